@@ -1,0 +1,192 @@
+"""The keys of the configuration, their defaults and their bounds.
+
+One class a table of ``config.toml``. The loader, ``aish-lsp config schema`` and
+docs/configuration.md are made from these classes: a key exists when it stands here. A field's
+``doc`` is its line in the documentation; ``minimum``, ``maximum`` and ``choices`` are its bounds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
+
+Provider = Literal["openai", "openai-responses", "anthropic", "gemini", "offline"]
+
+
+def key(
+    default: T,
+    doc: str,
+    *,
+    minimum: float | None = None,
+    maximum: float | None = None,
+) -> T:
+    """Declare a key with its default, its documentation and its bounds."""
+    metadata = {"doc": doc, "minimum": minimum, "maximum": maximum}
+    if isinstance(default, dict | list):
+        prototype = default
+        return field(default_factory=lambda: type(prototype)(prototype), metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """Dollars a million tokens."""
+
+    input: float = key(0.0, "input tokens", minimum=0)
+    output: float = key(0.0, "output tokens, reasoning included", minimum=0)
+    cache_read: float | None = key(None, "input tokens read from the cache; else as input")
+    cache_write: float | None = key(None, "input tokens written to the cache; else as input")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A model: who serves it, where, and how it is asked. ``name`` is its table's name."""
+
+    name: str = ""
+    provider: Provider = key("openai", "the wire protocol")
+    endpoint: str = key("", "the server's address, with or without /v1")
+    model: str = key("", "the model's name as the server knows it; empty: the server's only one")
+    context_window: int | None = key(None, "tokens; else asked of the server, else 4096", minimum=1)
+    token_budget: int | None = key(None, "tokens of a request, for this model", minimum=1)
+    max_output_tokens: int = key(1024, "tokens of a reply", minimum=1)
+    api_key_env: str | None = key(None, "the environment variable that holds the key")
+    api_key_command: list[str] | None = key(None, "a command that prints the key")
+    timeout: float = key(120.0, "seconds without a byte from the server", minimum=0.001)
+    local_compress: bool = key(False, "send only the last turns, cut short")
+    use_tool_role: bool = key(True, "false for chat templates that know no tool role")
+    temperature: float | None = key(None, "sampling temperature", minimum=0)
+    top_p: float | None = key(None, "nucleus sampling", minimum=0, maximum=1)
+    stop: list[str] | None = key(None, "texts that end the reply")
+    seed: int | None = key(None, "seed of the sampling")
+    reasoning_effort: str | None = key(None, "how long to reason, in the provider's words")
+    extra_body: dict[str, Any] = key({}, "fields added to the request as they are")
+    extra_headers: dict[str, str] = key({}, "headers added to the request")
+    price: Price | None = key(None, "dollars a million tokens")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compress:
+    """What a ``local_compress`` model is sent."""
+
+    keep_turns: int = key(2, "turns that are sent", minimum=1)
+    max_turn_chars: int = key(800, "characters that are kept of each, from its end", minimum=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """The conversation and its budget."""
+
+    max_turns: int = key(40, "turns that are kept", minimum=1)
+    token_budget: int | None = key(
+        None, "tokens; else the window less the reply, else 4096", minimum=1
+    )
+    low_water: float = key(0.75, "evict down to this share of the budget", minimum=0, maximum=1)
+    summarize: bool = key(True, "summarize what is evicted")
+    summary_model: str = key("", "the preset that summarizes; empty: the active one")
+    system_prompt: str = key("", "replaces the base prompt; the CMD: contract is always added")
+    max_summary_chars: int = key(2000, "characters of the rolling summary", minimum=1)
+    compress: Compress = field(default_factory=Compress)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokenize:
+    """Counting tokens with the server's own tokenizer."""
+
+    use_endpoint: bool = key(False, "ask the server's tokenizer where it has one")
+    timeout_ms: int = key(2000, "milliseconds before a count falls back", minimum=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """The memory that lasts across sessions."""
+
+    inject_max_chars: int = key(2000, "characters of the [background] block", minimum=0)
+    summarizer_model: str = key("", "the preset that extracts candidates; empty: the active one")
+    path: str | None = key(None, "the file of the workspace's memory")
+    prune_older_than_days: int | None = key(None, "hide older items", minimum=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project:
+    """The picture of the project."""
+
+    auto_tree: bool = key(True, "put the file tree into the prompt")
+    depth: int = key(4, "folders deep", minimum=1)
+    max_chars: int = key(4000, "characters of the block", minimum=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Routing:
+    """Which model answers which question, and who steps in."""
+
+    classes: dict[str, str] = key({}, "a class of question to a preset")
+    system_prompts: dict[str, str] = key({}, "a class of question to its base prompt")
+    fallback: list[str] = key([], "presets to try when one is down")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """Thresholds of a session."""
+
+    warn_at_dollars: float | None = key(None, "warn once beyond this", minimum=0)
+    warn_at_tokens: int | None = key(None, "warn once beyond this", minimum=0)
+    cap_at_dollars: float | None = key(None, "refuse what would cross this", minimum=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolServer:
+    """An MCP server: a command to start, or an address."""
+
+    command: list[str] | None = key(None, "the command that starts it")
+    url: str | None = key(None, "its address, when it is not started by us")
+    env: dict[str, str] = key({}, "environment variables for the command")
+    enabled: bool = key(True, "false to keep the entry and not use it")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """Tool servers by name."""
+
+    servers: dict[str, ToolServer] = key({}, "MCP servers by name")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Safety:
+    """What may run without a question."""
+
+    confirm: Literal["destructive", "always"] = key("destructive", "which commands ask first")
+    shell: str = key("bash", "the shell; with another than bash or sh nothing is ever safe")
+    snapshot: bool = key(True, "take a snapshot before a command that changes something")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Norris:
+    """Bounds of the autonomous loop."""
+
+    max_steps: int = key(20, "steps", minimum=1)
+    max_minutes: float = key(30.0, "minutes", minimum=0)
+    max_tokens: int = key(200_000, "tokens", minimum=1)
+    max_dollars: float = key(1.0, "dollars", minimum=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The whole configuration.
+
+    ``default_model`` is empty where nothing was configured: a model server that is found, a key
+    that the user agreed to, or the offline model then answers.
+    """
+
+    default_model: str = key("", "the preset that answers; empty: what is found, else offline")
+    models: dict[str, Preset] = key({}, "presets by name")
+    context: Context = field(default_factory=Context)
+    tokenize: Tokenize = field(default_factory=Tokenize)
+    memory: Memory = field(default_factory=Memory)
+    project: Project = field(default_factory=Project)
+    routing: Routing = field(default_factory=Routing)
+    cost: Cost = field(default_factory=Cost)
+    tools: Tools = field(default_factory=Tools)
+    safety: Safety = field(default_factory=Safety)
+    norris: Norris = field(default_factory=Norris)

@@ -1,0 +1,163 @@
+"""What a front end is told while a turn or a command runs, and its form on the wire.
+
+The names and fields are the public contract: docs/protocol.md is generated from these classes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from aish_lsp.models.events import FinishReason, Reasoning, Text, Usage
+
+__all__ = [
+    "Command",
+    "CommandInfo",
+    "End",
+    "Event",
+    "FinishReason",
+    "Notice",
+    "Output",
+    "Reasoning",
+    "Route",
+    "Start",
+    "Step",
+    "Text",
+    "Tool",
+    "Usage",
+    "to_wire",
+]
+
+Risk: TypeAlias = Literal["safe", "caution", "destructive"]
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Which class of question this is taken for, and why the model was chosen."""
+
+    class_: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first event of a turn; tokens as of the request that is about to be sent."""
+
+    kind: ClassVar[str] = "start"
+    turn_id: str
+    model: str
+    route: Route
+    context_tokens: int
+    token_budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommandInfo:
+    """A suggested command. ``line`` is its line in the reply's text, from 0."""
+
+    id: str
+    text: str
+    line: int
+    risk: Risk
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A ``CMD: `` line of the reply is complete."""
+
+    kind: ClassVar[str] = "command"
+    command: CommandInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A tool call changed its state."""
+
+    kind: ClassVar[str] = "tool"
+    call_id: str
+    server: str
+    name: str
+    arguments: str
+    status: Literal["pending", "running", "done", "failed", "denied"]
+    result: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A piece of a running command's output."""
+
+    kind: ClassVar[str] = "output"
+    command_id: str
+    stream: Literal["stdout", "stderr"]
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A step of the autonomous loop."""
+
+    kind: ClassVar[str] = "step"
+    number: int
+    goal: str
+    status: str
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something that the user should know and that is no failure of the turn."""
+
+    kind: ClassVar[str] = "notice"
+    level: Literal["info", "warning", "error"]
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """The last event. ``error`` is ``{"kind", "message"}`` where something broke off."""
+
+    kind: ClassVar[str] = "end"
+    finish_reason: FinishReason
+    error: dict[str, Any] | None = None
+
+
+Event: TypeAlias = Start | Text | Reasoning | Command | Tool | Output | Step | Notice | Usage | End
+
+
+def camel_case(name: str) -> str:
+    """Return ``some_name`` as ``someName``; a trailing underscore is dropped."""
+    head, *rest = name.rstrip("_").split("_")
+    return head + "".join(part.capitalize() for part in rest)
+
+
+@cache
+def _fields(cls: type) -> tuple[tuple[str, str], ...]:
+    """Return (attribute, wire name) of each field of a dataclass."""
+    return tuple((field.name, camel_case(field.name)) for field in dataclasses.fields(cls))
+
+
+def to_wire(value: Any) -> Any:
+    """Return ``value`` as plain JSON data: dataclasses become objects with camelCase keys.
+
+    A dataclass with a ``kind`` gets it as its first key. Keys of mappings stay as they are.
+    """
+    if value is None or isinstance(value, str | int | float):
+        return value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        cls = type(value)
+        wire: dict[str, Any] = {}
+        kind = getattr(cls, "kind", None)
+        if isinstance(kind, str):
+            wire["kind"] = kind
+        for attribute, name in _fields(cls):
+            wire[name] = to_wire(getattr(value, attribute))
+        return wire
+    if isinstance(value, Mapping):
+        return {key: to_wire(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_wire(item) for item in value]
+    msg = f"{type(value).__name__} has no form on the wire"
+    raise TypeError(msg)

@@ -1,0 +1,69 @@
+"""One request to a model, in no provider's dialect."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.models.events import ModelEvent, ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class StoredReasoning:
+    """An earlier reply's reasoning, with what its provider wants back."""
+
+    text: str
+    provider: str
+    metadata: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as the model is to see it.
+
+    The first of a request is the ``system`` one; ``user`` and ``assistant`` alternate; ``tool``
+    follows the assistant message that holds its call.
+    """
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    reasoning: StoredReasoning | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool that the model may call; ``parameters`` is a JSON schema."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """All that one call needs. ``max_output_tokens`` overrides the preset's."""
+
+    preset: Preset
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSchema, ...] = ()
+    max_output_tokens: int | None = None
+
+
+class Model(Protocol):
+    """An adapter for one wire protocol."""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Send ``request`` and yield its reply.
+
+        Closing the generator (or cancelling the task that reads it) closes the connection at once.
+
+        Raises:
+            BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
+            BackendRejected: the server refused; the message holds its own words.
+        """
+        ...
