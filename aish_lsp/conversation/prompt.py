@@ -1,0 +1,222 @@
+"""The prompt: the system message composed from its blocks, and the turns as messages.
+
+The one place that decides what a model is sent (seed: aish-context-lua; formats.md, "The prompt").
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from aish_lsp.models.request import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from aish_lsp.config.schema import Compress, Preset
+    from aish_lsp.conversation.turns import ExecOutput, Turn
+
+ROLE = (
+    "You are aish, an AI shell assistant in the user's editor. You help to run shell commands, "
+    "to write and debug code, and to change software. Be concise; act rather than explain, "
+    "unless asked."
+)
+
+#: The contract with the editor. Never left out, whatever replaces the wording above.
+CONTRACT = (
+    "To suggest a shell command, put it on a line of its own that begins with exactly "
+    '"CMD: ", nothing before it, no quotes around it. The user decides whether it runs; '
+    "its output comes with their next message. Where tools are offered and both serve, "
+    "prefer a tool to a command."
+)
+
+#: Headings that only we write. A line of data that begins like one gets a blank before it.
+_OURS = re.compile(
+    r"^(?=\[(?:background|project|earlier conversation summary|exec output|result|aish)\]"
+    r"|\[tool:|\[NORRIS )",
+    re.MULTILINE,
+)
+
+#: C0 and C1 controls but tab and newline, and what reorders or hides text.
+_CONTROLS = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where the commands will run, as the base prompt names it."""
+
+    system: str
+    shell: str
+    date: str
+    folder: str
+
+    def line(self) -> str:
+        """Return the base prompt's last line."""
+        return (
+            f"System: {self.system}. Shell: {self.shell}. Date: {self.date}. "
+            f"Workspace folder: {as_data(self.folder, one_line=True)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The parts of the system message, in their order. An empty one leaves no trace."""
+
+    base: str
+    background: str = ""
+    tree: str = ""
+    instructions: str = ""
+    summary: str = ""
+    norris: str = ""
+
+    def in_force(self) -> Blocks:
+        """Return the blocks that are sent: while Norris runs, the middle ones are left out."""
+        return Blocks(base=self.base, norris=self.norris) if self.norris else self
+
+    def text(self) -> str:
+        """Return the system message."""
+        sent = self.in_force()
+        project = "\n".join(part for part in (sent.tree, sent.instructions) if part)
+        if project:
+            project = f"[project]\n{project}"
+        parts = (sent.base, sent.background, project, sent.summary, sent.norris)
+        return "\n\n".join(part for part in parts if part)
+
+
+def base_prompt(surroundings: Surroundings, wording: str = "") -> str:
+    """Return the base prompt; ``wording`` replaces who aish is, never the contract."""
+    return "\n".join((wording.strip() or ROLE, CONTRACT, surroundings.line()))
+
+
+def tree_part(tree: str) -> str:
+    """Return the file tree as it stands under ``[project]``."""
+    return fenced(tree) if tree else ""
+
+
+def instructions_part(name: str, text: str) -> str:
+    """Return the workspace's instruction file as it stands under ``[project]``."""
+    return f"{as_data(name, one_line=True)}:\n{fenced(text)}" if text.strip() else ""
+
+
+def summary_block(summary: str) -> str:
+    """Return ``[earlier conversation summary]``, or nothing for an empty summary."""
+    return f"[earlier conversation summary]\n{as_data(summary)}" if summary else ""
+
+
+def as_data(text: str, *, one_line: bool = False) -> str:
+    """Return ``text`` so that it cannot pass for a heading of ours or hide what it says."""
+    clean = _CONTROLS.sub("", text.replace("\r\n", "\n"))
+    if one_line:
+        clean = " ".join(clean.split("\n"))
+    return _OURS.sub(" ", clean)
+
+
+def fenced(text: str) -> str:
+    """Return ``text`` as data in a fence that nothing in it can close."""
+    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}\n{as_data(text).rstrip()}\n{fence}"
+
+
+def exec_block(output: ExecOutput) -> str:
+    """Return one ``[exec output]`` block."""
+    command = as_data(output.command, one_line=True)
+    return f"[exec output]\n$ {command} (exit {output.exit})\n{as_data(output.output).rstrip()}"
+
+
+def user_text(turn: Turn) -> str:
+    """Return a user turn as the model sees it: what was run since the last one, then the text."""
+    if not turn.exec:
+        return turn.content
+    blocks = "\n".join(exec_block(output) for output in turn.exec)
+    return f"{blocks}\n\n{turn.content}"
+
+
+def messages(
+    blocks: Blocks,
+    turns: Sequence[Turn],
+    preset: Preset,
+    compress: Compress,
+) -> tuple[Message, ...]:
+    """Return all messages of a request, in the form that ``preset`` wants. Nothing is changed.
+
+    ``local_compress`` is for the conversation alone: Norris is never compressed.
+    """
+    sent = list(turns)
+    if preset.local_compress and not blocks.norris:
+        sent = compressed(sent, compress)
+    rendered = [_message(turn, preset) for turn in sent]
+    if not preset.use_tool_role:
+        rendered = list(_folded(rendered))
+    return (Message("system", blocks.text()), *rendered)
+
+
+def compressed(turns: Sequence[Turn], compress: Compress) -> list[Turn]:
+    """Return the last turns, each cut to its end, beginning with a user turn (seed: #87).
+
+    The last ``keep_turns`` are extended back to their exchange's user turn, so that a reply
+    or a tool's result never stands first.
+    """
+    start = max(0, len(turns) - compress.keep_turns)
+    while start > 0 and turns[start].role != "user":
+        start -= 1
+    return [_cut(turn, compress.max_turn_chars) for turn in turns[start:]]
+
+
+def _cut(turn: Turn, limit: int) -> Turn:
+    """Return ``turn`` with no more than the last ``limit`` characters of what it says."""
+    if turn.role == "user":
+        text = user_text(turn)
+        return turn if len(text) <= limit else replace(turn, content=text[-limit:], exec=())
+    return turn if len(turn.content) <= limit else replace(turn, content=turn.content[-limit:])
+
+
+def _message(turn: Turn, preset: Preset) -> Message:
+    """Return a turn as a message; reasoning goes back only to the provider it came from."""
+    reasoning = turn.reasoning
+    if reasoning is not None and reasoning.provider != preset.provider:
+        reasoning = None
+    return Message(
+        role=turn.role,
+        content=user_text(turn) if turn.role == "user" else turn.content,
+        tool_calls=turn.tool_calls,
+        tool_call_id=turn.tool_call_id,
+        reasoning=reasoning,
+    )
+
+
+def _folded(rendered: Iterable[Message]) -> Iterable[Message]:
+    """Yield the messages with calls and their results folded into one assistant text.
+
+    For chat templates that know no tool role; neighboring assistant texts merge.
+    """
+    waiting: list[Message] = []
+    results: dict[str, str] = {}
+
+    def folded() -> Message | None:
+        parts = []
+        for message in waiting:
+            if message.content:
+                parts.append(message.content)
+            parts.extend(
+                f"[tool: {call.name}]\n{call.arguments}\n[result]\n{results.get(call.id, '')}"
+                for call in message.tool_calls
+            )
+        waiting.clear()
+        results.clear()
+        return Message("assistant", "\n".join(parts)) if parts else None
+
+    for message in rendered:
+        if message.role == "assistant":
+            waiting.append(message)
+        elif message.role == "tool":
+            results[message.tool_call_id or ""] = message.content
+        else:
+            if (merged := folded()) is not None:
+                yield merged
+            yield message
+    if (merged := folded()) is not None:
+        yield merged

@@ -1,0 +1,130 @@
+"""Turns, and the conversation that holds them (seed: aish-context-lua)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from aish_lsp.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from aish_lsp.models.events import ToolCall
+    from aish_lsp.models.request import StoredReasoning
+
+
+@dataclass(frozen=True, slots=True)
+class ExecOutput:
+    """What a command printed, for the user turn that follows it.
+
+    ``exit`` is the exit status as a shell tells it: 128 + N for a command ended by signal N.
+    """
+
+    command: str
+    exit: int
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One message of the conversation. Never changed once it is appended.
+
+    ``content`` of a user turn is the user's own text; ``exec`` is what it carries before that.
+    """
+
+    role: Literal["user", "assistant", "tool"]
+    content: str
+    exec: tuple[ExecOutput, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str | None = None
+    reasoning: StoredReasoning | None = None
+
+
+@dataclass(slots=True)
+class Conversation:
+    """The turns still in force, the summary of those that are not, and output not yet sent."""
+
+    turns: list[Turn] = field(default_factory=list)
+    summary: str = ""
+    pending: list[ExecOutput] = field(default_factory=list)
+
+    def append_output(self, output: ExecOutput) -> None:
+        """Keep a command's output for the next user turn.
+
+        It is never a turn of its own: strict chat templates refuse two user turns in a row.
+        """
+        self.pending.append(output)
+
+    def append_user(self, text: str) -> Turn:
+        """Append a user turn that carries all pending output."""
+        turn = Turn("user", text, exec=tuple(self.pending))
+        self.pending.clear()
+        self.turns.append(turn)
+        return turn
+
+    def append_assistant(
+        self,
+        text: str,
+        *,
+        tool_calls: Sequence[ToolCall] = (),
+        reasoning: StoredReasoning | None = None,
+    ) -> Turn:
+        """Append the model's reply.
+
+        Raises:
+            InvalidArgument: neither text nor a tool call, or no user turn to answer.
+        """
+        if not text and not tool_calls:
+            raise InvalidArgument("A reply needs text or a tool call.", path="content")
+        if not self.turns:
+            raise InvalidArgument("A reply needs a question before it.", path="role")
+        turn = Turn("assistant", text, tool_calls=tuple(tool_calls), reasoning=reasoning)
+        self.turns.append(turn)
+        return turn
+
+    def append_tool(self, call_id: str, result: str) -> Turn:
+        """Append a tool's result after the assistant turn that holds its call.
+
+        Raises:
+            InvalidArgument: no such call is waiting for a result.
+        """
+        for turn in reversed(self.turns):
+            if turn.role == "tool" and turn.tool_call_id != call_id:
+                continue
+            if turn.role == "assistant" and any(call.id == call_id for call in turn.tool_calls):
+                break
+            raise InvalidArgument(f"No tool call {call_id!r} is waiting.", path="tool_call_id")
+        else:
+            raise InvalidArgument(f"No tool call {call_id!r} is waiting.", path="tool_call_id")
+        turn = Turn("tool", result, tool_call_id=call_id)
+        self.turns.append(turn)
+        return turn
+
+    def withdraw_user(self) -> None:
+        """Take back the last user turn, which got no answer; its output is pending again."""
+        turn = self.turns.pop()
+        assert turn.role == "user", "only a question that nothing answered is withdrawn"
+        self.pending[:0] = turn.exec
+
+    def exchanges(self) -> Iterator[tuple[int, int]]:
+        """Yield (start, end) of each exchange: a user turn with all that answers it."""
+        start = 0
+        for index, turn in enumerate(self.turns):
+            if turn.role == "user" and index > start:
+                yield start, index
+                start = index
+        if self.turns:
+            yield start, len(self.turns)
+
+    def evict(self, count: int) -> list[Turn]:
+        """Remove and return the first ``count`` turns."""
+        evicted = self.turns[:count]
+        del self.turns[:count]
+        return evicted
+
+    def reset(self) -> None:
+        """Forget turns, summary and pending output (memory, project and costs are not here)."""
+        self.turns.clear()
+        self.summary = ""
+        self.pending.clear()

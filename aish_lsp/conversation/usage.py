@@ -1,0 +1,132 @@
+"""Tokens and dollars of a session, by model and category (seed: aish-context-lua, Phase 7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import Cost, Preset, Price
+    from aish_lsp.models.events import Usage
+
+Category: TypeAlias = Literal["main", "summary", "memory", "norris", "route"]
+
+_LOCAL_HOSTS = ("127.", "localhost", "[::1]", "0.0.0.0")  # noqa: S104 - names, nothing is bound
+
+
+@dataclass(slots=True)
+class Slot:
+    """What one model has used for one category.
+
+    ``local`` and ``unpriced`` stay set once a call was so: a missing cost is not 0 dollars.
+    """
+
+    input: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    calls: int = 0
+    cost: float = 0.0
+    local: bool = False
+    unpriced: bool = False
+
+    def add(self, other: Slot) -> None:
+        """Add another slot's numbers and marks."""
+        self.input += other.input
+        self.output += other.output
+        self.reasoning += other.reasoning
+        self.cache_read += other.cache_read
+        self.cache_write += other.cache_write
+        self.calls += other.calls
+        self.cost += other.cost
+        self.local |= other.local
+        self.unpriced |= other.unpriced
+
+
+@dataclass(slots=True)
+class UsageTotals:
+    """The accumulator of a session, with warnings that are given once each until reset."""
+
+    models: dict[str, dict[Category, Slot]] = field(default_factory=dict)
+    _warned: set[str] = field(default_factory=set)
+
+    def add(self, model: str, category: Category, usage: Usage, preset: Preset) -> float | None:
+        """Add one call; return its cost in dollars, or None where it has none."""
+        cost = call_cost(usage, preset)
+        local = is_local(preset)
+        slot = Slot(
+            input=usage.input_tokens,
+            output=usage.output_tokens,
+            reasoning=usage.reasoning_tokens,
+            cache_read=usage.cache_read_tokens,
+            cache_write=usage.cache_write_tokens,
+            calls=1,
+            cost=cost or 0.0,
+            local=local and cost is None,
+            unpriced=not local and cost is None,
+        )
+        self.models.setdefault(model, {}).setdefault(category, Slot()).add(slot)
+        return cost
+
+    def total(self) -> Slot:
+        """Return the sum of all slots."""
+        total = Slot()
+        for categories in self.models.values():
+            for slot in categories.values():
+                total.add(slot)
+        return total
+
+    def warnings(self, thresholds: Cost) -> list[str]:
+        """Return what is to be said now: each threshold passed is told once."""
+        total = self.total()
+        said = []
+        dollars, tokens = thresholds.warn_at_dollars, thresholds.warn_at_tokens
+        if dollars is not None and total.cost > dollars and "dollars" not in self._warned:
+            self._warned.add("dollars")
+            said.append(f"This session has cost ${total.cost:.4f}, more than ${dollars:.2f}.")
+        used = total.input + total.output
+        if tokens is not None and used > tokens and "tokens" not in self._warned:
+            self._warned.add("tokens")
+            said.append(f"This session has used {used:,} tokens, more than {tokens:,}.")
+        return said
+
+    def reset(self) -> None:
+        """Zero the numbers and let the warnings be given again."""
+        self.models.clear()
+        self._warned.clear()
+
+
+def is_local(preset: Preset) -> bool:
+    """Return whether the model runs on this machine, so that a call costs no dollars."""
+    if preset.provider == "offline":
+        return True
+    host = preset.endpoint.partition("://")[2]
+    return host.startswith(_LOCAL_HOSTS)
+
+
+def call_cost(usage: Usage, preset: Preset) -> float | None:
+    """Return one call's cost in dollars: as the server told it, else from the preset's price."""
+    if usage.cost is not None:
+        return usage.cost
+    return None if preset.price is None else _priced(usage, preset.price)
+
+
+def _priced(usage: Usage, price: Price) -> float:
+    """Return dollars from dollars a million tokens; cached input has prices of its own."""
+    read = price.input if price.cache_read is None else price.cache_read
+    write = price.input if price.cache_write is None else price.cache_write
+    fresh = max(0, usage.input_tokens - usage.cache_read_tokens - usage.cache_write_tokens)
+    micro = (
+        fresh * price.input
+        + usage.cache_read_tokens * read
+        + usage.cache_write_tokens * write
+        + usage.output_tokens * price.output
+    )
+    return micro / 1_000_000
+
+
+def context_line(total: int, budget: int) -> str:
+    """Return the cost view's last line (seed: aish-phase8-tokenization, section 6)."""
+    percent = round(100 * total / budget)
+    return f"[estimated session ctx: {total} tokens; token_budget={budget} ({percent}% used)]"
