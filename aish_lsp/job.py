@@ -38,6 +38,7 @@ class Job(Generic[R]):
         self._drained = asyncio.Event()
         self._drained.set()
         self._listening = True
+        self._cancelled = False
         self._task: asyncio.Task[R] | None = None
 
     def start(self) -> Job[R]:
@@ -68,9 +69,12 @@ class Job(Generic[R]):
         self._pending.append(event)
 
     def cancel(self) -> bool:
-        """Stop the work; return whether there was any left to stop."""
+        """Stop the work, once; return whether there was any left to stop."""
         if self._task is None or self._task.done():
             return False
+        if self._cancelled:
+            return True
+        self._cancelled = True
         # Not at once: a body that has not had its first step yet must get the chance to record.
         self._task.get_loop().call_soon(self._task.cancel)
         return True

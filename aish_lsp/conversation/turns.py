@@ -30,11 +30,13 @@ class ExecOutput:
 class Turn:
     """One message of the conversation. Never changed once it is appended.
 
-    ``content`` of a user turn is the user's own text; ``exec`` is what it carries before that.
+    ``content`` of a user turn is the user's own text; ``exec`` is what it carries before that;
+    ``n`` is its number in the session log.
     """
 
     role: Literal["user", "assistant", "tool"]
     content: str
+    n: int = 0
     exec: tuple[ExecOutput, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
@@ -56,9 +58,9 @@ class Conversation:
         """
         self.pending.append(output)
 
-    def append_user(self, text: str) -> Turn:
+    def append_user(self, text: str, *, n: int = 0) -> Turn:
         """Append a user turn that carries all pending output."""
-        turn = Turn("user", text, exec=tuple(self.pending))
+        turn = Turn("user", text, n, exec=tuple(self.pending))
         self.pending.clear()
         self.turns.append(turn)
         return turn
@@ -67,6 +69,7 @@ class Conversation:
         self,
         text: str,
         *,
+        n: int = 0,
         tool_calls: Sequence[ToolCall] = (),
         reasoning: StoredReasoning | None = None,
     ) -> Turn:
@@ -79,11 +82,11 @@ class Conversation:
             raise InvalidArgument("A reply needs text or a tool call.", path="content")
         if not self.turns:
             raise InvalidArgument("A reply needs a question before it.", path="role")
-        turn = Turn("assistant", text, tool_calls=tuple(tool_calls), reasoning=reasoning)
+        turn = Turn("assistant", text, n, tool_calls=tuple(tool_calls), reasoning=reasoning)
         self.turns.append(turn)
         return turn
 
-    def append_tool(self, call_id: str, result: str) -> Turn:
+    def append_tool(self, call_id: str, result: str, *, n: int = 0) -> Turn:
         """Append a tool's result after the assistant turn that holds its call.
 
         Raises:
@@ -97,7 +100,7 @@ class Conversation:
             raise InvalidArgument(f"No tool call {call_id!r} is waiting.", path="tool_call_id")
         else:
             raise InvalidArgument(f"No tool call {call_id!r} is waiting.", path="tool_call_id")
-        turn = Turn("tool", result, tool_call_id=call_id)
+        turn = Turn("tool", result, n, tool_call_id=call_id)
         self.turns.append(turn)
         return turn
 
