@@ -1,0 +1,313 @@
+"""Files that must survive: private, written whole, synced before they are acknowledged.
+
+All of it blocks. What the system refuses (disk full, read-only, no permission) becomes a
+StoreUnavailable that names the path and the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from aish_lsp.errors import Busy, StoreUnavailable
+
+#: Seconds to wait for a lock that another process holds.
+LOCK_TIMEOUT: Final = 5.0
+
+#: Seconds between two tries. Writers hold a lock for about a millisecond; with filelock's own
+#: 50 ms a writer among many busy ones could miss every gap until its time is up.
+_LOCK_POLL: Final = 0.005
+
+_ADVICE: Final[Mapping[int, str]] = {
+    errno.ENOSPC: "Free some space and try again.",
+    errno.EDQUOT: "Free some space and try again.",
+    errno.EROFS: "Make it writable, or set AISH_DATA_DIR to a folder that is.",
+    errno.EACCES: "Make it accessible, or set AISH_DATA_DIR to a folder that is.",
+    errno.EPERM: "Make it accessible, or set AISH_DATA_DIR to a folder that is.",
+}
+
+
+@contextlib.contextmanager
+def store_errors(path: Path, verb: str) -> Iterator[None]:
+    """Turn an OSError of the block into StoreUnavailable: ``cannot VERB PATH: reason``.
+
+    Raises:
+        StoreUnavailable: instead of any OSError.
+    """
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        advice = _ADVICE.get(error.errno or 0, "")
+        msg = f"cannot {verb} {path}: {reason}. {advice}".rstrip()
+        raise StoreUnavailable(msg, path=str(path)) from error
+
+
+def private_dir(path: Path) -> Path:
+    """Make ``path`` a folder; return it. It and each parent that was missing are made 0700.
+
+    A folder that is there already keeps its mode: it may be one that the user chose.
+
+    Raises:
+        StoreUnavailable: it cannot be made, or something else has its name.
+    """
+    with store_errors(path, "make the folder"):
+        missing = []
+        for folder in (path, *path.parents):
+            if folder.is_dir():
+                break
+            missing.append(folder)
+        for folder in reversed(missing):
+            folder.mkdir(mode=0o700, exist_ok=True)
+            _sync_dir(folder.parent)
+    return path
+
+
+def open_append(path: Path) -> int:
+    """Open ``path`` to read it and to append to it; return the descriptor.
+
+    A file that was missing is made, 0600, its name synced, in a folder made by ``private_dir``.
+
+    Raises:
+        StoreUnavailable: it cannot be opened.
+    """
+    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+    with store_errors(path, "open"):
+        try:
+            return os.open(path, flags)
+        except FileNotFoundError:
+            private_dir(path.parent)
+        fd = os.open(path, flags | os.O_CREAT, 0o600)
+        try:
+            _sync_dir(path.parent)
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
+
+
+def append_line(fd: int, path: Path, line: str | bytes, *, sync: bool) -> None:
+    r"""Append ``line`` (without its ``\n``; several may be joined by it) in one write.
+
+    A line before it that was never finished is closed first, so that it cannot spoil this one. A
+    write that fails half-way is taken back as far as the system lets us.
+
+    Args:
+        fd: from ``open_append``.
+        path: its path, for messages.
+        line: JSON text, from ``json_line``.
+        sync: return only when it is on the disk.
+
+    Raises:
+        StoreUnavailable: the disk is full, or another write error.
+    """
+    data = (line.encode() if isinstance(line, str) else line) + b"\n"
+    with store_errors(path, "write to"):
+        start = os.fstat(fd).st_size
+        if start and os.pread(fd, 1, start - 1) != b"\n":
+            data = b"\n" + data
+        try:
+            _write_all(fd, data)
+            if sync:
+                os.fsync(fd)
+        except OSError:
+            with contextlib.suppress(OSError):
+                _take_back(fd, start, len(data))
+            raise
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    """Write ``data``; the system may split it (a signal, a nearly full disk)."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
+def _take_back(fd: int, start: int, length: int) -> None:
+    """Cut a failed append off again, unless another process has appended behind it."""
+    if os.fstat(fd).st_size <= start + length:
+        os.ftruncate(fd, start)
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace ``path`` with ``text`` (0600): all of it or nothing, also when the power fails.
+
+    Raises:
+        StoreUnavailable: it cannot be written; what was there stays.
+    """
+    with store_errors(path, "write"):
+        private_dir(path.parent)
+        # mkstemp makes it 0600.
+        fd, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        try:
+            try:
+                _write_all(fd, text.encode())
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        _sync_dir(path.parent)
+
+
+def _sync_dir(path: Path) -> None:
+    """Make the names in a folder durable, as fsync of a file does not."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def locked(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
+    """Hold ``PATH.lock`` during the block, against other processes and threads.
+
+    The lock is a file beside, so that a rename of ``path`` cannot split it; it stays there. It is
+    the system's: a process that dies lets go of it.
+
+    Raises:
+        Busy: it was not to be had within ``timeout`` seconds; the message says who holds it.
+        StoreUnavailable: the lock's file cannot be made.
+    """
+    from filelock import FileLock, Timeout  # noqa: PLC0415 - not needed before the first write
+
+    lock_path = path.with_name(path.name + ".lock")
+    with store_errors(lock_path, "lock"):
+        private_dir(path.parent)
+        lock = FileLock(lock_path, timeout=timeout, mode=0o600)
+        try:
+            lock.acquire(poll_interval=_LOCK_POLL)
+        except Timeout as error:
+            msg = (
+                f"{path} is being written by {_holder(lock_path)} and stayed locked for"
+                f" {timeout:g} s. Try again, or end that process if it hangs."
+            )
+            raise Busy(msg, path=str(path)) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _holder(lock_path: Path) -> str:
+    """Return who holds a lock, as far as the system tells (Linux does)."""
+    with contextlib.suppress(OSError, ValueError):
+        inode = lock_path.stat().st_ino
+        for entry in Path("/proc/locks").read_text().splitlines():
+            # 1: FLOCK ADVISORY WRITE 4242 08:01:1234 0 EOF
+            fields = entry.split()
+            if fields[1] == "FLOCK" and int(fields[5].rsplit(":", 1)[1]) == inode:
+                return f"process {fields[4]}"
+    return "another process"
+
+
+def json_line(record: Mapping[str, Any]) -> str:
+    r"""Return ``record`` as one line of JSON, without its ``\n``, that UTF-8 can encode.
+
+    Raises:
+        TypeError: it holds what JSON has no form for.
+        ValueError: it holds a number that is not finite, or itself.
+    """
+    line = json.dumps(record, ensure_ascii=False, allow_nan=False)
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair has no UTF-8; its escape is valid JSON and survives.
+        return json.dumps(record, allow_nan=False)
+    return line
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLine:
+    """A good line: its number in the file, from 1, and its object."""
+
+    number: int
+    record: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no JSON object, and why."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines:
+    r"""What a file of JSON lines holds.
+
+    Attributes:
+        lines: the good lines, in order.
+        bad: the bad ones.
+        size: bytes that were read, from the file's start.
+        torn_at: where in the file a last line begins that was never finished, else None. A last
+            line that lacks only its ``\n`` is a whole object, hence a good line.
+    """
+
+    lines: tuple[JsonLine, ...]
+    bad: tuple[BadLine, ...]
+    size: int
+    torn_at: int | None
+
+
+def read_jsonl(path: Path) -> JsonLines:
+    """Read a file of JSON lines; a missing one is empty. Blank lines are skipped.
+
+    Raises:
+        StoreUnavailable: it cannot be read.
+    """
+    with store_errors(path, "read"):
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            data = b""
+    return parse_jsonl(data)
+
+
+def parse_jsonl(data: bytes) -> JsonLines:
+    """Return what ``data``, the content of a file of JSON lines, holds."""
+    lines: list[JsonLine] = []
+    bad: list[BadLine] = []
+    torn_at = None
+    try:
+        # Not splitlines(): U+2028 and its kin may stand inside a line.
+        pieces: list[str] | list[bytes] = data.decode().split("\n")
+    except UnicodeDecodeError:
+        pieces = data.split(b"\n")
+    for number, piece in enumerate(pieces, start=1):
+        if not piece or piece.isspace():
+            continue
+        try:
+            record = json.loads(piece)
+            if type(record) is not dict:
+                raise ValueError("it is not an object")  # noqa: TRY301 - one place reports both
+        except (ValueError, RecursionError) as error:
+            if number == len(pieces):
+                torn_at = data.rfind(b"\n") + 1
+            else:
+                bad.append(BadLine(number, _reason(error)))
+        else:
+            lines.append(JsonLine(number, record))
+    return JsonLines(tuple(lines), tuple(bad), len(data), torn_at)
+
+
+def _reason(error: ValueError | RecursionError) -> str:
+    """Return why a line is bad, in words that do not depend on where it stands."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not UTF-8"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON ({error.msg}, column {error.colno})"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return str(error)
