@@ -6,6 +6,7 @@ StoreUnavailable that names the path and the reason.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import json
@@ -96,8 +97,9 @@ def open_append(path: Path) -> int:
 def append_line(fd: int, path: Path, line: str | bytes, *, sync: bool) -> None:
     r"""Append ``line`` (without its ``\n``; several may be joined by it) in one write.
 
-    A line before it that was never finished is closed first, so that it cannot spoil this one. A
-    write that fails half-way is taken back as far as the system lets us.
+    The caller is the file's only writer at the time: it holds the lock. A line before it that was
+    never finished is closed first, so that it cannot spoil this one. What is not acknowledged is
+    taken back as far as the system lets us: it could otherwise be read, and be gone after a crash.
 
     Args:
         fd: from ``open_append``.
@@ -119,7 +121,7 @@ def append_line(fd: int, path: Path, line: str | bytes, *, sync: bool) -> None:
                 os.fsync(fd)
         except OSError:
             with contextlib.suppress(OSError):
-                _take_back(fd, start, len(data))
+                os.ftruncate(fd, start)
             raise
 
 
@@ -128,12 +130,6 @@ def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
-
-
-def _take_back(fd: int, start: int, length: int) -> None:
-    """Cut a failed append off again, unless another process has appended behind it."""
-    if os.fstat(fd).st_size <= start + length:
-        os.ftruncate(fd, start)
 
 
 def write_atomic(path: Path, text: str) -> None:
@@ -228,14 +224,6 @@ def json_line(record: Mapping[str, Any]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class JsonLine:
-    """A good line: its number in the file, from 1, and its object."""
-
-    number: int
-    record: dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
 class BadLine:
     """A line that is no JSON object, and why."""
 
@@ -248,14 +236,14 @@ class JsonLines:
     r"""What a file of JSON lines holds.
 
     Attributes:
-        lines: the good lines, in order.
-        bad: the bad ones.
+        records: the objects in order, each with the number of its line, from 1.
+        bad: the lines that are none.
         size: bytes that were read, from the file's start.
         torn_at: where in the file a last line begins that was never finished, else None. A last
-            line that lacks only its ``\n`` is a whole object, hence a good line.
+            line that lacks only its ``\n`` is a whole object, hence none of those.
     """
 
-    lines: tuple[JsonLine, ...]
+    records: tuple[tuple[int, dict[str, Any]], ...]
     bad: tuple[BadLine, ...]
     size: int
     torn_at: int | None
@@ -277,34 +265,38 @@ def read_jsonl(path: Path) -> JsonLines:
 
 def parse_jsonl(data: bytes) -> JsonLines:
     """Return what ``data``, the content of a file of JSON lines, holds."""
-    lines: list[JsonLine] = []
+    records: list[tuple[int, dict[str, Any]]] = []
     bad: list[BadLine] = []
     torn_at = None
+    content = data.removeprefix(codecs.BOM_UTF8)
     try:
-        # Not splitlines(): U+2028 and its kin may stand inside a line.
-        pieces: list[str] | list[bytes] = data.decode().split("\n")
+        text, all_utf8 = content.decode(), True
     except UnicodeDecodeError:
-        pieces = data.split(b"\n")
+        text, all_utf8 = content.decode(errors="surrogateescape"), False
+    # Not splitlines(): U+2028 and its kin may stand inside a line.
+    pieces = text.split("\n")
     for number, piece in enumerate(pieces, start=1):
         if not piece or piece.isspace():
             continue
         try:
+            if not all_utf8:
+                piece.encode()
             record = json.loads(piece)
             if type(record) is not dict:
-                raise ValueError("it is not an object")  # noqa: TRY301 - one place reports both
+                raise ValueError("it is not an object")  # noqa: TRY301 - one place reports all
         except (ValueError, RecursionError) as error:
             if number == len(pieces):
                 torn_at = data.rfind(b"\n") + 1
             else:
                 bad.append(BadLine(number, _reason(error)))
         else:
-            lines.append(JsonLine(number, record))
-    return JsonLines(tuple(lines), tuple(bad), len(data), torn_at)
+            records.append((number, record))
+    return JsonLines(tuple(records), tuple(bad), len(data), torn_at)
 
 
 def _reason(error: ValueError | RecursionError) -> str:
     """Return why a line is bad, in words that do not depend on where it stands."""
-    if isinstance(error, UnicodeDecodeError):
+    if isinstance(error, UnicodeEncodeError):
         return "it is not UTF-8"
     if isinstance(error, json.JSONDecodeError):
         return f"it is not JSON ({error.msg}, column {error.colno})"
