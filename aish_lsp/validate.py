@@ -7,18 +7,16 @@ Unknown fields are refused. The bounds ``minimum`` and ``maximum`` of a field st
 from __future__ import annotations
 
 import dataclasses
-import difflib
-import json
 import math
-import re
 import types
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.events import camel_case as to_camel_case
+from aish_lsp.wording import LARGEST, Path, accepted, arms, dotted, hidden, nearest, shown
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -26,37 +24,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 Hook: TypeAlias = Callable[[Any, Any], Any]
-Path: TypeAlias = tuple[str | int, ...]
 
-#: Whole numbers are those of TOML and of most JSON readers: 64 bits.
-LARGEST = 2**63 - 1
 #: Free data (``extra_body``) deeper than this is refused: writing it as JSON would fail.
 DEEPEST = 64
-#: Characters of a value or of a name that a message shows.
-SHOWN = 40
 #: Problems that an error carries; more help nobody.
 PROBLEMS = 50
-
-_SECRET_WORD = re.compile(
-    r"key|secret|passw(or)?d|passphrase|authorization|credentials?|cookie|bearer|apikey|auth",
-    re.IGNORECASE,
-)
-_SECRET_VALUE = re.compile(
-    r"(sk|pk|rk|gsk|hf|ghp|gho|ghs|ghu|glpat|github_pat|xox[abeprs]|nvapi|r8|tp|csk|pplx|xai)[-_]\S{12}"
-    r"|AIza\S{20}|AKIA[0-9A-Z]{12}|eyJ\S{20}|(bearer|basic)\s+\S{8}",
-    re.IGNORECASE,
-)
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong at ``path``; the path is empty where the whole of the data is meant."""
+    """What is wrong at ``path``; the path is empty where the whole of the data is meant.
+
+    ``where`` is the place of it for a person (``config.toml:12``), as far as it is known.
+    """
 
     path: str
     message: str
+    where: str = ""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
+        return ": ".join(part for part in (self.where, self.path, self.message) if part)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +65,7 @@ class _Wrong(Exception):
 
     def told(self, path: Path) -> str:
         """Return the message for a value at ``path``."""
-        found = "a value that is not shown" if _hidden(path, self.found) else shown(self.found)
+        found = "a value that is not shown" if hidden(path, self.found) else shown(self.found)
         return f"found {found}; accepted: {self.accepted}"
 
 
@@ -110,81 +97,30 @@ def structure_tolerant(data: object, cls: type[T]) -> tuple[T, list[Problem]]:
     The keys are those of the fields. Every field of ``cls`` must have a default. A bad element of a
     list makes the whole list bad; a bad entry of a table leaves its other entries.
     """
+    good, problems = sift(data, cls)
+    return structure(good, cls, camel_case=False), problems
+
+
+def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
+    """Return the part of ``data`` that ``structure`` takes for a ``cls``, and what is wrong.
+
+    See ``structure_tolerant``; this form is for data that is merged with other before it is used.
+    """
     problems: list[Problem] = []
     while True:
         try:
-            return _converter(camel_case=False).structure(data, cls), problems
+            _converter(camel_case=False).structure(data, cls)
         except Exception as error:  # noqa: BLE001 - as above
             failures = list(_failures(error, (), camel_case=False))
+        else:
+            assert isinstance(data, Mapping)
+            return data, problems
         problems += [_problem(failure) for failure in failures]
         for failure in failures:
-            data = _without(data, failure.drop) if failure.drop else {}
+            data = without(data, failure.drop) if failure.drop else {}
 
 
-def secret_name(name: str) -> bool:
-    """Return whether a field, header or variable of this name is likely to hold a secret."""
-    words = re.split(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])", name)
-    # A token is a secret where the name ends in it (auth_token), and a unit elsewhere (max_tokens).
-    return words[-1].lower() == "token" or any(_SECRET_WORD.fullmatch(word) for word in words)
-
-
-def secret_value(text: str) -> bool:
-    """Return whether ``text`` has the look of a key, whatever its field is named."""
-    return _SECRET_VALUE.search(text) is not None
-
-
-def nearest(name: str, known: list[str]) -> str:
-    """Return the words that help somebody who wrote ``name`` where one of ``known`` was meant."""
-    near = difflib.get_close_matches(name[:SHOWN], known, n=3)
-    if near:
-        return "did you mean " + " or ".join(f'"{other}"' for other in near) + "?"
-    if not known:
-        return "there are none"
-    return "known: " + ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
-
-
-def accepted(kind: Any, minimum: float | None = None, maximum: float | None = None) -> str:
-    """Return in words what a field of type ``kind`` accepts: ``a whole number of at least 1``."""
-    words = _accepted_kind(kind)
-    if minimum is not None and maximum is not None:
-        return f"{words} from {minimum:g} to {maximum:g}"
-    if minimum is not None:
-        return f"{words} of at least {minimum:g}"
-    return words if maximum is None else f"{words} of at most {maximum:g}"
-
-
-def shown(value: object) -> str:
-    """Return ``value`` for a message: short, in one line, with nothing invisible in it."""
-    if isinstance(value, str):
-        text = json.dumps(value[:SHOWN], ensure_ascii=False)
-        text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
-        return text if len(value) <= SHOWN else f"{text}... ({len(value)} characters)"
-    if isinstance(value, int) and abs(value) > LARGEST:
-        return f"a whole number of {value.bit_length()} bits"
-    if value is None or isinstance(value, int | float):
-        return json.dumps(value)
-    if isinstance(value, Mapping):
-        return "an object"
-    return "a list" if isinstance(value, list | tuple) else f"a {type(value).__name__}"
-
-
-def dotted(path: Path) -> str:
-    """Return a path as it is written in TOML, list places in brackets: ``models."a b".stop[0]``."""
-    text = ""
-    for part in path:
-        if isinstance(part, int):
-            text += f"[{part}]"
-            continue
-        bare = re.fullmatch(r"[A-Za-z0-9_-]{1,64}", part)
-        text += ("." if text else "") + (part if bare else shown(part))
-    return text
-
-
-def _problem(failure: _Failure) -> Problem:
-    return Problem(dotted(failure.path), failure.message)
-
-
-def _without(data: object, path: Path) -> object:
+def without(data: object, path: Path) -> object:
     """Return ``data`` with the key at ``path`` left out; what is not on the way is shared."""
     if not isinstance(data, Mapping):
         return data
@@ -192,8 +128,12 @@ def _without(data: object, path: Path) -> object:
     if not rest:
         return {key: value for key, value in data.items() if key != first}
     return {
-        key: _without(value, tuple(rest)) if key == first else value for key, value in data.items()
+        key: without(value, tuple(rest)) if key == first else value for key, value in data.items()
     }
+
+
+def _problem(failure: _Failure) -> Problem:
+    return Problem(dotted(failure.path), failure.message)
 
 
 def _failures(error: Exception, path: Path, *, camel_case: bool) -> Iterator[_Failure]:
@@ -234,13 +174,6 @@ def _place(error: Exception, path: Path, *, camel_case: bool) -> tuple[Path, Any
     return path, None
 
 
-def _hidden(path: Path, value: object) -> bool:
-    """Return whether ``value`` may be a secret, by where it stands or by its look."""
-    if not isinstance(value, str):
-        return False
-    return secret_value(value) or any(isinstance(part, str) and secret_name(part) for part in path)
-
-
 def _droppable(path: Path) -> Path:
     """Return the longest beginning of ``path`` that names a key, and not a place in a list."""
     for index, part in enumerate(path):
@@ -272,7 +205,7 @@ def _converter(*, camel_case: bool) -> Converter:
         converter.register_structure_hook(kind, check)
     converter.register_structure_hook_func(lambda kind: kind is Any, _free)
     converter.register_structure_hook_func(lambda kind: _origin(kind) is Literal, _choice)
-    converter.register_structure_hook_factory(lambda kind: len(_arms(kind)) > 1, _union)
+    converter.register_structure_hook_factory(lambda kind: len(arms(kind)) > 1, _union)
     converter.register_structure_hook_factory(
         lambda kind: _origin(kind) in {list, tuple}, _sequence
     )
@@ -458,31 +391,3 @@ def _bounded(hook: Hook, kind: Any, minimum: float | None, maximum: float | None
         return number
 
     return bounded
-
-
-def _arms(kind: Any) -> list[Any]:
-    """Return the alternatives of a union, None apart; nothing for what is no union."""
-    if get_origin(kind) not in {Union, types.UnionType}:
-        return []
-    return [arm for arm in get_args(kind) if arm is not types.NoneType]
-
-
-def _accepted_kind(kind: Any) -> str:
-    if arms := _arms(kind):
-        return " or ".join(_accepted_kind(arm) for arm in arms)
-    if get_origin(kind) is Literal:
-        return " or ".join(shown(choice) for choice in get_args(kind))
-    if get_origin(kind) is tuple and get_args(kind)[-1] is not Ellipsis:
-        return f"a list of {len(get_args(kind))}"
-    simple = {str: "a string", bool: "true or false", int: "a whole number", float: "a number"}
-    return simple.get(kind) or {
-        list: f"a list of {_plural(kind)}",
-        tuple: f"a list of {_plural(kind)}",
-    }.get(get_origin(kind), "an object" if kind is not Any else "any value")
-
-
-def _plural(kind: Any) -> str:
-    """Return what the elements of a list are."""
-    element = get_args(kind)[0] if get_args(kind) else Any
-    plurals = {str: "strings", int: "whole numbers", float: "numbers", bool: "true or false"}
-    return plurals.get(element, "objects" if dataclasses.is_dataclass(element) else "values")

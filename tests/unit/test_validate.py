@@ -11,19 +11,8 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Config
 from aish_lsp.errors import InvalidArgument
-from aish_lsp.validate import (
-    LARGEST,
-    PROBLEMS,
-    Problem,
-    accepted,
-    dotted,
-    nearest,
-    secret_name,
-    secret_value,
-    shown,
-    structure,
-    structure_tolerant,
-)
+from aish_lsp.validate import PROBLEMS, Problem, structure, structure_tolerant
+from aish_lsp.wording import LARGEST
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +205,12 @@ def test_free_data_too_deep_to_be_written_is_refused() -> None:
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        ("names", {"a": "sk-proj-abcdefghijklmnop"}),
+        ("names", {"a": "sk-proj-abcdefghijklmnop0123"}),
         ("names", {"a": "Bearer abcdefghijklmnop"}),
         ("names", {"Authorization": "hunter2"}),
         ("names", {"GITHUB_TOKEN": "hunter2"}),
-        ("force", "ghp_abcdefghijklmnop"),
-        ("apiKye", "sk-proj-abcdefghijklmnop"),
+        ("force", "ghp_abcdefghijklmnop0123"),
+        ("apiKye", "sk-proj-abcdefghijklmnop0123"),
     ],
 )
 def test_a_secret_is_never_shown(key: str, value: object) -> None:
@@ -232,39 +221,10 @@ def test_a_secret_is_never_shown(key: str, value: object) -> None:
     assert "hunter2" not in told
 
 
-@pytest.mark.parametrize("name", ["api_key", "apiKey", "X-Api-Key", "auth_token", "PASSWORD"])
-def test_names_of_secrets(name: str) -> None:
-    assert secret_name(name)
-
-
-@pytest.mark.parametrize("name", ["token_budget", "max_tokens", "monkey", "keep_turns", "author"])
-def test_names_that_only_sound_like_secrets(name: str) -> None:
-    assert not secret_name(name)
-
-
-def test_looks_of_secrets() -> None:
-    assert secret_value("sk-ant-REDACTED")
-    assert secret_value("Authorization: Basic dXNlcjpwYXNz")
-    assert not secret_value("OPENAI_API_KEY")
-    assert not secret_value("qwen2.5-coder-7b-instruct-q4_k_m")
-
-
 def test_a_number_too_long_to_be_printed_is_told_all_the_same() -> None:
     assert problems_of({"prompt": "", "count": 10**5000}) == {
         "count": "found a whole number of 16610 bits; accepted: a whole number from 1 to 9"
     }
-
-
-def test_values_are_shown_short_and_without_tricks() -> None:
-    assert shown("a\n\u202eb") == '"a\\n\\u202eb"'
-    assert shown("x" * 1000) == '"' + "x" * 40 + '"... (1000 characters)'
-    assert len(dotted(("models", "y" * 1000, 3))) < 100
-
-
-def test_nearest_names() -> None:
-    assert nearest("max_turn", ["max_turns", "depth"]) == 'did you mean "max_turns"?'
-    assert nearest("zzz", ["a", "b"]) == "known: a, b"
-    assert nearest("zzz", []) == "there are none"
 
 
 def test_tolerant_keeps_the_good_and_tells_the_bad() -> None:
@@ -302,12 +262,6 @@ def test_tolerant_of_what_is_no_object() -> None:
         Config(),
         [Problem("", "found a list; accepted: an object")],
     )
-
-
-def test_accepted_in_words() -> None:
-    assert accepted(int, 1, None) == "a whole number of at least 1"
-    assert accepted(list[str]) == "a list of strings"
-    assert accepted(str | None) == "a string"
 
 
 anything = st.recursive(

@@ -1,0 +1,126 @@
+"""The words in which a message tells a path, a value, a type, and what must not be told at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import json
+import re
+import types
+from collections.abc import Mapping
+from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
+
+#: Keys and, in lists, places.
+Path: TypeAlias = tuple[str | int, ...]
+
+#: Characters of a value or of a name that a message shows.
+SHOWN: Final = 40
+#: Whole numbers are those of TOML and of most JSON readers: 64 bits.
+LARGEST: Final = 2**63 - 1
+
+_SECRET_WORD = re.compile(
+    r"key|secret|passw(or)?d|passphrase|authorization|credentials?|cookie|bearer|apikey|auth",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(
+    r"(?<![A-Za-z0-9])("
+    r"(sk|xai|pplx|csk|nvapi|glpat|xox[abeprs])-[\w-]{20}"
+    r"|(sk|pk|rk|gsk|hf|r8|gh[opsu]|github_pat)_\w{16}"
+    r"|AIza[\w-]{30}|AKIA[0-9A-Z]{12}|eyJ[\w-]{16,}\.[\w-]+"
+    r"|(bearer|basic)\s+[\w.+/=-]{8})",
+    re.IGNORECASE,
+)
+
+
+def secret_name(name: str) -> bool:
+    """Return whether a field, header or variable of this name is likely to hold a secret."""
+    words = re.split(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])", name)
+    # A token is a secret where the name ends in it (auth_token), and a unit elsewhere (max_tokens).
+    return words[-1].lower() == "token" or any(_SECRET_WORD.fullmatch(word) for word in words)
+
+
+def secret_value(text: str) -> bool:
+    """Return whether ``text`` has the look of a key, whatever its field is named."""
+    return _SECRET_VALUE.search(text) is not None
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """Return the words that help somebody who wrote ``name`` where one of ``known`` was meant."""
+    near = difflib.get_close_matches(name[:SHOWN], known, n=3)
+    if near:
+        return "did you mean " + " or ".join(f'"{other}"' for other in near) + "?"
+    if not known:
+        return "there are none"
+    return "known: " + ", ".join(known[:12]) + (", ..." if len(known) > 12 else "")
+
+
+def accepted(kind: Any, minimum: float | None = None, maximum: float | None = None) -> str:
+    """Return in words what a field of type ``kind`` accepts: ``a whole number of at least 1``."""
+    words = _accepted_kind(kind)
+    if minimum is not None and maximum is not None:
+        return f"{words} from {minimum:g} to {maximum:g}"
+    if minimum is not None:
+        return f"{words} of at least {minimum:g}"
+    return words if maximum is None else f"{words} of at most {maximum:g}"
+
+
+def shown(value: object) -> str:
+    """Return ``value`` for a message: short, in one line, with nothing invisible in it."""
+    if isinstance(value, str):
+        text = json.dumps(value[:SHOWN], ensure_ascii=False)
+        text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+        return text if len(value) <= SHOWN else f"{text}... ({len(value)} characters)"
+    if isinstance(value, int) and abs(value) > LARGEST:
+        return f"a whole number of {value.bit_length()} bits"
+    if value is None or isinstance(value, int | float):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        return "an object"
+    return "a list" if isinstance(value, list | tuple) else f"a {type(value).__name__}"
+
+
+def dotted(path: Path) -> str:
+    """Return a path as it is written in TOML, list places in brackets: ``models."a b".stop[0]``."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+            continue
+        bare = re.fullmatch(r"[A-Za-z0-9_-]{1,64}", part)
+        text += ("." if text else "") + (part if bare else shown(part))
+    return text
+
+
+def hidden(path: Path, value: object) -> bool:
+    """Return whether ``value`` may be a secret, by where it stands or by its look."""
+    if not isinstance(value, str):
+        return False
+    return secret_value(value) or any(isinstance(part, str) and secret_name(part) for part in path)
+
+
+def arms(kind: Any) -> list[Any]:
+    """Return the alternatives of a union, None apart; nothing for what is no union."""
+    if get_origin(kind) not in {Union, types.UnionType}:
+        return []
+    return [arm for arm in get_args(kind) if arm is not types.NoneType]
+
+
+def _accepted_kind(kind: Any) -> str:
+    if alternatives := arms(kind):
+        return " or ".join(_accepted_kind(arm) for arm in alternatives)
+    if get_origin(kind) is Literal:
+        return " or ".join(shown(choice) for choice in get_args(kind))
+    if get_origin(kind) is tuple and get_args(kind)[-1] is not Ellipsis:
+        return f"a list of {len(get_args(kind))}"
+    simple = {str: "a string", bool: "true or false", int: "a whole number", float: "a number"}
+    return simple.get(kind) or {
+        list: f"a list of {_plural(kind)}",
+        tuple: f"a list of {_plural(kind)}",
+    }.get(get_origin(kind), "an object" if kind is not Any else "any value")
+
+
+def _plural(kind: Any) -> str:
+    """Return what the elements of a list are."""
+    element = get_args(kind)[0] if get_args(kind) else Any
+    plurals = {str: "strings", int: "whole numbers", float: "numbers", bool: "true or false"}
+    return plurals.get(element, "objects" if dataclasses.is_dataclass(element) else "values")
