@@ -59,7 +59,14 @@ class Conversation:
         self.pending.append(output)
 
     def append_user(self, text: str, *, n: int = 0) -> Turn:
-        """Append a user turn that carries all pending output."""
+        """Append a user turn that carries all pending output.
+
+        So that user and assistant alternate whatever was cut off, a question before it that got no
+        answer is withdrawn, and a tool call that got no result gets ``cancelled``.
+        """
+        if self.turns and self.turns[-1].role == "user":
+            self.withdraw_user()
+        self.cancel_calls()
         turn = Turn("user", text, n, exec=tuple(self.pending))
         self.pending.clear()
         self.turns.append(turn)
@@ -76,11 +83,12 @@ class Conversation:
         """Append the model's reply.
 
         Raises:
-            InvalidArgument: neither text nor a tool call, or no user turn to answer.
+            InvalidArgument: neither text nor a tool call, or nothing to answer.
         """
         if not text and not tool_calls:
             raise InvalidArgument("A reply needs text or a tool call.", path="content")
-        if not self.turns:
+        self.cancel_calls()
+        if not self.turns or self.turns[-1].role == "assistant":
             raise InvalidArgument("A reply needs a question before it.", path="role")
         turn = Turn("assistant", text, n, tool_calls=tuple(tool_calls), reasoning=reasoning)
         self.turns.append(turn)
@@ -92,23 +100,31 @@ class Conversation:
         Raises:
             InvalidArgument: no such call is waiting for a result.
         """
-        for turn in reversed(self.turns):
-            if turn.role == "tool" and turn.tool_call_id != call_id:
-                continue
-            if turn.role == "assistant" and any(call.id == call_id for call in turn.tool_calls):
-                break
-            raise InvalidArgument(f"No tool call {call_id!r} is waiting.", path="tool_call_id")
-        else:
+        if call_id not in self._open_calls():
             raise InvalidArgument(f"No tool call {call_id!r} is waiting.", path="tool_call_id")
         turn = Turn("tool", result, n, tool_call_id=call_id)
         self.turns.append(turn)
         return turn
 
+    def cancel_calls(self) -> list[Turn]:
+        """Give each tool call that waits for a result the result ``cancelled``."""
+        return [self.append_tool(call_id, "cancelled") for call_id in self._open_calls()]
+
+    def _open_calls(self) -> list[str]:
+        """Return the ids of the last assistant turn's calls that have no result yet."""
+        answered = set()
+        for turn in reversed(self.turns):
+            if turn.role != "tool":
+                ids = dict.fromkeys(call.id for call in turn.tool_calls)
+                return [call_id for call_id in ids if call_id not in answered]
+            answered.add(turn.tool_call_id)
+        return []
+
     def withdraw_user(self) -> None:
         """Take back the last user turn, which got no answer; its output is pending again."""
-        turn = self.turns.pop()
-        assert turn.role == "user", "only a question that nothing answered is withdrawn"
-        self.pending[:0] = turn.exec
+        assert self.turns, "there is no question to withdraw"
+        assert self.turns[-1].role == "user", "only a question that nothing answered is withdrawn"
+        self.pending[:0] = self.turns.pop().exec
 
     def exchanges(self) -> Iterator[tuple[int, int]]:
         """Yield (start, end) of each exchange: a user turn with all that answers it."""
