@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from aish_lsp.models.request import Message
@@ -35,12 +36,15 @@ CONTRACT = (
 _OURS = re.compile(
     r"^(?=\[(?:background|project|earlier conversation summary|exec output|result|aish)\]"
     r"|\[tool:|\[NORRIS )",
-    re.MULTILINE,
+    re.MULTILINE | re.IGNORECASE,
 )
 
-#: C0 and C1 controls but tab and newline, and what reorders or hides text.
+#: C0 and C1 controls but tab and newline, and what reorders text, is not seen, or carries hidden
+#: text: soft hyphens, fillers, joiners, marks of direction, variation selectors, tags.
 _CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
+    "\U000e0000-\U000e0fff]"
 )
 
 
@@ -93,7 +97,7 @@ def base_prompt(surroundings: Surroundings, wording: str = "") -> str:
 
 def tree_part(tree: str) -> str:
     """Return the file tree as it stands under ``[project]``."""
-    return fenced(tree) if tree else ""
+    return fenced(tree) if tree.strip() else ""
 
 
 def instructions_part(name: str, text: str) -> str:
@@ -103,22 +107,31 @@ def instructions_part(name: str, text: str) -> str:
 
 def summary_block(summary: str) -> str:
     """Return ``[earlier conversation summary]``, or nothing for an empty summary."""
-    return f"[earlier conversation summary]\n{as_data(summary)}" if summary else ""
+    return f"[earlier conversation summary]\n{as_data(summary)}" if summary.strip() else ""
 
 
 def as_data(text: str, *, one_line: bool = False) -> str:
     """Return ``text`` so that it cannot pass for a heading of ours or hide what it says."""
-    clean = _CONTROLS.sub("", text.replace("\r\n", "\n"))
+    clean = _CONTROLS.sub("", encodable(text).replace("\r\n", "\n"))
     if one_line:
         clean = " ".join(clean.split("\n"))
     return _OURS.sub(" ", clean)
 
 
+def encodable(text: str) -> str:
+    """Return ``text`` with halves of surrogate pairs joined, and replaced where one is alone.
+
+    A name that is no UTF-8 and a selection that ends inside an emoji hold such; no request can.
+    """
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def fenced(text: str) -> str:
     """Return ``text`` as data in a fence that nothing in it can close."""
-    longest = max((len(run) for run in re.findall(r"`{3,}", text)), default=2)
+    data = as_data(text).rstrip()
+    longest = max((len(run) for run in re.findall(r"`{3,}", data)), default=2)
     fence = "`" * (longest + 1)
-    return f"{fence}\n{as_data(text).rstrip()}\n{fence}"
+    return f"{fence}\n{data}\n{fence}"
 
 
 def exec_block(output: ExecOutput) -> str:
@@ -168,20 +181,29 @@ def compressed(turns: Sequence[Turn], compress: Compress) -> list[Turn]:
 
 def _cut(turn: Turn, limit: int) -> Turn:
     """Return ``turn`` with no more than the last ``limit`` characters of what it says."""
-    if turn.role == "user":
-        text = user_text(turn)
-        return turn if len(text) <= limit else replace(turn, content=text[-limit:], exec=())
-    return turn if len(turn.content) <= limit else replace(turn, content=turn.content[-limit:])
+    if turn.role != "user":
+        return turn if len(turn.content) <= limit else replace(turn, content=turn.content[-limit:])
+    text = user_text(turn)
+    if len(text) <= limit:
+        return turn
+    tail = text[-limit:]
+    # The cut may lay bare what looks like a heading of ours and stood within a line of data.
+    if _OURS.match(tail) and text[-limit - 1] != "\n":
+        tail = tail[1:]
+    return replace(turn, content=tail, exec=())
 
 
 def _message(turn: Turn, preset: Preset) -> Message:
     """Return a turn as a message; reasoning goes back only to the provider it came from."""
     reasoning = turn.reasoning
-    if reasoning is not None and reasoning.provider != preset.provider:
+    if reasoning is not None and (
+        reasoning.provider != preset.provider or not (reasoning.text or reasoning.metadata)
+    ):
         reasoning = None
+    content = user_text(turn) if turn.role == "user" else turn.content
     return Message(
         role=turn.role,
-        content=user_text(turn) if turn.role == "user" else turn.content,
+        content=as_data(content) if turn.role == "tool" else encodable(content),
         tool_calls=turn.tool_calls,
         tool_call_id=turn.tool_call_id,
         reasoning=reasoning,
@@ -193,30 +215,28 @@ def _folded(rendered: Iterable[Message]) -> Iterable[Message]:
 
     For chat templates that know no tool role; neighboring assistant texts merge.
     """
-    waiting: list[Message] = []
-    results: dict[str, str] = {}
+    for is_reply, group in groupby(rendered, key=lambda message: message.role != "user"):
+        if not is_reply:
+            yield from group
+            continue
+        reply = list(group)
+        # A text that stands alone goes as it is, with its reasoning.
+        alone = len(reply) == 1 and not reply[0].tool_calls
+        yield reply[0] if alone else _as_text(reply)
 
-    def folded() -> Message | None:
-        parts = []
-        for message in waiting:
+
+def _as_text(reply: Sequence[Message]) -> Message:
+    """Return one assistant text for all that answers a user turn."""
+    parts: list[str] = []
+    results: dict[str | None, int] = {}
+    for message in reply:
+        if message.role == "assistant":
             if message.content:
                 parts.append(message.content)
-            parts.extend(
-                f"[tool: {call.name}]\n{call.arguments}\n[result]\n{results.get(call.id, '')}"
-                for call in message.tool_calls
-            )
-        waiting.clear()
-        results.clear()
-        return Message("assistant", "\n".join(parts)) if parts else None
-
-    for message in rendered:
-        if message.role == "assistant":
-            waiting.append(message)
-        elif message.role == "tool":
-            results[message.tool_call_id or ""] = message.content
-        else:
-            if (merged := folded()) is not None:
-                yield merged
-            yield message
-    if (merged := folded()) is not None:
-        yield merged
+            for call in message.tool_calls:
+                name, arguments = as_data(call.name, one_line=True), as_data(call.arguments)
+                results[call.id] = len(parts)
+                parts.append(f"[tool: {name}]\n{arguments}\n[result]\n")
+        elif message.tool_call_id in results:
+            parts[results.pop(message.tool_call_id)] += message.content
+    return Message("assistant", "\n".join(parts))
