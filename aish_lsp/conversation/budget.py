@@ -7,16 +7,17 @@ request itself use its value.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from aish_lsp.conversation.prompt import Blocks, messages
+from aish_lsp.conversation.prompt import messages
 from aish_lsp.conversation.tokens import count
 from aish_lsp.errors import OverBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
 
-    from aish_lsp.config.schema import Compress, Context, Preset
+    from aish_lsp.config.schema import Context, Preset
+    from aish_lsp.conversation.prompt import Blocks
     from aish_lsp.conversation.turns import Conversation, Turn
     from aish_lsp.models.request import Message
 
@@ -92,24 +93,35 @@ def limits(preset: Preset, context: Context, told_window: int | None) -> Limits:
 
 
 def measure(blocks: Blocks, sent: tuple[Message, ...]) -> Measure:
-    """Return the size of the request made of ``blocks`` and the messages after the system one."""
+    """Return the size of the request made of ``blocks`` and of the messages ``sent``.
+
+    What the system message holds beside its parts, headings and blank lines, counts as ``system``.
+    """
     parts = blocks.in_force()
+    memory, project = count(parts.background), count(parts.tree)
+    instructions, summary = count(parts.instructions), count(parts.summary)
+    framed = count(blocks.text()) - memory - project - instructions - summary
     breakdown = Breakdown(
-        system=count(parts.base) + count(parts.norris) + MESSAGE_OVERHEAD + REQUEST_OVERHEAD,
-        memory=count(parts.background),
-        project=count(parts.tree),
-        summary=count(parts.summary),
-        instructions=count(parts.instructions),
+        system=max(0, framed) + MESSAGE_OVERHEAD + REQUEST_OVERHEAD,
+        memory=memory,
+        project=project,
+        summary=summary,
+        instructions=instructions,
         messages=sum(message_tokens(message) for message in sent if message.role != "system"),
-        reasoning=sum(count(m.reasoning.text) for m in sent if m.reasoning is not None),
+        reasoning=sum(reasoning_tokens(message) for message in sent),
     )
     return Measure(breakdown.total, breakdown, "estimated")
 
 
 def message_tokens(message: Message) -> int:
-    """Return the tokens of one message with its calls and its own overhead."""
+    """Return the tokens of one message with its calls and its own overhead, less its reasoning."""
     calls = sum(count(call.name) + count(call.arguments) for call in message.tool_calls)
     return MESSAGE_OVERHEAD + count(message.content) + calls
+
+
+def reasoning_tokens(message: Message) -> int:
+    """Return the tokens of the reasoning that goes back with a message."""
+    return 0 if message.reasoning is None else count(message.reasoning.text)
 
 
 def prepare(
@@ -125,66 +137,86 @@ def prepare(
     to its head and tail, then ``[project]`` goes, then ``[background]``.
 
     Raises:
-        OverBudget: it still does not fit. Nothing was lost but what was evicted before.
+        OverBudget: it still does not fit. Nothing is evicted then.
     """
-    evicted = _evict(conversation, blocks, preset, context, limit)
-    turns = conversation.turns
-    cut: list[str] = []
-    for name, give in _LAST_RESORTS:
-        sent = messages(blocks, turns, preset, context.compress)
-        size = measure(blocks, sent)
+    sent = messages(blocks, conversation.turns, preset, context.compress)
+    end = _evicted(conversation, sent, measure(blocks, sent).total, context, limit)
+    for form in _forms(blocks, conversation.turns[end:]):
+        sent = messages(form.blocks, form.turns, preset, context.compress)
+        size = measure(form.blocks, sent)
         if size.total <= limit.budget:
-            return Prepared(sent, size, tuple(evicted), tuple(cut))
-        blocks, turns = give(blocks, turns)
-        cut.append(name)
-    sent = messages(blocks, turns, preset, context.compress)
-    size = measure(blocks, sent)
-    if size.total > limit.budget:
-        raise _over_budget(size, limit)
-    return Prepared(sent, size, tuple(evicted), tuple(cut))
+            return Prepared(sent, size, tuple(conversation.evict(end)), form.cut)
+    raise _over_budget(size, limit)
 
 
-def _evict(
-    conversation: Conversation, blocks: Blocks, preset: Preset, context: Context, limit: Limits
-) -> list[Turn]:
-    """Evict the oldest exchanges in one pass; return their turns."""
-    turns = conversation.turns
-    sent = messages(blocks, turns, preset, context.compress)
-    total = measure(blocks, sent).total
-    if len(turns) <= context.max_turns and total <= limit.budget:
-        return []
-    sizes = _turn_sizes(turns, preset, context.compress, blocks)
+def _evicted(
+    conversation: Conversation,
+    sent: tuple[Message, ...],
+    total: int,
+    context: Context,
+    limit: Limits,
+) -> int:
+    """Return how many turns, all of the oldest exchanges, have to go. One pass."""
+    turns = len(conversation.turns)
+    if turns <= context.max_turns and total <= limit.budget:
+        return 0
+    exchanges = list(conversation.exchanges())
+    sizes = _exchange_sizes(sent)
+    # A compressed request holds the last exchanges only: what it leaves out has no size.
+    sizes = [0] * (len(exchanges) - len(sizes)) + sizes
     target = context.low_water * limit.budget
-    end = 0
-    for start, stop in list(conversation.exchanges())[:-1]:
-        if len(turns) - end <= context.max_turns and total <= target:
+    evicted = 0
+    for (_, end), size in zip(exchanges[:-1], sizes, strict=False):
+        if turns - evicted <= context.max_turns and total <= target:
             break
-        total -= sum(sizes[start:stop])
-        end = stop
-    return conversation.evict(end)
+        total -= size
+        evicted = end
+    return evicted
 
 
-def _turn_sizes(turns: list[Turn], preset: Preset, compress: Compress, blocks: Blocks) -> list[int]:
-    """Return what each turn adds to a request; 0 for those a compressed request leaves out."""
-    plain = replace(preset, local_compress=False, use_tool_role=True)
-    rendered = messages(blocks, turns, plain, compress)[1:]
-    sizes = [message_tokens(message) for message in rendered]
-    if preset.local_compress:
-        kept = len(messages(blocks, turns, replace(preset, use_tool_role=True), compress)) - 1
-        sizes[: len(sizes) - kept] = [0] * (len(sizes) - kept)
+def _exchange_sizes(sent: tuple[Message, ...]) -> list[int]:
+    """Return the tokens of each exchange of a request."""
+    sizes: list[int] = []
+    for message in sent:
+        if message.role == "user":
+            sizes.append(0)
+        if sizes:
+            sizes[-1] += message_tokens(message) + reasoning_tokens(message)
     return sizes
 
 
-def _cut_outputs(blocks: Blocks, turns: list[Turn]) -> tuple[Blocks, list[Turn]]:
-    """Cut tool results and command output to head and tail."""
-    return blocks, [
-        replace(
-            turn,
-            content=_head_and_tail(turn.content) if turn.role == "tool" else turn.content,
-            exec=tuple(replace(out, output=_head_and_tail(out.output)) for out in turn.exec),
-        )
-        for turn in turns
-    ]
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A request as it could be made, and the names of what was given up for it."""
+
+    blocks: Blocks
+    turns: list[Turn]
+    cut: tuple[str, ...] = ()
+
+
+def _forms(blocks: Blocks, turns: list[Turn]) -> Iterator[_Form]:
+    """Yield the whole request, then forms of it with ever more given up."""
+    form = _Form(blocks.in_force(), turns)
+    yield form
+    shorter = [_with_cut_output(turn) for turn in turns]
+    without_project = replace(form.blocks, tree="", instructions="")
+    for name, less in (
+        ("command output", form.blocks),
+        ("[project]", without_project),
+        ("[background]", replace(without_project, background="")),
+    ):
+        if less != form.blocks or shorter != form.turns:
+            form = _Form(less, shorter, (*form.cut, name))
+            yield form
+
+
+def _with_cut_output(turn: Turn) -> Turn:
+    """Cut a tool's result and commands' output to head and tail."""
+    return replace(
+        turn,
+        content=_head_and_tail(turn.content) if turn.role == "tool" else turn.content,
+        exec=tuple(replace(out, output=_head_and_tail(out.output)) for out in turn.exec),
+    )
 
 
 def _head_and_tail(text: str) -> str:
@@ -195,21 +227,6 @@ def _head_and_tail(text: str) -> str:
     return f"{text[:_CUT]}\n[... {left_out} characters left out ...]\n{text[-_CUT:]}"
 
 
-def _without_project(blocks: Blocks, turns: list[Turn]) -> tuple[Blocks, list[Turn]]:
-    return replace(blocks, tree="", instructions=""), turns
-
-
-def _without_background(blocks: Blocks, turns: list[Turn]) -> tuple[Blocks, list[Turn]]:
-    return replace(blocks, background=""), turns
-
-
-_LAST_RESORTS: tuple[tuple[str, Callable[[Blocks, list[Turn]], tuple[Blocks, list[Turn]]]], ...] = (
-    ("command output", _cut_outputs),
-    ("[project]", _without_project),
-    ("[background]", _without_background),
-)
-
-
 def _over_budget(size: Measure, limit: Limits) -> OverBudget:
     """Return the error that names the blocks and their sizes."""
     parts = {
@@ -218,10 +235,11 @@ def _over_budget(size: Measure, limit: Limits) -> OverBudget:
         if getattr(size.breakdown, field.name)
     }
     named = ", ".join(f"{name} {tokens}" for name, tokens in parts.items())
-    data: dict[str, Any] = {"total": size.total, "tokenBudget": limit.budget, "breakdown": parts}
     return OverBudget(
         f"The question needs {size.total} tokens ({named}) and the budget is {limit.budget}. "
         "Ask a shorter question, choose a model with a larger window (:model), or raise "
         "context.token_budget and models.NAME.context_window.",
-        **data,
+        total=size.total,
+        tokenBudget=limit.budget,
+        breakdown=parts,
     )
