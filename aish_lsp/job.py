@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
+from itertools import groupby
 from typing import Generic, TypeAlias, TypeVar
 
 from aish_lsp.events import Event, Output, Reasoning, Text
@@ -38,35 +39,42 @@ class Job(Generic[R]):
         self._drained = asyncio.Event()
         self._drained.set()
         self._listening = True
+        self._has_reader = False
+        self._has_waiter = False
         self._cancelled = False
         self._task: asyncio.Task[R] | None = None
 
-    def start(self) -> Job[R]:
-        """Begin the work; return the job itself."""
+    def start(self, ended: Callable[[], None] | None = None) -> Job[R]:
+        """Begin the work; return the job itself. ``ended`` is called when the work has ended."""
+        assert self._task is None, "the job was started before"
         self._task = asyncio.create_task(self._run(), name=f"job {self.id}")
+        self._task.add_done_callback(lambda _task: self._changed.set())
+        if ended is not None:
+            self._task.add_done_callback(lambda _task: ended())
         return self
 
     async def _run(self) -> R:
-        try:
-            return await self._body(self._emit)
-        finally:
-            self._changed.set()
+        return await self._body(self._emit)
 
     async def _emit(self, event: Event) -> None:
         """Hand ``event`` to the listener; wait while more than PENDING_LIMIT is pending."""
         if not self._listening:
             return
-        self._append(event)
+        self._pending.append(event)
+        if isinstance(event, Text | Reasoning | Output):
+            self._pending_characters += len(event.delta)
         self._changed.set()
-        if self._pending_characters > PENDING_LIMIT:
+        while self._pending_characters > PENDING_LIMIT and self._waits_for_listener():
             self._drained.clear()
             await self._drained.wait()
 
-    def _append(self, event: Event) -> None:
-        """Queue ``event``, joined with the one before where both are pieces of one text."""
-        if isinstance(event, Text | Reasoning | Output):
-            self._pending_characters += len(event.delta)
-        self._pending.append(event)
+    def _waits_for_listener(self) -> bool:
+        """Return whether a listener that is behind may hold the work up.
+
+        Not once it is cancelled, since it is to end now; nor where somebody waits for the result
+        and nobody reads, since nobody ever might.
+        """
+        return not self._cancelled and (self._has_reader or not self._has_waiter)
 
     def cancel(self) -> bool:
         """Stop the work, once; return whether there was any left to stop."""
@@ -75,6 +83,7 @@ class Job(Generic[R]):
         if self._cancelled:
             return True
         self._cancelled = True
+        self._drained.set()
         # Not at once: a body that has not had its first step yet must get the chance to record.
         self._task.get_loop().call_soon(self._task.cancel)
         return True
@@ -93,6 +102,8 @@ class Job(Generic[R]):
             Exception: whatever the work raised.
         """
         assert self._task is not None, "the job was not started"
+        self._has_waiter = True
+        self._drained.set()
         return await asyncio.shield(self._task)
 
     def stop_listening(self) -> None:
@@ -102,53 +113,46 @@ class Job(Generic[R]):
         self._pending_characters = 0
         self._drained.set()
 
-    async def events(self) -> AsyncIterator[Event]:
-        """Yield each event until the work ends. What piled up meanwhile comes joined."""
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """Yield each event until the work ends. What piled up meanwhile comes joined.
+
+        A job has one listener: when it leaves early, what follows is dropped.
+        """
         assert self._task is not None, "the job was not started"
-        while True:
-            while self._pending:
-                batch = _joined(self._pending)
-                self._pending = deque()
-                self._pending_characters = 0
-                self._drained.set()
-                for event in batch:
-                    yield event
-            if self._task.done():
-                return
-            self._changed.clear()
-            if not self._pending and not self._task.done():
+        assert not self._has_reader, "a job has one listener"
+        self._has_reader = True
+        try:
+            while True:
+                while self._pending:
+                    batch = self._pending
+                    self._pending = deque()
+                    self._pending_characters = 0
+                    self._drained.set()
+                    for event in _joined(batch):
+                        yield event
+                if self._task.done():
+                    return
+                self._changed.clear()
                 await self._changed.wait()
+        finally:
+            self.stop_listening()
 
 
-def _joined(events: deque[Event]) -> list[Event]:
-    """Return ``events`` with neighboring pieces of one text joined."""
-    joined: list[Event] = []
-    pieces: list[str] = []
-
-    def flush() -> None:
-        if pieces:
-            last = joined[-1]
-            assert isinstance(last, Text | Reasoning | Output)
-            joined[-1] = replace(last, delta="".join(pieces))
-            pieces.clear()
-
-    for event in events:
-        last = joined[-1] if joined else None
-        if isinstance(event, Text | Reasoning | Output):
-            if (
-                pieces
-                and type(event) is type(last)
-                and (
-                    not isinstance(event, Output)
-                    or (isinstance(last, Output) and event.stream == last.stream)
-                )
-            ):
-                pieces.append(event.delta)
-                continue
-            flush()
-            pieces.append(event.delta)
+def _joined(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield ``events`` with neighboring pieces of one text joined."""
+    for text, group in groupby(events, key=_text_of):
+        if text is None:
+            yield from group
         else:
-            flush()
-        joined.append(event)
-    flush()
-    return joined
+            pieces = [event for event in group if isinstance(event, Text | Reasoning | Output)]
+            yield replace(pieces[0], delta="".join(piece.delta for piece in pieces))
+
+
+def _text_of(event: Event) -> tuple[str, ...] | None:
+    """Return what names the text that ``event`` is a piece of; None where it is no such piece."""
+    match event:
+        case Output():
+            return event.kind, event.command_id, event.stream
+        case Text() | Reasoning():
+            return (event.kind,)
+    return None
