@@ -132,19 +132,23 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def write_atomic(path: Path, text: str) -> None:
+def write_atomic(path: Path, text: str | bytes) -> None:
     """Replace ``path`` with ``text`` (0600): all of it or nothing, also when the power fails.
+
+    Where ``path`` is a symbolic link, what it points to is replaced.
 
     Raises:
         StoreUnavailable: it cannot be written; what was there stays.
     """
+    data = text.encode() if isinstance(text, str) else text
     with store_errors(path, "write"):
+        path = Path(os.path.realpath(path))
         private_dir(path.parent)
         # mkstemp makes it 0600.
         fd, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
         try:
             try:
-                _write_all(fd, text.encode())
+                _write_all(fd, data)
                 os.fsync(fd)
             finally:
                 os.close(fd)
@@ -232,21 +236,23 @@ class BadLine:
 
 
 @dataclass(frozen=True, slots=True)
-class JsonLines:
-    r"""What a file of JSON lines holds.
+class TornLine:
+    r"""A last line that was never finished, and the offset in bytes where it begins.
 
-    Attributes:
-        records: the objects in order, each with the number of its line, from 1.
-        bad: the lines that are none.
-        size: bytes that were read, from the file's start.
-        torn_at: where in the file a last line begins that was never finished, else None. A last
-            line that lacks only its ``\n`` is a whole object, hence none of those.
+    One that lacks only its ``\n`` is none of those: it is a whole object.
     """
+
+    number: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLines:
+    """What a file of JSON lines holds: the objects with the numbers of their lines, from 1."""
 
     records: tuple[tuple[int, dict[str, Any]], ...]
     bad: tuple[BadLine, ...]
-    size: int
-    torn_at: int | None
+    torn: TornLine | None
 
 
 def read_jsonl(path: Path) -> JsonLines:
@@ -260,14 +266,24 @@ def read_jsonl(path: Path) -> JsonLines:
             data = path.read_bytes()
         except FileNotFoundError:
             data = b""
-    return parse_jsonl(data)
-
-
-def parse_jsonl(data: bytes) -> JsonLines:
-    """Return what ``data``, the content of a file of JSON lines, holds."""
     records: list[tuple[int, dict[str, Any]]] = []
     bad: list[BadLine] = []
-    torn_at = None
+    torn = None
+    for number, line in iter_jsonl(data):
+        match line:
+            case BadLine():
+                bad.append(line)
+            case TornLine():
+                torn = line
+            case _:
+                records.append((number, line))
+    return JsonLines(tuple(records), tuple(bad), torn)
+
+
+def iter_jsonl(
+    data: bytes, first_number: int = 1
+) -> Iterator[tuple[int, dict[str, Any] | BadLine | TornLine]]:
+    """Yield each line of ``data``, a file of JSON lines or its rest from a line's start on."""
     content = data.removeprefix(codecs.BOM_UTF8)
     try:
         text, all_utf8 = content.decode(), True
@@ -275,7 +291,8 @@ def parse_jsonl(data: bytes) -> JsonLines:
         text, all_utf8 = content.decode(errors="surrogateescape"), False
     # Not splitlines(): U+2028 and its kin may stand inside a line.
     pieces = text.split("\n")
-    for number, piece in enumerate(pieces, start=1):
+    last = first_number + len(pieces) - 1
+    for number, piece in enumerate(pieces, start=first_number):
         if not piece or piece.isspace():
             continue
         try:
@@ -285,13 +302,12 @@ def parse_jsonl(data: bytes) -> JsonLines:
             if type(record) is not dict:
                 raise ValueError("it is not an object")  # noqa: TRY301 - one place reports all
         except (ValueError, RecursionError) as error:
-            if number == len(pieces):
-                torn_at = data.rfind(b"\n") + 1
+            if number == last:
+                yield number, TornLine(number, data.rfind(b"\n") + 1)
             else:
-                bad.append(BadLine(number, _reason(error)))
+                yield number, BadLine(number, _reason(error))
         else:
-            records.append((number, record))
-    return JsonLines(tuple(records), tuple(bad), len(data), torn_at)
+            yield number, record
 
 
 def _reason(error: ValueError | RecursionError) -> str:

@@ -1,0 +1,177 @@
+"""What the lines of a memory.jsonl add up to: items, less those that tombstones hide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from aish_lsp.errors import StoreUnavailable
+from aish_lsp.files import BadLine, TornLine
+from aish_lsp.memory.items import KINDS, NEWEST_LAST, MemoryItem, Scope, normalized
+
+#: The format that is written here, and the newest that is understood.
+VERSION: Final = 1
+
+#: The largest id: beyond it a number of JSON is no longer exact everywhere.
+MAX_ID: Final = 2**53 - 1
+
+_KNOWN: Final = frozenset({"id", "ts", "kind", "content", "tags", "source"})
+
+
+class Contents:
+    """The state of one file as far as it was read.
+
+    Attributes:
+        highest: the highest id ever given; 0 for none.
+        notices: what is wrong with the file, a sentence each.
+    """
+
+    def __init__(self, path: Path, scope: Scope) -> None:
+        self._path = path
+        self._scope = scope
+        # Only items are kept of the lines, and what is not in an item: 100,000 dicts would cost
+        # more than their parsing.
+        self._items: dict[int, MemoryItem] = {}
+        self._unknown: dict[int, dict[str, Any]] = {}
+        # The targets of all tombstones, known or not: a target may stand behind its tombstone.
+        self._forgotten: set[int] = set()
+        self._by_text: dict[str, list[int]] | None = None
+        self._sorted: tuple[MemoryItem, ...] | None = None
+        self.highest = 0
+        self.notices: list[str] = []
+
+    def take(
+        self, lines: Iterable[tuple[int, dict[str, Any] | BadLine | TornLine]]
+    ) -> TornLine | None:
+        """Add lines that were read; return the last one if it was never finished.
+
+        Raises:
+            StoreUnavailable: the file is from a newer version.
+        """
+        self._sorted = None
+        for number, line in lines:
+            if isinstance(line, TornLine):
+                return line
+            try:
+                if isinstance(line, BadLine):
+                    raise ValueError(line.reason)  # noqa: TRY301, TRY004 - one place reports all
+                self._take(line)
+            except ValueError as error:
+                self.notices.append(
+                    f"{self._path}, line {number}: {error}."
+                    " The line is skipped; it stays in the file."
+                )
+        return None
+
+    def _take(self, record: dict[str, Any]) -> None:
+        """Add one line. Raises ValueError with what is wrong with it."""
+        if is_header(record):
+            self._take_header(record["meta"])
+            return
+        item_id = _checked_id(record, "id")
+        # Also that of a line which turns out to be bad: no id is given twice.
+        self.highest = max(self.highest, item_id)
+        if record.get("kind") == "forget":
+            self._forget(_checked_id(record, "target"))
+            return
+        item = _checked_item(item_id, record, self._scope)
+        if item_id in self._items:
+            msg = f"the id {item_id} stands on an earlier line too"
+            raise ValueError(msg)
+        self._items[item_id] = item
+        if not record.keys() <= _KNOWN:
+            self._unknown[item_id] = {k: v for k, v in record.items() if k not in _KNOWN}
+        if self._by_text is not None and item_id not in self._forgotten:
+            self._by_text.setdefault(normalized(item.content), []).append(item_id)
+
+    def _take_header(self, meta: object) -> None:
+        version = meta.get("version") if isinstance(meta, dict) else None
+        if not isinstance(meta, dict) or type(version) is not int:
+            raise ValueError("the header has no version")
+        if version > VERSION:
+            msg = (
+                f"{self._path} is from a newer version of aish (format {version}; this one knows"
+                f" {VERSION}). It was not touched. Update aish-lsp to use it."
+            )
+            raise StoreUnavailable(msg, path=str(self._path))
+        highest = meta.get("highest_id", 0)
+        if type(highest) is int and highest <= MAX_ID:
+            self.highest = max(self.highest, highest)
+
+    def _forget(self, target: int) -> None:
+        if self._by_text is not None and target in self:
+            self._by_text[normalized(self._items[target].content)].remove(target)
+        self._forgotten.add(target)
+
+    def __contains__(self, item_id: int) -> bool:
+        """Whether an item of that id is there and not forgotten."""
+        return item_id in self._items and item_id not in self._forgotten
+
+    def __getitem__(self, item_id: int) -> MemoryItem:
+        """Return an item, forgotten or not."""
+        return self._items[item_id]
+
+    def unknown_fields(self, item_id: int) -> Mapping[str, Any]:
+        """Return the fields of an item's line that this version does not know."""
+        return self._unknown.get(item_id, {})
+
+    def hides(self, record: dict[str, Any]) -> bool:
+        """Whether a line says nothing any more: a tombstone, or an item that is forgotten."""
+        try:
+            if record.get("kind") == "forget":
+                return _checked_id(record, "target") > 0
+            return _checked_id(record, "id") in self._forgotten
+        except ValueError:
+            return False
+
+    def same(self, content: str) -> int | None:
+        """Return the id of the item that says the same as ``content``, or None."""
+        if self._by_text is None:
+            self._by_text = {}
+            for item_id in self.ids():
+                text = normalized(self._items[item_id].content)
+                self._by_text.setdefault(text, []).append(item_id)
+        ids = self._by_text.get(normalized(content))
+        return ids[0] if ids else None
+
+    def ids(self) -> list[int]:
+        """Return the ids of the items that are not forgotten, in the file's order."""
+        return [item_id for item_id in self._items if item_id not in self._forgotten]
+
+    def items(self) -> tuple[MemoryItem, ...]:
+        """Return the items that are not forgotten, the newest first."""
+        if self._sorted is None:
+            items = [self._items[item_id] for item_id in self.ids()]
+            self._sorted = tuple(sorted(items, key=NEWEST_LAST, reverse=True))
+        return self._sorted
+
+
+def is_header(record: dict[str, Any]) -> bool:
+    """Whether a line is a header: ``{"meta": {...}}``, without an id."""
+    return "meta" in record and "id" not in record
+
+
+def _checked_id(record: dict[str, Any], name: str) -> int:
+    value = record.get(name)
+    if type(value) is not int or not 1 <= value <= MAX_ID:
+        msg = f"its {name} is no whole number from 1 on"
+        raise ValueError(msg)
+    return value
+
+
+def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryItem:
+    kind, ts, content = record.get("kind"), record.get("ts"), record.get("content")
+    tags, source = record.get("tags") or [], record.get("source")
+    if kind not in KINDS:
+        msg = f"its kind is none of {', '.join(KINDS)}, forget"
+        raise ValueError(msg)
+    if not isinstance(ts, str):
+        raise ValueError("its ts is no text")  # noqa: TRY004 - a bad line, not a bad call
+    if not isinstance(content, str):
+        raise ValueError("its content is no text")  # noqa: TRY004 - as above
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise ValueError("its tags are no list of texts")
+    if source is not None and not isinstance(source, dict):
+        raise ValueError("its source is no object")
+    return MemoryItem(item_id, ts, kind, content, tuple(tags), source, scope)

@@ -1,0 +1,82 @@
+"""What is remembered: an item, its kinds, and when two items say the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from aish_lsp.errors import InvalidArgument
+from aish_lsp.memory.secrets import find_secret
+
+Kind: TypeAlias = Literal["fact", "pref", "context"]
+Scope: TypeAlias = Literal["workspace", "user"]
+
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+
+#: How a time stands in our files: UTC, to the second.
+TIMESTAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+_END_PUNCTUATION: Final = ".,;:!?…。、！？ "  # noqa: RUF001 - those of Chinese and Japanese too
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryItem:
+    """One item (aish-phase4-memory, section 4).
+
+    ``id`` counts within its scope. ``ts`` is UTC, in the form of TIMESTAMP. ``source`` says who
+    added it, and from which session.
+    """
+
+    id: int
+    ts: str
+    kind: Kind
+    content: str
+    tags: tuple[str, ...] = ()
+    source: Mapping[str, Any] | None = None
+    scope: Scope = "workspace"
+
+
+#: The key by which items sort; reversed, the newest comes first.
+NEWEST_LAST: Final = attrgetter("ts", "id")
+
+
+def timestamp() -> str:
+    """Return the time now, in the form of TIMESTAMP."""
+    return datetime.now(UTC).strftime(TIMESTAMP)
+
+
+def normalized(content: str) -> str:
+    """Return ``content`` without case, spacing and end punctuation: equal ones say the same."""
+    text = " ".join(content.split()).casefold()
+    return text.rstrip(_END_PUNCTUATION) or text
+
+
+def check_labels(kind: str, tags: Sequence[str]) -> None:
+    """Raise InvalidArgument for a kind that there is not, or a tag that is no text."""
+    if kind not in KINDS:
+        msg = f"A memory's kind is one of {', '.join(KINDS)}, not {kind!r}."
+        raise InvalidArgument(msg, path="kind")
+    if not all(isinstance(tag, str) and tag.strip() for tag in tags):
+        raise InvalidArgument("A tag is a text that is not empty.", path="tags")
+
+
+def check_content(content: str, *, force: bool) -> None:
+    """Raise InvalidArgument where ``content`` is nothing to remember."""
+    if not isinstance(content, str) or not content.strip():
+        raise InvalidArgument("There is nothing to remember: the text is empty.", path="content")
+    try:
+        content.encode()
+    except UnicodeEncodeError:
+        msg = "The text holds half of a surrogate pair, which is no character."
+        raise InvalidArgument(msg, path="content") from None
+    secret = None if force else find_secret(content)
+    if secret is not None:
+        msg = (
+            f"This looks like it holds {secret}. What is remembered lies in a plain file and is"
+            " sent to the model. Leave the secret out, or add it with force."
+        )
+        raise InvalidArgument(msg, path="content")

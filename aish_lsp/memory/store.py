@@ -1,0 +1,380 @@
+"""The store: one memory.jsonl, append-only, shared by any number of processes.
+
+Every append takes the file's lock for itself alone, reads what others appended since, numbers its
+line, and returns when the line is on the disk. All of it blocks.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from aish_lsp.errors import Busy, NotFound, StoreUnavailable
+from aish_lsp.files import (
+    append_line,
+    iter_jsonl,
+    json_line,
+    locked,
+    open_append,
+    store_errors,
+    write_atomic,
+)
+from aish_lsp.memory.contents import MAX_ID, VERSION, Contents, is_header
+from aish_lsp.memory.items import (
+    Kind,
+    MemoryItem,
+    Scope,
+    check_content,
+    check_labels,
+    timestamp,
+)
+
+#: Bytes before the end as it was known that must still be there for a longer file to be the same
+#: one, grown. They hold the last line's id and time.
+_PROBE: Final = 256
+
+#: What tells that somebody has touched a file: device, inode, size in bytes, mtime in ns.
+_Stamp: TypeAlias = tuple[int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """The item's id; ``duplicate`` where an item that says the same was there already."""
+
+    id: int
+    duplicate: bool
+
+
+class MemoryStore:
+    """The items of one scope.
+
+    Nothing is read before it is needed; ``items`` shows the file as of the last ``refresh`` or
+    change of our own. A method may be called from any thread.
+    """
+
+    def __init__(self, path: Path, scope: Scope = "workspace") -> None:
+        self.path = path
+        self.scope: Scope = scope
+        self._mutex = threading.RLock()
+        self._contents = Contents(path, scope)
+        self._stamp: _Stamp | None = None
+        self._probe = b""
+        self._lines = 0
+        # What another process appended was taken in without looking at what stood before it.
+        self._partial = False
+        # Never lowered, not even by a file that was cut short by hand: no id is given twice.
+        self._highest = 0
+        self._events: dict[str, None] = {}
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What the user should know: lines put aside since the start, bad lines of the file."""
+        return (*self._events, *self._contents.notices)
+
+    def items(self) -> tuple[MemoryItem, ...]:
+        """Return the items that are not forgotten, the newest first (by ``ts``, then id).
+
+        Raises:
+            StoreUnavailable: at the first call, as ``refresh``.
+        """
+        if self._stamp is None:
+            self.refresh()
+        with self._mutex:
+            return self._contents.items()
+
+    def refresh(self) -> bool:
+        """Take in what others did to the file; return whether anything changed.
+
+        It costs a stat where nothing did, else a look at the whole file: it may have been edited by
+        hand. A torn last line is put aside.
+
+        Raises:
+            StoreUnavailable: the file cannot be read, or is from a newer version.
+        """
+        with self._mutex, store_errors(self.path, "read"):
+            try:
+                fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                changed = self._stamp is not None
+                self._start_over()
+                return changed
+            try:
+                if _stamp(fd) == self._stamp and not self._partial:
+                    return False
+                torn_at = self._reload(fd)
+            finally:
+                os.close(fd)
+        if torn_at is not None:
+            self._mend_at_leisure()
+        return True
+
+    def add(
+        self,
+        kind: Kind,
+        content: str,
+        *,
+        tags: Sequence[str] = (),
+        source: Mapping[str, Any] | None = None,
+        force: bool = False,
+    ) -> Added:
+        """Remember ``content``; return when it is on the disk.
+
+        An item that says the same (case, white space and end punctuation aside) is not added again:
+        its id is returned.
+
+        Args:
+            kind: what it is.
+            content: the text, kept as it is.
+            tags: words to find it by.
+            source: who added it and from which session: ``{"session", "how"}``.
+            force: also where it looks like a secret.
+
+        Raises:
+            InvalidArgument: a bad kind or tag; an empty content; what looks like a secret.
+            Busy: another process held the lock for too long.
+            StoreUnavailable: it could not be written; nothing was added.
+        """
+        check_labels(kind, tags)
+        check_content(content, force=force)
+        with self._writing() as fd:
+            same = self._contents.same(content)
+            if same is not None:
+                # Whoever wrote it may have died before it was synced.
+                with store_errors(self.path, "write to"):
+                    os.fsync(fd)
+                return Added(same, duplicate=True)
+            (new_id,) = self._append(fd, _fields(kind, content, tags, source))
+            return Added(new_id, duplicate=False)
+
+    def forget(self, item_id: int) -> bool:
+        """Hide an item for good by a tombstone; return False where no such item is active.
+
+        Raises:
+            Busy, StoreUnavailable: as ``add``.
+        """
+        with self._writing() as fd:
+            if item_id not in self._contents:
+                return False
+            self._append(fd, _tombstone(item_id))
+            return True
+
+    def edit(self, item_id: int, content: str) -> int:
+        """Replace an item's content; return its new id.
+
+        The new item and the tombstone of the old one are written together. Where another item says
+        the same already, the old one goes and that other's id is returned.
+
+        Raises:
+            InvalidArgument: as ``add``.
+            NotFound: no such item is active.
+            Busy, StoreUnavailable: as ``add``.
+        """
+        check_content(content, force=False)
+        with self._writing() as fd:
+            if item_id not in self._contents:
+                msg = f"The memory of this {self.scope} has no item {item_id}."
+                raise NotFound(msg)
+            item = self._contents[item_id]
+            if item.content == content:
+                return item_id
+            same = self._contents.same(content)
+            if same is not None and same != item_id:
+                self._append(fd, _tombstone(item_id))
+                return same
+            fields = _fields(item.kind, content, item.tags, item.source)
+            unknown = self._contents.unknown_fields(item_id)
+            new_id, _ = self._append(fd, {**fields, **unknown}, _tombstone(item_id))
+            return new_id
+
+    def clear(self) -> int:
+        """Forget every item; return how many there were.
+
+        Raises:
+            Busy, StoreUnavailable: as ``add``.
+        """
+        with self._writing() as fd:
+            ids = self._contents.ids()
+            if ids:
+                self._append(fd, *map(_tombstone, ids))
+            return len(ids)
+
+    def compact(self) -> int:
+        """Rewrite the file without what is forgotten; return how many lines went.
+
+        The other lines stay as they are, bad ones and unknown fields included. The header keeps the
+        highest id ever given.
+
+        Raises:
+            Busy, StoreUnavailable: as ``add``; the file is then as it was.
+        """
+        with self._writing() as fd:
+            data = _read(fd, 0)
+            kept, dropped = self._without_forgotten(data)
+            if dropped:
+                write_atomic(self.path, b"\n".join([*kept, b""]))
+                self._stamp = None
+                self.refresh()
+            return dropped
+
+    def _without_forgotten(self, data: bytes) -> tuple[list[bytes], int]:
+        """Return the lines that a compaction keeps, header first, and how many it drops."""
+        meta: dict[str, Any] = {"version": VERSION}
+        headers: set[int] = set()
+        hidden: set[int] = set()
+        for number, line in iter_jsonl(data):
+            if not isinstance(line, dict):
+                continue
+            if is_header(line):
+                headers.add(number)
+                meta |= line["meta"] if isinstance(line["meta"], dict) else {}
+            elif self._contents.hides(line):
+                hidden.add(number)
+        header = json_line({"meta": {**meta, "highest_id": self._highest}})
+        lines = enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1)
+        kept = [line for number, line in lines if line and number not in headers | hidden]
+        return [header.encode(), *kept], len(hidden)
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[int]:
+        """Hold the lock, with the file open, sound, and known to its end."""
+        # In this order, so that who only reads does not wait while another process has the lock.
+        with locked(self.path), self._mutex:
+            fd = open_append(self.path)
+            try:
+                with store_errors(self.path, "read"):
+                    torn_at = self._catch_up(fd)
+                if torn_at is not None:
+                    self._put_aside(fd, torn_at)
+                yield fd
+            finally:
+                os.close(fd)
+
+    def _append(self, fd: int, *lines: Mapping[str, Any]) -> list[int]:
+        """Number the lines and write them as one; return their ids. The lock is held."""
+        now = timestamp()
+        first = self._highest + 1
+        if first + len(lines) - 1 > MAX_ID:
+            msg = f"{self.path} has no ids left. Export it, and import it into a new file."
+            raise StoreUnavailable(msg, path=str(self.path))
+        ids = list(range(first, first + len(lines)))
+        records = [
+            {"id": item_id, "ts": now, **fields} for item_id, fields in zip(ids, lines, strict=True)
+        ]
+        header = {"meta": {"version": VERSION, "created": now}}
+        written = records if os.fstat(fd).st_size else [header, *records]
+        append_line(fd, self.path, "\n".join(map(json_line, written)), sync=True)
+        with store_errors(self.path, "read"):
+            # What was just written is read back: one way into the contents, whoever wrote it.
+            self._catch_up(fd, ours=True)
+        return ids
+
+    def _catch_up(self, fd: int, *, ours: bool = False) -> int | None:
+        """Take in what was appended since; return where a torn last line begins. Lock held."""
+        stamp = _stamp(fd)
+        if stamp == self._stamp:
+            return None
+        known = self._stamp
+        grown = known is not None and stamp[:2] == known[:2] and stamp[2] > known[2]
+        if known is None or not grown or not self._is_probe(fd, known[2]):
+            return self._reload(fd)
+        self._partial |= not ours
+        return self._take(fd, known[2])
+
+    def _is_probe(self, fd: int, end: int) -> bool:
+        """Whether the bytes before ``end`` are those that stood there, a whole line's end last."""
+        probe = os.pread(fd, len(self._probe), end - len(self._probe))
+        return probe == self._probe and probe.endswith(b"\n")
+
+    def _reload(self, fd: int) -> int | None:
+        """Read the whole file; return where a torn last line begins."""
+        self._start_over()
+        return self._take(fd, 0)
+
+    def _start_over(self) -> None:
+        self._contents = Contents(self.path, self.scope)
+        self._stamp, self._probe, self._lines, self._partial = None, b"", 0, False
+
+    def _take(self, fd: int, start: int) -> int | None:
+        """Take in the lines from ``start`` on; return where a torn last one begins."""
+        # Before the read, with the size that is read: what comes meanwhile is still to be seen.
+        device, inode, _, modified = _stamp(fd)
+        data = _read(fd, start)
+        torn = self._contents.take(iter_jsonl(data, self._lines + 1))
+        self._highest = max(self._highest, self._contents.highest)
+        self._lines += data.count(b"\n")
+        self._stamp = (device, inode, start + len(data), modified)
+        self._probe = (self._probe + data[-_PROBE:])[-_PROBE:]
+        return None if torn is None else start + torn.offset
+
+    def _mend_at_leisure(self) -> None:
+        """Put a torn last line aside, if it still is one once the lock is held."""
+        try:
+            with self._writing():
+                pass
+        except Busy:
+            pass  # Somebody is writing: perhaps that very line.
+        except StoreUnavailable as error:
+            self._notice(f"The last line of {self.path} was never finished. {error.message}")
+
+    def _put_aside(self, fd: int, torn_at: int) -> None:
+        """Move a last line that was never finished into a file of its own. The lock is held."""
+        aside = self._aside_path()
+        with store_errors(self.path, "mend"):
+            write_atomic(aside, _read(fd, torn_at))
+            os.ftruncate(fd, torn_at)
+            os.fsync(fd)
+            self._reload(fd)
+        self._notice(
+            f"The last line of {self.path} was never finished, as after a crash."
+            f" It was put aside as {aside.name}."
+        )
+
+    def _aside_path(self) -> Path:
+        """Return a name that nothing has: ``memory.jsonl.torn-TIMESTAMP``."""
+        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        path = self.path.with_name(f"{self.path.name}.torn-{now}")
+        count = 1
+        while path.exists():
+            count += 1
+            path = self.path.with_name(f"{self.path.name}.torn-{now}-{count}")
+        return path
+
+    def _notice(self, text: str) -> None:
+        self._events[text] = None
+
+
+def _fields(
+    kind: Kind, content: str, tags: Sequence[str], source: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return an item's line without its id and time; what it does not have is left out."""
+    fields: dict[str, Any] = {"kind": kind, "content": content}
+    if tags:
+        fields["tags"] = list(tags)
+    if source is not None:
+        fields["source"] = dict(source)
+    return fields
+
+
+def _tombstone(item_id: int) -> dict[str, Any]:
+    return {"kind": "forget", "target": item_id}
+
+
+def _stamp(fd: int) -> _Stamp:
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _read(fd: int, start: int) -> bytes:
+    """Return a file's bytes from ``start`` to its end."""
+    pieces = []
+    while piece := os.pread(fd, 1 << 20, start):
+        pieces.append(piece)
+        start += len(piece)
+    return b"".join(pieces)

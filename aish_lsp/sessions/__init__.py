@@ -1,0 +1,1 @@
+"""What was said and what it cost: the session logs and the record of usage."""
