@@ -1,0 +1,164 @@
+"""The ``:`` commands of the chat: their table, how one is read, found, completed and explained."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Generic, TypeAlias, TypeVar
+
+from aish_lsp.errors import NotFound
+
+_COMMAND: Final = re.compile(r":(?P<name>\S*)[^\S\r\n]*(?P<argument>[^\r\n]*)")
+
+C = TypeVar("C")
+
+#: Takes a context and the argument as it was typed; returns the answer, Markdown.
+Handler: TypeAlias = Callable[[C, str], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class ColonCommand:
+    """A ``:`` command as the user typed it."""
+
+    name: str
+    argument: str
+
+
+@dataclass(frozen=True, slots=True)
+class Colon(Generic[C]):
+    """A row of the table.
+
+    Attributes:
+        name: without its colon.
+        usage: its argument for people: ``[NAME]``, ``list|add``; empty where it takes none.
+        help: one line.
+        choices: the words that its argument may begin with.
+        handler: what carries it out.
+    """
+
+    name: str
+    usage: str
+    help: str
+    choices: tuple[str, ...]
+    handler: Handler[C]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A proposal.
+
+    Attributes:
+        label: what the list shows.
+        insert: what replaces the line from ``start`` up to the cursor.
+        detail: one line of help.
+        start: characters of the line before ``insert``.
+    """
+
+    label: str
+    insert: str
+    detail: str
+    start: int
+
+
+class ColonRegistry(Generic[C]):
+    """The table of ``:`` commands; each is added by ``@registry.colon(...)`` on its handler."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, Colon[C]] = {}
+
+    def colon(
+        self,
+        name: str,
+        *,
+        help: str,  # noqa: A002 - what the row calls it
+        usage: str = "",
+        choices: Sequence[str] = (),
+    ) -> Callable[[Handler[C]], Handler[C]]:
+        """Return a decorator that adds its handler to the table as ``:name``."""
+
+        def add(handler: Handler[C]) -> Handler[C]:
+            assert name not in self._rows, f":{name} is there twice"
+            self._rows[name] = Colon(name, usage, help, tuple(choices), handler)
+            return handler
+
+        return add
+
+    def __iter__(self) -> Iterator[Colon[C]]:
+        return iter(self._rows.values())
+
+    def find(self, name: str) -> Colon[C]:
+        """Return the row of ``:name``.
+
+        Raises:
+            NotFound: there is none; the message names the nearest ones.
+        """
+        row = self._rows.get(name)
+        if row is not None:
+            return row
+        near = difflib.get_close_matches(name.casefold(), self._rows)
+        meant = f" Did you mean {' or '.join(f'`:{other}`' for other in near)}?" if near else ""
+        shown = name[:40].replace("`", "'")
+        raise NotFound(f"There is no command `:{shown}`.{meant} `:help` lists all.")
+
+    async def run(self, context: C, command: ColonCommand) -> str:
+        """Carry ``command`` out; return its answer, Markdown that is not escaped yet.
+
+        Raises:
+            NotFound: there is no such command.
+            AishError: whatever its handler refuses.
+        """
+        return await self.find(command.name).handler(context, command.argument)
+
+
+def parse(message: str) -> ColonCommand | None:
+    """Return the command that ``message`` is, or None: it is a question.
+
+    A command is a single line that begins with ``:`` in its first column; blank lines around it do
+    not count.
+    """
+    match = _COMMAND.fullmatch(message.strip("\r\n").rstrip())
+    return ColonCommand(match["name"], match["argument"]) if match else None
+
+
+def help_text(registry: ColonRegistry[C]) -> str:
+    """Return the table as a Markdown list."""
+    return "".join(f"- `{_heading(row)}`: {row.help}\n" for row in registry)
+
+
+def complete(
+    registry: ColonRegistry[C],
+    line_prefix: str,
+    argument_values: Mapping[str, Sequence[str]],
+) -> list[Completion]:
+    """Return what may stand at the cursor: a command's name, or the next word of its argument.
+
+    Args:
+        registry: the table.
+        line_prefix: the line up to the cursor.
+        argument_values: words by the command that they may follow, as it is typed without its
+            colon: ``{"model": names, "memory forget": ids}``.
+    """
+    if not line_prefix.startswith(":"):
+        return []
+    *typed, word = line_prefix[1:].split(" ")
+    if not typed:
+        return [
+            Completion(_heading(row), f":{row.name}{' ' if row.usage else ''}", row.help, 0)
+            for row in registry
+            if row.name.startswith(word)
+        ]
+    typed = [part for part in typed if part]
+    row = next((row for row in registry if typed[:1] == [row.name]), None)
+    if row is None:
+        return []
+    choices = row.choices if len(typed) == 1 else ()
+    words = dict.fromkeys((*choices, *argument_values.get(" ".join(typed), ())))
+    start = len(line_prefix) - len(word)
+    return [Completion(value, value, row.help, start) for value in words if value.startswith(word)]
+
+
+def _heading(row: Colon[C]) -> str:
+    """Return a command with its usage."""
+    return f":{row.name} {row.usage}".rstrip()

@@ -1,0 +1,243 @@
+"""The text of the chat document: our headings, and everybody else's text made harmless.
+
+A reply, an output and a notice are written by others. What they hold must not pass for a heading of
+ours or for a ``:`` command, and must begin a line only where the editor, the language server
+library and we agree that a line begins: at a line feed, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, TypeAlias
+
+#: The heading under which the user writes, and the one under which a reply comes.
+YOU: Final = "## You"
+AISH: Final = "## aish"
+
+#: What a fresh chat document holds.
+FIRST_TEXT: Final = f"""\
+# aish
+
+Write below the last `{YOU}` and send it: with *Send* above the heading, with the code action
+*Send*, or with the command `aish.chat.send`. `:help` on a line of its own lists the commands.
+
+{YOU}
+
+"""
+
+#: Characters of a line's start that are looked at. It bounds what is held back of blank lines.
+_LONGEST_START: Final = 200
+
+#: The fence around an output whose end is not known yet: longer than the one that people write.
+_FENCE: Final = "````"
+
+_SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+
+#: Line breaks to some (Python, a few editors) and not to others (LSP): a reply has a blank there.
+_ODD_BREAKS: Final[Mapping[int, str]] = {
+    **dict.fromkeys(map(ord, "\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " "),
+    **_SURROGATES,
+}
+
+#: Controls and marks that change how text looks, as something that is seen.
+_VISIBLE: Final[Mapping[int, str]] = {
+    **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"},
+    0x7F: "\u2421",
+    **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
+    **{
+        code: f"\\u{code:04x}"
+        for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+    },
+    **_SURROGATES,
+}
+
+#: A terminal's control sequence (color, cursor); and what may become one.
+_SEQUENCE: Final = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
+_PART_OF_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8})?\Z")
+
+#: ``(start of a line, whether that is all of it) -> the same, safe``, or None: more is needed.
+_Rewrite: TypeAlias = Callable[[str, bool], str | None]
+
+
+def escape_reply(text: str) -> str:
+    """Return a whole reply or answer as ``ReplyEscaper`` would stream it."""
+    escaper = ReplyEscaper()
+    return escaper.feed(text) + escaper.finish()
+
+
+class ReplyEscaper:
+    """Streams a reply's text into the document, so that none of its lines passes for ours.
+
+    A line that reads ``## You`` or ``## aish`` (in any case, blanks around it), and one that begins
+    with ``:``, gets a backslash before its first visible character, which Markdown does not show.
+    CRLF becomes LF; a lone CR, and what only some take for a line break, becomes a blank: the lines
+    of the result are the lines of the reply, so that line numbers keep their meaning. All else
+    stays as it is.
+    """
+
+    def __init__(self) -> None:
+        self._breaks = _LineBreaks(lone_return=" ", table=_ODD_BREAKS)
+        self._starts = _LineStarts(_escaped_start)
+
+    def feed(self, delta: str) -> str:
+        """Return what can be written now; a start of a line that may yet be ours is held back."""
+        return self._starts.feed(self._breaks.feed(delta))
+
+    def finish(self) -> str:
+        """Return what was held back; the reply has ended."""
+        return self._starts.feed(self._breaks.finish()) + self._starts.finish()
+
+
+def quote(text: str) -> str:
+    """Return ``text`` (a notice, reasoning) as a quote block that ends in a line feed.
+
+    Controls are shown. A blank line has to follow, or Markdown takes the next line in.
+    """
+    breaks = _LineBreaks(lone_return="\n", table=_VISIBLE)
+    lines = (breaks.feed(text) + breaks.finish()).rstrip("\n").split("\n")
+    return "".join(f"> {line}".rstrip() + "\n" for line in lines)
+
+
+class OutputBlock:
+    """Streams a command's output into a fenced block that the output cannot close.
+
+    Colors and cursor movements are dropped, other controls shown; CR ends a line, as progress bars
+    mean it. A line that begins like a suggestion, a heading of ours or a ``:`` command is indented
+    by one space; one that begins with the fence gets a backslash before it.
+    """
+
+    def __init__(self, command: str, fence: str = _FENCE) -> None:
+        self._command = command
+        self._fence = fence
+        self._sequence = ""
+        self._breaks = _LineBreaks(lone_return="\n", table=_VISIBLE)
+        self._starts = _LineStarts(partial(_indented_start, fence=fence))
+        self._line_is_open = False
+
+    def open(self) -> str:
+        """Return the fence and the command, as the first line of the block."""
+        command = self.feed(f"$ {self._command}\n")
+        return f"{self._fence}console\n{command}"
+
+    def feed(self, delta: str) -> str:
+        """Return what can be written of the output now."""
+        text = _SEQUENCE.sub("", self._sequence + delta)
+        part = _PART_OF_SEQUENCE.search(text)
+        end = part.start() if part else len(text)
+        self._sequence = text[end:]
+        return self._noted(self._starts.feed(self._breaks.feed(text[:end])))
+
+    def close(self, status: str) -> str:
+        """Return the rest, the closing fence, and ``status`` (how it ended) as a quote."""
+        rest = self._breaks.feed(self._sequence) + self._breaks.finish()
+        text = self._noted(self._starts.feed(rest) + self._starts.finish())
+        if self._line_is_open:
+            text += "\n"
+        return f"{text}{self._fence}\n\n{quote(status)}"
+
+    def _noted(self, text: str) -> str:
+        """Return ``text``; keep whether its last line is still open."""
+        if text:
+            self._line_is_open = not text.endswith("\n")
+        return text
+
+
+def output_block(command: str, status: str, output: str) -> str:
+    """Return a finished command as one block, its fence longer than any in the output."""
+    block = OutputBlock(command, fence_for(f"{command}\n{output}"))
+    return block.open() + block.feed(output) + block.close(status)
+
+
+def fence_for(text: str) -> str:
+    """Return a fence that ``text`` cannot close: longer than any run of backticks in it."""
+    runs = re.findall("`+", text)
+    return max((*(f"{run}`" for run in runs), _FENCE), key=len)
+
+
+class _LineBreaks:
+    """Makes LF the only line break of a text that comes in pieces, and maps characters."""
+
+    def __init__(self, *, lone_return: str, table: Mapping[int, str]) -> None:
+        self._lone_return = lone_return
+        self._table = table
+        self._held = ""
+
+    def feed(self, delta: str) -> str:
+        """Return ``delta`` mapped; a CR at its end waits for the LF that may follow."""
+        text = self._held + delta
+        self._held = "\r" if text.endswith("\r") else ""
+        text = text.removesuffix("\r").replace("\r\n", "\n")
+        return text.replace("\r", self._lone_return).translate(self._table)
+
+    def finish(self) -> str:
+        """Return what was held back."""
+        held, self._held = self._held, ""
+        return self._lone_return if held else ""
+
+
+class _LineStarts:
+    """Rewrites the start of each line of a text that comes in pieces."""
+
+    def __init__(self, rewrite: _Rewrite) -> None:
+        self._rewrite = rewrite
+        self._held = ""
+        self._decided = False
+
+    def feed(self, text: str) -> str:
+        """Return ``text`` rewritten, but for a last line whose start is not decided."""
+        *lines, rest = text.split("\n")
+        written: list[str] = []
+        for line in lines:
+            written += (self._piece(line, ends=True), "\n")
+            self._decided = False
+        written.append(self._piece(rest, ends=False))
+        return "".join(written)
+
+    def finish(self) -> str:
+        """Return what was held back; the text has ended."""
+        return self._piece("", ends=True)
+
+    def _piece(self, text: str, *, ends: bool) -> str:
+        """Return what can be written of a line, given its next piece."""
+        if self._decided:
+            return text
+        self._held += text
+        rewritten = self._rewrite(self._held, ends)
+        if rewritten is None:
+            return ""
+        self._held, self._decided = "", True
+        return rewritten
+
+
+def _escaped_start(line: str, ends: bool) -> str | None:
+    """Return a reply's line escaped where it has to be."""
+    if line.startswith(":"):
+        return f"\\{line}"
+    shape = " ".join(line[:_LONGEST_START].split()).casefold()
+    ours = (YOU.casefold(), AISH.casefold())
+    if not any(heading.startswith(shape) for heading in ours):
+        return line
+    if not ends and len(line) < _LONGEST_START:
+        return None
+    if shape not in ours:
+        return line
+    visible = line.lstrip()
+    return line.removesuffix(visible) + f"\\{visible}"
+
+
+def _indented_start(line: str, ends: bool, *, fence: str) -> str | None:
+    """Return an output's line indented, or its fence broken, where it has to be."""
+    ours = ("CMD:", ":", YOU, AISH)
+    if line.startswith(ours):
+        return f" {line}"
+    visible = line[:_LONGEST_START].lstrip(" \t")
+    if visible.startswith(fence):
+        # Not more blanks: to some highlighters a fence ends a block however far it is indented.
+        indent = len(line[:_LONGEST_START]) - len(visible)
+        return f"{line[:indent]}\\{line[indent:]}"
+    undecided = fence.startswith(visible) or any(start.startswith(line) for start in ours)
+    if undecided and not ends and len(line) < _LONGEST_START:
+        return None
+    return line
