@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Literal, TypeAlias
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Cost, Preset, Price
     from aish_lsp.models.events import Usage
 
 Category: TypeAlias = Literal["main", "summary", "memory", "norris", "route"]
-
-_LOCAL_HOSTS = ("127.", "localhost", "[::1]", "0.0.0.0")  # noqa: S104 - names, nothing is bound
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class UsageTotals:
     """The accumulator of a session, with warnings that are given once each until reset."""
 
     models: dict[str, dict[Category, Slot]] = field(default_factory=dict)
-    _warned: set[str] = field(default_factory=set)
+    _warned: set[str] = field(default_factory=set, init=False)
 
     def add(self, model: str, category: Category, usage: Usage, preset: Preset) -> float | None:
         """Add one call; return its cost in dollars, or None where it has none."""
@@ -84,7 +84,7 @@ class UsageTotals:
         dollars, tokens = thresholds.warn_at_dollars, thresholds.warn_at_tokens
         if dollars is not None and total.cost > dollars and "dollars" not in self._warned:
             self._warned.add("dollars")
-            said.append(f"This session has cost ${total.cost:.4f}, more than ${dollars:.2f}.")
+            said.append(f"This session has cost ${total.cost:.4f}, more than ${dollars:g}.")
         used = total.input + total.output
         if tokens is not None and used > tokens and "tokens" not in self._warned:
             self._warned.add("tokens")
@@ -101,8 +101,18 @@ def is_local(preset: Preset) -> bool:
     """Return whether the model runs on this machine, so that a call costs no dollars."""
     if preset.provider == "offline":
         return True
-    host = preset.endpoint.partition("://")[2]
-    return host.startswith(_LOCAL_HOSTS)
+    endpoint = preset.endpoint
+    try:
+        host = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").hostname or ""
+    except ValueError:
+        return False
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
 
 
 def call_cost(usage: Usage, preset: Preset) -> float | None:
