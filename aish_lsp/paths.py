@@ -31,7 +31,7 @@ def config_file() -> Path:
 def workspace_key(root: Path) -> str:
     """Return a workspace's key: a readable slug of its name, and a hash of its real path."""
     real = Path(os.path.realpath(root))
-    slug = re.sub(r"[^a-z0-9]+", "-", real.name.lower()).strip("-")[:40] or "root"
+    slug = re.sub(r"[^a-z0-9]+", "-", real.name.lower()).strip("-")[:40].strip("-") or "root"
     digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:12]
     return f"{slug}-{digest}"
 
