@@ -67,7 +67,7 @@ def private_dir(path: Path) -> Path:
             missing.append(folder)
         for folder in reversed(missing):
             folder.mkdir(mode=0o700, exist_ok=True)
-            _sync_dir(folder.parent)
+            sync_dir(folder.parent)
     return path
 
 
@@ -87,7 +87,7 @@ def open_append(path: Path) -> int:
             private_dir(path.parent)
         fd = os.open(path, flags | os.O_CREAT, 0o600)
         try:
-            _sync_dir(path.parent)
+            sync_dir(path.parent)
         except OSError:
             os.close(fd)
             raise
@@ -156,10 +156,10 @@ def write_atomic(path: Path, text: str | bytes) -> None:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
-        _sync_dir(path.parent)
+        sync_dir(path.parent)
 
 
-def _sync_dir(path: Path) -> None:
+def sync_dir(path: Path) -> None:
     """Make the names in a folder durable, as fsync of a file does not."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

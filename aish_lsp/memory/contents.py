@@ -170,7 +170,7 @@ def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryI
         raise ValueError("its ts is no text")  # noqa: TRY004 - a bad line, not a bad call
     if not isinstance(content, str):
         raise ValueError("its content is no text")  # noqa: TRY004 - as above
-    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+    if not isinstance(tags, list) or (tags and {*map(type, tags)} != {str}):
         raise ValueError("its tags are no list of texts")
     if source is not None and not isinstance(source, dict):
         raise ValueError("its source is no object")

@@ -1,0 +1,128 @@
+"""The two scopes of memory, the workspace's and the user's, taken together."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from aish_lsp.errors import InvalidArgument, NotFound, StoreUnavailable
+from aish_lsp.memory.items import NEWEST_LAST, SCOPES, TIMESTAMP, MemoryItem, Scope
+from aish_lsp.memory.store import MemoryStore
+
+
+class MemoryScopes:
+    """A workspace's memory and the user's. Ids count within each; all of it blocks.
+
+    ``prune_older_than_days`` hides older items from ``items``; they stay in the files.
+    """
+
+    def __init__(
+        self,
+        user: MemoryStore,
+        workspace: MemoryStore,
+        prune_older_than_days: int | None = None,
+    ) -> None:
+        self.prune_older_than_days = prune_older_than_days
+        self._stores: dict[Scope, MemoryStore] = {"workspace": workspace, "user": user}
+        self._told: set[str] = set()
+
+    @classmethod
+    def open(cls, user: Path, workspace: Path) -> MemoryScopes:
+        """Return the two scopes by their files, which need not be there. Nothing is read yet."""
+        return cls(MemoryStore(user, "user"), MemoryStore(workspace, "workspace"))
+
+    def store(self, scope: Scope) -> MemoryStore:
+        """Return the store of a scope.
+
+        Raises:
+            InvalidArgument: there is no such scope.
+        """
+        if scope not in self._stores:
+            msg = f"A memory's scope is one of {', '.join(SCOPES)}, not {scope!r}."
+            raise InvalidArgument(msg, path="scope")
+        return self._stores[scope]
+
+    def _chosen(self, scope: Scope | None) -> list[MemoryStore]:
+        return list(self._stores.values()) if scope is None else [self.store(scope)]
+
+    def refresh(self) -> list[str]:
+        """Take in what other processes did; return what is wrong with the files.
+
+        Each trouble is told once. A file that cannot be read is one, and no error: the question
+        that is about to be asked does without that scope.
+        """
+        troubles: list[str] = []
+        for store in self._stores.values():
+            try:
+                store.refresh()
+            except StoreUnavailable as error:
+                troubles.append(error.message)
+            troubles += store.notices
+        new = [trouble for trouble in troubles if trouble not in self._told]
+        self._told.update(new)
+        return new
+
+    def items(self, scope: Scope | None = None) -> tuple[MemoryItem, ...]:
+        """Return the items of one scope, or of both, the newest first.
+
+        Of both, a scope whose file cannot be read gives none; ``refresh`` says why.
+
+        Raises:
+            InvalidArgument: there is no such scope.
+            StoreUnavailable: the file of ``scope`` cannot be read.
+        """
+        merged: list[MemoryItem] = []
+        for store in self._chosen(scope):
+            try:
+                merged += store.items()
+            except StoreUnavailable:
+                if scope is not None:
+                    raise
+        merged.sort(key=NEWEST_LAST, reverse=True)
+        if self.prune_older_than_days is None:
+            return tuple(merged)
+        age = timedelta(days=self.prune_older_than_days)
+        oldest = (datetime.now(UTC) - age).strftime(TIMESTAMP)
+        return tuple(item for item in merged if item.ts >= oldest)
+
+    def forget(self, item_id: int, scope: Scope | None = None) -> int:
+        """Forget an item; return 1, or 0 where no such item is active.
+
+        Raises:
+            InvalidArgument: both scopes have an item of that id and ``scope`` does not say which.
+            Busy, StoreUnavailable: as ``MemoryStore.add``.
+        """
+        return sum(store.forget(item_id) for store in self._having(item_id, scope))
+
+    def edit(self, item_id: int, content: str, scope: Scope | None = None) -> int:
+        """Replace an item's content; return its new id.
+
+        Raises:
+            InvalidArgument: as ``forget``, and for a content that ``MemoryStore.add`` refuses.
+            NotFound: no such item is active.
+            Busy, StoreUnavailable: as ``MemoryStore.add``.
+        """
+        stores = self._having(item_id, scope)
+        if not stores:
+            msg = f"Memory has no item {item_id}."
+            raise NotFound(msg)
+        return stores[0].edit(item_id, content)
+
+    def clear(self, scope: Scope | None = None) -> int:
+        """Forget every item of one scope, or of both; return how many there were.
+
+        Raises:
+            Busy, StoreUnavailable: as ``MemoryStore.add``.
+        """
+        return sum(store.clear() for store in self._chosen(scope))
+
+    def _having(self, item_id: int, scope: Scope | None) -> list[MemoryStore]:
+        """Return the store that has the item, as a list of one, or none."""
+        stores = self._chosen(scope)
+        for store in stores:
+            store.refresh()
+        having = [store for store in stores if any(item.id == item_id for item in store.items())]
+        if len(having) > 1:
+            msg = f"Both the workspace and the user have an item {item_id}: say which scope."
+            raise InvalidArgument(msg, path="scope")
+        return having

@@ -1,0 +1,309 @@
+"""The log of one session: a header, then a line for each turn and event; never rewritten.
+
+All of it blocks. One process at a time has a log open: it holds a lock on the file itself.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from aish_lsp.errors import Busy, StoreUnavailable
+from aish_lsp.files import append_line, json_line, open_append, read_jsonl, store_errors
+from aish_lsp.sessions import records
+from aish_lsp.sessions.records import Record
+
+#: The format that is written here, and the newest that is understood.
+VERSION: Final = 1
+
+SUFFIX: Final = ".jsonl"
+
+#: Characters of a title.
+_TITLE_LIMIT: Final = 80
+
+#: Fields that go back to a provider as they are: a signature that is blacked out is no signature.
+_OPAQUE: Final = frozenset({"metadata"})
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSession:
+    """What a log holds.
+
+    Attributes:
+        id: the session's id, which is the file's name.
+        meta: the header, with the title and the name that were last given.
+        records: the lines behind it in their order, good ones only.
+        notices: what is wrong with the file, a sentence each.
+    """
+
+    id: str
+    meta: Mapping[str, Any]
+    records: tuple[Record, ...]
+    notices: tuple[str, ...] = ()
+
+
+class SessionLog:
+    """A log that is being written. Its methods may be called from any thread."""
+
+    def __init__(self, path: Path, meta: Mapping[str, Any], redact: Callable[[str], str]) -> None:
+        self.path = path
+        self.id: str = path.name.removesuffix(SUFFIX)
+        self._meta = dict(meta)
+        self._redact = redact
+        self._mutex = threading.Lock()
+        self._fd: int | None = None
+        self._last = 0
+
+    @classmethod
+    def create(
+        cls,
+        directory: Path,
+        workspace_uri: str | None,
+        redact: Callable[[str], str] = str,
+    ) -> SessionLog:
+        """Return the log of a new session; its file is made with its first line.
+
+        Args:
+            directory: the folder of the workspace's sessions.
+            workspace_uri: the workspace's folder, None for the user's own context.
+            redact: takes keys and other secrets out of every text that is written.
+        """
+        now = datetime.now(UTC)
+        session_id = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+        meta = {
+            "version": VERSION,
+            "id": session_id,
+            "workspace": workspace_uri,
+            "created": _timestamp(now),
+            "title": None,
+            "name": None,
+        }
+        return cls(directory / f"{session_id}{SUFFIX}", meta, redact)
+
+    @classmethod
+    def resume(
+        cls, path: Path, redact: Callable[[str], str] = str
+    ) -> tuple[SessionLog, LoadedSession]:
+        """Open a log to go on in it; return it with what it holds.
+
+        Raises:
+            Busy: another editor has this session open.
+            StoreUnavailable: it cannot be read or written, or is from a newer version.
+        """
+        loaded = load(path)
+        log = cls(path, loaded.meta, redact)
+        log._open()
+        try:
+            # Once more: until the lock was held, its last owner may have gone on.
+            loaded = load(path)
+        except BaseException:
+            log.close()
+            raise
+        log._meta = dict(loaded.meta)
+        log._last = max((record["n"] for record in loaded.records), default=0)
+        return log, loaded
+
+    @property
+    def title(self) -> str | None:
+        """The first question's first line, or what it was changed to."""
+        title: str | None = self._meta.get("title")
+        return title
+
+    @property
+    def name(self) -> str | None:
+        """The name under which the session was saved."""
+        name: str | None = self._meta.get("name")
+        return name
+
+    def append(self, record: Mapping[str, Any], *, sync: bool = False) -> int:
+        """Write a line (see ``records``); return its number.
+
+        Args:
+            record: the line without ``n`` and ``ts``.
+            sync: return only when it is on the disk.
+
+        Raises:
+            Busy: another process has opened this very file.
+            StoreUnavailable: it could not be written. The number is given to the next line then.
+        """
+        with self._mutex:
+            clean = self._redacted(record)
+            if self.title is None and is_question(clean):
+                self._meta["title"] = title_of(clean["content"])
+            fd = self._open()
+            number = self._last + 1
+            line = json_line({"n": number, "ts": _timestamp(datetime.now(UTC)), **clean})
+            if os.fstat(fd).st_size == 0:
+                line = f"{json_line({'meta': self._meta})}\n{line}"
+            append_line(fd, self.path, line, sync=sync)
+            self._last = number
+            return number
+
+    def mark_unanswered(self, n: int) -> int:
+        """Write that the question ``n`` got no reply (see ``records.unanswered``).
+
+        Raises:
+            StoreUnavailable: as ``append``.
+        """
+        return self.append(records.unanswered(n))
+
+    def set_name(self, name: str | None) -> None:
+        """Save the session under a name; None takes it away.
+
+        Raises:
+            StoreUnavailable: as ``append``.
+        """
+        self.append(records.described(name=name), sync=True)
+        self._meta["name"] = name
+
+    def set_title(self, title: str) -> None:
+        """Give the session another title.
+
+        Raises:
+            StoreUnavailable: as ``append``.
+        """
+        short = title_of(title)
+        self.append(records.described(title=short), sync=True)
+        self._meta["title"] = short
+
+    def close(self) -> None:
+        """Let go of the file; a later ``append`` opens it again."""
+        with self._mutex:
+            if self._fd is not None:
+                os.close(self._fd)
+                self._fd = None
+
+    def _open(self) -> int:
+        """Return the descriptor; open and lock the file where that is still to do."""
+        if self._fd is None:
+            fd = open_append(self.path)
+            try:
+                hold(fd, self.path)
+            except BaseException:
+                os.close(fd)
+                raise
+            self._fd = fd
+        return self._fd
+
+    def _redacted(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        """Return ``value`` with every text in it redacted."""
+        return {
+            key: item if key in _OPAQUE else self._redacted_value(item)
+            for key, item in value.items()
+        }
+
+    def _redacted_value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._redact(value)
+        if isinstance(value, Mapping):
+            return self._redacted(value)
+        if isinstance(value, list | tuple):
+            return [self._redacted_value(item) for item in value]
+        return value
+
+
+def hold(fd: int, path: Path) -> None:
+    """Lock an open log until it is closed. Logs are never renamed: the file is its own lock.
+
+    Raises:
+        Busy: another editor has it open.
+        StoreUnavailable: the file system knows no locks.
+    """
+    import fcntl  # noqa: PLC0415 - not on every platform that can import this
+
+    with store_errors(path, "lock"):
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            msg = (
+                f"The session {path.name.removesuffix(SUFFIX)} is in use, here or in another"
+                " editor. Close it there, or start a new one here."
+            )
+            raise Busy(msg, path=str(path)) from None
+
+
+def load(path: Path) -> LoadedSession:
+    """Read a log as far as it is sound. The file is not changed.
+
+    Raises:
+        StoreUnavailable: it is missing, cannot be read, or is from a newer version.
+    """
+    with store_errors(path, "read"):
+        path.stat()
+    lines = read_jsonl(path)
+    session_id = path.name.removesuffix(SUFFIX)
+    meta: dict[str, Any] = {}
+    good: list[Record] = []
+    notices = [f"{path}, line {bad.number}: {bad.reason}. It is skipped." for bad in lines.bad]
+    if lines.torn is not None:
+        notices.append(f"The last line of {path} was never finished, as after a crash.")
+    for number, record in lines.records:
+        if "meta" in record and "n" not in record and isinstance(record["meta"], dict):
+            check_version(record["meta"], path)
+            meta = meta or record["meta"]
+            continue
+        reason = _flaw(record, good)
+        if reason:
+            notices.append(f"{path}, line {number}: {reason}. It is skipped.")
+            continue
+        good.append(record)
+    if not meta:
+        notices.append(f"{path} has lost its header.")
+    return LoadedSession(session_id, described(meta, good), tuple(good), tuple(notices))
+
+
+def described(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any]:
+    """Return a header with the title and the name that the lines behind it give."""
+    current: dict[str, Any] = {"title": None, "name": None, **meta}
+    for record in lines:
+        if record.get("event") == "meta":
+            current |= {key: record[key] for key in ("title", "name") if key in record}
+        elif current["title"] is None and is_question(record):
+            current["title"] = title_of(record["content"])
+    return current
+
+
+def is_question(record: Record) -> bool:
+    """Whether a line is a question of the user's own, not one of the summarizer's."""
+    return record.get("role") == "user" and record.get("meta") != records.SUMMARIZE
+
+
+def _flaw(record: Record, before: list[Record]) -> str | None:
+    """Return what is wrong with a line, or None."""
+    n = record.get("n")
+    if type(n) is not int or n <= (before[-1]["n"] if before else 0):
+        return "its number n does not follow the one before"
+    if isinstance(record.get("event"), str):
+        return None
+    if record.get("role") not in {"user", "assistant", "tool"}:
+        return "it is neither a turn nor an event"
+    if not isinstance(record.get("content"), str):
+        return "its content is no text"
+    return None
+
+
+def check_version(meta: Mapping[str, Any], path: Path) -> None:
+    """Raise StoreUnavailable where a header is that of a newer version."""
+    version = meta.get("version")
+    if isinstance(version, int) and version > VERSION:
+        msg = (
+            f"{path} is from a newer version of aish (format {version}; this one knows {VERSION})."
+            " It was not touched. Update aish-lsp to use it."
+        )
+        raise StoreUnavailable(msg, path=str(path))
+
+
+def title_of(content: str) -> str:
+    """Return a text's first line that says something, cut to 80 characters."""
+    lines = (" ".join(line.split()) for line in content.splitlines())
+    return next(filter(None, lines), "")[:_TITLE_LIMIT]
+
+
+def _timestamp(now: datetime) -> str:
+    return f"{now:%Y-%m-%dT%H:%M:%SZ}"

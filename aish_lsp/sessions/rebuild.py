@@ -1,0 +1,106 @@
+"""What of a log is still in force: the way from its lines to a conversation that goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from aish_lsp.sessions.log import LoadedSession
+from aish_lsp.sessions.records import SUMMARIZE, UNANSWERED, Record
+
+#: The result of a tool call that never got one.
+CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """A conversation as plain data.
+
+    Attributes:
+        turns: the turns in force, as they stand in the log. They begin with a question; two
+            questions never follow each other; each tool call has its result, one that is missing
+            being ``cancelled`` with ``n`` 0.
+        summary: the rolling summary of what was evicted; empty for none.
+        pending: output of commands that the next question is to carry.
+        model: the model last switched to, None where it never was.
+    """
+
+    turns: tuple[Record, ...]
+    summary: str
+    pending: tuple[Mapping[str, Any], ...]
+    model: str | None
+
+
+def rebuild(loaded: LoadedSession) -> Rebuilt:
+    """Return what a log comes to: after its last reset, less what was evicted or not answered.
+
+    A log that a crash cut off, or that lost lines, gives as much as makes sense without them.
+    """
+    turns: list[Record] = []
+    withdrawn: set[object] = set()
+    summary = ""
+    model = None
+    for record in loaded.records:
+        match record.get("event"):
+            case None if record.get("meta") != SUMMARIZE:
+                turns.append(record)
+                if record.get("meta") == UNANSWERED:
+                    withdrawn.add(record["n"])
+            case "reset":
+                turns, summary = [], ""
+            case "evicted":
+                turns = _without(turns, record.get("from"), record.get("to"))
+                summary = record.get("summary") or summary
+            case "unanswered":
+                withdrawn.add(record.get("turn"))
+            case "model":
+                model = record.get("model")
+    questions = [turn for turn in turns if turn["role"] == "user"]
+    kept = _in_order(turn for turn in turns if turn["n"] not in withdrawn)
+    pending: tuple[Mapping[str, Any], ...] = ()
+    # An earlier question that was taken back gave its output to the one after it.
+    if questions and questions[-1] not in kept:
+        pending = tuple(questions[-1].get("exec") or ())
+    return Rebuilt(tuple(kept), summary, pending, model)
+
+
+def _without(turns: list[Record], first: object, last: object) -> list[Record]:
+    """Return the turns whose numbers are not from ``first`` to ``last``."""
+    if not isinstance(first, int) or not isinstance(last, int):
+        return turns
+    return [turn for turn in turns if not first <= turn["n"] <= last]
+
+
+def _in_order(turns: Iterable[Record]) -> list[Record]:
+    """Return the turns that follow each other as a model's server wants them."""
+    kept: list[Record] = []
+    waiting: list[str] = []
+    for turn in turns:
+        if turn["role"] == "tool":
+            if turn.get("tool_call_id") in waiting:
+                waiting.remove(turn["tool_call_id"])
+                kept.append(turn)
+            continue
+        kept += _cancelled(waiting)
+        if turn["role"] == "user":
+            if kept and kept[-1]["role"] == "user":
+                kept.pop()
+            kept.append(turn)
+            waiting = []
+        elif kept and kept[-1]["role"] != "assistant":
+            kept.append(turn)
+            waiting = [call["id"] for call in turn.get("tool_calls") or ()]
+        else:
+            # The question that it answers is lost.
+            waiting = []
+    kept += _cancelled(waiting)
+    if kept and kept[-1]["role"] == "user":
+        kept.pop()
+    return kept
+
+
+def _cancelled(calls: Iterable[str]) -> list[Record]:
+    return [
+        {"n": 0, "role": "tool", "tool_call_id": call_id, "content": CANCELLED} for call_id in calls
+    ]

@@ -1,0 +1,100 @@
+"""The lines of a session log, as plain data. ``SessionLog.append`` adds ``n`` and ``ts``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+Record: TypeAlias = dict[str, Any]
+
+#: The ``meta`` of a summarizer's own turns, and of a question without a reply.
+SUMMARIZE: Final = "summarize"
+UNANSWERED: Final = "unanswered"
+
+
+def user(
+    content: str, exec_: Sequence[Mapping[str, Any]] = (), *, meta: str | None = None
+) -> Record:
+    """Return a user turn; ``exec_`` is what it carries: ``{"command", "exit", "output"}`` each."""
+    record: Record = {"role": "user", "content": content}
+    if exec_:
+        record["exec"] = [dict(output) for output in exec_]
+    return _with(record, meta=meta)
+
+
+def assistant(
+    content: str,
+    model: str,
+    *,
+    finish: str,
+    reasoning: Mapping[str, Any] | None = None,
+    tool_calls: Sequence[Mapping[str, Any]] = (),
+    usage: Mapping[str, Any] | None = None,
+    commands: Sequence[Mapping[str, Any]] = (),
+    meta: str | None = None,
+) -> Record:
+    """Return an assistant turn.
+
+    Args:
+        content: the reply's text.
+        model: the preset that answered.
+        finish: why the reply ended (protocol.md, ``finishReason``).
+        reasoning: ``{"text", "provider", "metadata"}``.
+        tool_calls: ``{"id", "name", "arguments"}`` each.
+        usage: tokens and dollars of the call.
+        commands: the suggestions, ``{"id", "text"}`` each.
+        meta: SUMMARIZE, or nothing.
+    """
+    return _with(
+        {"role": "assistant", "content": content, "model": model},
+        reasoning=dict(reasoning) if reasoning else None,
+        tool_calls=[dict(call) for call in tool_calls] or None,
+        usage=dict(usage) if usage else None,
+        finish=finish,
+        commands=[dict(command) for command in commands] or None,
+        meta=meta,
+    )
+
+
+def tool(tool_call_id: str, content: str) -> Record:
+    """Return the result of a tool call."""
+    return {"role": "tool", "tool_call_id": tool_call_id, "content": content}
+
+
+def evicted(first: int, last: int, summary: str | None) -> Record:
+    """Return that the turns ``first`` to ``last`` went; None: the prior summary stays in force."""
+    return _with({"event": "evicted", "from": first, "to": last}, summary=summary)
+
+
+def reset() -> Record:
+    """Return that turns, summary and pending output went."""
+    return {"event": "reset"}
+
+
+def model(name: str) -> Record:
+    """Return that the active model changed."""
+    return {"event": "model", "model": name}
+
+
+def norris(status: Literal["start", "step", "end"], **fields: Any) -> Record:
+    """Return what the autonomous loop did; ``fields`` are its own."""
+    return {"event": "norris", "status": status, **fields}
+
+
+def unanswered(turn: int) -> Record:
+    """Return that the question ``turn`` got no reply.
+
+    The question is on the disk before its request is sent, and a line is never rewritten; so this
+    is a line of its own. A ``"meta": "unanswered"`` on the question says the same when read.
+    """
+    return {"event": UNANSWERED, "turn": turn}
+
+
+def described(**fields: str | None) -> Record:
+    """Return a new ``title`` or ``name`` of the session; the header's counts no more."""
+    return {"event": "meta", **fields}
+
+
+def _with(record: Record, **fields: Any) -> Record:
+    """Return ``record`` with the fields that are not None."""
+    return record | {name: value for name, value in fields.items() if value is not None}

@@ -1,0 +1,138 @@
+"""usage.jsonl: what each call to a model took, across sessions. All of it blocks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from aish_lsp.files import append_line, json_line, locked, open_append, read_jsonl
+
+_WIRE_NAMES: Final = {"cache_read": "cacheRead", "cache_write": "cacheWrite"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRecord:
+    """One call: tokens, and dollars (None: not known, or a local model).
+
+    ``input`` includes what was cached, ``output`` includes reasoning; ``estimated`` where the
+    server told no numbers. ``category`` is main, summary, memory, norris or route.
+    """
+
+    ts: str
+    session: str
+    model: str
+    provider: str
+    category: str
+    input: int
+    output: int
+    reasoning: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost: float | None = None
+    local: bool = False
+    estimated: bool = False
+
+
+_FIELDS: Final = tuple((f.name, _WIRE_NAMES.get(f.name, f.name)) for f in fields(UsageRecord))
+_COUNTS: Final = ("input", "output", "reasoning", "cache_read", "cache_write")
+
+
+def now() -> str:
+    """Return the time now as ``ts`` has it: UTC, to the second."""
+    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def append_usage(path: Path, record: UsageRecord) -> None:
+    """Add a call to ``usage.jsonl``; return when it is on the disk.
+
+    Raises:
+        Busy: another process held the file for too long.
+        StoreUnavailable: it could not be written.
+    """
+    values = asdict(record)
+    line = json_line({wire: values[name] for name, wire in _FIELDS})
+    with locked(path):
+        fd = open_append(path)
+        try:
+            append_line(fd, path, line, sync=True)
+        finally:
+            os.close(fd)
+
+
+def read_usage(path: Path, session: str | None = None) -> list[UsageRecord]:
+    """Return the calls of one session, or all, in their order. Damaged lines are left out.
+
+    Raises:
+        StoreUnavailable: the file is there and cannot be read.
+    """
+    return [
+        record
+        for _, line in read_jsonl(path).records
+        if (session is None or line.get("session") == session)
+        and (record := _record(line)) is not None
+    ]
+
+
+def _record(line: dict[str, Any]) -> UsageRecord | None:
+    """Return a line's call, or None where a field is missing or of the wrong type."""
+    values = {name: line[wire] for name, wire in _FIELDS if wire in line}
+    texts = (values.get(name) for name in ("ts", "session", "model", "provider", "category"))
+    counts = (values.get(name, 0) for name in _COUNTS)
+    cost = values.get("cost")
+    if (
+        not all(isinstance(text, str) for text in texts)
+        or not all(type(number) is int and number >= 0 for number in counts)
+        or not (cost is None or isinstance(cost, int | float))
+        or not values.keys() >= {"input", "output"}
+    ):
+        return None
+    return UsageRecord(**values)
+
+
+@dataclass(slots=True)
+class UsageTotal:
+    """A sum of calls. ``cost`` is dollars, those of unpriced calls not among them.
+
+    ``local`` and ``unpriced`` are set where any call was so: a missing cost is not 0 dollars.
+    """
+
+    input: int = 0
+    output: int = 0
+    reasoning: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    calls: int = 0
+    cost: float = 0.0
+    local: bool = False
+    unpriced: bool = False
+
+    def add(self, record: UsageRecord) -> None:
+        """Add a call."""
+        for name in _COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(record, name))
+        self.calls += 1
+        self.cost += record.cost or 0.0
+        self.local |= record.local and record.cost is None
+        self.unpriced |= not record.local and record.cost is None
+
+
+def totals(records: Iterable[UsageRecord]) -> dict[str, dict[str, UsageTotal]]:
+    """Return the sums by model and category."""
+    sums: dict[str, dict[str, UsageTotal]] = {}
+    for record in records:
+        sums.setdefault(record.model, {}).setdefault(record.category, UsageTotal()).add(record)
+    return sums
+
+
+def costs(records: Iterable[UsageRecord]) -> dict[str, float | None]:
+    """Return the dollars of each session; None where no call of it had a price."""
+    sums: dict[str, float | None] = {}
+    for record in records:
+        known = sums.setdefault(record.session, None)
+        if record.cost is not None:
+            sums[record.session] = (known or 0.0) + record.cost
+    return sums
