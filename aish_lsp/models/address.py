@@ -1,0 +1,93 @@
+"""An endpoint as the user wrote it, and the addresses that follow from it."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from urllib.parse import SplitResult, urlsplit
+
+from aish_lsp.errors import InvalidArgument
+
+_VERSION = re.compile(r"v\d+\w*")
+_CHAT = "/chat/completions"
+
+
+def api_url(endpoint: str, path: str) -> str:
+    """Return the address of ``path`` in the endpoint's API, e.g. ``chat/completions``.
+
+    ``/v1`` is added unless the endpoint names a version itself (``/v1``, ``/api/paas/v4``,
+    ``/v1beta/openai``) or was written out up to ``/chat/completions``. A query is kept.
+
+    Raises:
+        InvalidArgument: the endpoint is no http address.
+    """
+    parts = _split(endpoint)
+    base = parts.path.rstrip("/")
+    if base.endswith(_CHAT):
+        base = base.removesuffix(_CHAT)
+    elif not any(_VERSION.fullmatch(segment) for segment in base.split("/")):
+        base += "/v1"
+    return parts._replace(path=f"{base}/{path}", fragment="").geturl()
+
+
+def server_url(endpoint: str, path: str) -> str:
+    """Return the address of ``path`` beside the endpoint's API: what has no ``/v1`` before it.
+
+    Raises:
+        InvalidArgument: the endpoint is no http address.
+    """
+    parts = _split(endpoint)
+    base = parts.path.rstrip("/").removesuffix(_CHAT)
+    segments = base.split("/")
+    for position, segment in enumerate(segments):
+        if _VERSION.fullmatch(segment):
+            base = "/".join(segments[:position])
+            break
+    return parts._replace(path=f"{base}/{path}", fragment="").geturl()
+
+
+def origin(url: str) -> str:
+    """Return scheme, host and port of ``url``: how a message names a server."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+
+
+def without_secrets(url: str) -> str:
+    """Return ``url`` without its user, password and query."""
+    return origin(url) + urlsplit(url).path
+
+
+def host(url: str) -> str:
+    """Return the host's name in lower case."""
+    return (urlsplit(url).hostname or "").lower()
+
+
+def is_loopback(url: str) -> bool:
+    """Tell whether ``url`` points at this machine."""
+    name = host(url)
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
+
+
+def _split(endpoint: str) -> SplitResult:
+    """Split an endpoint; raise InvalidArgument where it is no http address."""
+    if not endpoint.strip():
+        raise InvalidArgument(
+            "The model has no endpoint. Set `endpoint`, for example http://127.0.0.1:8080.",
+            path="endpoint",
+        )
+    try:
+        parts = urlsplit(endpoint.strip())
+        valid = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        valid = False
+    if not valid:
+        shown = endpoint.strip().rpartition("@")[2].partition("?")[0]
+        msg = f"The endpoint {shown!r} is no address. Write it like http://127.0.0.1:8080."
+        raise InvalidArgument(msg, path="endpoint")
+    return parts

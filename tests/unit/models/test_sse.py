@@ -1,0 +1,95 @@
+"""The decoder of server-sent events, on bytes cut anywhere."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aish_lsp.models import sse
+from aish_lsp.models.sse import SseDecoder
+
+
+def decode(*pieces: bytes) -> list[str]:
+    decoder = SseDecoder()
+    return [data for piece in pieces for data in decoder.feed(piece)] + decoder.close()
+
+
+def cut(raw: bytes, size: int) -> list[bytes]:
+    return [raw[start : start + size] for start in range(0, len(raw), size)]
+
+
+@pytest.mark.parametrize(
+    ("raw", "events"),
+    [
+        (b"data: a\n\ndata: b\n\n", ["a", "b"]),
+        (b"data: a\r\n\r\ndata: b\r\n\r\n", ["a", "b"]),
+        (b"data: a\r\rdata: b\r\r", ["a", "b"]),
+        (b"data:a\n\ndata:  b\n\n", ["a", " b"]),
+        (b"data: a\ndata: b\n\n", ["a\nb"]),
+        (b"data: a\ndata:\n\n", ["a\n"]),
+        (b"\xef\xbb\xbfdata: a\n\n", ["a"]),
+        (b": OPENROUTER PROCESSING\n\n:\n\ndata: a\n\n", ["a"]),
+        (b"event: error\nid: 7\nretry: 10\ndata: a\n\n", ["a"]),
+        (b"data: a\n\ndata: no blank line", ["a", "no blank line"]),
+        (b"data: a\n", ["a"]),
+        (b"\n\n\n", []),
+        (b"", []),
+        (b"garbage without a colon\n\ndata: a\n\n", ["a"]),
+        (b"database: a\n\n", []),
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_decodes_whatever_the_cuts(raw: bytes, events: list[str], size: int) -> None:
+    assert decode(*cut(raw, size)) == events
+
+
+def test_an_event_is_not_held_back_for_the_other_half_of_a_crlf() -> None:
+    decoder = SseDecoder()
+    assert decoder.feed(b"data: a\r\r") == ["a"]
+    assert decoder.feed(b"\ndata: b\r\n\r") == ["b"]
+    assert decoder.feed(b"\n") == []
+    assert decoder.close() == []
+
+
+def test_never_splits_on_the_separators_that_json_may_hold() -> None:
+    payload = json.dumps({"text": "a\u2028b\u2029c\x85d\x1ce\x0bf"}, ensure_ascii=False)
+    assert decode(*cut(f"data: {payload}\n\n".encode(), 1)) == [payload]
+
+
+def test_a_character_that_is_no_utf8_does_not_stop_the_stream() -> None:
+    assert decode(b"data: a\xffb\n\ndata: c\n\n") == ["a\ufffdb", "c"]
+
+
+def test_a_giant_line_costs_linear_time() -> None:
+    raw = b"data: " + b"x" * (8 << 20) + b"\n\n"
+    begin = time.perf_counter()
+    [event] = decode(*cut(raw, 1 << 10))
+    assert len(event) == 8 << 20
+    assert time.perf_counter() - begin < 10
+
+
+def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "LINE_LIMIT", 100)
+    decoder = SseDecoder()
+    decoder.feed(b"data: " + b"x" * 90 + b"\n" + b"y" * 90)
+    with pytest.raises(ValueError, match="without end"):
+        decoder.feed(b"y" * 90)
+
+
+@given(
+    payloads=st.lists(st.text(st.characters(exclude_characters="\r\n", codec="utf-8"), min_size=1)),
+    end=st.sampled_from(["\n", "\r\n", "\r"]),
+    noise=st.sampled_from(["", ": ping", ":", "event: message", "id: 1"]),
+    data=st.data(),
+)
+def test_any_stream_cut_anywhere(
+    payloads: list[str], end: str, noise: str, data: st.DataObject
+) -> None:
+    raw = "".join(f"{noise}{end}data: {payload}{end}{end}" for payload in payloads).encode()
+    places = data.draw(st.lists(st.integers(0, len(raw)), max_size=20).map(sorted))
+    pieces = [raw[a:b] for a, b in zip([0, *places], [*places, len(raw)], strict=True)]
+    assert decode(*pieces) == payloads
