@@ -1,0 +1,288 @@
+"""The one place that speaks HTTP: requests, event streams, and what can go wrong with them.
+
+httpx and its certificates take a quarter of a second to load; they are loaded at the first request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from typing import TYPE_CHECKING, Any
+
+from aish_lsp import __version__
+from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, InvalidArgument
+from aish_lsp.models.address import is_loopback, origin, without_secrets
+from aish_lsp.models.faults import quoted, redactor, refusal
+from aish_lsp.models.sse import SseDecoder
+
+if TYPE_CHECKING:
+    import httpx
+
+#: Seconds for a connection to be accepted, where the request's own timeout is not shorter.
+CONNECT_TIMEOUT = 15.0
+
+#: Bytes of a reply that is read whole.
+BODY_LIMIT = 32 << 20
+
+#: Bytes of a refusal that are read for the provider's words.
+REFUSAL_LIMIT = 64 << 10
+
+#: Seconds that an idle connection is kept for the next request.
+KEEP_ALIVE = 30.0
+
+
+class HttpClient:
+    """HTTP for all adapters: connections are shared and kept.
+
+    Proxies and certificates come from the environment, but this machine's own servers are never
+    asked through a proxy. Redirects are not followed: a key must not go on to another host.
+    ``timeout_s`` is in seconds everywhere.
+    """
+
+    def __init__(self) -> None:
+        self._clients: dict[bool, httpx.AsyncClient] = {}
+        self._opening = asyncio.Lock()
+
+    async def aclose(self) -> None:
+        """Close all connections; a later request opens new ones."""
+        clients = list(self._clients.values())
+        self._clients.clear()
+        for client in clients:
+            await client.aclose()
+
+    async def stream_sse(
+        self, url: str, body: Mapping[str, Any], *, headers: Mapping[str, str], timeout_s: float
+    ) -> AsyncGenerator[str, None]:
+        """Post ``body`` as JSON and yield the data of each server-sent event as it arrives.
+
+        ``timeout_s`` bounds the silence between two packets. A JSON reply is yielded as one event.
+        Closing the generator closes the connection.
+
+        Raises:
+            BackendUnavailable: no answer, or it broke off. What was yielded stands.
+            BackendRejected: the server refused; ``faults.refusal`` says what ``data`` holds.
+        """
+        async with self._respond("POST", url, body, headers, timeout_s) as response:
+            kind = _content_type(response)
+            if kind == "application/json":
+                yield (await _read(response, BODY_LIMIT)).decode("utf-8", "replace")
+                return
+            if kind not in {"text/event-stream", "text/plain", ""}:
+                raise await _unexpected(url, response, "a stream of events")
+            decoder = SseDecoder()
+            async for piece in response.aiter_bytes():
+                try:
+                    events = decoder.feed(piece)
+                except ValueError as error:
+                    msg = f"{origin(url)} sent {error}. Is it a model server?"
+                    raise BackendUnavailable(msg) from error
+                for data in events:
+                    yield data
+            for data in decoder.close():
+                yield data
+
+    async def get_json(
+        self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float
+    ) -> Any:
+        """Return the JSON at ``url``; ``timeout_s`` bounds the whole request.
+
+        Raises:
+            BackendUnavailable, BackendRejected: as ``stream_sse``.
+        """
+        return await self._fetch_json("GET", url, None, headers or {}, timeout_s)
+
+    async def post_json(
+        self,
+        url: str,
+        body: Mapping[str, Any],
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float,
+    ) -> Any:
+        """Post ``body`` as JSON and return the JSON reply; ``timeout_s`` bounds the whole request.
+
+        Raises:
+            BackendUnavailable, BackendRejected: as ``stream_sse``.
+        """
+        return await self._fetch_json("POST", url, body, headers or {}, timeout_s)
+
+    async def _fetch_json(
+        self,
+        method: str,
+        url: str,
+        body: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+        timeout_s: float,
+    ) -> Any:
+        await self._client(url)  # Loading httpx is not the server's time.
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._respond(method, url, body, headers, timeout_s) as response,
+            ):
+                content = await _read(response, BODY_LIMIT)
+                try:
+                    return json.loads(content)
+                except ValueError:
+                    raise await _unexpected(url, response, "JSON", content) from None
+        except TimeoutError:
+            msg = f"{origin(url)} did not answer within {timeout_s:g} s."
+            raise BackendUnavailable(msg) from None
+
+    @asynccontextmanager
+    async def _respond(
+        self,
+        method: str,
+        url: str,
+        body: Mapping[str, Any] | None,
+        headers: Mapping[str, str],
+        timeout_s: float,
+    ) -> AsyncIterator[httpx.Response]:
+        """Send a request and give its response, whose status is 2xx and whose body is unread."""
+        import httpx  # noqa: PLC0415 - loaded at the first request
+
+        client = await self._client(url)
+        # What the user's text cannot encode (a lone surrogate) must not stop the request.
+        content = (
+            json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+            if body is not None
+            else None
+        )
+        # Compression would save nothing and lets proxies hold back what should stream.
+        own = {"Accept-Encoding": "identity", "User-Agent": f"aish-lsp/{__version__}"}
+        if content is not None:
+            own["Content-Type"] = "application/json"
+        limits = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT))
+        with _translated_errors(url, timeout_s):
+            async with client.stream(
+                method, url, content=content, headers={**own, **headers}, timeout=limits
+            ) as response:
+                if not response.is_success:
+                    raise await _refusal(url, response, headers)
+                yield response
+
+    async def _client(self, url: str) -> httpx.AsyncClient:
+        """Return the client for this machine's servers, or the one for all others."""
+        local = is_loopback(url)
+        async with self._opening:
+            if local not in self._clients:
+                self._clients[local] = await asyncio.to_thread(_open_client, local)
+            return self._clients[local]
+
+
+def _open_client(local: bool) -> httpx.AsyncClient:
+    """Load httpx and make a client. Blocks for a quarter of a second at the first time."""
+    import httpx  # noqa: PLC0415 - loaded at the first request
+
+    # httpx logs each address with its query, which may hold a key.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE)
+    if local:
+        # With a transport of its own a client takes no proxy from the environment.
+        return httpx.AsyncClient(transport=httpx.AsyncHTTPTransport(limits=limits))
+    try:
+        return httpx.AsyncClient(limits=limits)
+    except (ImportError, ValueError, OSError) as error:
+        msg = (
+            f"The proxy or the certificates in the environment cannot be used: {error}. "
+            "Check HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
+        )
+        raise BackendUnavailable(msg) from error
+
+
+@contextmanager
+def _translated_errors(url: str, timeout_s: float) -> Iterator[None]:
+    """Turn what httpx raises into errors that name the server and say what to do."""
+    import httpx  # noqa: PLC0415 - loaded at the first request
+
+    where = origin(url)
+    try:
+        yield
+    except (httpx.LocalProtocolError, UnicodeEncodeError):
+        # Not chained: httpx shows the header, which may be the key.
+        msg = f"A header for {where} cannot be sent. Check the key and `extra_headers`."
+        raise BackendRejected(msg) from None
+    except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+        msg = f"The endpoint {where} is no address: {error}."
+        raise InvalidArgument(msg, path="endpoint") from error
+    except httpx.TransportError as error:
+        raise BackendUnavailable(_transport_message(error, url, timeout_s)) from error
+    except httpx.DecodingError as error:
+        msg = f"The answer of {where} is damaged: {error}."
+        raise BackendUnavailable(msg) from error
+
+
+def _transport_message(error: httpx.TransportError, url: str, timeout_s: float) -> str:
+    """Say what happened to a connection, and what to do."""
+    import httpx  # noqa: PLC0415 - loaded at the first request
+
+    where = origin(url)
+    if isinstance(error, httpx.ConnectTimeout):
+        return f"{where} did not accept the connection in time. Check `endpoint` and the network."
+    if isinstance(error, httpx.TimeoutException):
+        return (
+            f"{where} sent nothing for {timeout_s:g} s. If the model needs longer, raise `timeout`."
+        )
+    if isinstance(error, httpx.ProxyError):
+        return f"The proxy to {where} failed: {error}. Check HTTPS_PROXY and NO_PROXY."
+    if isinstance(error, httpx.ConnectError):
+        return _connect_message(str(error), url)
+    return f"The connection to {where} broke off: {str(error) or type(error).__name__}."
+
+
+def _connect_message(reason: str, url: str) -> str:
+    """Say why there is no connection, and what to do."""
+    where = origin(url)
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
+        return (
+            f"The certificate of {where} is not trusted. If it is your own, point SSL_CERT_FILE "
+            "at its authority."
+        )
+    if "SSL" in reason:
+        return f"TLS with {where} failed ({reason}). Should `endpoint` begin with http://?"
+    if is_loopback(url):
+        return f"Nothing answers at {where}. Start the model server, or correct `endpoint`."
+    return f"{where} cannot be reached ({reason}). Check the network and `endpoint`."
+
+
+async def _refusal(url: str, response: httpx.Response, headers: Mapping[str, str]) -> AishError:
+    """Return the error for a response whose status is not 2xx."""
+    import httpx  # noqa: PLC0415 - loaded at the first request
+
+    try:
+        body = await _read(response, REFUSAL_LIMIT)
+    except httpx.HTTPError:
+        body = b""
+    return refusal(url, response.status_code, response.headers, body, redactor(headers))
+
+
+async def _unexpected(
+    url: str, response: httpx.Response, wanted: str, body: bytes | None = None
+) -> BackendUnavailable:
+    """Return the error for a 2xx response of the wrong kind."""
+    if body is None:
+        body = await _read(response, REFUSAL_LIMIT)
+    return BackendUnavailable(
+        f"{without_secrets(url)} answered with {quoted(body) or 'nothing'} and not with {wanted}. "
+        "Is `endpoint` a model server?",
+        status=response.status_code,
+    )
+
+
+async def _read(response: httpx.Response, limit: int) -> bytes:
+    """Return the body, cut to about ``limit`` bytes."""
+    body = bytearray()
+    async for piece in response.aiter_bytes():
+        body += piece
+        if len(body) >= limit:
+            break
+    return bytes(body)
+
+
+def _content_type(response: httpx.Response) -> str:
+    """Return the response's media type without its parameters."""
+    value: str = response.headers.get("content-type", "")
+    return value.partition(";")[0].strip().lower()

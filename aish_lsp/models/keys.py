@@ -1,0 +1,101 @@
+"""API keys: found when a request needs one, never stored, shown or logged."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from aish_lsp.errors import BackendRejected
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import Preset
+
+#: Seconds for a key command: a password manager may ask its user first.
+COMMAND_TIMEOUT = 60.0
+
+# What each command printed, for the life of the process: a password manager that asks its user
+# must not ask at every question.
+_printed: dict[tuple[str, ...], str] = {}
+
+
+async def resolve_key(
+    preset: Preset, environ: Mapping[str, str], *, timeout_s: float = COMMAND_TIMEOUT
+) -> str | None:
+    """Return the key of ``preset``, or None where it names none.
+
+    ``api_key_command`` is run without a shell, its first line is the key, and it is remembered
+    until ``forget_key``. ``timeout_s`` is in seconds.
+
+    Raises:
+        BackendRejected: the variable is not set, the command failed, or what came is no key.
+    """
+    if preset.api_key_env:
+        source = f"The environment variable {preset.api_key_env}"
+        key = environ.get(preset.api_key_env, "").strip()
+        if not key:
+            msg = f"{source} is not set. Model {preset.name!r} takes its key from there: export it."
+            raise BackendRejected(msg)
+        return _checked(key, source)
+    if preset.api_key_command:
+        command = tuple(preset.api_key_command)
+        if command not in _printed:
+            source = f"The key command {command[0]!r}"
+            _printed[command] = _checked(await _run(command, source, timeout_s), source)
+        return _printed[command]
+    return None
+
+
+def forget_key(preset: Preset) -> None:
+    """Ask the key command again at the next request: the server did not take its key."""
+    _printed.pop(tuple(preset.api_key_command or ()), None)
+
+
+def request_headers(preset: Preset, key: str | None) -> dict[str, str]:
+    """Return the headers of a request: the key as a bearer token, then ``extra_headers``."""
+    headers = {"Authorization": f"Bearer {key}"} if key else {}
+    replaced = {name.lower() for name in preset.extra_headers}
+    return {
+        **{name: value for name, value in headers.items() if name.lower() not in replaced},
+        **preset.extra_headers,
+    }
+
+
+async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
+    """Run a key command and return the first line that it prints."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+    except OSError as error:
+        msg = f"{source} cannot be run: {error.strerror}."
+        raise BackendRejected(msg) from error
+    try:
+        async with asyncio.timeout(timeout_s):
+            output, _ = await process.communicate()
+    except TimeoutError:
+        msg = f"{source} did not end within {timeout_s:g} s."
+        raise BackendRejected(msg) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        msg = f"{source} failed with exit code {process.returncode}. Try it in a terminal."
+        raise BackendRejected(msg)
+    key = output.decode("utf-8", "replace").strip().partition("\n")[0].strip()
+    if not key:
+        msg = f"{source} printed nothing."
+        raise BackendRejected(msg)
+    return key
+
+
+def _checked(key: str, source: str) -> str:
+    """Return ``key`` if it can stand in a header; else the error must not show it."""
+    if not (key.isascii() and key.isprintable()) or " " in key:
+        msg = f"{source} holds something that is no key."
+        raise BackendRejected(msg)
+    return key
