@@ -1,0 +1,185 @@
+"""What an endpoint tells about itself: the kind of server, its models, the context window."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from aish_lsp.errors import AishError
+from aish_lsp.models.address import api_url, host, server_url
+from aish_lsp.models.keys import request_headers, resolve_key
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.models.http import HttpClient
+
+ServerKind: TypeAlias = Literal["llama.cpp", "ollama", "lm-studio", "vllm", "openrouter"]
+
+#: Seconds for each question to a server about itself.
+DESCRIBE_TIMEOUT = 3.0
+
+#: Tokens that Ollama gives a model on a small machine, however many the model could take.
+OLLAMA_DEFAULT_WINDOW = 4096
+
+# How each server signs the models in its list.
+_OWNERS: dict[str, ServerKind] = {
+    "llamacpp": "llama.cpp",
+    "vllm": "vllm",
+    "library": "ollama",
+    "organization_owner": "lm-studio",
+}
+
+# Where servers and providers put a model's window in their lists; LM Studio has two, and the window
+# of the loaded model is the smaller.
+_WINDOW_KEYS = (
+    "loaded_context_length",
+    "max_model_len",
+    "context_length",
+    "context_window",
+    "max_context_length",
+)
+
+
+class _Ask(Protocol):
+    """A question to the server beside its API: a GET, or a POST of ``body``."""
+
+    async def __call__(
+        self, path: str, body: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointInfo:
+    """What an endpoint told; None and empty where it did not.
+
+    ``models`` are the names of its chat models, ``context_window`` the tokens of the preset's one.
+    """
+
+    kind: ServerKind | None = None
+    models: tuple[str, ...] = ()
+    context_window: int | None = None
+
+
+async def describe(
+    http: HttpClient,
+    preset: Preset,
+    environ: Mapping[str, str] = os.environ,
+    *,
+    timeout_s: float = DESCRIBE_TIMEOUT,
+) -> EndpointInfo:
+    """Ask the endpoint of ``preset`` about itself. Never raises.
+
+    ``timeout_s`` is in seconds, for each of at most three questions.
+    """
+    try:
+        headers = request_headers(preset, await resolve_key(preset, environ))
+        models = await list_models(http, preset, headers, timeout_s=timeout_s)
+    except AishError:
+        return EndpointInfo()
+
+    async def ask(path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        url = server_url(preset.endpoint, path)
+        if body is None:
+            return _dict(await http.get_json(url, headers=headers, timeout_s=timeout_s))
+        return _dict(await http.post_json(url, body, headers=headers, timeout_s=timeout_s))
+
+    kind = _kind(preset, models)
+    names = chat_models(models)
+    name = preset.model or next(iter(names), "")
+    try:
+        told = await _ask_window(ask, kind, name)
+    except AishError:
+        told = None
+    return EndpointInfo(kind, names, told or _window(_entry(models, name)))
+
+
+async def list_models(
+    http: HttpClient, preset: Preset, headers: Mapping[str, str], *, timeout_s: float
+) -> list[dict[str, Any]]:
+    """Return the entries of the endpoint's list of models; ``timeout_s`` is in seconds.
+
+    Raises:
+        BackendUnavailable, BackendRejected: as ``HttpClient.get_json``.
+        InvalidArgument: the endpoint is no address.
+    """
+    url = api_url(preset.endpoint, "models")
+    reply = await http.get_json(url, headers=headers, timeout_s=timeout_s)
+    return _entries(_dict(reply), "data")
+
+
+def chat_models(models: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the names in a list of models, without those that only embed."""
+    return tuple(model["id"] for model in models if "embed" not in model["id"].lower())
+
+
+def _kind(preset: Preset, models: list[dict[str, Any]]) -> ServerKind | None:
+    """Tell the server by how it signs its models."""
+    if host(preset.endpoint) == "openrouter.ai":
+        return "openrouter"
+    owners = (_OWNERS.get(str(model.get("owned_by"))) for model in models)
+    return next((owner for owner in owners if owner), None)
+
+
+async def _ask_window(ask: _Ask, kind: ServerKind | None, name: str) -> int | None:
+    """Ask the server in its own way for the window of model ``name``, in tokens."""
+    if kind == "llama.cpp":
+        settings = _dict((await ask("props")).get("default_generation_settings"))
+        return _tokens(settings.get("n_ctx"))
+    if kind == "lm-studio":
+        return _window(_entry(_entries(await ask("api/v0/models"), "data"), name))
+    if kind == "ollama":
+        running = _entries(await ask("api/ps"), "models", key="name")
+        for model in running:
+            if model["name"] == name:
+                return _tokens(model.get("context_length"))
+        return _ollama_window(await ask("api/show", {"model": name}))
+    return None
+
+
+def _ollama_window(shown: Mapping[str, Any]) -> int | None:
+    """Return the tokens that Ollama will give a model it has not loaded yet.
+
+    That is the model's own ``num_ctx``, else the server's default. The model's own length is only
+    a bound: what is over the loaded window is cut off without a word.
+    """
+    for line in str(shown.get("parameters") or "").splitlines():
+        match line.split():
+            case ["num_ctx", value]:
+                return _tokens(int(value)) if value.isdecimal() else None
+    info = _dict(shown.get("model_info"))
+    lengths = [value for key, value in info.items() if key.endswith(".context_length")]
+    length = _tokens(lengths[0]) if lengths else None
+    return min(length, OLLAMA_DEFAULT_WINDOW) if length else None
+
+
+def _window(model: Mapping[str, Any]) -> int | None:
+    """Return the tokens that a list's entry names."""
+    meta = _dict(model.get("meta"))
+    values = (_tokens(model.get(key)) for key in _WINDOW_KEYS)
+    return next((value for value in values if value), None) or _tokens(meta.get("n_ctx"))
+
+
+def _entry(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return the entry called ``name``; the only one stands for any name; else nothing."""
+    if len(entries) == 1:
+        return entries[0]
+    return next((entry for entry in entries if entry["id"] == name), {})
+
+
+def _entries(reply: Mapping[str, Any], name: str, key: str = "id") -> list[dict[str, Any]]:
+    """Return the objects of a reply's list ``name`` that have a text under ``key``."""
+    found = reply.get(name)
+    if not isinstance(found, list):
+        return []
+    return [item for item in found if isinstance(item, dict) and isinstance(item.get(key), str)]
+
+
+def _tokens(value: Any) -> int | None:
+    """Return a positive number of tokens, or None."""
+    return value if isinstance(value, int) and value > 0 else None
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,271 @@
+"""A chat completion's chunks, put together into events.
+
+Servers that call themselves compatible differ most here; each difference is named where it is met.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from aish_lsp.models.events import (
+    Finish,
+    FinishReason,
+    ModelEvent,
+    Reasoning,
+    ReasoningMetadata,
+    Text,
+    ToolCall,
+    Usage,
+)
+
+Json: TypeAlias = dict[str, Any]
+
+#: Tokens or dollars beyond which a server's count is taken for nonsense.
+ABSURD = 10**9
+
+_FINISH: dict[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "tool_calls": "tool",
+    "function_call": "tool",
+    "content_filter": "refusal",
+}
+
+
+@dataclass(slots=True)
+class _Call:
+    """A tool call whose pieces are still coming."""
+
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+    def add(self, function: Json) -> None:
+        name = function.get("name")
+        # Some repeat the name in every piece; a name in pieces ends where the arguments begin.
+        if isinstance(name, str) and name != self.name and not self.arguments:
+            self.name += name
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict | list):
+            self.arguments.append(json.dumps(arguments))
+        elif isinstance(arguments, str) and arguments:
+            self.arguments.append(arguments)
+
+
+class Reply:
+    """One reply while it streams: ``feed`` it each chunk, then ``end`` it.
+
+    ``provider`` names who must get the reasoning's metadata back.
+    """
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._calls: list[_Call] = []
+        self._call_at: dict[int, _Call] = {}
+        self._details: list[Json] = []
+        self._usage: Json | None = None
+        self._finish: str | None = None
+        self._refused = False
+
+    @property
+    def finish_reason(self) -> str | None:
+        """The server's own finish reason, once it came: the reply's content is then whole."""
+        return self._finish
+
+    def feed(self, chunk: Json) -> list[ModelEvent]:
+        """Return the text and reasoning of ``chunk`` and keep the rest of it."""
+        # Groq puts its usage under x_groq; some repeat a running total in every chunk.
+        self._keep_usage(chunk.get("usage"))
+        self._keep_usage(_dict(chunk.get("x_groq")).get("usage"))
+        events: list[ModelEvent] = []
+        for choice in _list(chunk.get("choices")):
+            if not isinstance(choice, dict) or choice.get("index"):
+                continue
+            # A server that does not stream after all sends one whole message.
+            delta = choice.get("delta") if "delta" in choice else choice.get("message")
+            if isinstance(delta, dict):
+                self._read_delta(delta, events)
+            self._keep_usage(choice.get("usage"))
+            if self._finish is None and isinstance(choice.get("finish_reason"), str):
+                self._finish = choice["finish_reason"] or None
+        return events
+
+    def end(self) -> list[ModelEvent]:
+        """Return what stands only at the end: tool calls, metadata, usage and the finish."""
+        events: list[ModelEvent] = [*self._tool_calls()]
+        called = bool(events)
+        if self._details:
+            metadata = {"reasoning_details": self._details}
+            events.append(ReasoningMetadata(self._provider, metadata))
+        usage = read_usage(self._usage)
+        if usage is not None:
+            events.append(usage)
+        reason = _FINISH.get(self._finish or "stop", "stop")
+        if reason == "stop" and (called or self._refused):
+            reason = "tool" if called else "refusal"
+        events.append(Finish(reason))
+        return events
+
+    def _keep_usage(self, usage: Any) -> None:
+        if isinstance(usage, dict) and usage:
+            self._usage = usage
+
+    def _read_delta(self, delta: Json, events: list[ModelEvent]) -> None:
+        details = [item for item in _list(delta.get("reasoning_details")) if isinstance(item, dict)]
+        for item in details:
+            self._keep_detail(item)
+        reasoning = _reasoning_text(delta, details)
+        if reasoning:
+            events.append(Reasoning(reasoning))
+        content = delta.get("content")
+        if isinstance(content, str):
+            if content:
+                events.append(Text(content))
+        elif isinstance(content, list):
+            events.extend(_parts(content))
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            self._refused = True
+            events.append(Text(refusal))
+        for piece in _list(delta.get("tool_calls")):
+            if isinstance(piece, dict):
+                function = _dict(piece.get("function"))
+                self._call_of(piece, function).add(function)
+        if isinstance(delta.get("function_call"), dict):
+            self._call_of({"index": 0}, delta["function_call"]).add(delta["function_call"])
+
+    def _call_of(self, piece: Json, function: Json) -> _Call:
+        """Return the call that ``piece`` belongs to; a new one where it begins one."""
+        index, call_id = piece.get("index"), piece.get("id")
+        call_id = str(call_id) if call_id else ""
+        named = bool(function.get("name"))
+        if isinstance(index, int):
+            call = self._call_at.get(index)
+        elif call_id:
+            call = next((known for known in self._calls if known.id == call_id), None)
+        else:
+            call = self._calls[-1] if self._calls and not named else None
+        # Some give every whole call the index 0: another id with a name is another call.
+        other = call is not None and call_id and call.id and call_id != call.id and named
+        if call is None or other:
+            call = _Call()
+            self._calls.append(call)
+        if isinstance(index, int):
+            self._call_at[index] = call
+        call.id = call.id or call_id
+        return call
+
+    def _tool_calls(self) -> list[ToolCall]:
+        """Return the calls, each with an id of its own: a result must find its call."""
+        ids: set[str] = set()
+        calls: list[ToolCall] = []
+        for call in self._calls:
+            if not call.name and not call.arguments:
+                continue
+            call_id = call.id if call.id and call.id not in ids else f"call_{uuid.uuid4().hex[:24]}"
+            ids.add(call_id)
+            calls.append(ToolCall(call_id, call.name, "".join(call.arguments)))
+        return calls
+
+    def _keep_detail(self, item: Json) -> None:
+        """Keep a part of the reasoning, joined with the part that it goes on."""
+        last = self._details[-1] if self._details else None
+        same = last is not None and all(last.get(key) == item.get(key) for key in ("type", "index"))
+        if last is None or not same or "data" in item:
+            self._details.append(dict(item))
+            return
+        for key, value in item.items():
+            if key in {"text", "summary"} and isinstance(value, str):
+                last[key] = (last.get(key) or "") + value
+            elif value is not None:
+                last[key] = value
+
+
+def read_usage(raw: Json | None) -> Usage | None:
+    """Return the usage that a server reported, or None where it makes no sense."""
+    if raw is None:
+        return None
+    prompt_details = _dict(raw.get("prompt_tokens_details"))
+    completion_details = _dict(raw.get("completion_tokens_details"))
+    prompt = _count(raw.get("prompt_tokens"))
+    completion = _count(raw.get("completion_tokens"))
+    if prompt == completion == 0:
+        return None
+    reasoning = _count(completion_details.get("reasoning_tokens"))
+    # xAI and Gemini leave the reasoning out of completion_tokens; the total tells.
+    beyond = _count(raw.get("total_tokens")) - prompt - completion
+    if beyond > 0 and reasoning in (0, beyond):
+        completion += beyond
+        reasoning = beyond
+    cached = _count(prompt_details.get("cached_tokens")) or _count(
+        raw.get("prompt_cache_hit_tokens")  # DeepSeek
+    )
+    return Usage(
+        input_tokens=prompt,
+        output_tokens=completion,
+        reasoning_tokens=min(reasoning, completion),
+        cache_read_tokens=min(cached, prompt),
+        cache_write_tokens=min(_count(prompt_details.get("cache_write_tokens")), prompt),
+        cost=_cost(raw),
+    )
+
+
+def _cost(raw: Json) -> float | None:
+    """Return the dollars that OpenRouter and LiteLLM report, or None."""
+    cost = _number(raw.get("cost"))
+    if cost is not None and raw.get("is_byok") is True:
+        # With a key of the user's own, `cost` is OpenRouter's share alone.
+        upstream = _dict(raw.get("cost_details")).get("upstream_inference_cost")
+        cost += _number(upstream) or 0.0
+    return cost
+
+
+def _number(value: Any) -> float | None:
+    """Return a number that makes sense as an amount, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value) if math.isfinite(value) and 0 <= value <= ABSURD else None
+
+
+def _count(value: Any) -> int:
+    """Return a count of tokens; 0 for what is none."""
+    return int(_number(value) or 0)
+
+
+def _reasoning_text(delta: Json, details: list[Json]) -> str:
+    """Return a delta's reasoning, once, however many spellings it comes in."""
+    for key in ("reasoning_content", "reasoning"):
+        value = delta.get(key)
+        if isinstance(value, str) and value:
+            return value
+    texts = (item.get("text") or item.get("summary") for item in details)
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def _parts(content: list[Any]) -> list[ModelEvent]:
+    """Return the events of a content that is a list of parts (Mistral)."""
+    events: list[ModelEvent] = []
+    for part in content:
+        if not isinstance(part, dict):
+            continue
+        kind = Reasoning if part.get("type") == "thinking" else Text
+        value = part.get("thinking") if kind is Reasoning else part.get("text")
+        inner = value if isinstance(value, list) else [{"text": value}]
+        text = "".join(str(_dict(item).get("text") or "") for item in inner)
+        if text:
+            events.append(kind(text))
+    return events
+
+
+def _dict(value: Any) -> Json:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
