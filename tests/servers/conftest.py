@@ -1,0 +1,33 @@
+"""A real llama.cpp server for the tests of this folder, one a worker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import llama_server
+import pytest
+
+from aish_lsp.models.http import HttpClient
+
+
+@pytest.fixture(scope="session")
+def parts() -> None:
+    """Skip, saying so, where llama.cpp's server is not installed."""
+    reason = llama_server.missing_part()
+    if reason is not None:
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def llama(parts: None) -> Iterator[llama_server.LlamaServer]:
+    """A server without a grammar of its own: each request brings one."""
+    with llama_server.LlamaServer(context=8192) as server:
+        yield server
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[HttpClient]:
+    """A client that is closed at the end."""
+    client = HttpClient()
+    yield client
+    await client.aclose()
