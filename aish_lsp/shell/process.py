@@ -1,0 +1,226 @@
+"""A command under its supervisor, as the server holds it: pipes to read, and a way to end it."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from aish_lsp.errors import InvalidArgument, NotFound
+
+READ_SIZE = 1 << 16
+#: Bytes that may still be read from a pipe whose writers are ended: more than any pipe holds.
+_LAST_READ_LIMIT = 1 << 20
+
+_SUPERVISOR = Path(__file__).with_name("supervisor.py")
+
+
+class Pipe:
+    """The read end of a pipe, for asyncio."""
+
+    def __init__(self, descriptor: int) -> None:
+        os.set_blocking(descriptor, False)
+        self._descriptor = descriptor
+        self._waiter: asyncio.Future[None] | None = None
+        self._left: int | None = None
+
+    async def read(self) -> bytes:
+        """Return what is there, at most READ_SIZE bytes; wait for some; nothing at the end."""
+        while True:
+            data = self.read_now()
+            if data is not None:
+                return data
+            await self._readable()
+
+    def read_now(self) -> bytes | None:
+        """Return what is there without waiting: None while there is nothing yet."""
+        if self._left is not None and self._left <= 0:
+            return b""
+        try:
+            data = os.read(self._descriptor, READ_SIZE)
+        except BlockingIOError:
+            return None if self._left is None else b""
+        if self._left is not None:
+            self._left -= len(data)
+        return data
+
+    def wait_no_longer(self) -> None:
+        """Take what is in the pipe for all there is, although somebody may still hold it open."""
+        self._left = _LAST_READ_LIMIT
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def _readable(self) -> None:
+        loop = asyncio.get_running_loop()
+        waiter = self._waiter = loop.create_future()
+        loop.add_reader(self._descriptor, _resolve, waiter)
+        try:
+            await waiter
+        finally:
+            loop.remove_reader(self._descriptor)
+            self._waiter = None
+
+
+def _resolve(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)
+
+
+class SupervisedProcess:
+    """A command that runs under a supervisor process, from its start until ``close``.
+
+    ``ended`` is done when nothing of the command is left, or fails where it could not be started.
+
+    Attributes, once it has ended:
+        exit_code, signal_number: how the shell ended; None the one or the other, or both where
+            nobody knows.
+        left_running: the shell exited by itself and left processes behind, which were ended.
+        lost: the supervisor itself was killed, so that what had left the process group may go on.
+        seconds: how long it ran.
+    """
+
+    def __init__(self, command: Sequence[str | bytes], cwd: Path, env: Mapping[str, str]) -> None:
+        """Start ``command``, whose first item is an absolute path, without waiting for it.
+
+        Raises:
+            InvalidArgument: the command is too long, or has a NUL in it.
+            NotFound: the folder cannot be entered.
+        """
+        self.exit_code: int | None = None
+        self.signal_number: int | None = None
+        self.left_running = False
+        self.lost = False
+        self.seconds = 0.0
+        self._started = time.monotonic()
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._reports = b""
+        self._status, status = os.pipe()
+        try:
+            self._supervisor = _start_supervisor(status, command, cwd, env)
+        except BaseException:
+            os.close(self._status)
+            raise
+        finally:
+            os.close(status)
+        stdin, stdout, stderr = (
+            self._supervisor.stdin,
+            self._supervisor.stdout,
+            self._supervisor.stderr,
+        )
+        assert stdin is not None
+        assert stdout is not None
+        assert stderr is not None
+        self._control = stdin
+        self._files = (stdin, stdout, stderr)
+        self.stdout = Pipe(stdout.fileno())
+        self.stderr = Pipe(stderr.fileno())
+        os.set_blocking(self._status, False)
+        asyncio.get_running_loop().add_reader(self._status, self._on_report)
+
+    def stop(self) -> None:
+        """Have the supervisor end all of the command: TERM, 2 s, KILL."""
+        self._control.close()
+
+    def kill(self) -> None:
+        """Kill a supervisor that does not answer, and what of the command is in its group."""
+        if not self.ended.done():
+            self._supervisor.kill()
+
+    def close(self) -> None:
+        """Let go of the pipes. Where the command still runs, that ends it too."""
+        if self._status >= 0:
+            self._close_status()
+        for file in self._files:
+            file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _on_report(self) -> None:
+        try:
+            data = os.read(self._status, READ_SIZE)
+        except BlockingIOError:
+            return
+        if data:
+            self._reports += data
+            return
+        self._close_status()
+        # It is on its last instructions: only its exit closes its end of this pipe.
+        self._supervisor.wait()
+        self.seconds = time.monotonic() - self._started
+        self._read_reports()
+        self.stdout.wait_no_longer()
+        self.stderr.wait_no_longer()
+        if not self.ended.done():
+            self.ended.set_result(None)
+
+    def _close_status(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._status)
+        os.close(self._status)
+        self._status = -1
+
+    def _read_reports(self) -> None:
+        reports = dict(line.partition(" ")[::2] for line in self._reports.decode().splitlines())
+        if "failed" in reports:
+            self.ended.set_exception(_start_error(int(reports["failed"])))
+        if "exit" in reports:
+            self.exit_code = int(reports["exit"])
+        if "signal" in reports:
+            self.signal_number = int(reports["signal"])
+        self.left_running = "left" in reports
+        self.lost = "failed" not in reports and "ended" not in reports
+        if self.lost and "started" in reports:
+            # Somebody killed the supervisor: end at least what stayed in the process group.
+            with suppress(OSError):
+                os.killpg(int(reports["started"]), signal.SIGKILL)
+
+
+def _start_supervisor(
+    status: int, command: Sequence[str | bytes], cwd: Path, env: Mapping[str, str]
+) -> subprocess.Popen[bytes]:
+    # Isolated and without site: neither the folder nor the user's environment can add code to it.
+    arguments = [sys.executable, "-I", "-S", "-X", "utf8", str(_SUPERVISOR), str(status)]
+    try:
+        return subprocess.Popen(
+            [*arguments, *command],
+            bufsize=0,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=env,
+            pass_fds=(status,),
+            start_new_session=True,
+        )
+    except ValueError as error:
+        msg = "The command holds a NUL character, which no shell takes."
+        raise InvalidArgument(msg, path="text") from error
+    except OSError as error:
+        if error.filename is not None and os.fspath(error.filename) == os.fspath(cwd):
+            msg = f"The command was not run: its folder {cwd} cannot be entered: {error.strerror}."
+            raise NotFound(msg) from error
+        raise _start_error(error.errno) from error
+
+
+def _start_error(number: int | None) -> InvalidArgument:
+    if number == errno.E2BIG:
+        return InvalidArgument("The command is too long for the system to start.", path="text")
+    reason = os.strerror(number) if number is not None else "unknown error"
+    return InvalidArgument(f"The command could not be started: {reason}.")

@@ -1,0 +1,252 @@
+"""Runs a command: byte for byte, streamed, bounded, and ended with all that it started."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import os
+import shutil
+import signal
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from aish_lsp.errors import InvalidArgument, NotFound
+from aish_lsp.models.events import FinishReason
+from aish_lsp.shell.output import KeptOutput
+from aish_lsp.shell.process import Pipe, SupervisedProcess
+
+Stream: TypeAlias = Literal["stdout", "stderr"]
+OnOutput: TypeAlias = Callable[[Stream, str], Awaitable[None]]
+
+#: Seconds that the supervisor has to end a command: more than it takes for TERM and KILL together.
+SUPERVISOR_SECONDS = 10.0
+#: Seconds that a listener has, once a stopped command is gone, to take the last of its output.
+LISTENER_SECONDS = 1.0
+
+#: Shells that end their options at `--`; with others a text that begins with `-` is on its own.
+_POSIX_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"})
+
+_LEFT_RUNNING = "[aish: the processes that the command left running were ended]\n"
+_SUPERVISOR_GONE = "[aish: the command was ended: its supervisor process was killed]\n"
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """How a command ended, and what it printed.
+
+    Attributes:
+        exit_code: the shell's exit code; None where a signal ended it.
+        signal: the signal's name, ``SIGTERM``; None where it exited.
+        output: stdout and stderr as they came, cut to head and tail beyond 64 KiB.
+        truncated: whether ``output`` was cut.
+        duration_ms: milliseconds from the start until nothing of the command was left.
+        finish_reason: ``stop`` when it ended by itself, ``timeout``, ``cancelled``, or ``error``
+            when its supervisor was killed.
+    """
+
+    exit_code: int | None
+    signal: str | None
+    output: str
+    truncated: bool
+    duration_ms: int
+    finish_reason: FinishReason
+
+
+def inside(root: Path, path: Path) -> bool:
+    """Return whether ``path``, all symbolic links followed, is ``root`` or lies in it.
+
+    Folders are compared by identity, so another spelling on a file system that ignores case is the
+    same folder. A ``path`` that does not exist is judged by what of it does.
+    """
+    try:
+        wanted = root.stat()
+    except OSError:
+        return False
+    real = Path(os.path.realpath(path))
+    for folder in (real, *real.parents):
+        try:
+            found = folder.stat()
+        except OSError:
+            continue
+        if os.path.samestat(found, wanted):
+            return True
+    return False
+
+
+async def run_command(
+    text: str,
+    *,
+    cwd: Path,
+    shell: str,
+    timeout: float | None,  # noqa: ASYNC109 - a time-out is a result here, not an exception
+    env: Mapping[str, str],
+    on_output: OnOutput,
+) -> RunResult:
+    """Run ``shell -c text`` in ``cwd`` and return when nothing of it is left.
+
+    There is no stdin and no terminal. Each piece of output is handed to ``on_output``, one after
+    the other; while it is awaited, that stream is not read, so a slow listener slows the command
+    down. Background processes that outlive the shell are ended, and a last line says so.
+
+    After ``timeout`` seconds, or when the task is cancelled, the command and all that it started
+    get TERM and, 2 s later, KILL. Cancellation is thereby served: it is **not** raised, the result
+    with what was printed until then is returned instead.
+
+    Raises:
+        InvalidArgument: the text cannot be passed to a shell, or the shell cannot be started.
+        NotFound: the folder or the shell is not there.
+        Exception: whatever ``on_output`` raised; the command is ended first.
+    """
+    arguments = _arguments(text, shell, env)
+    with SupervisedProcess(arguments, cwd, env) as process:
+        delivery = _Delivery(process, on_output)
+        reason = await _until_end(process, delivery, timeout)
+        output, truncated = delivery.kept.text()
+        return RunResult(
+            exit_code=process.exit_code,
+            signal=_signal_name(process.signal_number),
+            output=output,
+            truncated=truncated,
+            duration_ms=round(process.seconds * 1000),
+            finish_reason=reason,
+        )
+
+
+def _arguments(text: str, shell: str, env: Mapping[str, str]) -> list[str | bytes]:
+    """Return the argument vector that has ``shell`` run ``text``."""
+    found = shutil.which(Path(shell).expanduser(), path=env.get("PATH"))
+    if found is None:
+        msg = f"The shell {shell!r} was not found: set `safety.shell` to one that is installed."
+        raise NotFound(msg)
+    try:
+        script = text.encode("utf-8")
+    except UnicodeEncodeError as error:
+        msg = "The command holds half a character (a lone surrogate), which no shell takes."
+        raise InvalidArgument(msg, path="text") from error
+    options = ["-c", "--"] if Path(shell).name in _POSIX_SHELLS else ["-c"]
+    return [str(Path(found).absolute()), *options, script]
+
+
+async def _until_end(
+    process: SupervisedProcess, delivery: _Delivery, seconds: float | None
+) -> FinishReason:
+    """Wait for the end of the command and its output; end it after ``seconds``."""
+    reason: FinishReason = "stop"
+    try:
+        await asyncio.wait(
+            {process.ended, *delivery.tasks},
+            timeout=seconds,
+            return_when=asyncio.FIRST_EXCEPTION,
+        )
+        if process.ended.done():
+            # Only the listener can be slow now, which is no time-out of the command.
+            await asyncio.wait(delivery.tasks, return_when=asyncio.FIRST_EXCEPTION)
+            reason = "error" if process.lost else "stop"
+            await delivery.add_note(process)
+        else:
+            reason = "timeout"
+    except asyncio.CancelledError:
+        _uncancel()
+        reason = "cancelled"
+    finally:
+        process.stop()
+        await _undisturbed([process.ended], SUPERVISOR_SECONDS)
+        process.kill()
+        await _undisturbed([process.ended])
+        await _undisturbed(delivery.tasks, LISTENER_SECONDS)
+        await delivery.end()
+    process.ended.result()
+    return reason
+
+
+async def _undisturbed(
+    futures: Collection[asyncio.Future[None]], seconds: float | None = None
+) -> None:
+    """Wait for ``futures``, for ``seconds`` at most, although the task is cancelled meanwhile."""
+    while waiting := [future for future in futures if not future.done()]:
+        try:
+            await asyncio.wait(waiting, timeout=seconds)
+        except asyncio.CancelledError:
+            _uncancel()
+        else:
+            return
+
+
+def _uncancel() -> None:
+    """Take a cancellation as served, so that nothing around this task waits for it."""
+    task = asyncio.current_task()
+    assert task is not None
+    task.uncancel()
+
+
+def _signal_name(number: int | None) -> str | None:
+    if number is None:
+        return None
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"  # A real-time signal has no name of its own.
+
+
+class _Delivery:
+    """Keeps what both pipes bring, in the order in which it comes, and hands it to the listener."""
+
+    def __init__(self, process: SupervisedProcess, on_output: OnOutput) -> None:
+        self.kept = KeptOutput()
+        self._on_output = on_output
+        self._turn = asyncio.Lock()
+        self._at_line_start = True
+        self._sources = (_Source("stdout", process.stdout), _Source("stderr", process.stderr))
+        self.tasks = [asyncio.create_task(self._pump(source)) for source in self._sources]
+
+    async def _pump(self, source: _Source) -> None:
+        while data := await source.pipe.read():
+            await self._deliver(source.stream, source.decoder.decode(data))
+            # A listener that never waits must not keep everybody else from running.
+            await asyncio.sleep(0)
+        await self._deliver(source.stream, source.decoder.decode(b"", final=True))
+
+    async def _deliver(self, stream: Stream, text: str) -> None:
+        if not text:
+            return
+        self._keep(text)
+        async with self._turn:
+            await self._on_output(stream, text)
+
+    def _keep(self, text: str) -> None:
+        self.kept.add(text)
+        self._at_line_start = text.endswith("\n")
+
+    async def add_note(self, process: SupervisedProcess) -> None:
+        """Add a line of ours for an end that the command did not choose."""
+        note = _SUPERVISOR_GONE if process.lost else _LEFT_RUNNING if process.left_running else ""
+        if note:
+            await self._deliver("stderr", note if self._at_line_start else f"\n{note}")
+
+    async def end(self) -> None:
+        """Go on without the listener, where it was too slow: keep what is still in the pipes.
+
+        Raises:
+            Exception: what the listener raised.
+        """
+        for task in self.tasks:
+            task.cancel()
+        await _undisturbed(self.tasks)
+        for source in self._sources:
+            while data := source.pipe.read_now():
+                self._keep(source.decoder.decode(data))
+            self._keep(source.decoder.decode(b"", final=True))
+        for task in self.tasks:
+            if not task.cancelled():
+                task.result()
+
+
+class _Source:
+    """One of the two pipes; a character that is split between two reads is put together again."""
+
+    def __init__(self, stream: Stream, pipe: Pipe) -> None:
+        self.stream = stream
+        self.pipe = pipe
+        self.decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -1,0 +1,229 @@
+"""Runs one command and ends all that it started: a script, which imports nothing of ours.
+
+    python -I -S -X utf8 supervisor.py STATUS SHELL ARGUMENT...
+
+Nothing is ever written to its stdin; the end of that pipe means that the server wants the command
+ended, or is gone itself, whatever killed it. To the file descriptor STATUS it writes lines:
+
+    started PID       the shell runs, in a process group of this number
+    failed ERRNO      the shell could not be started
+    exit CODE         the shell exited ...
+    signal NUMBER     ... or was killed
+    left              the shell is gone, and processes that it started go on; they are ended now
+    ended             nothing is left, or what is left cannot be killed
+
+and it exits. On Linux it is a subreaper, so that whatever
+leaves the process group still becomes its child; elsewhere what leaves the group gets away.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import time
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # The module typing would add to the start-up time.
+    from collections.abc import Callable
+
+#: Seconds that processes may outlive their shell: `>(tee log)` still writes when the shell is gone.
+LINGER_SECONDS = 0.5
+#: Seconds between TERM and KILL.
+TERM_SECONDS = 2.0
+#: Seconds after KILL before what cannot be killed (another user's, stuck in the kernel) is left.
+KILL_SECONDS = 5.0
+#: Seconds between two rounds of KILL, for what was forked meanwhile.
+KILL_ROUND_SECONDS = 0.02
+
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+def main(status: int, command: list[str]) -> None:
+    """Run ``command`` and end it, reporting to the file descriptor ``status``."""
+    os.set_inheritable(status, False)
+    subreaper = _become_subreaper()
+    requests = _Requests()
+    requests.wait(0)
+    if requests.end:
+        _report(status, "ended")
+        return
+    try:
+        shell = _start(command)
+    except OSError as error:
+        _report(status, f"failed {error.errno}")
+        return
+    # The pipes are the command's alone: the server is to see their end when the command is gone.
+    os.close(1)
+    os.close(2)
+    _report(status, f"started {shell}")
+    _supervise(_Family(shell, status, subreaper), requests, status)
+    _report(status, "ended")
+
+
+def _supervise(family: _Family, requests: _Requests, status: int) -> None:
+    """Wait for the shell's end or a request, then end what is left."""
+    while family.reap() and family.shell_runs and not requests.end:
+        requests.wait(None)
+    if not requests.end:
+        _wait_for_end(family, requests, LINGER_SECONDS)
+        if family.reap() and not requests.end:
+            _report(status, "left")
+    if not family.reap():
+        return
+    family.signal(signal.SIGTERM)
+    family.signal(signal.SIGCONT)  # What is stopped would not get the other one.
+    _wait_for_end(family, requests, TERM_SECONDS)
+    give_up = time.monotonic() + KILL_SECONDS
+    while family.reap() and time.monotonic() < give_up:
+        family.signal(signal.SIGKILL)
+        requests.wait(KILL_ROUND_SECONDS)
+
+
+def _wait_for_end(family: _Family, requests: _Requests, seconds: float) -> None:
+    """Wait until nothing of the family is left, or ``seconds`` are over."""
+    deadline = time.monotonic() + seconds
+    while family.reap() and (left := deadline - time.monotonic()) > 0:
+        requests.wait(left)
+
+
+class _Requests:
+    """What wakes the supervisor: the end of stdin, signals, a child that ended.
+
+    ``end`` is set when the command is to be ended.
+    """
+
+    def __init__(self) -> None:
+        self.end = False
+        self._woken, wake = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(wake, False)
+        self._watched = [0, self._woken]
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, *_: object) -> None:
+        self.end = True
+
+    def wait(self, seconds: float | None) -> None:
+        """Return when something happened, or after ``seconds``."""
+        readable, _, _ = select.select(self._watched, [], [], seconds)
+        if self._woken in readable:
+            os.read(self._woken, 4096)
+        if 0 in readable:
+            self.end = True
+            self._watched.remove(0)
+
+
+class _Family:
+    """The shell and all that it started. ``shell_runs`` until the shell was reaped."""
+
+    def __init__(self, shell: int, status: int, subreaper: bool) -> None:
+        self.shell_runs = True
+        self._shell = shell
+        self._status = status
+        self._subreaper = subreaper
+
+    def reap(self) -> bool:
+        """Reap the children that ended; return whether anything of the family is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                # A subreaper without children has no descendants at all.
+                return not self._subreaper and self._group_exists()
+            if pid == 0:
+                return True
+            if pid == self._shell:
+                self.shell_runs = False
+                code = os.waitstatus_to_exitcode(status)
+                _report(self._status, f"exit {code}" if code >= 0 else f"signal {-code}")
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole family."""
+        _send(os.killpg, self._shell, number)
+        if self._subreaper:
+            for pid in _descendants():
+                if _group_of(pid) != self._shell:
+                    _send(os.kill, pid, number)
+
+    def _group_exists(self) -> bool:
+        try:
+            os.killpg(self._shell, 0)
+        except OSError:
+            return False
+        return True
+
+
+def _become_subreaper() -> bool:
+    if sys.platform != "linux":
+        return False
+    import ctypes  # noqa: PLC0415 - 3 ms that only Linux needs
+
+    try:
+        return bool(ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    except (OSError, AttributeError):
+        return False
+
+
+def _start(command: list[str]) -> int:
+    """Start ``command`` as a user's terminal would: no signal blocked or ignored, but no stdin."""
+    return os.posix_spawn(
+        command[0],
+        command,
+        os.environ,
+        file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
+        setpgroup=0,
+        setsigmask=(),
+        setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+    )
+
+
+def _descendants() -> list[int]:
+    """Return the process ids of all descendants (Linux)."""
+    children: dict[int, list[int]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib would double the start-up time
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:  # noqa: PTH123 - as above
+                    stat = file.read()
+            except OSError:
+                continue  # It ended meanwhile.
+            # The second field, the name in parentheses, may itself hold spaces and parentheses.
+            parent = int(stat.rpartition(b")")[2].split()[1])
+            children.setdefault(parent, []).append(int(name))
+    found: list[int] = []
+    parents = [os.getpid()]
+    while parents:
+        offspring = children.get(parents.pop(), [])
+        found += offspring
+        parents += offspring
+    return found
+
+
+def _group_of(pid: int) -> int | None:
+    try:
+        return os.getpgid(pid)
+    except OSError:
+        return None
+
+
+def _send(kill: Callable[[int, int], None], target: int, number: int) -> None:
+    try:  # noqa: SIM105 - contextlib would add to the start-up time
+        kill(target, number)
+    except OSError:
+        pass  # Gone already, or somebody else's.
+
+
+def _report(status: int, line: str) -> None:
+    try:  # noqa: SIM105 - as above
+        os.write(status, line.encode() + b"\n")
+    except OSError:
+        pass  # The server is gone; the command is still to be ended.
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])
