@@ -1,0 +1,100 @@
+"""``aish-lsp`` and ``python -m aish_lsp``: serve an editor; all else is the command line's."""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from aish_lsp.lsp.transport import Open
+    from aish_lsp.server import AishServer
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line ``argv``; return the exit code. Serving ends the process itself."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if not arguments or arguments[0] == "serve":
+        return serve(arguments[1:])
+    if arguments == ["--version"]:
+        from aish_lsp import __version__  # noqa: PLC0415 - not needed to serve
+
+        sys.stdout.write(f"aish-lsp {__version__}\n")
+        return 0
+    from aish_lsp.cli import main as cli_main  # noqa: PLC0415 - an editor must not wait for it
+
+    return cli_main(arguments)
+
+
+def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = None) -> int:
+    """Serve as ``arguments`` say, with the server that ``create`` makes.
+
+    Returns 1 where it cannot listen or log. Else the process ends here, even if a thread hangs.
+    """
+    # A third of the start goes to collecting garbage that import does not make.
+    gc.disable()
+    options = _parse(arguments) if arguments else None
+
+    from aish_lsp.lsp import logs, transport  # noqa: PLC0415 - after gc.disable, as the next ones
+
+    try:
+        if options is None:
+            logs.configure()
+            connect: Open = transport.connect_stdio
+        else:
+            logs.configure(options.log_level, options.log_file)
+            connect = _connect(options)
+        if create is None:
+            from aish_lsp.server import create_server  # noqa: PLC0415
+
+            create = create_server
+        server = create()
+        gc.freeze()
+        gc.enable()
+        code = transport.run(server, connect)
+    except OSError as error:
+        sys.stderr.write(f"aish-lsp: {error}\n")
+        return 1
+    else:
+        logs.flush()
+        os._exit(code)
+
+
+def _parse(arguments: Sequence[str]) -> Namespace:
+    import argparse  # noqa: PLC0415 - without arguments it is not needed
+    from pathlib import Path  # noqa: PLC0415
+
+    from aish_lsp.lsp.logs import LEVELS  # noqa: PLC0415
+    from aish_lsp.lsp.sockets import parse_address  # noqa: PLC0415
+
+    parser = argparse.ArgumentParser(
+        prog="aish-lsp serve", description="Serve an editor, on stdin and stdout by default."
+    )
+    listen = parser.add_mutually_exclusive_group()
+    listen.add_argument(
+        "--tcp", metavar="HOST:PORT", type=parse_address, help="serve one client over TCP"
+    )
+    listen.add_argument(
+        "--ws", metavar="HOST:PORT", type=parse_address, help="serve one client over WebSocket"
+    )
+    parser.add_argument("--log-level", choices=LEVELS, default="info")
+    parser.add_argument("--log-file", type=Path, help="log to this file and not to stderr")
+    return parser.parse_args(arguments)
+
+
+def _connect(options: Namespace) -> Open:
+    from aish_lsp.lsp import sockets, transport  # noqa: PLC0415
+
+    if options.tcp is not None:
+        return sockets.tcp(*options.tcp)
+    if options.ws is not None:
+        return sockets.websocket(*options.ws)
+    return transport.connect_stdio
+
+
+if __name__ == "__main__":
+    sys.exit(main())

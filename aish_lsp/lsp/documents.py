@@ -1,0 +1,62 @@
+"""The open documents, with pygls' text synchronization.
+
+pygls ends a line where Python does (form feed, U+2028 and more); LSP knows three line ends. With
+such a character in a document every later position would be off, and an edit would garble it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from lsprotocol import types
+from pygls.uris import from_fs_path
+from pygls.workspace import TextDocument, Workspace
+
+#: Changes come as ranges.
+TEXT_SYNC = types.TextDocumentSyncKind.Incremental
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+class Document(TextDocument):
+    """A text document whose lines end where LSP says."""
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The lines with their ends."""
+        return tuple(_LINE.findall(self.source))
+
+
+class Documents(Workspace):
+    """The workspace folders and the open documents of a client."""
+
+    def _create_text_document(
+        self,
+        doc_uri: str,
+        source: str | None = None,
+        version: int | None = None,
+        language_id: str | None = None,
+    ) -> Document:
+        return Document(
+            doc_uri,
+            source=source,
+            version=version,
+            language_id=language_id,
+            sync_kind=self._sync_kind,
+            position_codec=self._position_codec,
+        )
+
+
+def open_workspace(
+    params: types.InitializeParams, encoding: types.PositionEncodingKind | str
+) -> Documents:
+    """Return the workspace that ``initialize`` names; a malformed root counts as none."""
+    root = params.root_uri
+    if root is None and params.root_path is not None:
+        root = from_fs_path(params.root_path)
+    folders = params.workspace_folders or []
+    try:
+        return Documents(root, TEXT_SYNC, folders, encoding)
+    except ValueError:
+        return Documents(None, TEXT_SYNC, folders, encoding)

@@ -1,0 +1,337 @@
+"""JSON-RPC in both directions: pygls' protocol with its traps cured, in this one place.
+
+Of pygls we keep the features, the capabilities and the documents. How a message is read, answered
+and sent is ours; the tests say what holds.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import enum
+import itertools
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from lsprotocol import types
+from pygls.exceptions import JsonRpcException
+from pygls.protocol import LanguageServerProtocol
+
+from aish_lsp.errors import AishError
+from aish_lsp.events import camel_case, to_wire
+from aish_lsp.lsp.framing import BadFrame
+from aish_lsp.lsp.messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    NOT_INITIALIZED,
+    PARSE_ERROR,
+    REQUEST_CANCELLED,
+    Malformed,
+    MessageId,
+    Notification,
+    Request,
+    Response,
+    encode,
+    parse,
+)
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+    from aish_lsp.server import AishServer
+
+logger = logging.getLogger(__name__)
+
+#: What writing JSON raises for data that has no form in it.
+UNSENDABLE = (TypeError, ValueError, RecursionError)
+
+
+class Endpoint(LanguageServerProtocol):
+    """One end of a JSON-RPC connection; ``send_body`` is where the transport takes messages."""
+
+    _server: AishServer
+
+    def __init__(self, server: AishServer, converter: Converter) -> None:
+        self.send_body: Callable[[bytes], None] | None = None
+        self._initialized = False
+        self._pending: dict[MessageId, tuple[str, Future[Any]]] = {}
+        self._ids = itertools.count(1)
+        super().__init__(server, converter)
+
+    # Receiving
+
+    def receive(self, frame: bytes | BadFrame) -> None:
+        """Handle one message. Whatever it holds, this does not raise."""
+        if isinstance(frame, BadFrame):
+            self._send_error(None, PARSE_ERROR, frame.message)
+            return
+        try:
+            message = parse(frame)
+        except Malformed as error:
+            self._refuse(error)
+            return
+        try:
+            contextvars.copy_context().run(self._dispatch, message)
+        except Exception:
+            logger.exception("a message could not be handled")
+
+    def _dispatch(self, message: Request | Notification | Response) -> None:
+        if isinstance(message, Request):
+            self._handle_request(message.id, message.method, message.params)
+        elif isinstance(message, Notification):
+            self._handle_notification(message.method, message.params)
+        else:
+            self._handle_response(message.id, message.result, message.error)
+
+    def _refuse(self, error: Malformed) -> None:
+        # A client that sends a bad answer to a request of ours gets no error in return.
+        if error.id is None or error.id not in self._pending:
+            self._send_error(error.id, error.code, error.message)
+
+    def _handle_request(self, msg_id: MessageId, method_name: str, params: Any) -> None:
+        try:
+            self._admit(msg_id, method_name)
+            handler = self._get_handler(method_name)
+            structured = self._structured(method_name, params)
+        except JsonRpcException as error:
+            self._send_error(msg_id, error.code, error.message, error.data)
+            return
+        self._ctx_msg_id.set(msg_id)
+        self._execute_handler(
+            msg_id,
+            handler,
+            partial(self._send_handler_result, msg_id=msg_id),
+            args=(structured,),
+        )
+
+    def _admit(self, msg_id: MessageId, method: str) -> None:
+        """Refuse a request at the wrong time."""
+        if self._shutdown:
+            raise JsonRpcException("the server is shutting down", INVALID_REQUEST)
+        if method == types.INITIALIZE:
+            if self._initialized:
+                raise JsonRpcException("the server is initialized already", INVALID_REQUEST)
+        elif not self._initialized:
+            raise JsonRpcException("the first request must be initialize", NOT_INITIALIZED)
+        if msg_id in self._request_futures:
+            raise JsonRpcException("a request with this id is running", INVALID_REQUEST)
+
+    def _get_handler(self, feature_name: str) -> Callable[..., Any]:
+        handler: Callable[..., Any] | None = self.fm.builtin_features.get(
+            feature_name
+        ) or self.fm.features.get(feature_name)
+        if handler is None:
+            # The name is the client's, and may be of any length.
+            message = f"there is no method {feature_name[:80]}"
+            raise JsonRpcException(message, METHOD_NOT_FOUND)
+        return handler
+
+    def _structured(self, method: str, params: Any) -> Any:
+        """Return ``params`` as the type that LSP has for them; as they are where it has none."""
+        known = types.METHOD_TO_TYPES.get(method)
+        if known is None:
+            return params
+        params_type: Any = known[2]
+        if params_type is None:
+            return None
+        try:
+            return self._converter.structure({} if params is None else params, params_type)
+        except Exception as error:
+            path, what = _first_problem(error)
+            raise JsonRpcException(
+                f"{method}: {what}" + (f" at {path}" if path else ""),
+                INVALID_PARAMS,
+                {"kind": "invalidArgument", "path": path},
+            ) from error
+
+    def _handle_notification(self, method_name: str, params: Any) -> None:
+        if method_name != types.EXIT and (self._shutdown or not self._initialized):
+            return
+        if method_name == types.CANCEL_REQUEST:
+            msg_id = params.get("id") if isinstance(params, dict) else None
+            if isinstance(msg_id, int | str):
+                self._handle_cancel_notification(msg_id)
+            return
+        try:
+            handler = self._get_handler(method_name)
+            structured = self._structured(method_name, params)
+        except JsonRpcException as error:
+            if error.code != METHOD_NOT_FOUND:
+                logger.warning("ignored a notification: %s", error.message)
+            return
+        # Among the requests that run, under a key that no client takes for an id.
+        key = f"\0{next(self._ids)}"
+        self._execute_handler(
+            key, handler, partial(self._check_handler_result, method=method_name), (structured,)
+        )
+
+    def _execute_handler(
+        self,
+        msg_id: MessageId,
+        handler: Callable[..., Any],
+        callback: Callable[[Future[Any]], None],
+        args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        """Run ``handler``; unlike pygls, keep nothing once it is done."""
+
+        def done(future: Future[Any]) -> None:
+            self._request_futures.pop(msg_id, None)
+            callback(future)
+
+        super()._execute_handler(msg_id, handler, done, args, kwargs)
+
+    def _check_handler_result(self, future: Future[Any], method: str = "?") -> None:
+        if not future.cancelled() and (error := future.exception()) is not None:
+            logger.error("%s failed", method, exc_info=error)
+
+    # Sending
+
+    def _send_handler_result(self, future: Future[Any], *, msg_id: MessageId) -> None:
+        if future.cancelled():
+            self._send_error(msg_id, REQUEST_CANCELLED, "the request was cancelled")
+            return
+        error = future.exception()
+        if error is None:
+            self._send_response(msg_id, future.result())
+        elif isinstance(error, AishError):
+            logger.info("request %s failed: %s", msg_id, error.kind)
+            self._send_error(msg_id, error.code, error.message, {"kind": error.kind} | error.data)
+        elif isinstance(error, JsonRpcException):
+            self._send_error(msg_id, error.code, error.message, error.data)
+        else:
+            self._send_internal_error(msg_id, error)
+
+    def _send_internal_error(self, msg_id: MessageId, error: BaseException) -> None:
+        logger.error("request %s failed", msg_id, exc_info=error)
+        name = type(error).__name__
+        self._send_error(msg_id, INTERNAL_ERROR, f"internal error ({name}); see the server's log")
+
+    def _send_response(
+        self, msg_id: MessageId, result: Any = None, error: types.ResponseError | None = None
+    ) -> None:
+        if error is not None:
+            self._send_error(msg_id, error.code, error.message, error.data)
+            return
+        try:
+            self._send({"jsonrpc": "2.0", "id": msg_id, "result": result})
+        except UNSENDABLE as failure:
+            self._send_internal_error(msg_id, failure)
+
+    def _send_error(
+        self, msg_id: MessageId | None, code: int, message: str, data: Any = None
+    ) -> None:
+        error: dict[str, Any] = {"code": code, "message": message}
+        whole = error if data is None else error | {"data": data}
+        try:
+            self._send({"jsonrpc": "2.0", "id": msg_id, "error": whole})
+        except UNSENDABLE:
+            logger.exception("the data of an error has no form in JSON")
+            self._send({"jsonrpc": "2.0", "id": msg_id, "error": error})
+
+    def _send_data(self, data: Any) -> None:
+        self._send(data)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        """Send ``message``; drop it where nobody is connected.
+
+        Raises:
+            TypeError, ValueError, RecursionError: it has no form in JSON.
+        """
+        if self.send_body is not None:
+            self.send_body(encode(message, self._plain))
+
+    def _plain(self, value: Any) -> Any:
+        if attrs.has(type(value)):
+            return self._converter.unstructure(value)
+        if isinstance(value, enum.Enum):
+            return value.value
+        return to_wire(value)
+
+    def notify(self, method: str, params: Any | None = None) -> None:
+        """Send a notification."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        self._send(message)
+
+    def send_request(
+        self,
+        method: str,
+        params: Any | None = None,
+        callback: Callable[[Any], None] | None = None,
+        msg_id: MessageId | None = None,
+    ) -> Future[Any]:
+        """Send a request; its future is forgotten when it is done or cancelled.
+
+        The future raises JsonRpcException where the client answers with an error or with what is
+        no answer to ``method``.
+        """
+        request_id = f"aish-{next(self._ids)}" if msg_id is None else msg_id
+        future: Future[Any] = Future()
+        future.add_done_callback(lambda _: self._pending.pop(request_id, None))
+        if callback is not None:
+            future.add_done_callback(lambda done: callback(done.result()))
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
+        if params is not None:
+            message["params"] = params
+        self._pending[request_id] = (method, future)
+        try:
+            self._send(message)
+        except BaseException:
+            future.cancel()
+            raise
+        return future
+
+    def _handle_response(self, msg_id: MessageId, result: Any = None, error: Any = None) -> None:
+        method, future = self._pending.get(msg_id, ("", None))
+        if future is None or future.done():
+            return
+        if error is not None:
+            future.set_exception(_client_error(error))
+            return
+        try:
+            future.set_result(self._structured_result(method, result))
+        except JsonRpcException as failure:
+            future.set_exception(failure)
+
+    def _structured_result(self, method: str, result: Any) -> Any:
+        response_type: Any = types.METHOD_TO_TYPES.get(method, (None, None))[1]
+        if response_type is None:
+            return result
+        try:
+            response = self._converter.structure({"id": 0, "result": result}, response_type)
+        except Exception as error:
+            # Kate answers a question that was dismissed with an empty object.
+            if result == {}:
+                return None
+            path, what = _first_problem(error)
+            message = f"the client's answer to {method} is malformed: {what} at {path or 'result'}"
+            raise JsonRpcException(message, INVALID_PARAMS) from error
+        return response.result
+
+
+def _first_problem(error: BaseException) -> tuple[str, str]:
+    """Return where the first problem of a cattrs error is, as the wire names it, and what it is."""
+    from cattrs import transform_error  # noqa: PLC0415 - needed for bad input only
+
+    what, _, path = transform_error(error)[0].rpartition(" @ $")
+    names = path.lstrip(".").split(".")
+    return ".".join(camel_case(name) for name in names), what
+
+
+def _client_error(error: Any) -> JsonRpcException:
+    """Return what a client answered in place of a result as an exception."""
+    if not isinstance(error, dict):
+        return JsonRpcException("the client answered with a malformed error", INTERNAL_ERROR)
+    code = error.get("code")
+    return JsonRpcException(
+        str(error.get("message", "")) or "the client answered with an error",
+        code if isinstance(code, int) else INTERNAL_ERROR,
+        error.get("data"),
+    )

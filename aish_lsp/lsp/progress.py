@@ -1,0 +1,68 @@
+"""The progress that an editor shows for work that takes long: begin, reports, end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Send: TypeAlias = Callable[[dict[str, Any]], None]
+
+
+class Progress:
+    """One progress. What is reported before it is open is shown once it is.
+
+    ``send`` gets the values of ``$/progress``; ``closed`` is called at the end.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        send: Send | None,
+        *,
+        cancellable: bool = True,
+        closed: Callable[[], object] | None = None,
+    ) -> None:
+        self._title = title
+        self._send = send
+        self._cancellable = cancellable
+        self._closed = closed
+        self._message: str | None = None
+        self._open = False
+        self._ended = False
+
+    @classmethod
+    def silent(cls) -> Progress:
+        """Return a progress that nobody sees."""
+        return cls("", None)
+
+    def open(self) -> None:
+        """Show it: the client knows the token now."""
+        if self._send is None or self._open:
+            return
+        self._open = True
+        begin = {"kind": "begin", "title": self._title, "cancellable": self._cancellable}
+        self._send(begin | self._with_message())
+        if self._ended:
+            self._send({"kind": "end"})
+
+    def report(self, message: str) -> None:
+        """Show ``message``; after the end it is dropped."""
+        if self._ended:
+            return
+        self._message = message
+        if self._send is not None and self._open:
+            self._send({"kind": "report", "message": message})
+
+    def end(self, message: str | None = None) -> None:
+        """Take it away, with a last ``message``; a second time does nothing."""
+        if self._ended:
+            return
+        self._ended = True
+        self._message = message
+        if self._send is not None and self._open:
+            self._send({"kind": "end"} | self._with_message())
+        if self._closed is not None:
+            self._closed()
+
+    def _with_message(self) -> dict[str, Any]:
+        return {} if self._message is None else {"message": self._message}

@@ -1,0 +1,156 @@
+"""The server's protocol: how commands run and are cancelled, and how a session begins and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from lsprotocol import types
+from pygls.capabilities import ServerCapabilitiesBuilder
+from pygls.protocol import lsp_method
+
+from aish_lsp.lsp.call import Call
+from aish_lsp.lsp.documents import TEXT_SYNC, open_workspace
+from aish_lsp.lsp.endpoint import Endpoint
+from aish_lsp.lsp.messages import MessageId
+
+if TYPE_CHECKING:
+    from cattrs import Converter
+
+    from aish_lsp.server import AishServer
+
+logger = logging.getLogger(__name__)
+
+
+class AishProtocol(Endpoint):
+    """The methods of LSP that the server itself answers; features answer the rest."""
+
+    def __init__(self, server: AishServer, converter: Converter) -> None:
+        self._calls: dict[MessageId, Call] = {}
+        self._on_token_cancel: dict[MessageId, Callable[[], object]] = {}
+        super().__init__(server, converter)
+
+    # Commands
+
+    def _handle_cancel_notification(self, msg_id: MessageId) -> None:
+        call = self._calls.get(msg_id)
+        if call is not None:
+            call.cancel()
+        elif (future := self._request_futures.get(msg_id)) is not None:
+            future.cancel()
+
+    @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
+    async def lsp_workspace__execute_command(  # type: ignore[override]  # a generator in pygls
+        self, params: types.ExecuteCommandParams
+    ) -> Any:
+        """Run a command in the request's own task, so that it can be cancelled."""
+        request_id, task = self.msg_id, asyncio.current_task()
+        assert request_id is not None
+        assert task is not None
+        token = params.work_done_token
+        call = Call(self._server, request_id, token, task.cancel)
+        self._calls[request_id] = call
+        if token is not None:
+            self.on_token_cancel(token, call.cancel)
+        try:
+            return await self._server.commands.execute(call, params.command, params.arguments)
+        finally:
+            del self._calls[request_id]
+            if token is not None:
+                self.forget_token(token, call.cancel)
+
+    @lsp_method(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)
+    def lsp_work_done_progress_cancel(self, params: types.WorkDoneProgressCancelParams) -> None:
+        """Stop what runs under a progress token, the client's or ours."""
+        callback = self._on_token_cancel.get(params.token)
+        if callback is not None:
+            callback()
+
+    def on_token_cancel(self, token: MessageId, callback: Callable[[], object]) -> None:
+        """Call ``callback`` when the client cancels the progress with ``token``."""
+        self._on_token_cancel[token] = callback
+
+    def forget_token(self, token: MessageId, callback: Callable[[], object]) -> None:
+        """Undo ``on_token_cancel``, unless the token serves somebody else by now."""
+        if self._on_token_cancel.get(token) == callback:
+            del self._on_token_cancel[token]
+
+    async def stop_requests(self, timeout: float) -> None:  # noqa: ASYNC109 - a limit, not a failure
+        """Take no more requests; cancel those that run, and wait ``timeout`` seconds for them."""
+        self._shutdown = True
+        current = self.msg_id
+        stopping: list[asyncio.Future[Any]] = []
+        for request_id, future in list(self._request_futures.items()):
+            if request_id == current:
+                continue
+            if (call := self._calls.get(request_id)) is not None:
+                call.cancel()
+            else:
+                future.cancel()
+            if isinstance(future, asyncio.Future):
+                stopping.append(future)
+        if stopping:
+            await asyncio.wait(stopping, timeout=timeout)
+
+    # Life cycle and documents
+
+    @property
+    def exit_code(self) -> int:
+        """What the process is to exit with when the client goes: 0 after ``shutdown``."""
+        return 0 if self._shutdown else 1
+
+    @lsp_method(types.INITIALIZE)
+    def lsp_initialize(
+        self, params: types.InitializeParams
+    ) -> Generator[Any, Any, types.InitializeResult]:
+        """Take note of the client, and say what we can do."""
+        server = self._server
+        encoding = ServerCapabilitiesBuilder.choose_position_encoding(params.capabilities)
+        self._workspace = open_workspace(params, encoding)
+        self.client_capabilities = params.capabilities
+        server.process_id = params.process_id
+        server.initialize_params = params
+        self._initialized = True
+        handler = self.fm.features.get(types.INITIALIZE)
+        if handler is not None:
+            yield handler, (params,), None
+        self.server_capabilities = ServerCapabilitiesBuilder(
+            params.capabilities,
+            {*self.fm.features, *self.fm.builtin_features},
+            self.fm.feature_options,
+            server.commands.names,
+            TEXT_SYNC,
+            None,
+            encoding,
+        ).build()  # type: ignore[no-untyped-call]
+        server.lifecycle.watch_parent(params.process_id)
+        return types.InitializeResult(self.server_capabilities, self.server_info)
+
+    @lsp_method(types.SHUTDOWN)
+    async def lsp_shutdown(self, *_: Any) -> None:  # type: ignore[override]  # a generator in pygls
+        """Stop the work that runs; answer when what it had is recorded."""
+        await self._server.stop_work()
+
+    @lsp_method(types.EXIT)
+    def lsp_exit(self, *_: Any) -> None:  # type: ignore[override]  # a generator in pygls
+        """End the process."""
+        self._server.lifecycle.end("the client said exit", self.exit_code)
+
+    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(
+        self, params: types.DidChangeTextDocumentParams
+    ) -> Generator[Any, Any, None]:
+        """Change an open document; ignore one that is not open."""
+        document = self.workspace.text_documents.get(unquote(params.text_document.uri))
+        if document is None:
+            logger.warning("ignored a change to a document that is not open")
+            return
+        for change in params.content_changes:
+            document.apply_change(change)
+        document.version = params.text_document.version
+        handler = self.fm.features.get(types.TEXT_DOCUMENT_DID_CHANGE)
+        if handler is not None:
+            yield handler, (params,), None
