@@ -1,0 +1,1 @@
+"""The picture of a project: its files, their tree, its instruction file and its tasks."""

@@ -1,0 +1,107 @@
+"""JavaScript and TypeScript: package.json under npm, pnpm, yarn or bun; Deno."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from aish_lsp.project.manifests.reading import Manifests, Table, is_plain, table
+from aish_lsp.project.task import Intent, Rank, Task, named_tasks
+
+_LOCK_FILES = {
+    "pnpm-lock.yaml": "pnpm",
+    "yarn.lock": "yarn",
+    "bun.lock": "bun",
+    "bun.lockb": "bun",
+    "package-lock.json": "npm",
+    "npm-shrinkwrap.json": "npm",
+}
+#: How each manager starts a program of the dependencies.
+_EXECUTES = {"npm": "npx", "pnpm": "pnpm exec", "yarn": "yarn run", "bun": "bunx"}
+#: What is usually written shorter. Not with bun: ``bun test`` is its own test runner.
+_SHORT = {
+    f"{manager} run {name}": f"{manager} {name}"
+    for manager in ("npm", "pnpm", "yarn")
+    for name in ("test", "start")
+}
+
+#: A tool among the dependencies, and what it does when no script of the package says so.
+_TOOLS: tuple[tuple[str, Intent, str], ...] = (
+    ("vitest", "test", "vitest run"),
+    ("jest", "test", "jest"),
+    ("mocha", "test", "mocha"),
+    ("@playwright/test", "test", "playwright test"),
+    ("eslint", "lint", "eslint ."),
+    ("@biomejs/biome", "lint", "biome lint ."),
+    ("prettier", "format", "prettier --write ."),
+    ("@biomejs/biome", "format", "biome format --write ."),
+    ("vite", "start", "vite"),
+    ("next", "start", "next dev"),
+    ("vite", "build", "vite build"),
+    ("next", "build", "next build"),
+)
+
+
+def package_json(manifests: Manifests) -> Iterator[Task]:
+    """Yield the tasks of a package: its scripts, then the tools among its dependencies."""
+    package = manifests.json("package.json")
+    if not package:
+        return
+    manager = _manager(manifests, package)
+    scripts = {
+        name: script
+        for name, script in table(package, "scripts").items()
+        if isinstance(script, str) and script.strip() and "no test specified" not in script
+    }
+
+    for task in named_tasks(scripts, f"{manager} run ", "package.json"):
+        yield replace(task, command=_SHORT.get(task.command, task.command))
+    if "start" in scripts:
+        command = f"{manager} run start"
+        yield Task("run", _SHORT.get(command, command), "package.json", Rank.OWN)
+    yield Task("install", f"{manager} install", "package.json")
+    dependencies = table(package, "devDependencies").keys() | table(package, "dependencies").keys()
+    for tool, intent, command in _TOOLS:
+        if tool in dependencies:
+            yield Task(intent, f"{_EXECUTES[manager]} {command}", "package.json")
+    if "typescript" in dependencies and manifests.has("tsconfig.json"):
+        yield Task("check", f"{_EXECUTES[manager]} tsc --noEmit", "tsconfig.json")
+    yield from _program(manifests, package)
+
+
+def _manager(manifests: Manifests, package: Table) -> str:
+    """Return the package manager that the package names, else the one whose lock file is there."""
+    named = package.get("packageManager")
+    manager = named.partition("@")[0] if isinstance(named, str) else ""
+    if manager in _EXECUTES:
+        return manager
+    lock_file = manifests.first(*_LOCK_FILES)
+    return _LOCK_FILES[lock_file] if lock_file else "npm"
+
+
+def _program(manifests: Manifests, package: Table) -> Iterator[Task]:
+    """Yield how the package's main file is run."""
+    main = package.get("main")
+    candidates = [main.removeprefix("./")] if isinstance(main, str) else []
+    for name in (*candidates, "index.js", "server.js", "main.js"):
+        if all(map(is_plain, name.split("/"))) and name.endswith("js") and manifests.has(name):
+            yield Task("run", f"node {name}", "package.json", Rank.GUESS)
+            return
+
+
+def deno(manifests: Manifests) -> Iterator[Task]:
+    """Yield the tasks of a Deno project; test, lint and format come with Deno itself."""
+    source = manifests.first("deno.json", "deno.jsonc")
+    if source is None:
+        return
+    tasks = table(manifests.json(source), "tasks")
+    yield from named_tasks(tasks, "deno task ", source)
+    yield Task("test", "deno test", source)
+    yield Task("lint", "deno lint", source)
+    yield Task("format", "deno fmt", source)
+    main = manifests.first("main.ts", "main.js", "mod.ts")
+    if main is not None:
+        yield Task("check", f"deno check {main}", source)
+        if re.match("main", main):
+            yield Task("run", f"deno run {main}", source)

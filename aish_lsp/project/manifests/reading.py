@@ -1,0 +1,125 @@
+"""A workspace's folder as the manifest readers see it: bounded, tolerant, text only."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from functools import cached_property
+from pathlib import Path, PurePath
+from typing import Any, TypeAlias
+
+from aish_lsp.project.text import read_head
+
+#: Bytes of a manifest; a longer one is passed over.
+MANIFEST_LIMIT = 256 << 10
+#: Names of a folder that are looked at.
+_NAME_LIMIT = 5000
+
+Table: TypeAlias = dict[str, Any]
+
+_COMMENT_OR_STRING = re.compile(r'"|//|/\*')
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")
+
+
+def is_plain(name: str) -> bool:
+    """Return whether ``name`` may stand in a command as it is: a word, no option, no syntax."""
+    return _PLAIN.fullmatch(name) is not None
+
+
+def table(value: object, *keys: str) -> Table:
+    """Return the table that ``keys`` lead to, or an empty one where anything else stands."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value if isinstance(value, dict) else {}
+
+
+def strings(value: object) -> list[str]:
+    """Return the strings of a list; anything else gives none."""
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
+
+
+class Manifests:
+    """The manifests of one folder, each read once at most.
+
+    What is missing, unreadable, binary, broken or too large is empty and hides nothing else.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._texts: dict[str, str] = {}
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names in the folder itself."""
+        return frozenset(self.inside("."))
+
+    def inside(self, folder: str) -> list[str]:
+        """Return the names in ``folder``, sorted; a bounded number of them."""
+        names = []
+        try:
+            with os.scandir(self.root / folder) as entries:
+                for entry in entries:
+                    names.append(entry.name)
+                    if len(names) >= _NAME_LIMIT:
+                        break
+        except OSError:
+            return []
+        return sorted(names)
+
+    def first(self, *candidates: str) -> str | None:
+        """Return the first of ``candidates`` (paths relative to the folder) that is there."""
+        return next((name for name in candidates if self.has(name)), None)
+
+    def has(self, name: str) -> bool:
+        """Return whether the file or folder ``name`` is there."""
+        if "/" not in name:
+            return name in self.names
+        return PurePath(name).parts[0] in self.names and os.path.lexists(self.root / name)
+
+    def executable(self, name: str) -> bool:
+        """Return whether ``name`` is a file that can be started."""
+        path = self.root / name
+        return self.has(name) and path.is_file() and os.access(path, os.X_OK)
+
+    def text(self, name: str) -> str:
+        """Return a file's text, empty where there is none to be had."""
+        if name not in self._texts:
+            head = read_head(self.root, name, MANIFEST_LIMIT) if self.has(name) else None
+            self._texts[name] = head[0] if head is not None and head[1] else ""
+        return self._texts[name]
+
+    def toml(self, name: str) -> Table:
+        """Return a TOML file's data, empty where it is none."""
+        try:
+            return tomllib.loads(self.text(name))
+        except (ValueError, RecursionError):
+            return {}
+
+    def json(self, name: str) -> Table:
+        """Return a JSON file's object, comments allowed, empty where it is none."""
+        text = self.text(name)
+        for candidate in (text, _without_comments(text)):
+            try:
+                return table(json.loads(candidate))
+            except (ValueError, RecursionError):
+                continue
+        return {}
+
+
+def _without_comments(text: str) -> str:
+    """Return JSON with comments as plain JSON; comment signs in strings stay. Linear in time."""
+    pieces: list[str] = []
+    at = 0
+    while (sign := _COMMENT_OR_STRING.search(text, at)) is not None:
+        pieces.append(text[at : sign.start()])
+        if sign[0] == '"':
+            string = _STRING.match(text, sign.start())
+            at = string.end() if string else len(text)
+            pieces.append(text[sign.start() : at])
+        else:
+            end = text.find("\n" if sign[0] == "//" else "*/", sign.end())
+            at = len(text) if end < 0 else end + (0 if sign[0] == "//" else 2)
+    return "".join(pieces) + text[at:]

@@ -1,0 +1,46 @@
+"""Text files of a workspace, read with a bound and never from outside of it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+
+def read_head(root: Path, name: str, limit: int) -> tuple[str, bool] | None:
+    """Return up to ``limit`` bytes of the file ``name`` under ``root``, and whether that is all.
+
+    None where there is no such file, where it cannot be read, is no regular file, is binary, or
+    where its real path is outside of ``root``. What is no UTF-8 is replaced.
+    """
+    real_root = os.path.realpath(root)
+    real = Path(os.path.realpath(Path(root, name)))
+    if not real.is_relative_to(real_root):
+        return None
+    content = read_regular(real, limit + 1)
+    if content is None or b"\0" in content:
+        return None
+    text = content[:limit].decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    return text, len(content) <= limit
+
+
+def read_regular(path: Path, limit: int) -> bytes | None:
+    """Return up to ``limit`` bytes of ``path``, or None where it is not a readable regular file.
+
+    A link as the last part is not followed, and nothing is waited for: not a pipe's other end.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return None
+        content = bytearray()
+        while len(content) < limit and (piece := os.read(descriptor, limit - len(content))):
+            content += piece
+        return bytes(content)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
