@@ -1,0 +1,386 @@
+"""Writes into the chat document of one workspace: by edits of the editor, or into the file.
+
+Editors differ in what they take: no edits at all, edits of the latest version only, edits for a
+moment after a command; some claim more than they do. So an edit counts when the editor's own
+document shows it, and what an editor does not take is written to the file, which it reloads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+
+from lsprotocol import types
+
+from aish_lsp.chat.file import ChatFile
+from aish_lsp.chat.markdown import FIRST_TEXT, YOU
+from aish_lsp.chat.place import last_place
+from aish_lsp.errors import AishError
+
+log = logging.getLogger(__name__)
+
+#: Seconds between two edits.
+EDIT_INTERVAL: Final = 0.1
+
+#: Seconds in which an editor has to answer an edit.
+ANSWER_TIMEOUT: Final = 5.0
+
+#: Seconds in which it then has to tell the change; eglot takes half a second, Neovim 150 ms.
+ECHO_TIMEOUT: Final = 2.0
+
+#: Seconds between two looks at the editor's document, while an edit is under way.
+_ECHO_POLL: Final = 0.01
+
+#: Times that an edit is sent while the editor's document keeps changing under it.
+_MOST_TRIES: Final = 5
+
+#: Characters by which a place in the text is known again.
+_TAIL: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class EditorCapabilities:
+    """What a client says that it can do."""
+
+    apply_edit: bool = False
+    document_changes: bool = False
+    show_document: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDocument:
+    """A document as the editor has it; ``uri`` is the editor's own spelling."""
+
+    uri: str
+    text: str
+    version: int | None
+
+
+class Editor(Protocol):
+    """The client, as far as the chat document needs it."""
+
+    @property
+    def capabilities(self) -> EditorCapabilities:
+        """What the client can do."""
+
+    def document(self, path: Path) -> OpenDocument | None:
+        """Return the document of a file, or None where it is not open."""
+
+    def width(self, text: str) -> int:
+        """Return the length of ``text`` in the units of the client's positions."""
+
+    async def apply_edit(self, edit: types.WorkspaceEdit) -> bool:
+        """Have the client make ``edit``; return whether it says that it did.
+
+        Raises:
+            Exception: the client answered with an error, or not at all.
+        """
+
+    def show(self, path: Path) -> None:
+        """Ask the client to show a file; its answer is not waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Text to write: ``apart`` after a blank line, ``begins`` at the end of the document."""
+
+    text: str
+    apart: bool
+    begins: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Insertion:
+    """What to put where in the document's text (its lines ended by LF)."""
+
+    offset: int
+    text: str
+
+    def tail_in(self, text: str) -> str:
+        """Return the end of what is written once this is put into ``text``."""
+        return (text[max(0, self.offset - _TAIL) : self.offset] + self.text)[-_TAIL:]
+
+
+class ChatWriter:
+    """Grows the chat document of the workspace at ``root``, one edit at a time.
+
+    Text that is appended comes right behind what was appended before it, wherever the user's own
+    edits have moved that; so what the user types below a reply stays below it. ``begin`` starts
+    anew at the end of the document.
+    """
+
+    def __init__(self, root: Path, editor: Editor) -> None:
+        self._file = ChatFile(root)
+        self._editor = editor
+        self._pieces: list[_Piece] = []
+        self._task: asyncio.Task[None] | None = None
+        self._failure: AishError | None = None
+        self._next_at = 0.0
+        self._tail = ""
+        self._takes_edits = True
+        # The last text went to the file, which the editor may not have loaded since.
+        self._file_is_ahead = False
+
+    @property
+    def path(self) -> Path:
+        """The file of the document."""
+        return self._file.path
+
+    async def ensure(self) -> None:
+        """Make the folder, the file, and a heading to write under, where they are missing.
+
+        To be called before a turn or a command writes.
+
+        Raises:
+            StoreUnavailable: they cannot be made, or what is there must not be used.
+        """
+        await asyncio.to_thread(self._file.ensure)
+        text = await self.text()
+        if last_place(text) is None:
+            self.begin(f"{YOU}\n\n" if text.strip() else FIRST_TEXT)
+            await self.flush()
+
+    async def text(self) -> str:
+        """Return the document: the editor's where it is open, else the file's.
+
+        Raises:
+            StoreUnavailable: the file cannot be read, or must not be used.
+        """
+        document = self._editor.document(self.path)
+        return document.text if document else await asyncio.to_thread(self._file.read)
+
+    def show(self) -> None:
+        """Ask the editor to show the document, if it can; it need not answer."""
+        if self._editor.capabilities.show_document:
+            self._editor.show(self.path)
+
+    def begin(self, text: str) -> None:
+        """Write ``text`` at the end of the document, after a blank line."""
+        self._add(_Piece(_encodable(text), apart=True, begins=True))
+
+    def append(self, text: str, *, apart: bool = False) -> None:
+        """Write ``text`` behind what was written before; ``apart``: after a blank line."""
+        self._add(_Piece(_encodable(text), apart, begins=False))
+
+    async def flush(self) -> None:
+        """Wait until all is written.
+
+        Raises:
+            StoreUnavailable: some of it could not be written and is not in the document.
+        """
+        while self._task is not None and not self._task.done():
+            await asyncio.shield(self._task)
+        failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    async def close(self) -> None:
+        """Drop what is not written yet."""
+        self._pieces.clear()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    def _add(self, piece: _Piece) -> None:
+        self._pieces.append(piece)
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._drain(), name="chat writer")
+
+    async def _drain(self) -> None:
+        """Write until nothing waits."""
+        while self._pieces:
+            await self._pace()
+            batch = self._take()
+            try:
+                await self._write(batch)
+            except AishError as error:
+                log.warning("the chat document was not written: %s", error.message)
+                self._failure = error
+
+    async def _pace(self) -> None:
+        """Wait until the next edit may be sent."""
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(self._next_at - loop.time())
+        self._next_at = loop.time() + EDIT_INTERVAL
+
+    def _take(self) -> list[_Piece]:
+        """Return the pieces up to the next that begins anew: they go to one place."""
+        pieces = self._pieces
+        end = next((n for n, piece in enumerate(pieces) if n and piece.begins), len(pieces))
+        batch, self._pieces = pieces[:end], pieces[end:]
+        return batch
+
+    async def _write(self, batch: list[_Piece]) -> None:
+        """Bring ``batch`` into the document.
+
+        Raises:
+            StoreUnavailable: it could not be written.
+        """
+        document = self._editor.document(self.path)
+        if document and self._takes_edits and self._editor.capabilities.apply_edit:
+            if await self._write_by_edits(batch):
+                return
+            document = self._editor.document(self.path)
+            if document:
+                log.info("the editor does not take edits: the chat goes to its file")
+                self._takes_edits = False
+        if document is None and batch[0].begins:
+            self.show()
+        await asyncio.to_thread(self._write_to_file, batch, document)
+
+    async def _write_by_edits(self, batch: list[_Piece]) -> bool:
+        """Have the editor insert ``batch``; return False where it does not."""
+        missing = await self._missing()
+        if missing:
+            if not await self._insert(lambda text: _Insertion(len(text), missing)):
+                return False
+            await self._pace()
+        return await self._insert(lambda text: _compose(text, self._tail, batch))
+
+    async def _missing(self) -> str:
+        """Return what was written to the file after the editor had read it."""
+        document = self._editor.document(self.path)
+        if document is None or not self._lags(document):
+            return ""
+        text = _with_line_feeds(document.text)
+        on_disk = _with_line_feeds(await asyncio.to_thread(self._file.read))
+        return on_disk.removeprefix(text) if on_disk.startswith(text) else ""
+
+    def _lags(self, document: OpenDocument) -> bool:
+        """Return whether the editor has not loaded what was written to the file last."""
+        return self._file_is_ahead and self._tail not in _with_line_feeds(document.text)
+
+    async def _insert(self, plan: Callable[[str], _Insertion]) -> bool:
+        """Have the editor make the edit that ``plan`` gives for its text; return whether it did.
+
+        The plan is made anew for each try. The second refusal is final; but an edit that a change
+        of the user's overtook was refused by the rules, and that does not count.
+        """
+        refusals = 0
+        for number in range(_MOST_TRIES):
+            if number:
+                await self._pace()
+            document = self._editor.document(self.path)
+            if document is None:
+                return False
+            text = _with_line_feeds(document.text)
+            insertion = plan(text)
+            says_so = await self._answer(self._workspace_edit(document, text, insertion))
+            if await self._is_made(document, text, insertion, says_so=says_so):
+                self._tail = insertion.tail_in(text)
+                self._file_is_ahead = False
+                return True
+            now = self._editor.document(self.path)
+            refusals += now is not None and now.version == document.version
+            if refusals == 2:
+                break
+        return False
+
+    async def _answer(self, edit: types.WorkspaceEdit) -> bool:
+        """Return whether the editor says that it made ``edit``."""
+        try:
+            return await asyncio.wait_for(self._editor.apply_edit(edit), ANSWER_TIMEOUT)
+        except Exception as error:  # noqa: BLE001 - whatever is wrong with it, there is the file
+            log.info("the editor did not answer an edit: %s", type(error).__name__)
+            return False
+
+    async def _is_made(
+        self, before: OpenDocument, text: str, insertion: _Insertion, *, says_so: bool
+    ) -> bool:
+        """Return whether the edit is in the editor's document.
+
+        The next edit must not be made from a text without it, so its change is waited for. Only an
+        editor that says so, and whose document did change, is believed without.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + ECHO_TIMEOUT
+        begin = text[: insertion.offset] + insertion.text
+        tail = insertion.tail_in(text)
+        while True:
+            now = self._editor.document(self.path)
+            if now is None:
+                return says_so
+            shown = _with_line_feeds(now.text)
+            if shown != text and (shown.startswith(begin) or shown.count(tail) > text.count(tail)):
+                return True
+            if not says_so or loop.time() > deadline:
+                return says_so and now.version != before.version
+            await asyncio.sleep(_ECHO_POLL)
+
+    def _workspace_edit(
+        self, document: OpenDocument, text: str, insertion: _Insertion
+    ) -> types.WorkspaceEdit:
+        """Return ``insertion`` into ``document``, whose text is ``text``, as LSP has it."""
+        before = text[: insertion.offset]
+        last_line = before[before.rfind("\n") + 1 :]
+        position = types.Position(before.count("\n"), self._editor.width(last_line))
+        new_text = insertion.text.replace("\n", _line_end(document.text))
+        edits = [types.TextEdit(types.Range(position, position), new_text)]
+        if not self._editor.capabilities.document_changes:
+            return types.WorkspaceEdit(changes={document.uri: edits})
+        identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
+        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, edits)])
+
+    def _write_to_file(self, batch: list[_Piece], document: OpenDocument | None) -> None:
+        """Write ``batch`` into the file. It blocks.
+
+        Where the document is open, the file gets its text too: the user may not have saved it, and
+        the editor is about to load the file.
+
+        Raises:
+            StoreUnavailable: the file cannot be read or written, or must not be used.
+        """
+        on_disk = self._file.read()
+        base = on_disk if document is None or self._lags(document) else document.text
+        text, line_end = _with_line_feeds(base), _line_end(base)
+        insertion = _compose(text, self._tail, batch)
+        if base == on_disk and insertion.offset == len(text):
+            self._file.append(insertion.text.replace("\n", line_end))
+        else:
+            whole = text[: insertion.offset] + insertion.text + text[insertion.offset :]
+            self._file.replace(whole.replace("\n", line_end))
+        self._tail = insertion.tail_in(text)
+        self._file_is_ahead = True
+
+
+def _compose(text: str, tail: str, batch: list[_Piece]) -> _Insertion:
+    """Return ``batch`` as one insertion into ``text``: behind ``tail``, or at the end.
+
+    Some editors end a last line by themselves: what goes on in that line does so before its end.
+    """
+    found = -1 if batch[0].begins or not tail else text.rfind(tail)
+    offset = len(text) if found < 0 else found + len(tail)
+    lost = found < 0 and tail != ""
+    before = text[max(0, offset - _TAIL) : offset]
+    written = ""
+    for number, piece in enumerate(batch):
+        if piece.apart or (lost and number == 0):
+            written += _blank_line(before + written)
+        written += piece.text
+    return _Insertion(offset, written)
+
+
+def _blank_line(before: str) -> str:
+    """Return the line feeds that are lacking behind ``before`` for a blank line."""
+    if not before:
+        return ""
+    return "\n" * (2 - len(before[-2:]) + len(before[-2:].rstrip("\n")))
+
+
+def _with_line_feeds(text: str) -> str:
+    """Return ``text`` with LF for each line end that LSP knows."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _line_end(text: str) -> str:
+    """Return the line end that ``text`` uses."""
+    return "\r\n" if "\r\n" in text else "\n"
+
+
+def _encodable(text: str) -> str:
+    """Return ``text`` without halves of surrogate pairs, which no file and no message can hold."""
+    return text.encode(errors="replace").decode()

@@ -1,0 +1,208 @@
+"""The chat's file: made where it may be, refused where it must be, never lost."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from aish_lsp.chat.file import ChatFile
+from aish_lsp.chat.markdown import FIRST_TEXT
+from aish_lsp.errors import StoreUnavailable
+
+
+def git(root: Path, *arguments: str) -> None:
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
+    subprocess.run(
+        ["git", *arguments], cwd=root, env=environment, check=True, stdout=subprocess.DEVNULL
+    )
+
+
+def test_a_fresh_one(tmp_path: Path) -> None:
+    chat = ChatFile(tmp_path)
+    assert chat.read() == ""
+    chat.ensure()
+    assert chat.path == tmp_path / ".aish" / "chat.md"
+    assert chat.read() == FIRST_TEXT
+    assert (tmp_path / ".aish" / ".gitignore").read_text() == "*\n"
+    assert chat.path.stat().st_mode & 0o077 == 0
+
+
+def test_what_is_there_stays(tmp_path: Path) -> None:
+    (tmp_path / ".aish").mkdir()
+    (tmp_path / ".aish" / ".gitignore").write_text("mine\n")
+    (tmp_path / ".aish" / "chat.md").write_text("talk\n")
+    chat = ChatFile(tmp_path)
+    chat.ensure()
+    assert chat.read() == "talk\n"
+    assert (tmp_path / ".aish" / ".gitignore").read_text() == "mine\n"
+
+
+def test_append_and_replace(tmp_path: Path) -> None:
+    chat = ChatFile(tmp_path)
+    chat.append("a\r\n")
+    chat.append("é")
+    assert chat.path.read_bytes() == b"a\r\n\xc3\xa9"
+    chat.replace("new\n")
+    assert chat.read() == "new\n"
+    assert sorted(path.name for path in chat.folder.iterdir()) == [".gitignore", "chat.md"]
+
+
+def test_bytes_that_are_no_utf8_survive(tmp_path: Path) -> None:
+    chat = ChatFile(tmp_path)
+    chat.ensure()
+    chat.path.write_bytes(b"caf\xe9\n")
+    chat.replace(f"{chat.read()}more\n")
+    assert chat.path.read_bytes() == b"caf\xe9\nmore\n"
+
+
+ACTIONS: list[Callable[[ChatFile], object]] = [
+    ChatFile.ensure,
+    ChatFile.read,
+    lambda chat: chat.append("x"),
+    lambda chat: chat.replace("x"),
+]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_is_not_followed(
+    tmp_path: Path, action: Callable[[ChatFile], object], exists: bool
+) -> None:
+    root, target = tmp_path / "root", tmp_path / "target"
+    (root / ".aish").mkdir(parents=True)
+    if exists:
+        target.write_text("precious")
+    (root / ".aish" / "chat.md").symlink_to(target)
+    with pytest.raises(StoreUnavailable, match=r"chat\.md is a symbolic link"):
+        action(ChatFile(root))
+    assert target.exists() == exists
+    assert not exists or target.read_text() == "precious"
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_linked_folder_is_not_followed(
+    tmp_path: Path, action: Callable[[ChatFile], object]
+) -> None:
+    root, target = tmp_path / "root", tmp_path / "target"
+    root.mkdir()
+    target.mkdir()
+    (root / ".aish").symlink_to(target)
+    with pytest.raises(StoreUnavailable, match=r"\.aish is a symbolic link"):
+        action(ChatFile(root))
+    assert list(target.iterdir()) == []
+
+
+def test_a_linked_gitignore_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".aish").mkdir()
+    (tmp_path / ".aish" / ".gitignore").symlink_to(tmp_path / "target")
+    ChatFile(tmp_path).ensure()
+    assert not (tmp_path / "target").exists()
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_something_else_has_its_name(tmp_path: Path, action: Callable[[ChatFile], object]) -> None:
+    folder, file, pipe = tmp_path / "a", tmp_path / "b", tmp_path / "c"
+    (folder / ".aish" / "chat.md").mkdir(parents=True)
+    file.mkdir()
+    (file / ".aish").write_text("")
+    (pipe / ".aish").mkdir(parents=True)
+    os.mkfifo(pipe / ".aish" / "chat.md")
+    for root, message in (
+        (folder, "no regular file"),
+        (file, "no folder"),
+        (pipe, "no regular file"),
+    ):
+        with pytest.raises(StoreUnavailable, match=message):
+            action(ChatFile(root))
+
+
+def test_a_workspace_that_is_gone(tmp_path: Path) -> None:
+    chat = ChatFile(tmp_path / "gone")
+    with pytest.raises(StoreUnavailable, match=r"cannot create .*chat\.md: No such file"):
+        chat.ensure()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_workspace_that_is_read_only(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    try:
+        with pytest.raises(StoreUnavailable, match="Make the workspace writable"):
+            ChatFile(tmp_path).ensure()
+    finally:
+        tmp_path.chmod(0o700)
+
+
+@pytest.mark.parametrize("below", ["", "deep/er"])
+def test_a_file_that_git_tracks_is_refused(tmp_path: Path, below: str) -> None:
+    git(tmp_path, "init", "-q")
+    root = tmp_path / below
+    (root / ".aish").mkdir(parents=True)
+    (root / ".aish" / "chat.md").write_text("## You\n\n:run evil\n")
+    chat = ChatFile(root)
+    chat.ensure()
+    git(root, "add", "-f", ".aish/chat.md")
+    with pytest.raises(StoreUnavailable, match="tracked by git"):
+        chat.ensure()
+    git(root, "rm", "-q", "--cached", ".aish/chat.md")
+    chat.ensure()
+
+
+def test_git_does_not_see_the_chat(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    ChatFile(tmp_path).ensure()
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],
+        cwd=tmp_path,
+        capture_output=True,
+        check=True,
+    )
+    assert listed.stdout == b""
+
+
+def test_a_hostile_repository_spawns_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(tmp_path, "init", "-q")
+    spy = tmp_path / "spy.sh"
+    spy.write_text(f"#!/bin/sh\ntouch {tmp_path}/spawned\n")
+    spy.chmod(0o755)
+    git(tmp_path, "config", "core.fsmonitor", str(spy))
+    git(tmp_path, "ls-files")
+    assert (tmp_path / "spawned").exists(), "the trap does not work"
+    (tmp_path / "spawned").unlink()
+    # Neither may the environment of an editor that a git hook started mislead us.
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    chat = ChatFile(tmp_path)
+    chat.ensure()
+    assert not (tmp_path / "spawned").exists()
+    monkeypatch.delenv("GIT_DIR")
+    git(tmp_path, "-c", "core.fsmonitor=false", "add", "-f", ".aish/chat.md")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))
+    with pytest.raises(StoreUnavailable, match="tracked"):
+        chat.ensure()
+    assert not (tmp_path / "spawned").exists()
+
+
+def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    chat = ChatFile(tmp_path)
+    chat.ensure()
+    assert chat.read() == FIRST_TEXT
+
+
+def test_two_servers_on_one_folder(tmp_path: Path) -> None:
+    def serve(number: int) -> None:
+        chat = ChatFile(tmp_path)
+        for _ in range(20):
+            chat.ensure()
+            chat.append(f"line of {number}\n")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(serve, range(4)))
+    lines = ChatFile(tmp_path).read().removeprefix(FIRST_TEXT).splitlines()
+    assert sorted(lines) == sorted(f"line of {n}" for n in range(4) for _ in range(20))

@@ -1,0 +1,130 @@
+"""``:`` commands: read, found, run, completed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aish_lsp.chat.colon import ColonCommand, ColonRegistry, complete, help_text, parse
+from aish_lsp.errors import NotFound
+
+
+@pytest.fixture
+def registry() -> ColonRegistry[list[str]]:
+    table: ColonRegistry[list[str]] = ColonRegistry()
+
+    @table.colon("model", usage="[NAME]", help="choose a model")
+    async def _model(context: list[str], argument: str) -> str:
+        context.append(argument)
+        return f"model {argument}"
+
+    @table.colon("memory", usage="list|forget ID", help="memory", choices=("list", "forget"))
+    async def _memory(_context: list[str], _argument: str) -> str:
+        return ""
+
+    @table.colon("reset", help="start anew")
+    async def _reset(_context: list[str], _argument: str) -> str:
+        return "done"
+
+    return table
+
+
+@pytest.mark.parametrize(
+    ("message", "command"),
+    [
+        (":help", ColonCommand("help", "")),
+        (":help  ", ColonCommand("help", "")),
+        ("\n:model  a b \r\n", ColonCommand("model", "a b")),
+        (":run\tls -la", ColonCommand("run", "ls -la")),
+        (":run echo :x", ColonCommand("run", "echo :x")),
+        (":", ColonCommand("", "")),
+        (":)", ColonCommand(")", "")),
+        (": x", ColonCommand("", "x")),
+        ("help", None),
+        ("", None),
+        (" :help", None),
+        ("\\:help", None),
+        (":run a\nb", None),
+        (":run a\rb", None),
+        ("why?\n:help", None),
+    ],
+)
+def test_parse(message: str, command: ColonCommand | None) -> None:
+    assert parse(message) == command
+
+
+@given(st.text())
+def test_only_one_line_from_the_first_column_is_a_command(message: str) -> None:
+    line = message.strip("\r\n")
+    is_command = line.startswith(":") and not {"\n", "\r"} & set(line.rstrip())
+    assert (parse(message) is not None) == is_command
+
+
+async def test_a_command_runs_with_its_argument(registry: ColonRegistry[list[str]]) -> None:
+    context: list[str] = []
+    assert await registry.run(context, ColonCommand("model", "a b")) == "model a b"
+    assert context == ["a b"]
+
+
+@pytest.mark.parametrize("name", ["modle", "MODEL", "mode"])
+async def test_an_unknown_command_is_told_with_the_nearest(
+    registry: ColonRegistry[list[str]], name: str
+) -> None:
+    with pytest.raises(NotFound, match=f"`:{name}`. Did you mean `:model`.*`:help` lists all"):
+        await registry.run([], ColonCommand(name, ""))
+
+
+@pytest.mark.parametrize("name", ["", "xyzzy", "`" * 1000])
+def test_nothing_near(registry: ColonRegistry[list[str]], name: str) -> None:
+    with pytest.raises(NotFound) as error:
+        registry.find(name)
+    assert "mean" not in error.value.message
+    assert len(error.value.message) < 120
+
+
+def test_help(registry: ColonRegistry[list[str]]) -> None:
+    assert help_text(registry) == (
+        "- `:model [NAME]`: choose a model\n"
+        "- `:memory list|forget ID`: memory\n"
+        "- `:reset`: start anew\n"
+    )
+
+
+def proposals(registry: ColonRegistry[list[str]], line: str) -> list[str]:
+    """Return the line as each proposal would leave it."""
+    values = {"model": ["big", "basic", "small"], "memory forget": ["12", "13"], "memory": ["list"]}
+    return [
+        line[: completion.start] + completion.insert
+        for completion in complete(registry, line, values)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        (":", [":model ", ":memory ", ":reset"]),
+        (":m", [":model ", ":memory "]),
+        (":res", [":reset"]),
+        (":model ", [":model big", ":model basic", ":model small"]),
+        (":model b", [":model big", ":model basic"]),
+        (":memory f", [":memory forget"]),
+        (":memory ", [":memory list", ":memory forget"]),
+        (":memory forget 1", [":memory forget 12", ":memory forget 13"]),
+        (":memory  forget ", [":memory  forget 12", ":memory  forget 13"]),
+        (":model big x", []),
+        (":reset ", []),
+        (":nothing ", []),
+        (": ", []),
+        ("", []),
+        ("model", []),
+        (" :m", []),
+    ],
+)
+def test_completion(registry: ColonRegistry[list[str]], line: str, completed: list[str]) -> None:
+    assert proposals(registry, line) == completed
+
+
+def test_a_proposal_says_what_it_does(registry: ColonRegistry[list[str]]) -> None:
+    (first,) = complete(registry, ":mo", {})
+    assert (first.label, first.detail, first.start) == (":model [NAME]", "choose a model", 0)
