@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from aish_lsp.project.instructions import CUT, NAMES, Instructions, read_instructions
+
+
+def test_the_first_file_there_is_read(tmp_path: Path) -> None:
+    assert read_instructions(tmp_path, 1000) is None
+    for name in reversed(NAMES):
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"from {name}\n")
+        assert read_instructions(tmp_path, 1000) == Instructions(name, f"from {name}")
+
+
+def test_empty_and_binary_files_hide_nothing(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("\n \n")
+    (tmp_path / "AGENT.md").mkdir()
+    (tmp_path / "CLAUDE.md").write_bytes(b"\x7fELF\0\0")
+    (tmp_path / "GEMINI.md").write_text("Use tabs.")
+    assert read_instructions(tmp_path, 1000) == Instructions("GEMINI.md", "Use tabs.")
+
+
+def test_nothing_outside_is_read(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    root.mkdir()
+    (tmp_path / "secret").write_text("secret")
+    (root / "AGENTS.md").symlink_to(tmp_path / "secret")
+    (root / ".github").symlink_to(tmp_path)
+    (tmp_path / "copilot-instructions.md").write_text("secret")
+    assert read_instructions(root, 1000) is None
+
+
+def test_a_link_inside_is_fine(tmp_path: Path) -> None:
+    (tmp_path / "CLAUDE.md").write_text("Use tabs.")
+    (tmp_path / "AGENTS.md").symlink_to("CLAUDE.md")
+    assert read_instructions(tmp_path, 1000) == Instructions("AGENTS.md", "Use tabs.")
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "AGENTS.md")
+    assert read_instructions(tmp_path, 1000) is None
+
+
+def test_what_cannot_be_seen_is_stripped(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text(
+        "\ufeffUse\u202e tabs\x1b[0m.\r\n\tAnd \u200bno\U000e0041 blanks."
+    )
+    text = "Use tabs[0m.\n\tAnd no blanks."
+    assert read_instructions(tmp_path, 1000) == Instructions("AGENTS.md", text)
+
+
+def test_bytes_that_are_no_utf8_are_replaced(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_bytes(b"Use \xff tabs.")
+    assert read_instructions(tmp_path, 1000) == Instructions("AGENTS.md", "Use \ufffd tabs.")
+
+
+@pytest.mark.parametrize("text", ["line\n" * 1000, "ü" * 50 + "\n" + "x" * 10**6])
+def test_a_long_file_is_cut_behind_a_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "AGENTS.md").write_text(text)
+    read = read_instructions(tmp_path, 100)
+    assert read is not None
+    assert len(read.text) <= 100
+    *kept, last = read.text.split("\n")
+    assert last == CUT
+    assert text.startswith("\n".join(kept) + "\n")
+
+
+def test_no_room_no_text(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("a long line of text\n")
+    assert read_instructions(tmp_path, 0) is None
+    assert read_instructions(tmp_path, 5) is None
