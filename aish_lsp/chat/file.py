@@ -71,7 +71,7 @@ class ChatFile:
         """
         self._prepare()
         with self._errors("write"):
-            self._write(self.path, text, os.O_APPEND)
+            self._append(self.path, text)
 
     def replace(self, text: str) -> None:
         """Put ``text`` in the place of all that the file holds, or leave it as it is.
@@ -149,13 +149,17 @@ class ChatFile:
     def _create(self, path: Path, text: str) -> None:
         """Write a file that is not there yet; leave one that is, whatever it is."""
         with contextlib.suppress(FileExistsError):
-            self._write(path, text, os.O_EXCL)
+            self._append(path, text, os.O_EXCL)
 
     @staticmethod
-    def _write(path: Path, text: str, flag: int) -> None:
-        """Write ``text`` to ``path``, made if missing, opened with ``flag``, through no link."""
+    def _append(path: Path, text: str, flag: int = 0) -> None:
+        """Append ``text`` to ``path``, made if missing, opened with ``flag``, through no link.
+
+        A new file is appended to as well: another server may already have written into it.
+        """
         no_link = getattr(os, "O_NOFOLLOW", 0)  # Windows has none
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | no_link | flag, 0o600)
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | no_link | flag
+        handle = os.open(path, flags, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(text.encode(errors=_ODD_BYTES))
 

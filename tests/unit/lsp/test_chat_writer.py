@@ -1,0 +1,585 @@
+"""The chat document holds what was written, whatever the editor does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from lsprotocol import types
+
+from aish_lsp.chat.file import ChatFile
+from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU
+from aish_lsp.errors import StoreUnavailable
+from aish_lsp.lsp import chat_writer
+from aish_lsp.lsp.chat_writer import ChatWriter, EditorCapabilities, OpenDocument
+
+#: How an editor meets an edit: makes it; makes it and tells the change late; makes it but never
+#: answers; says no, without reason or because the user was faster; answers with an error; not at
+#: all; says that it made it and did not.
+Manner: TypeAlias = Literal["make", "late", "mute", "refuse", "overtaken", "error", "silent", "lie"]
+GOOD: tuple[Manner, ...] = ("make", "late", "mute", "overtaken")
+BAD: tuple[Manner, ...] = ("refuse", "error", "silent", "lie")
+
+FULL = EditorCapabilities(apply_edit=True, document_changes=True, show_document=True)
+
+
+@pytest.fixture(autouse=True)
+def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    hurry(monkeypatch.setattr)
+
+
+def hurry(setattr_: Callable[[object, str, float], None]) -> None:
+    setattr_(chat_writer, "EDIT_INTERVAL", 0.002)
+    setattr_(chat_writer, "ANSWER_TIMEOUT", 0.25)
+    setattr_(chat_writer, "ECHO_TIMEOUT", 0.5)
+
+
+class FakeEditor:
+    """An editor with one document: its buffer, and what of it the server was told.
+
+    Positions are in UTF-16. ``final_line_end``: it ends the last line by itself, as Vim does.
+    """
+
+    def __init__(
+        self,
+        text: str | None = None,
+        *,
+        capabilities: EditorCapabilities = FULL,
+        manners: list[Manner] | None = None,
+        final_line_end: bool = False,
+    ) -> None:
+        self.capabilities = capabilities
+        self.manners = list(manners or [])
+        self.final_line_end = final_line_end
+        self.buffer = text
+        self.version = 1
+        self.told: OpenDocument | None = None
+        self.edits: list[types.WorkspaceEdit] = []
+        self.shown: list[Path] = []
+        self.times: list[float] = []
+        self.in_flight = 0
+        self.on_edit: Callable[[], None] = lambda: None
+        self.tell()
+
+    def tell(self) -> None:
+        """Tell the server what the buffer holds: didOpen, didChange or didClose."""
+        self.told = (
+            None
+            if self.buffer is None
+            else OpenDocument("file:///c%3A/chat.md", self.buffer, self.version)
+        )
+
+    def change(self, text: str | None) -> None:
+        self.buffer = text
+        self.version += 1
+        self.tell()
+
+    def document(self, path: Path) -> OpenDocument | None:
+        assert path.name == "chat.md"
+        return self.told
+
+    def width(self, text: str) -> int:
+        return len(text.encode("utf-16-le")) // 2
+
+    def show(self, path: Path) -> None:
+        self.shown.append(path)
+
+    async def apply_edit(self, edit: types.WorkspaceEdit) -> bool:
+        assert self.in_flight == 0, "one edit in flight"
+        self.in_flight += 1
+        self.times.append(asyncio.get_running_loop().time())
+        self.edits.append(edit)
+        manner = self.manners.pop(0) if self.manners else "make"
+        try:
+            return await self._meet(edit, manner)
+        finally:
+            self.in_flight -= 1
+
+    async def _meet(self, edit: types.WorkspaceEdit, manner: Manner) -> bool:
+        await asyncio.sleep(0)
+        self.on_edit()
+        match manner:
+            case "refuse":
+                return False
+            case "error":
+                raise RuntimeError("internal error of the editor")
+            case "silent":
+                await asyncio.Event().wait()
+            case "lie":
+                return True
+            case "overtaken":
+                assert self.buffer is not None
+                self.change(f"+{self.buffer}")
+            case _:
+                pass
+        if not self._make(edit):
+            return False
+        if manner == "late":
+            asyncio.get_running_loop().call_later(0.01, self.tell)
+        else:
+            self.tell()
+        if manner == "mute":
+            await asyncio.Event().wait()
+        return True
+
+    def _make(self, edit: types.WorkspaceEdit) -> bool:
+        """Make ``edit`` in the buffer, unless it is of another version."""
+        if self.buffer is None:
+            return False
+        if edit.document_changes:
+            (change,) = edit.document_changes
+            assert isinstance(change, types.TextDocumentEdit)
+            if change.text_document.version != self.version:
+                return False
+            uri, edits = change.text_document.uri, change.edits
+        else:
+            assert edit.changes
+            ((uri, edits),) = edit.changes.items()
+        assert uri == "file:///c%3A/chat.md"
+        (text_edit,) = edits
+        assert isinstance(text_edit, types.TextEdit)
+        assert text_edit.range.start == text_edit.range.end
+        at = self._offset(text_edit.range.start)
+        self.buffer = self.buffer[:at] + text_edit.new_text + self.buffer[at:]
+        if self.final_line_end and not self.buffer.endswith("\n"):
+            self.buffer += "\n"
+        self.version += 1
+        return True
+
+    def _offset(self, position: types.Position) -> int:
+        """Return the place in the buffer; a position that is none is an error."""
+        assert self.buffer is not None
+        lines = self.buffer.replace("\r\n", "\n").split("\n")
+        line_end = 2 if "\r\n" in self.buffer else 1
+        units = lines[position.line].encode("utf-16-le")
+        assert position.character * 2 <= len(units)
+        column = len(units[: position.character * 2].decode("utf-16-le"))
+        return sum(len(line) + line_end for line in lines[: position.line]) + column
+
+
+#: What the user types while edits are on their way.
+TYPED = "¶\n"
+
+
+def document_of(editor: FakeEditor, writer: ChatWriter) -> str:
+    """Return what the user ends up with, without TYPED: the buffer, or the file where ahead."""
+    on_disk = writer.path.read_text() if writer.path.exists() else ""
+    texts = [text.replace(TYPED, "").replace("+", "") for text in (editor.buffer or "", on_disk)]
+    return max(texts, key=len)
+
+
+OPEN = "## You\n\nhow?\n"
+
+
+async def test_a_reply_grows_the_open_document(tmp_path: Path) -> None:
+    editor = FakeEditor(OPEN)
+    writer = ChatWriter(tmp_path, editor)
+    writer.begin(f"{AISH}\n\n")
+    for delta in ("Like ", "this: 😀", " and é", ".\n"):
+        writer.append(delta)
+        await asyncio.sleep(0.005)
+    writer.append(f"{YOU}\n\n", apart=True)
+    await writer.flush()
+    assert editor.buffer == ("## You\n\nhow?\n\n## aish\n\nLike this: 😀 and é.\n\n## You\n\n")
+    assert not writer.path.exists()
+    assert editor.shown == []
+
+
+async def test_what_comes_together_is_one_edit(tmp_path: Path) -> None:
+    editor = FakeEditor(OPEN)
+    writer = ChatWriter(tmp_path, editor)
+    for number in range(1000):
+        writer.append(f"{number}\n")
+    await writer.flush()
+    assert len(editor.edits) == 1
+
+
+async def test_ten_edits_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_writer, "EDIT_INTERVAL", 0.1)
+    editor = FakeEditor(OPEN)
+    writer = ChatWriter(tmp_path, editor)
+    for _ in range(30):
+        writer.append("x")
+        await asyncio.sleep(0.01)
+    await writer.flush()
+    gaps = [after - before for before, after in zip(editor.times, editor.times[1:], strict=False)]
+    assert editor.buffer == OPEN + "x" * 30
+    assert gaps
+    assert min(gaps) > 0.09
+
+
+async def test_versioned_where_the_client_can(tmp_path: Path) -> None:
+    editor = FakeEditor(OPEN)
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("x")
+    await writer.flush()
+    (edit,) = editor.edits
+    assert edit.document_changes
+    assert edit.changes is None
+
+
+async def test_plain_changes_where_it_can_not(tmp_path: Path) -> None:
+    editor = FakeEditor(OPEN, capabilities=EditorCapabilities(apply_edit=True))
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("x")
+    await writer.flush()
+    assert editor.edits[0].document_changes is None
+    assert editor.buffer == OPEN + "x"
+
+
+async def test_a_document_with_crlf_keeps_them(tmp_path: Path) -> None:
+    editor = FakeEditor("## You\r\n\r\nhow?")
+    writer = ChatWriter(tmp_path, editor)
+    writer.begin(f"{AISH}\n\n")
+    await writer.flush()
+    writer.append("a\nb")
+    await writer.flush()
+    assert editor.buffer == "## You\r\n\r\nhow?\r\n\r\n## aish\r\n\r\na\r\nb"
+
+
+@pytest.mark.parametrize("manner", GOOD)
+async def test_one_odd_edit_is_no_reason_to_give_up(tmp_path: Path, manner: Manner) -> None:
+    editor = FakeEditor(OPEN, manners=["make", manner, "make", manner])
+    writer = ChatWriter(tmp_path, editor)
+    for delta in ("one ", "two ", "three ", "four"):
+        writer.append(delta)
+        await writer.flush()
+    assert editor.buffer is not None
+    assert editor.buffer.lstrip("+") == f"{OPEN}one two three four"
+    assert not writer.path.exists()
+
+
+@pytest.mark.parametrize("manner", BAD)
+async def test_one_resync_then_the_edit_is_taken(tmp_path: Path, manner: Manner) -> None:
+    editor = FakeEditor(OPEN, manners=[manner])
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("x")
+    await writer.flush()
+    assert editor.buffer == f"{OPEN}x"
+    assert len(editor.edits) == 2
+    assert not writer.path.exists()
+
+
+@pytest.mark.parametrize("manner", BAD)
+async def test_two_refusals_and_the_file_is_written_from_then_on(
+    tmp_path: Path, manner: Manner
+) -> None:
+    editor = FakeEditor(OPEN, manners=[manner] * 9)
+    writer = ChatWriter(tmp_path, editor)
+    for delta in ("one ", "two ", "three"):
+        writer.append(delta)
+        await writer.flush()
+    assert writer.path.read_text() == f"{OPEN}one two three"
+    assert len(editor.edits) == 2
+
+
+async def test_a_user_who_types_on_is_no_refusal(tmp_path: Path) -> None:
+    editor = FakeEditor(OPEN, manners=["overtaken"] * 4)
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("x")
+    await writer.flush()
+    assert editor.buffer == f"++++{OPEN}x"
+    assert not writer.path.exists()
+
+
+async def test_an_editor_that_always_moves_on_comes_to_an_end(tmp_path: Path) -> None:
+    editor = FakeEditor(OPEN, manners=["overtaken"] * 99)
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("x")
+    await writer.flush()
+    assert writer.path.read_text().lstrip("+") == f"{OPEN}x"
+
+
+async def test_a_client_that_takes_no_edits_gets_the_file_with_what_it_had_not_saved(
+    tmp_path: Path,
+) -> None:
+    chat = ChatFile(tmp_path)
+    chat.ensure()
+    editor = FakeEditor(f"{FIRST_TEXT}how?\n", capabilities=EditorCapabilities())
+    writer = ChatWriter(tmp_path, editor)
+    writer.begin(f"{AISH}\n\n")
+    await writer.flush()
+    writer.append("So.")
+    await writer.flush()
+    assert chat.read() == f"{FIRST_TEXT}how?\n\n## aish\n\nSo."
+    # The editor loads the file, the user goes on typing and does not save.
+    editor.change(f"{chat.read()}\n\n## You\n\nand?")
+    writer.begin("## aish\n\nSo too.")
+    await writer.flush()
+    assert chat.read() == (
+        f"{FIRST_TEXT}how?\n\n## aish\n\nSo.\n\n## You\n\nand?\n\n## aish\n\nSo too."
+    )
+    assert editor.edits == []
+
+
+async def test_an_editor_that_did_not_reload_loses_nothing_of_ours(tmp_path: Path) -> None:
+    editor = FakeEditor(OPEN, capabilities=EditorCapabilities())
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("one ")
+    await writer.flush()
+    editor.change(f"typed\n{OPEN}")
+    writer.append("two")
+    await writer.flush()
+    assert writer.path.read_text() == f"{OPEN}one two"
+
+
+async def test_a_closed_document_is_written_to_the_file_and_asked_for_once(tmp_path: Path) -> None:
+    editor = FakeEditor(None)
+    writer = ChatWriter(tmp_path, editor)
+    await writer.ensure()
+    writer.begin(f"{AISH}\n\n")
+    for delta in ("a", "b"):
+        writer.append(delta)
+        await writer.flush()
+    assert writer.path.read_text() == f"{FIRST_TEXT}{AISH}\n\nab"
+    assert editor.shown == [writer.path]
+    assert editor.edits == []
+
+
+async def test_a_client_that_can_not_show_is_not_asked(tmp_path: Path) -> None:
+    editor = FakeEditor(None, capabilities=EditorCapabilities(apply_edit=True))
+    writer = ChatWriter(tmp_path, editor)
+    writer.show()
+    writer.begin("x")
+    await writer.flush()
+    assert editor.shown == []
+
+
+async def test_a_document_that_was_read_too_early_is_brought_up_to_date(tmp_path: Path) -> None:
+    editor = FakeEditor(None)
+    writer = ChatWriter(tmp_path, editor)
+    await writer.ensure()
+    early = writer.path.read_text()
+    writer.begin(f"{AISH}\n\n")
+    writer.append("one ")
+    await writer.flush()
+    editor.change(early)
+    writer.append("two")
+    await writer.flush()
+    writer.append(" three")
+    await writer.flush()
+    assert editor.buffer == f"{FIRST_TEXT}{AISH}\n\none two three"
+
+
+async def test_a_document_that_is_closed_in_the_middle(tmp_path: Path) -> None:
+    editor = FakeEditor(OPEN)
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("one ")
+    await writer.flush()
+    assert editor.buffer is not None
+    ChatFile(tmp_path).append(editor.buffer)  # the user saves it
+    editor.change(None)
+    writer.append("two")
+    await writer.flush()
+    assert writer.path.read_text() == f"{OPEN}one two"
+    assert editor.shown == []
+
+
+async def test_an_editor_that_ends_the_last_line_by_itself(tmp_path: Path) -> None:
+    editor = FakeEditor("## You\n\nhow?\n", final_line_end=True)
+    writer = ChatWriter(tmp_path, editor)
+    writer.begin(f"{AISH}\n\n")
+    for delta in ("Hel", "lo", " world\nand ", "more"):
+        writer.append(delta)
+        await writer.flush()
+    writer.append(f"{YOU}\n\n", apart=True)
+    await writer.flush()
+    assert editor.buffer is not None
+    assert editor.buffer.rstrip("\n") == (
+        "## You\n\nhow?\n\n## aish\n\nHello world\nand more\n\n## You"
+    )
+
+
+async def test_what_the_user_types_below_a_reply_stays_below_it(tmp_path: Path) -> None:
+    editor = FakeEditor(OPEN)
+    writer = ChatWriter(tmp_path, editor)
+    writer.begin(f"{AISH}\n\none ")
+    await writer.flush()
+    assert editor.buffer is not None
+    editor.change(f"above\n{editor.buffer}\n\nmy next question")
+    writer.append("two")
+    writer.append(f"{YOU}\n\n", apart=True)
+    await writer.flush()
+    assert editor.buffer == (f"above\n{OPEN}\n{AISH}\n\none two\n\n{YOU}\n\n\n\nmy next question")
+    writer.begin(f"{AISH}\n\n")
+    await writer.flush()
+    assert editor.buffer.endswith(f"my next question\n\n{AISH}\n\n")
+
+
+async def test_a_reply_that_the_user_deletes_goes_on_at_the_end(tmp_path: Path) -> None:
+    editor = FakeEditor(OPEN)
+    writer = ChatWriter(tmp_path, editor)
+    writer.begin(f"{AISH}\n\none ")
+    await writer.flush()
+    editor.change("notes")
+    writer.append("two ")
+    await writer.flush()
+    writer.append("three")
+    await writer.flush()
+    assert editor.buffer == "notes\n\ntwo three"
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", "x"),
+        ("a", "a\n\nx"),
+        ("a\n", "a\n\nx"),
+        ("a\n\n", "a\n\nx"),
+        ("a\n\n\n", "a\n\n\nx"),
+        ("\n", "\n\nx"),
+    ],
+)
+async def test_a_beginning_stands_apart(tmp_path: Path, before: str, after: str) -> None:
+    editor = FakeEditor(before)
+    writer = ChatWriter(tmp_path, editor)
+    writer.begin("x")
+    await writer.flush()
+    assert editor.buffer == after
+
+
+async def test_two_beginnings_in_one_go(tmp_path: Path) -> None:
+    editor = FakeEditor("a")
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("b")
+    writer.begin("c")
+    writer.append("d")
+    writer.begin("e")
+    await writer.flush()
+    assert editor.buffer == "ab\n\ncd\n\ne"
+
+
+async def test_halves_of_characters_do_not_stop_it(tmp_path: Path) -> None:
+    writer = ChatWriter(tmp_path, FakeEditor(None))
+    writer.append("a\ud83db")
+    await writer.flush()
+    assert writer.path.read_text() == "a?b"
+
+
+async def test_ensure_makes_a_heading_to_write_under(tmp_path: Path) -> None:
+    editor = FakeEditor("")
+    writer = ChatWriter(tmp_path, editor)
+    await writer.ensure()
+    assert editor.buffer == FIRST_TEXT
+    editor.change("my notes")
+    await writer.ensure()
+    assert editor.buffer == f"my notes\n\n{YOU}\n\n"
+    await writer.ensure()
+    assert editor.buffer == f"my notes\n\n{YOU}\n\n"
+
+
+async def test_what_can_not_be_written_is_told_once(tmp_path: Path) -> None:
+    writer = ChatWriter(tmp_path / "gone", FakeEditor(None))
+    with pytest.raises(StoreUnavailable):
+        await writer.ensure()
+    writer.append("x")
+    with pytest.raises(StoreUnavailable, match="No such file"):
+        await writer.flush()
+    await writer.flush()
+    (tmp_path / "gone").mkdir()
+    writer.append("y")
+    await writer.flush()
+    assert writer.path.read_text() == "y"
+
+
+async def test_a_link_that_appears_later_is_not_followed(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("precious")
+    writer = ChatWriter(tmp_path, FakeEditor(None))
+    await writer.ensure()
+    writer.path.unlink()
+    writer.path.symlink_to(target)
+    writer.append("x")
+    with pytest.raises(StoreUnavailable, match="symbolic link"):
+        await writer.flush()
+    assert target.read_text() == "precious"
+
+
+async def test_two_servers_write_to_one_file(tmp_path: Path) -> None:
+    writers = [ChatWriter(tmp_path, FakeEditor(None)) for _ in range(2)]
+    for writer in writers:
+        await writer.ensure()
+    for number in range(5):
+        for writer in writers:
+            writer.begin(f"{number}\n")
+        await asyncio.gather(*(writer.flush() for writer in writers))
+    text = writers[0].path.read_text()
+    assert all(str(number) in text for number in range(5))
+
+
+async def test_a_flush_that_is_given_up_does_not_stop_the_writing(tmp_path: Path) -> None:
+    editor = FakeEditor(OPEN, manners=["late"])
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("x")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(writer.flush(), 0.001)
+    await writer.flush()
+    assert editor.buffer == f"{OPEN}x"
+
+
+async def test_close_drops_what_waits(tmp_path: Path) -> None:
+    editor = FakeEditor(OPEN, manners=["silent"])
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("x")
+    await asyncio.sleep(0.02)
+    writer.append("y")
+    await writer.close()
+    assert editor.in_flight == 0
+    assert editor.buffer == OPEN
+    assert not writer.path.exists()
+    await ChatWriter(tmp_path, editor).close()
+
+
+deltas = st.lists(
+    st.text(st.sampled_from("ab \né😀"), min_size=1, max_size=12), min_size=1, max_size=6
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    deltas=deltas,
+    manners=st.lists(st.sampled_from([*GOOD, "refuse", "error", "silent"]), max_size=6),
+    typing=st.lists(st.sampled_from(["above", "below", ""]), max_size=12),
+    capabilities=st.builds(EditorCapabilities, st.booleans(), st.just(True), st.booleans()),
+    is_open=st.booleans(),
+)
+def test_a_hostile_editor_loses_and_doubles_nothing(
+    deltas: list[str],
+    manners: list[Manner],
+    typing: list[str],
+    capabilities: EditorCapabilities,
+    is_open: bool,
+) -> None:
+    async def scenario(root: Path) -> str:
+        editor = FakeEditor(
+            OPEN if is_open else None, capabilities=capabilities, manners=list(manners)
+        )
+        writer = ChatWriter(root, editor)
+        habits = iter(typing)
+
+        def types_something() -> None:
+            where = next(habits, "")
+            if editor.buffer is not None and where:
+                above, below = (TYPED, "") if where == "above" else ("", TYPED)
+                editor.change(f"{above}{editor.buffer}{below}")
+
+        editor.on_edit = types_something
+        writer.begin("<")
+        for delta in deltas:
+            writer.append(delta)
+            await writer.flush()
+            types_something()
+        await writer.flush()
+        return document_of(editor, writer)
+
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        hurry(patch.setattr)
+        text = asyncio.run(scenario(Path(folder)))
+    start = f"{OPEN}\n<" if is_open else "<"
+    assert text == start + "".join(deltas)
