@@ -22,7 +22,7 @@ _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _MESSAGE_KEYS = ("message", "error", "detail", "errors", "msg", "error_description", "title")
 _DETAIL_KEYS = ("type", "code", "n_prompt_tokens", "n_ctx")
-_REFUSAL_WORDS = ("invalid", "authentication", "permission", "not_found", "exceed", "tool_use")
+_REFUSAL_WORDS = ("invalid", "authentication", "permission", "not_found", "context_", "tool_use")
 _HINTS = {
     401: " Check the key: the model's `api_key_env` or `api_key_command`.",
     403: " Check the key, and whether it may use this model.",
@@ -66,12 +66,13 @@ def refusal(
         )
     decoded = _decode(body)
     words = redact(_shorten(_words(decoded) or "")) or "no reason given"
+    said = words if words.endswith((".", "!", "?", "…")) else f"{words}."
     data = {"status": status, "provider_message": words, **_details(decoded, redact)}
     if status < 500 and status not in _TRANSIENT_STATUS:
         return BackendRejected(
-            f"{where} refused the request ({status}): {words}{_HINTS.get(status, '')}", **data
+            f"{where} refused the request ({status}): {said}{_HINTS.get(status, '')}", **data
         )
-    message = f"{where} cannot answer now ({status}): {words}"
+    message = f"{where} cannot answer now ({status}): {said}"
     retry_after = _retry_after(headers)
     if retry_after is not None:
         data["retry_after"] = retry_after

@@ -1,0 +1,159 @@
+"""What is found without any configuration."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+import pytest
+from fault_server import FaultServer, Peer, Request, Script, unused_port
+
+from aish_lsp.models.discovery import Discovered, discover, find_local, find_offers
+from aish_lsp.models.http import HttpClient
+
+
+def listing(owner: str, *names: str) -> Script:
+    async def script(request: Request, peer: Peer) -> None:
+        if request.path == "/v1/models":
+            data = [{"id": name, "owned_by": owner, "max_model_len": 4096} for name in names]
+            await peer.reply({"object": "list", "data": data})
+        else:
+            await peer.reply(b"nothing here", "404 Not Found", "text/plain")
+
+    return script
+
+
+def always(body: Any, kind: str = "application/json") -> Script:
+    async def script(request: Request, peer: Peer) -> None:
+        await peer.reply(body, kind=kind)
+
+    return script
+
+
+async def hanging(request: Request, peer: Peer) -> None:
+    await asyncio.sleep(60)
+
+
+async def babbling(request: Request, peer: Peer) -> None:
+    while True:
+        await peer.send(b"220 some other protocol\r\n")
+        await asyncio.sleep(0.01)
+
+
+async def found(http: HttpClient, *scripts: Script) -> dict[str, tuple[str, str, int | None]]:
+    """Return name to (endpoint with PORTn, model, window) of what is found on the scripts' ports."""
+    async with AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(FaultServer(script)) for script in scripts]
+        ports = [server.port for server in servers]
+        presets = await find_local(http, ports=[*ports, unused_port()], timeout_s=1.0)
+    named: dict[str, tuple[str, str, int | None]] = {}
+    for preset in presets:
+        position = ports.index(int(preset.endpoint.rpartition(":")[2]))
+        name = preset.name.replace(str(ports[position]), f"PORT{position}")
+        named[name] = (f"server {position}", preset.model, preset.context_window)
+    return named
+
+
+async def test_servers_are_named_by_what_they_say_they_are(http: HttpClient) -> None:
+    assert await found(
+        http,
+        listing("llamacpp", "tiny"),
+        listing("library", "nomic-embed-text", "llama3:8b"),
+        listing("organization_owner", "qwen"),
+        listing("vllm", "big"),
+    ) == {
+        "llama.cpp": ("server 0", "tiny", 4096),
+        "ollama": ("server 1", "llama3:8b", 4096),
+        "lm-studio": ("server 2", "qwen", 4096),
+        "vllm": ("server 3", "big", 4096),
+    }
+
+
+async def test_two_of_a_kind_and_one_that_does_not_say(http: HttpClient) -> None:
+    assert await found(
+        http, listing("llamacpp", "a"), listing("llamacpp", "b"), listing("me", "c")
+    ) == {
+        "llama.cpp": ("server 0", "a", 4096),
+        "llama.cpp-PORT1": ("server 1", "b", 4096),
+        "local": ("server 2", "c", 4096),
+    }
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        always(b"<html><title>Jenkins</title></html>", "text/html"),
+        always({"status": "ok"}),
+        always({"object": "list", "data": []}),
+        always({"object": "list", "data": None}),
+        always({"data": [{"name": "a row of something else"}]}),
+        always([]),
+        listing("library"),
+        listing("library", "only-embeddings"),
+        hanging,
+        babbling,
+    ],
+)
+async def test_what_is_no_model_server_is_left_alone(http: HttpClient, script: Script) -> None:
+    begin = time.monotonic()
+    assert await found(http, script, listing("vllm", "big")) == {
+        "vllm": ("server 1", "big", 4096)
+    }
+    assert time.monotonic() - begin < 20
+
+
+async def test_ports_are_asked_side_by_side(http: HttpClient) -> None:
+    await found(http, hanging)
+    begin = time.monotonic()
+    assert await found(http, *[hanging] * 20) == {}
+    assert time.monotonic() - begin < 10
+
+
+async def test_nothing_found(http: HttpClient) -> None:
+    assert await discover(http, {}, ports=[unused_port()]) == Discovered()
+
+
+async def test_off_finds_nothing(http: HttpClient) -> None:
+    environ = {"AISH_DISCOVERY": "off", "OPENAI_API_KEY": "sk"}
+    async with FaultServer(listing("vllm", "big")) as server:
+        assert await discover(http, environ, ports=[server.port]) == Discovered()
+    assert server.requests == []
+
+
+async def test_no_key_is_sent_while_looking(http: HttpClient) -> None:
+    async with FaultServer(listing("vllm", "big")) as server:
+        result = await discover(http, {"OPENAI_API_KEY": "sk"}, ports=[server.port], timeout_s=1)
+    assert [preset.name for preset in result.presets] == ["vllm"]
+    assert [offer.label for offer in result.offers] == ["OpenAI"]
+    assert all("authorization" not in request.headers for request in server.requests)
+
+
+ALL_KEYS = [
+    "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY",
+    "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY",
+]  # fmt: skip
+
+
+def test_keys_are_offered_by_name_and_not_kept() -> None:
+    offers = find_offers(dict.fromkeys(ALL_KEYS, "sk-secret-value"))
+    assert [offer.variable for offer in offers] == ALL_KEYS
+    assert "sk-secret-value" not in repr(offers)
+    for offer in offers:
+        assert offer.preset.provider == "openai"
+        assert offer.preset.api_key_env == offer.variable
+        assert offer.preset.model
+        assert offer.preset.endpoint.startswith(f"https://{offer.host}/")
+    assert len({offer.preset.name for offer in offers}) == len(ALL_KEYS)
+
+
+def test_either_name_of_geminis_key_and_only_one_offer() -> None:
+    [offer] = find_offers({"GOOGLE_API_KEY": "k"})
+    assert offer.variable == "GOOGLE_API_KEY"
+    [offer] = find_offers({"GOOGLE_API_KEY": "k", "GEMINI_API_KEY": "k"})
+    assert offer.variable == "GEMINI_API_KEY"
+
+
+def test_empty_variables_offer_nothing() -> None:
+    assert find_offers({"OPENAI_API_KEY": " ", "GROQ_API_KEY": ""}) == ()

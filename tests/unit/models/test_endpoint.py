@@ -1,0 +1,184 @@
+"""What endpoints tell about themselves, in each server's way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+import pytest
+from fault_server import FaultServer, Peer, Request, Script, unused_port
+
+from aish_lsp.config.schema import Preset
+from aish_lsp.models.endpoint import EndpointInfo, describe
+from aish_lsp.models.http import HttpClient
+
+
+def answering(**replies: Any) -> Script:
+    """Return a script that answers paths, written with ``_`` for ``/``, with JSON."""
+
+    async def script(request: Request, peer: Peer) -> None:
+        name = request.path.strip("/").replace("/", "_")
+        if name in replies:
+            await peer.reply(replies[name])
+        else:
+            await peer.reply({"error": "not found"}, "404 Not Found")
+
+    return script
+
+
+def models(owner: str, *names: str, **more: Any) -> dict[str, Any]:
+    return {
+        "object": "list",
+        "data": [{"id": name, "object": "model", "owned_by": owner, **more} for name in names],
+    }
+
+
+LLAMA = models("llamacpp", "tiny", meta={"n_ctx": 512, "n_ctx_train": 32768})
+OLLAMA = models("library", "llama3:8b", "nomic-embed-text:latest")
+RUNNING = {"models": [{"name": "llama3:8b", "context_length": 32768}]}
+
+
+@pytest.mark.parametrize(
+    ("replies", "info"),
+    [
+        pytest.param(
+            {"v1_models": LLAMA, "props": {"default_generation_settings": {"n_ctx": 256}}},
+            EndpointInfo("llama.cpp", ("tiny",), 256),
+            id="llama.cpp",
+        ),
+        pytest.param(
+            {"v1_models": LLAMA},
+            EndpointInfo("llama.cpp", ("tiny",), 512),
+            id="llama.cpp without props",
+        ),
+        pytest.param(
+            {"v1_models": models("vllm", "qwen", max_model_len=4096)},
+            EndpointInfo("vllm", ("qwen",), 4096),
+            id="vllm",
+        ),
+        pytest.param(
+            {"v1_models": OLLAMA, "api_ps": RUNNING},
+            EndpointInfo("ollama", ("llama3:8b",), 32768),
+            id="ollama, loaded",
+        ),
+        pytest.param(
+            {
+                "v1_models": OLLAMA,
+                "api_ps": {"models": []},
+                "api_show": {
+                    "parameters": 'stop "x"\nnum_ctx   16384\n',
+                    "model_info": {"llama.context_length": 131072},
+                },
+            },
+            EndpointInfo("ollama", ("llama3:8b",), 16384),
+            id="ollama, not loaded, with a window of its own",
+        ),
+        pytest.param(
+            {
+                "v1_models": OLLAMA,
+                "api_ps": {"models": []},
+                "api_show": {"model_info": {"llama.context_length": 131072}},
+            },
+            EndpointInfo("ollama", ("llama3:8b",), 4096),
+            id="ollama, not loaded: what the model could take is not what it gets",
+        ),
+        pytest.param(
+            {
+                "v1_models": OLLAMA,
+                "api_ps": {"models": []},
+                "api_show": {"model_info": {"llama.context_length": 2048}},
+            },
+            EndpointInfo("ollama", ("llama3:8b",), 2048),
+            id="ollama, not loaded, small",
+        ),
+        pytest.param(
+            {
+                "v1_models": models("organization_owner", "qwen"),
+                "api_v0_models": {
+                    "data": [
+                        {"id": "qwen", "max_context_length": 9999, "loaded_context_length": 4097}
+                    ]
+                },
+            },
+            EndpointInfo("lm-studio", ("qwen",), 4097),
+            id="lm studio",
+        ),
+        pytest.param(
+            {"v1_models": models("Groq", "a", context_window=131072)},
+            EndpointInfo(None, ("a",), 131072),
+            id="a provider that tells the window in its list",
+        ),
+        pytest.param(
+            {"v1_models": models("x", "a", "b")},
+            EndpointInfo(None, ("a", "b"), None),
+            id="a server that tells nothing",
+        ),
+    ],
+)
+async def test_servers(http: HttpClient, replies: dict[str, Any], info: EndpointInfo) -> None:
+    async with FaultServer(answering(**replies)) as server:
+        assert await describe(http, Preset(endpoint=f"{server.url}/v1"), {}) == info
+
+
+async def test_the_window_is_that_of_the_presets_model(http: HttpClient) -> None:
+    data = [{"id": "a", "context_length": 1000}, {"id": "b", "context_length": 2000}]
+    async with FaultServer(answering(v1_models={"data": data})) as server:
+        for model, window in (("b", 2000), ("c", None), ("", 1000)):
+            preset = Preset(endpoint=server.url, model=model)
+            assert (await describe(http, preset, {})).context_window == window
+
+
+async def test_the_key_is_sent(http: HttpClient) -> None:
+    async with FaultServer(answering(v1_models=LLAMA)) as server:
+        await describe(http, Preset(endpoint=server.url, api_key_env="K"), {"K": "sk"})
+    assert [request.headers["authorization"] for request in server.requests] == ["Bearer sk"] * 2
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        [],
+        5,
+        None,
+        {"data": None},
+        {"data": [1, {"id": 5}, {}]},
+        {"data": [{"id": "a", "max_model_len": -1, "meta": {"n_ctx": "x"}}]},
+        b"<html>",
+    ],
+)
+async def test_nonsense_tells_nothing(http: HttpClient, reply: Any) -> None:
+    async with FaultServer(answering(v1_models=reply)) as server:
+        info = await describe(http, Preset(endpoint=server.url), {})
+    assert (info.kind, info.context_window) == (None, None)
+
+
+@pytest.mark.parametrize("props", [b"not json", {"default_generation_settings": 5}, 7])
+async def test_nonsense_beside_the_list_leaves_the_list(http: HttpClient, props: Any) -> None:
+    async with FaultServer(answering(v1_models=LLAMA, props=props)) as server:
+        info = await describe(http, Preset(endpoint=server.url), {})
+    assert info == EndpointInfo("llama.cpp", ("tiny",), 512)
+
+
+@pytest.mark.parametrize(
+    "preset",
+    [
+        Preset(endpoint=""),
+        Preset(endpoint="nonsense"),
+        Preset(endpoint=f"http://127.0.0.1:{unused_port()}"),
+        Preset(endpoint="http://127.0.0.1:9", api_key_env="NOT_SET"),
+    ],
+)
+async def test_never_raises(http: HttpClient, preset: Preset) -> None:
+    assert await describe(http, preset, {}) == EndpointInfo()
+
+
+async def test_a_server_that_hangs_costs_the_timeout(http: HttpClient) -> None:
+    async def script(request: Request, peer: Peer) -> None:
+        await asyncio.sleep(60)
+
+    async with FaultServer(script) as server:
+        begin = time.monotonic()
+        info = await describe(http, Preset(endpoint=server.url), {}, timeout_s=0.2)
+    assert info == EndpointInfo()
+    assert time.monotonic() - begin < 10

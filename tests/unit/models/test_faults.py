@@ -1,0 +1,148 @@
+"""What servers say when they refuse."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from aish_lsp.errors import BackendRejected, BackendUnavailable
+from aish_lsp.models.faults import QUOTE_LIMIT, error_in_stream, quoted, redactor, refusal
+
+URL = "https://api.example/v1/chat/completions?key=hidden"
+
+
+def refused(body: Any, status: int = 400, headers: dict[str, str] | None = None) -> Any:
+    raw = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return refusal(URL, status, headers or {}, raw, redactor({}))
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"error": {"message": "no such model", "type": "t", "code": None}}, "no such model"),
+        ({"error": "model 'x' not found"}, "model 'x' not found"),
+        ([{"error": {"code": 400, "message": "API key not valid"}}], "API key not valid"),
+        ({"detail": "Not authenticated"}, "Not authenticated"),
+        (
+            {"detail": [{"loc": ["body", "top_p"], "msg": "Extra inputs", "type": "x"}]},
+            "body.top_p: Extra inputs",
+        ),
+        (
+            {"object": "error", "message": {"detail": [{"loc": ["body", "a"], "msg": "bad"}]}},
+            "body.a: bad",
+        ),
+        ({"object": "error", "message": "Unauthorized", "code": 401}, "Unauthorized"),
+        ({"errors": [{"message": "one"}, {"message": "two"}]}, "one; two"),
+        (
+            {"error": {"message": "Provider error", "metadata": {"raw": "slow down"}}},
+            "Provider error: slow down",
+        ),
+        ({"error": True, "message": "plain"}, "plain"),
+        (b"upstream connect error", "upstream connect error"),
+        (b"<html><body><h1>502 Bad Gateway</h1></body></html>", "an HTML page (502 Bad Gateway)"),
+        (b"", "no reason given"),
+        ({}, "no reason given"),
+        ([], "no reason given"),
+        (None, "no reason given"),
+        (b"\xff\xfe", "\ufffd\ufffd"),
+    ],
+)
+def test_the_words_in_every_usual_shape(body: Any, words: str) -> None:
+    error = refused(body)
+    assert isinstance(error, BackendRejected)
+    assert error.data["provider_message"] == words
+    assert words in error.message
+    assert "https://api.example/v1/chat/completions refused the request (400)" in error.message
+    assert "hidden" not in error.message
+
+
+def test_long_words_are_cut_short_and_on_one_line() -> None:
+    error = refused({"error": {"message": "a\nb " * QUOTE_LIMIT}})
+    words = error.data["provider_message"]
+    assert len(words) == QUOTE_LIMIT + 1
+    assert "\n" not in words
+
+
+def test_a_prompt_that_is_too_long_tells_its_tokens() -> None:
+    body = {
+        "error": {
+            "code": 400,
+            "message": "too long",
+            "type": "exceed_context_size_error",
+            "n_prompt_tokens": 900,
+            "n_ctx": 512,
+        }
+    }
+    assert refused(body).data == {
+        "status": 400,
+        "provider_message": "too long",
+        "type": "exceed_context_size_error",
+        "code": 400,
+        "n_prompt_tokens": 900,
+        "n_ctx": 512,
+    }
+
+
+@pytest.mark.parametrize(("status", "hint"), [(401, "key"), (403, "key"), (404, "`model`")])
+def test_a_refusal_says_what_to_look_at(status: int, hint: str) -> None:
+    assert hint in refused({"error": "no"}, status).message.removeprefix("https://")
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+def test_what_may_pass_is_unavailable(status: int) -> None:
+    assert isinstance(refused({"error": "later"}, status), BackendUnavailable)
+
+
+@pytest.mark.parametrize("value", ["", "soon", "nan", "-"])
+def test_a_senseless_retry_after_is_dropped(value: str) -> None:
+    assert "retry_after" not in refused({}, 429, {"retry-after": value}).data
+
+
+def test_retry_after_as_seconds_or_as_a_date() -> None:
+    assert refused({}, 429, {"retry-after": "1.5"}).data["retry_after"] == 1.5
+    assert refused({}, 429, {"retry-after": "-5"}).data["retry_after"] == 0
+    later = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    assert 90 < refused({}, 503, {"retry-after": later}).data["retry_after"] <= 100
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"code": 502, "message": "m"}, BackendUnavailable),
+        ({"code": 429, "message": "m"}, BackendUnavailable),
+        ({"code": 400, "message": "m"}, BackendRejected),
+        ({"code": "402", "message": "m"}, BackendRejected),
+        ({"code": "tool_use_failed", "status_code": 400, "message": "m"}, BackendRejected),
+        ({"type": "invalid_request_error", "code": None, "message": "m"}, BackendRejected),
+        ({"type": "server_error", "message": "m"}, BackendUnavailable),
+        ({"code": "rate_limit_exceeded", "message": "m"}, BackendUnavailable),
+        ("m", BackendUnavailable),
+    ],
+)
+def test_errors_within_a_stream(error: Any, kind: type[Exception]) -> None:
+    made = error_in_stream(URL, error, redactor({}))
+    assert type(made) is kind
+    assert made.message == "https://api.example broke the reply off: m"
+    assert made.data["provider_message"] == "m"
+
+
+def test_secrets_of_the_request_are_blotted_out() -> None:
+    headers = {
+        "Authorization": "Bearer sk-abcdef",
+        "X-Api-Key": "other-key",
+        "X-Title": "editor",
+        "Cookie": "no",
+    }
+    redact = redactor(headers)
+    assert redact("sk-abcdef other-key editor no") == "*** *** editor no"
+    error = error_in_stream(URL, {"message": "bad sk-abcdef", "type": "sk-abcdef"}, redact)
+    assert "sk-abcdef" not in error.message + str(error.data)
+
+
+def test_quoting_a_page() -> None:
+    assert quoted(b"<html><title>a  b</title>") == "an HTML page (a b)"
+    assert len(quoted(b"x" * 1000)) == 121

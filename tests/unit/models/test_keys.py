@@ -1,0 +1,94 @@
+"""Keys from the environment and from commands, never shown."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aish_lsp.config.schema import Preset
+from aish_lsp.errors import BackendRejected
+from aish_lsp.models.keys import forget_key, request_headers, resolve_key
+
+
+def printing(text: str, then: str = "") -> list[str]:
+    """Return a command that prints ``text``; no two tests share one."""
+    return [sys.executable, "-c", f"import sys; sys.stdout.write({text!r}); {then}"]
+
+
+async def test_no_setting_no_key() -> None:
+    assert await resolve_key(Preset(), {"OPENAI_API_KEY": "sk"}) is None
+
+
+async def test_from_the_environment() -> None:
+    assert await resolve_key(Preset(api_key_env="K"), {"K": " sk-1\n"}) == "sk-1"
+
+
+@pytest.mark.parametrize("environ", [{}, {"K": ""}, {"K": "  "}])
+async def test_a_variable_that_is_not_set(environ: dict[str, str]) -> None:
+    with pytest.raises(BackendRejected, match="K is not set.*'mine'"):
+        await resolve_key(Preset(name="mine", api_key_env="K"), environ)
+
+
+@pytest.mark.parametrize("key", ["sk-geheim\nsk-2", "sk-geheim sk-2", "sk-gehéim", "sk-geheim\x00"])
+async def test_what_is_no_key_is_not_shown(key: str) -> None:
+    with pytest.raises(BackendRejected, match="K holds something that is no key") as caught:
+        await resolve_key(Preset(api_key_env="K"), {"K": key})
+    assert "geh" not in str(caught.value)
+
+
+async def test_from_a_command_without_a_shell(tmp_path: Path) -> None:
+    command = printing("$HOME;sk-2\nsecond line\n")
+    assert await resolve_key(Preset(api_key_command=command), {}) == "$HOME;sk-2"
+
+
+async def test_a_command_is_asked_once_until_its_key_is_forgotten(tmp_path: Path) -> None:
+    count = tmp_path / "count"
+    then = f"f = open({str(count)!r}, 'a'); f.write('x'); f.close()"
+    preset = Preset(api_key_command=printing("sk-3", then))
+    for _ in range(2):
+        assert await resolve_key(preset, {}) == "sk-3"
+    assert count.read_text() == "x"
+    forget_key(preset)
+    await resolve_key(preset, {})
+    assert count.read_text() == "xx"
+    forget_key(Preset())
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["/no/such/program"], "cannot be run: No such file"),
+        (printing("sk-secret", "sys.exit(3)"), "exit code 3"),
+        (printing(""), "printed nothing"),
+        (printing("sk secret"), "no key"),
+    ],
+)
+async def test_commands_that_fail(command: list[str], message: str) -> None:
+    with pytest.raises(BackendRejected, match=message) as caught:
+        await resolve_key(Preset(api_key_command=command), {})
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_command_that_does_not_end_is_killed() -> None:
+    command = printing("sk", "import time; time.sleep(60)")
+    begin = time.monotonic()
+    with pytest.raises(BackendRejected, match=r"did not end within 0\.3 s"):
+        await resolve_key(Preset(api_key_command=command), {}, timeout_s=0.3)
+    assert time.monotonic() - begin < 20
+
+
+@pytest.mark.parametrize(
+    ("key", "extra", "headers"),
+    [
+        (None, {}, {}),
+        ("k", {}, {"Authorization": "Bearer k"}),
+        ("k", {"X": "y"}, {"Authorization": "Bearer k", "X": "y"}),
+        ("k", {"authorization": "Basic z"}, {"authorization": "Basic z"}),
+    ],
+)
+def test_headers(key: str | None, extra: dict[str, str], headers: dict[str, Any]) -> None:
+    assert request_headers(Preset(extra_headers=extra), key) == headers

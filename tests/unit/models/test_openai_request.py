@@ -1,0 +1,121 @@
+"""What is sent to a chat-completions server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aish_lsp.config.schema import Preset
+from aish_lsp.models.events import ToolCall
+from aish_lsp.models.openai import request_body
+from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema
+
+HERE = "http://127.0.0.1:8080"
+
+
+def body(preset: Preset, *messages: Message, **fields: Any) -> dict[str, Any]:
+    return request_body(ModelRequest(preset, messages, **fields), preset.model)
+
+
+def test_the_smallest_request() -> None:
+    sent = body(Preset(endpoint=HERE), Message("system", "s"), Message("user", "u"))
+    assert sent == {
+        "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}],
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "max_tokens": 1024,
+    }
+
+
+def test_the_presets_settings_are_sent_where_they_are_set() -> None:
+    preset = Preset(
+        endpoint=HERE,
+        model="m",
+        temperature=0.0,
+        top_p=0.5,
+        stop=["x"],
+        seed=0,
+        reasoning_effort="low",
+        max_output_tokens=7,
+    )
+    sent = body(preset)
+    wanted = {"model": "m", "temperature": 0.0, "top_p": 0.5, "stop": ["x"], "seed": 0,
+              "reasoning_effort": "low", "max_tokens": 7}  # fmt: skip
+    assert wanted.items() <= sent.items()
+
+
+def test_the_requests_own_limit_comes_first() -> None:
+    assert body(Preset(endpoint=HERE), max_output_tokens=9)["max_tokens"] == 9
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "field"),
+    [
+        ("https://api.openai.com/v1", "max_completion_tokens"),
+        ("https://mine.openai.azure.com/openai/v1", "max_completion_tokens"),
+        ("https://openrouter.ai/api/v1", "max_tokens"),
+        ("https://api.openai.com.example/v1", "max_tokens"),
+    ],
+)
+def test_the_limits_name(endpoint: str, field: str) -> None:
+    sent = body(Preset(endpoint=endpoint, model="m"))
+    assert {key for key in sent if key.startswith("max_")} == {field}
+
+
+def test_mistral_is_not_asked_for_usage() -> None:
+    assert "stream_options" not in body(Preset(endpoint="https://api.mistral.ai/v1", model="m"))
+
+
+def test_extra_body_is_merged_as_it_is() -> None:
+    extra = {"grammar": "root ::= [a-z]", "stream_options": None, "max_completion_tokens": 5}
+    sent = body(Preset(endpoint=HERE, extra_body=extra))
+    assert extra.items() <= sent.items()
+    assert "max_tokens" not in sent
+
+
+def test_tools_calls_and_results() -> None:
+    sent = body(
+        Preset(endpoint=HERE),
+        Message("assistant", "", (ToolCall("1", "ls", '{"a": 1}'), ToolCall("2", "pwd", ""))),
+        Message("tool", "result", tool_call_id="1"),
+        tools=(ToolSchema("ls", "lists", {"type": "object"}),),
+    )
+    assert sent["tools"] == [
+        {
+            "type": "function",
+            "function": {"name": "ls", "description": "lists", "parameters": {"type": "object"}},
+        }
+    ]
+    assert sent["messages"] == [
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [
+                {
+                    "id": "1",
+                    "type": "function",
+                    "function": {"name": "ls", "arguments": '{"a": 1}'},
+                },
+                {"id": "2", "type": "function", "function": {"name": "pwd", "arguments": "{}"}},
+            ],
+        },
+        {"role": "tool", "content": "result", "tool_call_id": "1"},
+    ]
+
+
+def test_reasoning_goes_back_to_where_it_came_from_and_nowhere_else() -> None:
+    details = [{"type": "reasoning.encrypted", "data": "X"}]
+    reasoning = StoredReasoning("hm", "openrouter.ai", {"reasoning_details": details})
+    message = Message("assistant", "a", reasoning=reasoning)
+    home = body(Preset(endpoint="https://openrouter.ai/api/v1"), message)
+    assert home["messages"] == [{"role": "assistant", "content": "a", "reasoning_details": details}]
+    away = body(Preset(endpoint=HERE), message)
+    assert away["messages"] == [{"role": "assistant", "content": "a"}]
+
+
+def test_reasoning_without_parts_to_return_is_not_sent() -> None:
+    message = Message("assistant", "a", reasoning=StoredReasoning("hm", "127.0.0.1", {}))
+    assert body(Preset(endpoint=HERE), message)["messages"] == [
+        {"role": "assistant", "content": "a"}
+    ]

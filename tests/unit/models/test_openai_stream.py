@@ -1,0 +1,306 @@
+"""The chat-completions adapter against a server that shows every fault."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from fault_server import FaultServer, Peer, Request, Script, chunk_of, unused_port
+
+from aish_lsp.config.schema import Preset
+from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable
+from aish_lsp.models.events import Finish, ModelEvent, Text, Usage
+from aish_lsp.models.http import HttpClient
+from aish_lsp.models.openai import OpenAIModel
+from aish_lsp.models.request import Message, ModelRequest
+
+USAGE = {"prompt_tokens": 10, "completion_tokens": 2}
+
+
+def ask(url: str, **settings: Any) -> ModelRequest:
+    settings.setdefault("model", "m")
+    return ModelRequest(Preset(name="p", endpoint=url, **settings), (Message("user", "hi"),))
+
+
+async def collect(
+    model: OpenAIModel, request: ModelRequest
+) -> tuple[list[ModelEvent], AishError | None]:
+    """Return the events of a reply, and the error that ended it."""
+    events: list[ModelEvent] = []
+    try:
+        async for event in model.stream(request):
+            events.append(event)
+    except AishError as error:
+        return events, error
+    return events, None
+
+
+def saying(*payloads: Any, end: Callable[[Peer], None] | None = None) -> Script:
+    """Return a script that streams ``payloads``, then ends the body or does ``end``."""
+
+    async def script(request: Request, peer: Peer) -> None:
+        await peer.head()
+        for payload in payloads:
+            await peer.event(payload)
+        if end is None:
+            await peer.chunk(b"")
+        else:
+            await asyncio.sleep(0.05)
+            end(peer)
+
+    return script
+
+
+STOP = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+
+
+async def test_a_reply(http: HttpClient) -> None:
+    script = saying(chunk_of("Hel"), chunk_of("lo"), STOP, {"choices": [], "usage": USAGE}, "[DONE]")
+    async with FaultServer(script) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url))
+    assert error is None
+    assert events == [Text("Hel"), Text("lo"), Usage(10, 2), Finish("stop")]
+    assert server.requests[0].path == "/v1/chat/completions"
+    assert server.requests[0].json["messages"] == [{"role": "user", "content": "hi"}]
+    assert "authorization" not in server.requests[0].headers
+
+
+async def test_key_and_extra_headers(http: HttpClient) -> None:
+    settings = {"api_key_env": "K", "extra_headers": {"X-Title": "t", "authorization": "Basic x"}}
+    async with FaultServer(saying(STOP)) as server:
+        model = OpenAIModel(http, {"K": "sk-1"})
+        await collect(model, ask(server.url, api_key_env="K"))
+        await collect(model, ask(server.url, **settings))
+    assert server.requests[0].headers["authorization"] == "Bearer sk-1"
+    assert server.requests[1].headers["authorization"] == "Basic x"
+    assert server.requests[1].headers["x-title"] == "t"
+
+
+async def test_no_key_is_said_before_anything_is_sent(http: HttpClient) -> None:
+    async with FaultServer(saying(STOP)) as server:
+        _, error = await collect(OpenAIModel(http, {}), ask(server.url, api_key_env="NO_KEY"))
+    assert isinstance(error, BackendRejected)
+    assert "NO_KEY is not set" in error.message
+    assert server.requests == []
+
+
+async def test_the_first_chat_model_is_taken_where_none_is_named(http: HttpClient) -> None:
+    models = {"data": [{"id": "nomic-embed"}, {"id": "qwen"}, {"id": "other"}]}
+
+    async def script(request: Request, peer: Peer) -> None:
+        if request.path == "/v1/models":
+            await peer.reply(models)
+        else:
+            await saying(STOP)(request, peer)
+
+    async with FaultServer(script) as server:
+        model = OpenAIModel(http)
+        for _ in range(2):
+            assert (await collect(model, ask(server.url, model="")))[1] is None
+    assert [request.method for request in server.requests] == ["GET", "POST", "POST"]
+    assert server.requests[1].json["model"] == "qwen"
+
+
+async def test_no_model_is_named_where_the_server_has_no_list(http: HttpClient) -> None:
+    async def script(request: Request, peer: Peer) -> None:
+        if request.path == "/v1/models":
+            await peer.reply({"error": "no such page"}, "404 Not Found")
+        else:
+            await saying(STOP)(request, peer)
+
+    async with FaultServer(script) as server:
+        assert (await collect(OpenAIModel(http), ask(server.url, model="")))[1] is None
+    assert "model" not in server.requests[1].json
+
+
+async def test_refused_names_the_endpoint(http: HttpClient) -> None:
+    url = f"http://127.0.0.1:{unused_port()}"
+    for model in ("m", ""):
+        events, error = await collect(OpenAIModel(http), ask(url, model=model))
+        assert events == []
+        assert isinstance(error, BackendUnavailable)
+        assert url in error.message
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        (saying(chunk_of("part")), "ended before the reply did"),
+        (saying(chunk_of("part"), end=Peer.reset), "broke off"),
+        (saying(chunk_of("part"), end=Peer.half_close), "broke off"),
+        (saying(chunk_of("part"), "{garbage"), "no chunk of a reply"),
+        (saying(chunk_of("part"), "[1, 2]"), "no chunk of a reply"),
+        (saying(chunk_of("part"), "null"), "no chunk of a reply"),
+        (saying(chunk_of("part"), {"error": {"code": 502, "message": "up"}}), "up"),
+        (saying(chunk_of("part"), {"object": "error", "message": "up"}), "up"),
+        (saying(chunk_of("part", finish_reason="error")), "gave up"),
+        (saying(chunk_of("part", finish_reason="abort"), "[DONE]"), "gave up"),
+    ],
+)
+async def test_what_came_is_kept_when_the_rest_does_not(
+    http: HttpClient, script: Script, message: str
+) -> None:
+    async with FaultServer(script) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url))
+    assert events == [Text("part")]
+    assert isinstance(error, BackendUnavailable)
+    assert message in error.message
+    assert server.url in error.message
+
+
+async def test_an_error_in_the_chunk_of_the_last_text(http: HttpClient) -> None:
+    last = {**chunk_of("part", finish_reason="error"), "error": {"code": 400, "message": "no"}}
+    async with FaultServer(saying(last)) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url))
+    assert events == [Text("part")]
+    assert isinstance(error, BackendRejected)
+    assert error.data["status"] == 400
+
+
+async def test_a_stall_between_tokens_ends_at_the_timeout(http: HttpClient) -> None:
+    async def script(request: Request, peer: Peer) -> None:
+        await peer.head()
+        await peer.event(chunk_of("part"))
+        await peer.wait_closed()
+
+    async with FaultServer(script) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url, timeout=0.3))
+    assert events == [Text("part")]
+    assert isinstance(error, BackendUnavailable)
+    assert "0.3 s" in error.message
+
+
+@pytest.mark.parametrize("end", [None, Peer.reset, Peer.half_close])
+async def test_a_reply_that_finished_is_whole_without_done(
+    http: HttpClient, end: Callable[[Peer], None] | None
+) -> None:
+    async with FaultServer(saying(chunk_of("all"), STOP, end=end)) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url))
+    assert error is None
+    assert events == [Text("all"), Finish("stop")]
+
+
+async def test_done_without_a_finish_reason_is_a_finish(http: HttpClient) -> None:
+    async with FaultServer(saying(chunk_of("all"), "[DONE]")) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url))
+    assert error is None
+    assert events == [Text("all"), Finish("stop")]
+
+
+async def test_a_server_that_holds_the_connection_after_done_is_left(http: HttpClient) -> None:
+    async def script(request: Request, peer: Peer) -> None:
+        await peer.head()
+        await peer.event(chunk_of("all"))
+        await peer.event("[DONE]")
+        await peer.wait_closed()
+
+    async with FaultServer(script) as server:
+        begin = time.monotonic()
+        events, error = await collect(OpenAIModel(http), ask(server.url))
+    assert error is None
+    assert events == [Text("all"), Finish("stop")]
+    assert time.monotonic() - begin < 5
+
+
+async def test_a_reply_leaves_its_connection_for_the_next(http: HttpClient) -> None:
+    async with FaultServer(saying(chunk_of("all"), STOP, "[DONE]")) as server:
+        for _ in range(3):
+            assert (await collect(OpenAIModel(http), ask(server.url)))[1] is None
+    assert server.connections == 1
+
+
+async def test_a_server_that_does_not_stream(http: HttpClient) -> None:
+    whole = {
+        "choices": [{"index": 0, "message": {"content": "all"}, "finish_reason": "stop"}],
+        "usage": USAGE,
+    }
+
+    async def script(request: Request, peer: Peer) -> None:
+        await peer.reply(whole)
+
+    async with FaultServer(script) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url))
+    assert error is None
+    assert events == [Text("all"), Usage(10, 2), Finish("stop")]
+
+
+async def test_an_html_page_is_no_reply(http: HttpClient) -> None:
+    async def script(request: Request, peer: Peer) -> None:
+        await peer.reply(b"<html><title>Sign in</title>", kind="text/html")
+
+    async with FaultServer(script) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url))
+    assert events == []
+    assert isinstance(error, BackendUnavailable)
+    assert "Sign in" in error.message
+
+
+@pytest.mark.parametrize("how", ["close", "cancel"])
+async def test_leaving_in_mid_stream_closes_the_connection(http: HttpClient, how: str) -> None:
+    closed = asyncio.Event()
+    came = asyncio.Event()
+
+    async def script(request: Request, peer: Peer) -> None:
+        await peer.head()
+        await peer.event(chunk_of("part"))
+        await peer.wait_closed()
+        closed.set()
+
+    async with FaultServer(script) as server:
+        stream = OpenAIModel(http).stream(ask(server.url))
+
+        async def read() -> None:
+            async for _ in stream:
+                came.set()
+
+        task = asyncio.create_task(read())
+        await came.wait()
+        begin = time.perf_counter()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        if how == "close":
+            await stream.aclose()
+        await asyncio.wait_for(closed.wait(), 2)
+        assert time.perf_counter() - begin < 1
+
+
+async def test_closing_the_generator_where_it_yielded(http: HttpClient) -> None:
+    closed = asyncio.Event()
+
+    async def script(request: Request, peer: Peer) -> None:
+        await peer.head()
+        await peer.event(chunk_of("part"))
+        await peer.wait_closed()
+        closed.set()
+
+    async with FaultServer(script) as server:
+        stream = OpenAIModel(http).stream(ask(server.url))
+        assert await anext(stream) == Text("part")
+        await stream.aclose()
+        await asyncio.wait_for(closed.wait(), 2)
+
+
+async def test_a_key_that_is_refused_is_asked_for_again(http: HttpClient, tmp_path: Any) -> None:
+    counter = tmp_path / "asked"
+    command = ["sh", "-c", f"echo x >> {counter}; wc -l < {counter} | tr -d ' '"]
+    refuse = True
+
+    async def script(request: Request, peer: Peer) -> None:
+        if refuse:
+            await peer.reply({"error": "no"}, "401 Unauthorized")
+        else:
+            await saying(STOP, "[DONE]")(request, peer)
+
+    async with FaultServer(script) as server:
+        request = ask(server.url, api_key_command=command)
+        model = OpenAIModel(http)
+        assert isinstance((await collect(model, request))[1], BackendRejected)
+        refuse = False
+        for _ in range(2):
+            assert (await collect(model, request))[1] is None
+    keys = [request.headers["authorization"] for request in server.requests]
+    assert keys == ["Bearer 1", "Bearer 2", "Bearer 2"]
