@@ -69,6 +69,8 @@ class MemoryStore:
         self._lines = 0
         # What another process appended was taken in without looking at what stood before it.
         self._partial = False
+        # Where in the file a last line begins that was never finished.
+        self._torn_at: int | None = None
         # Never lowered, not even by a file that was cut short by hand: no id is given twice.
         self._highest = 0
         self._events: dict[str, None] = {}
@@ -108,10 +110,10 @@ class MemoryStore:
             try:
                 if _stamp(fd) == self._stamp and not self._partial:
                     return False
-                torn_at = self._reload(fd)
+                self._reload(fd)
             finally:
                 os.close(fd)
-        if torn_at is not None:
+        if self._torn_at is not None:
             self._mend_at_leisure()
         return True
 
@@ -249,9 +251,9 @@ class MemoryStore:
             fd = open_append(self.path)
             try:
                 with store_errors(self.path, "read"):
-                    torn_at = self._catch_up(fd)
-                if torn_at is not None:
-                    self._put_aside(fd, torn_at)
+                    self._catch_up(fd)
+                if self._torn_at is not None:
+                    self._put_aside(fd, self._torn_at)
                 yield fd
             finally:
                 os.close(fd)
@@ -275,34 +277,36 @@ class MemoryStore:
             self._catch_up(fd, ours=True)
         return ids
 
-    def _catch_up(self, fd: int, *, ours: bool = False) -> int | None:
-        """Take in what was appended since; return where a torn last line begins. Lock held."""
+    def _catch_up(self, fd: int, *, ours: bool = False) -> None:
+        """Take in what was appended since. The lock is held."""
         stamp = _stamp(fd)
         if stamp == self._stamp:
-            return None
+            return
         known = self._stamp
         grown = known is not None and stamp[:2] == known[:2] and stamp[2] > known[2]
         if known is None or not grown or not self._is_probe(fd, known[2]):
-            return self._reload(fd)
+            self._reload(fd)
+            return
         self._partial |= not ours
-        return self._take(fd, known[2])
+        self._take(fd, known[2])
 
     def _is_probe(self, fd: int, end: int) -> bool:
         """Whether the bytes before ``end`` are those that stood there, a whole line's end last."""
         probe = os.pread(fd, len(self._probe), end - len(self._probe))
         return probe == self._probe and probe.endswith(b"\n")
 
-    def _reload(self, fd: int) -> int | None:
-        """Read the whole file; return where a torn last line begins."""
+    def _reload(self, fd: int) -> None:
+        """Read the whole file."""
         self._start_over()
-        return self._take(fd, 0)
+        self._take(fd, 0)
 
     def _start_over(self) -> None:
         self._contents = Contents(self.path, self.scope)
-        self._stamp, self._probe, self._lines, self._partial = None, b"", 0, False
+        self._stamp, self._probe, self._lines = None, b"", 0
+        self._partial, self._torn_at = False, None
 
-    def _take(self, fd: int, start: int) -> int | None:
-        """Take in the lines from ``start`` on; return where a torn last one begins."""
+    def _take(self, fd: int, start: int) -> None:
+        """Take in the lines from ``start`` on."""
         # Before the read, with the size that is read: what comes meanwhile is still to be seen.
         device, inode, _, modified = _stamp(fd)
         data = _read(fd, start)
@@ -311,7 +315,7 @@ class MemoryStore:
         self._lines += data.count(b"\n")
         self._stamp = (device, inode, start + len(data), modified)
         self._probe = (self._probe + data[-_PROBE:])[-_PROBE:]
-        return None if torn is None else start + torn.offset
+        self._torn_at = None if torn is None else start + torn.offset
 
     def _mend_at_leisure(self) -> None:
         """Put a torn last line aside, if it still is one once the lock is held."""
