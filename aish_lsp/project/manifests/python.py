@@ -239,7 +239,7 @@ def _tests_without_configuration(project: _Project) -> Iterator[Task]:
         )
         if re.search(r"^(import|from) unittest\b", first, re.MULTILINE) and "pytest" not in first:
             command = f"{project.python} -m unittest discover"
-            place = f" -s {folder}" if folder != "." else ""
+            place = "" if folder == "." or "__init__.py" in names else f" -s {folder}"
             yield Task("test", command + place, source, Rank.GUESS)
         else:
             yield Task("test", project.call("pytest"), source, Rank.GUESS)

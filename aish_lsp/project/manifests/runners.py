@@ -23,7 +23,7 @@ _TASKFILES = (
 )
 _SCRIPTS: dict[Intent, tuple[str, ...]] = {
     "test": (
-        *("script/test", "scripts/test", "scripts/test.sh", "bin/test", ".ci/run", "ci/run"),
+        *("script/test", "scripts/test", "scripts/test.sh", "bin/test"),
         *("test.sh", "run_tests.sh", "run-tests.sh", "runtests.sh"),
     ),
     "build": ("script/build", "scripts/build", "scripts/build.sh", "build.sh"),

@@ -1,0 +1,8 @@
+"""The model that is always there: no network, no key, no weights; it answers from the workspace.
+
+formats.md, "The offline model".
+"""
+
+from aish_lsp.models.offline.model import OfflineModel
+
+__all__ = ["OfflineModel"]

@@ -1,0 +1,252 @@
+"""The offline model's answers: a sentence, commands for this project, how to get a real model.
+
+What comes from the user, from files or from an output is quoted where it gets into a command, and
+never stands at the beginning of a line elsewhere.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from aish_lsp.models.offline.follow_up import PORTS, Advice, advice, told
+from aish_lsp.models.offline.question import Question
+from aish_lsp.models.offline.quoting import one_line, quoted
+from aish_lsp.models.offline.topics import Topic, tasks, topic
+from aish_lsp.project.names import visible
+from aish_lsp.project.tasks import Intent, Rank, Task, find_tasks
+from aish_lsp.project.text import read_head
+
+CONNECT = (
+    "I am aish's offline model: I answer from the files here, without a language model. To connect "
+    "a real one, start llama.cpp (`llama-server -m MODEL.gguf`) or Ollama (`ollama serve`), or set "
+    "a key such as OPENAI_API_KEY; `aish-lsp doctor` tells what is found and what is missing."
+)
+
+_KNOWN = (
+    "how to test, build, run, lint, format, check, clean, install and start this project, how to "
+    "search it, what git, the disk, the processes and the ports say, and what the last command "
+    "printed"
+)
+
+#: A task in words, for "To ... here".
+_IN_WORDS: Mapping[Intent, str] = {
+    "test": "run the tests",
+    "build": "build it",
+    "run": "run it",
+    "start": "start the development server",
+    "lint": "lint the code",
+    "format": "format the code",
+    "check": "check the code",
+    "clean": "clean up",
+    "install": "install what it needs",
+}
+#: What may be meant as well where a project has no such task.
+_INSTEAD: Mapping[Intent, tuple[Intent, ...]] = {
+    "test": ("check",),
+    "run": ("start",),
+    "start": ("run",),
+    "check": ("lint",),
+    "lint": ("check",),
+}
+
+_README_LIMIT = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A sentence, quoted lines and commands; they stand in this order."""
+
+    sentence: str
+    commands: tuple[str, ...] = ()
+    quote: tuple[str, ...] = ()
+
+    def lines(self) -> Iterable[str]:
+        yield one_line(self.sentence)
+        yield from quoted(self.quote)
+        yield from (f"CMD: {one_line(command)}" for command in self.commands)
+
+
+class _Workspace:
+    """What the answers need of the workspace, looked up when first needed."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root.resolve()
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """The project's tasks, the surest first."""
+        return find_tasks(self.root)
+
+    @cached_property
+    def in_git(self) -> bool:
+        """Whether the folder lies in a repository."""
+        return any((folder / ".git").exists() for folder in (self.root, *self.root.parents))
+
+    def best(self, intent: Intent) -> list[Task]:
+        """Return the tasks for ``intent``, or for what may be meant as well."""
+        for meant in (intent, *_INSTEAD.get(intent, ())):
+            found = [task for task in self.tasks if task.intent == meant]
+            if found:
+                return found
+        return []
+
+
+def reply(question: Question, root: Path) -> str:
+    """Return the answer to ``question`` in the workspace at ``root``."""
+    workspace = _Workspace(root)
+    parts = _parts(question, workspace)
+    tells_how_to_connect = question.is_first or parts is None
+    lines = [line for part in parts or _unknown(workspace) for line in part.lines()]
+    if tells_how_to_connect and CONNECT not in lines:
+        lines += ["", CONNECT]
+    return "\n".join(lines)
+
+
+def _parts(question: Question, workspace: _Workspace) -> Sequence[_Part] | None:
+    """Return the answer's parts, or None where the question is not understood."""
+    about = topic(question.text)
+    if about is not None and about.name == "follow_up":
+        return _follow_up(question, workspace)
+    if about is not None:
+        return _TOPIC_ANSWERS[about.name](about, workspace)
+    wanted = tasks(question.text)
+    if wanted:
+        return [part for intent in wanted for part in _task(intent, workspace)]
+    if question.ran_since:
+        return _follow_up(question, workspace)
+    return None
+
+
+def _task(intent: Intent, workspace: _Workspace) -> Sequence[_Part]:
+    """Return how a task is done here: the surest way, and another one that the project sets up."""
+    found = workspace.best(intent)
+    if not found:
+        words = _IN_WORDS[intent]
+        return [_Part(f"I found no file here that tells how to {words}.", ("ls -la",))]
+    first = found[0]
+    words = _IN_WORDS[first.intent]
+    parts = [_Part(f"To {words} here (from {first.source}):", (first.command,))]
+    others = (t for t in found if t.source != first.source and t.rank <= Rank.CONFIGURED)
+    other = next(others, None)
+    if other is not None:
+        parts.append(_Part(f"Or, from {other.source}:", (other.command,)))
+    return parts
+
+
+def _follow_up(question: Question, workspace: _Workspace) -> Sequence[_Part]:
+    """Return what the last command did, and what to do next."""
+    ran = question.ran
+    if ran is None:
+        sentence = "Nothing has been run in this conversation yet; run a suggested command first."
+        return [_Part(sentence, tuple(task.command for task in workspace.best("test")[:1]))]
+    sentence, quote = told(ran)
+    intent = next((t.intent for t in workspace.tasks if t.command == ran.command), None)
+    next_step = advice(ran, intent)
+    return [_Part(sentence, quote=quote), _next_part(next_step, ran.command, workspace)]
+
+
+def _next_part(step: Advice, command: str, workspace: _Workspace) -> _Part:
+    """Return a step as a sentence and a command of this project's."""
+    if step.again is not None and any(task.command == command for task in workspace.tasks):
+        return _Part(step.sentence, (f"{command} {step.again}",))
+    found = workspace.best(step.intent) if step.intent else []
+    if found and found[0].command != command:
+        return _Part(step.sentence, (found[0].command,))
+    if step.command:
+        return _Part(step.sentence, (step.command,))
+    if workspace.in_git:
+        return _Part("What has changed here:", ("git status --short",))
+    return _Part("What is here:", ("ls -la",))
+
+
+def _unknown(workspace: _Workspace) -> Sequence[_Part]:
+    """Return an honest answer with the nearest commands that help."""
+    nearest = [task.command for task in workspace.best("test")[:1]]
+    nearest.append("git status --short --branch" if workspace.in_git else "ls -la")
+    sentence = f"That is beyond me. I only know {_KNOWN}. What may help meanwhile:"
+    return [_Part(sentence, tuple(nearest))]
+
+
+def _search(about: Topic, workspace: _Workspace) -> Sequence[_Part]:
+    term = one_line(about.term)
+    if not term:
+        return [_Part("Tell me what to search for, as in: search for `TODO`.")]
+    program = "git grep -n -I --untracked" if workspace.in_git else "grep -rnI"
+    place = "" if workspace.in_git else " ."
+    command = f"{program} -F -e {shlex.quote(term)}{place}"
+    return [_Part("To find it in the files of this folder:", (command,))]
+
+
+def _file(about: Topic, _workspace: _Workspace) -> Sequence[_Part]:
+    term = one_line(about.term)
+    pattern = term if "*" in term else f"*{term}*"
+    command = f"find . -name {shlex.quote(pattern)} -not -path {shlex.quote('./.git/*')}"
+    return [_Part("To find files of that name:", (command,))]
+
+
+def _overview(_about: Topic, workspace: _Workspace) -> Sequence[_Part]:
+    """Return what the manifests and the first words of the README tell of the project."""
+    sources = list(dict.fromkeys(task.source for task in workspace.tasks))[:6]
+    known = f"I find its tasks in {', '.join(sources)}." if sources else "I know no manifest of it."
+    look = ["ls -la"]
+    quote: tuple[str, ...] = ()
+    for name in ("README.md", "README.rst", "README.txt", "README"):
+        head = read_head(workspace.root, name, _README_LIMIT)
+        if head is not None:
+            lines = [line for line in visible(head[0]).split("\n") if line.strip()]
+            quote = tuple(lines[:4])
+            look.insert(0, f"cat {name}")
+            break
+    begins = " Its README begins:" if quote else ""
+    return [_Part(f"This is the folder {workspace.root.name}. {known}{begins}", tuple(look), quote)]
+
+
+def _git(sentence: str, *commands: str) -> Callable[[Topic, _Workspace], Sequence[_Part]]:
+    """Return an answer that needs a repository."""
+
+    def answer(_about: Topic, workspace: _Workspace) -> Sequence[_Part]:
+        if workspace.in_git:
+            return [_Part(sentence, commands)]
+        return [_Part("This folder is in no git repository.", ("ls -la",))]
+
+    return answer
+
+
+def _always(sentence: str, *commands: str) -> Callable[[Topic, _Workspace], Sequence[_Part]]:
+    """Return an answer that is the same everywhere."""
+    parts = [_Part(sentence, commands)]
+    return lambda _about, _workspace: parts
+
+
+_TOPIC_ANSWERS: Mapping[str, Callable[[Topic, _Workspace], Sequence[_Part]]] = {
+    "connect": _always(CONNECT, "aish-lsp doctor"),
+    "help": _always(f"Ask me {_KNOWN}."),
+    "remember": _always(
+        "Memory is kept by commands of the chat: `:remember TEXT` adds to it, `:memory list` shows "
+        "it, `:memory forget ID` takes from it."
+    ),
+    "file": _file,
+    "large": _always(
+        "To find what is large here:", "find . -type f -size +10M -not -path './.git/*'", "du -sh ."
+    ),
+    "search": _search,
+    "git_log": _git("The latest commits:", "git log --oneline -20"),
+    "git_branch": _git("The branches:", "git branch --all"),
+    "git_diff": _git("What has changed since the last commit:", "git diff", "git diff --staged"),
+    "git": _git("The state of the work tree:", "git status --short --branch"),
+    "git_status": _git("The state of the work tree:", "git status --short --branch"),
+    "ports": _always("To see which ports are listened on, and by what:", PORTS),
+    "processes": _always("To see what is running:", "ps aux"),
+    "ram": _always(
+        "To see how memory is used:", "vm_stat" if sys.platform == "darwin" else "free -h"
+    ),
+    "disk": _always("To see how full the disk is, and what this takes:", "df -h .", "du -sh ."),
+    "system": _always("To see what system this is:", "uname -a"),
+    "overview": _overview,
+    "list": _always("To see the files here:", "ls -la"),
+}

@@ -1,0 +1,38 @@
+"""The offline model as an adapter: it streams its answer like the others."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+from aish_lsp.models.events import Finish, ModelEvent, Text, Usage
+from aish_lsp.models.offline.answers import reply
+from aish_lsp.models.offline.question import read_question
+from aish_lsp.models.request import ModelRequest
+
+
+class OfflineModel:
+    """Answers the last user message from the files under ``root``. Runs nothing."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Yield the answer word by word. Never raises of itself; the same question, same answer."""
+        question = read_question(request.messages)
+        text = await asyncio.to_thread(reply, question, self._root)
+        for word in re.findall(r"\s*\S+|\s+", text):
+            yield Text(word)
+            await asyncio.sleep(0)  # where a cancel takes effect
+        yield Usage(
+            input_tokens=sum(_tokens(message.content) for message in request.messages),
+            output_tokens=_tokens(text),
+        )
+        yield Finish("stop")
+
+
+def _tokens(text: str) -> int:
+    """Return the tokens of ``text``, estimated as four characters each."""
+    return max(1, len(text) // 4)

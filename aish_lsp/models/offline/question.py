@@ -1,0 +1,63 @@
+"""What was asked, and what the commands printed that were run before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aish_lsp.models.request import Message
+
+#: Characters of a question that are looked at.
+_QUESTION_LIMIT = 2000
+
+#: The head of a block as the prompt writes it; in an output such a line never begins so.
+_HEAD = re.compile(r"^\[exec output\]\n\$ (.*) \(exit (-?\d+)\)$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that was run, its exit status and what it printed."""
+
+    command: str
+    exit: int
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The last user message: its text, the last command run, and how the two belong together.
+
+    ``ran_since`` says that the command was run since the message before; ``is_first`` that the
+    conversation has no reply yet.
+    """
+
+    text: str
+    ran: Ran | None = None
+    ran_since: bool = False
+    is_first: bool = True
+
+
+def read_question(messages: Sequence[Message]) -> Question:
+    """Return what the last user message asks."""
+    is_first = not any(message.role == "assistant" for message in messages)
+    contents = [message.content for message in messages if message.role == "user"]
+    if not contents:
+        return Question("", is_first=is_first)
+    ran, text = _parted(contents[-1])
+    earlier = (_parted(content)[0] for content in reversed(contents[:-1]))
+    known = ran or next((command for command in earlier if command is not None), None)
+    return Question(text[:_QUESTION_LIMIT], known, ran is not None, is_first)
+
+
+def _parted(content: str) -> tuple[Ran | None, str]:
+    """Return the last command whose output a user message carries, and the message's own text.
+
+    An output may have blank lines as well: the text is taken to be the last paragraph.
+    """
+    heads = list(_HEAD.finditer(content))
+    if not heads or heads[0].start() != 0:
+        return None, content.strip()
+    head = heads[-1]
+    output, _, text = content[head.end() :].rstrip().rpartition("\n\n")
+    return Ran(head[1], int(head[2]), output.strip("\n")), text.strip()
