@@ -1,0 +1,449 @@
+from __future__ import annotations
+
+import time
+from dataclasses import fields, replace
+
+import pytest
+from histories import assert_acceptable, conversations
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from aish_lsp.config.schema import Compress, Context, Preset
+from aish_lsp.conversation import budget
+from aish_lsp.conversation.budget import (
+    MESSAGE_OVERHEAD,
+    REQUEST_OVERHEAD,
+    Limits,
+    Prepared,
+    limits,
+    measure,
+    message_tokens,
+    prepare,
+    reasoning_tokens,
+)
+from aish_lsp.conversation.prompt import Blocks, instructions_part, messages, tree_part
+from aish_lsp.conversation.tokens import count
+from aish_lsp.conversation.turns import Conversation, ExecOutput, Turn
+from aish_lsp.errors import OverBudget
+from aish_lsp.models.events import ToolCall
+from aish_lsp.models.request import Message, StoredReasoning
+
+PRESET = Preset(name="local")
+CONTEXT = Context()
+BASE = Blocks("You are aish.")
+FULL = Blocks(
+    "You are aish.",
+    background="[background] (memory; manage with :memory)\n- (fact) " + "tea " * 100,
+    tree=tree_part("src/\n" * 100),
+    instructions=instructions_part("AGENTS.md", "Use tabs. " * 50),
+    summary="[earlier conversation summary]\nWe greeted.",
+)
+NORRIS = replace(FULL, norris="[NORRIS MODE] goal")
+
+
+def limit(tokens: int) -> Limits:
+    return Limits(window=tokens + 1000, output_reserve=1000, budget=tokens)
+
+
+def talk(exchanges: int, words: int = 20) -> Conversation:
+    """Return a conversation of so many exchanges and a question."""
+    conversation = Conversation()
+    for number in range(exchanges):
+        conversation.append_user(f"question {number} " + "word " * words)
+        conversation.append_assistant(f"answer {number} " + "word " * words)
+    conversation.append_user("and now?")
+    return conversation
+
+
+def size_of(conversation: Conversation, blocks: Blocks = BASE, preset: Preset = PRESET) -> int:
+    sent = messages(blocks, conversation.turns, preset, CONTEXT.compress)
+    return measure(blocks, sent).total
+
+
+def ready(
+    conversation: Conversation,
+    tokens: int,
+    blocks: Blocks = BASE,
+    context: Context = CONTEXT,
+    preset: Preset = PRESET,
+) -> Prepared:
+    return prepare(conversation, blocks, preset, context, limit(tokens))
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("preset", "context", "told", "expected"),
+    [
+        (Preset(), Context(), None, Limits(4096, 1024, 3072)),
+        (Preset(), Context(), 8192, Limits(8192, 1024, 7168)),
+        (Preset(context_window=2048), Context(), 8192, Limits(2048, 1024, 1024)),
+        (Preset(), Context(token_budget=500), 8192, Limits(8192, 1024, 500)),
+        (Preset(token_budget=600), Context(token_budget=500), 8192, Limits(8192, 1024, 600)),
+        (Preset(), Context(token_budget=10**6), 8192, Limits(8192, 1024, 7168)),
+        (Preset(max_output_tokens=9000), Context(), 8192, Limits(8192, 9000, 1)),
+    ],
+)
+def test_limits(preset: Preset, context: Context, told: int | None, expected: Limits) -> None:
+    assert limits(preset, context, told) == expected
+
+
+# --- measure --------------------------------------------------------------------------------------
+
+
+def test_every_part_of_a_request_is_counted() -> None:
+    call = ToolCall("1", "read", '{"path": "a"}')
+    reasoning = StoredReasoning("because " * 9, "openai", {})
+    turns = [
+        Turn("user", "q", exec=(ExecOutput("ls", 0, "a"),)),
+        Turn("assistant", "a", tool_calls=(call,), reasoning=reasoning),
+        Turn("tool", "result", tool_call_id="1"),
+    ]
+    sent = messages(FULL, turns, PRESET, CONTEXT.compress)
+    size = measure(FULL, sent)
+    parts = size.breakdown
+    assert parts.memory == count(FULL.background)
+    assert parts.project == count(FULL.tree)
+    assert parts.instructions == count(FULL.instructions)
+    assert parts.summary == count(FULL.summary)
+    assert parts.reasoning == count(reasoning.text) == reasoning_tokens(sent[2])
+    assert parts.messages == (
+        3 * MESSAGE_OVERHEAD
+        + count("[exec output]\n$ ls (exit 0)\na\n\nq")
+        + count("a")
+        + count("read")
+        + count(call.arguments)
+        + count("result")
+    )
+    assert parts.tools == 0
+    whole = count(FULL.text()) + MESSAGE_OVERHEAD + REQUEST_OVERHEAD
+    assert size.total == whole + parts.messages + parts.reasoning
+    assert size.basis == "estimated"
+
+
+def test_what_norris_leaves_out_is_not_counted() -> None:
+    size = measure(NORRIS, ())
+    assert size == measure(Blocks(NORRIS.base, norris=NORRIS.norris), ())
+    assert size.breakdown.total == size.breakdown.system
+
+
+@given(
+    conversations(),
+    st.sampled_from([BASE, FULL, NORRIS, Blocks(""), Blocks("", summary="x")]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_the_parts_add_up(
+    conversation: Conversation, blocks: Blocks, fold: bool, small: bool
+) -> None:
+    preset = replace(PRESET, use_tool_role=not fold, local_compress=small)
+    sent = messages(blocks, conversation.turns, preset, CONTEXT.compress)
+    size = measure(blocks, sent)
+    parts = [getattr(size.breakdown, field.name) for field in fields(size.breakdown)]
+    assert all(isinstance(part, int) and part >= 0 for part in parts)
+    assert sum(parts) == size.total == size.breakdown.total
+    assert size.total >= count(sent[0].content) + sum(message_tokens(m) for m in sent[1:])
+
+
+# --- eviction -------------------------------------------------------------------------------------
+
+
+def test_what_fits_goes_as_it_is() -> None:
+    conversation = talk(5)
+    before = list(conversation.turns)
+    size = size_of(conversation)
+    prepared = ready(conversation, size)
+    assert (prepared.evicted, prepared.cut) == ((), ())
+    assert prepared.measure.total == size
+    assert conversation.turns == before
+    assert prepared.messages == messages(BASE, before, PRESET, CONTEXT.compress)
+
+
+def test_one_token_over_evicts_down_to_the_low_water_mark() -> None:
+    conversation = talk(15)
+    turns = list(conversation.turns)
+    tokens = size_of(conversation) - 1
+    prepared = ready(conversation, tokens)
+    gone = len(prepared.evicted)
+    assert gone > 0
+    assert gone % 2 == 0
+    assert list(prepared.evicted) == turns[:gone]
+    assert conversation.turns == turns[gone:]
+    assert prepared.measure.total <= CONTEXT.low_water * tokens
+    # One exchange less would not have been enough.
+    assert size_of(Conversation(turns[gone - 2 :])) > CONTEXT.low_water * tokens
+
+
+@pytest.mark.parametrize("low_water", [0.0, 1.0])
+def test_the_low_water_mark_may_be_anywhere(low_water: float) -> None:
+    conversation = talk(10)
+    tokens = size_of(conversation) - 1
+    prepared = ready(conversation, tokens, context=Context(low_water=low_water))
+    assert len(prepared.evicted) == (20 if low_water == 0 else 2)
+
+
+def test_too_many_turns_are_evicted_though_they_fit() -> None:
+    conversation = talk(20)
+    assert len(conversation.turns) == 41
+    prepared = ready(conversation, 10**6)
+    assert len(prepared.evicted) == 2
+    assert len(conversation.turns) == 39
+    assert ready(talk(19), 10**6).evicted == ()
+
+
+def test_too_many_turns_and_too_large_both_have_to_be_cured() -> None:
+    conversation = talk(20)
+    tokens = 2 * size_of(conversation)
+    prepared = ready(conversation, tokens, context=Context(max_turns=7))
+    assert len(conversation.turns) == 7
+    assert len(prepared.evicted) == 34
+    conversation = talk(20)
+    tokens = size_of(conversation)
+    ready(conversation, tokens, context=Context(low_water=0.5))
+    assert size_of(conversation) <= tokens / 2
+
+
+def test_the_current_exchange_stays_whole() -> None:
+    conversation = talk(2)
+    for _ in range(30):
+        conversation.append_assistant("", tool_calls=[ToolCall("1", "read", "{}")])
+        conversation.append_tool("1", "content")
+    prepared = ready(conversation, 10**6)
+    assert conversation.turns[0].content == "and now?"
+    assert len(conversation.turns) == 61
+    assert len(prepared.evicted) == 4
+
+
+def test_calls_go_with_their_results() -> None:
+    conversation = Conversation()
+    for _ in range(3):
+        conversation.append_user("q")
+        conversation.append_assistant("", tool_calls=[ToolCall("1", "read", "{}" * 50)])
+        conversation.append_tool("1", "content " * 50)
+        conversation.append_assistant("a")
+    conversation.append_user("q")
+    prepared = ready(conversation, size_of(conversation) - 1)
+    assert len(prepared.evicted) in {4, 8}
+    assert_acceptable(prepared.messages, tool_role=True)
+
+
+def test_reasoning_counts_for_the_eviction_only_where_it_is_sent() -> None:
+    def thoughtful() -> Conversation:
+        conversation = Conversation()
+        for number in range(4):
+            conversation.append_user(f"q{number}")
+            conversation.append_assistant("a", reasoning=StoredReasoning("hm " * 100, "openai", {}))
+        conversation.append_user("q")
+        return conversation
+
+    tokens = size_of(thoughtful()) - 1
+    prepared = ready(thoughtful(), tokens, context=Context(low_water=1.0))
+    assert len(prepared.evicted) == 2
+    other = Preset(name="cloud", provider="anthropic")
+    assert ready(thoughtful(), tokens, preset=other).evicted == ()
+
+
+def test_a_compressed_request_evicts_by_what_it_sends() -> None:
+    small = replace(PRESET, local_compress=True)
+    conversation = talk(15)
+    assert ready(conversation, size_of(conversation, preset=small), preset=small).evicted == ()
+    assert len(conversation.turns) == 31
+    prepared = ready(conversation, 10**6, preset=small, context=Context(max_turns=9))
+    assert len(prepared.evicted) == 22
+    assert len(conversation.turns) == 9
+
+
+def test_ten_thousand_turns_are_evicted_in_one_linear_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    counted = 0
+
+    def counting(text: str) -> int:
+        nonlocal counted
+        counted += len(text)
+        return count(text)
+
+    monkeypatch.setattr(budget, "count", counting)
+    characters = []
+    for exchanges in (500, 5000):
+        conversation = talk(exchanges)
+        counted = 0
+        begun = time.perf_counter()
+        prepared = ready(conversation, 500)
+        assert time.perf_counter() - begun < 20
+        assert prepared.measure.total <= 500
+        assert len(prepared.evicted) + len(conversation.turns) == 2 * exchanges + 1
+        characters.append(counted)
+    assert characters[1] < 11 * characters[0]
+
+
+# --- last resorts ---------------------------------------------------------------------------------
+
+
+def with_output(*, characters: int, blocks: Blocks = FULL) -> tuple[Conversation, int]:
+    """Return a conversation whose question carries output, and the size of its request."""
+    conversation = talk(2)
+    conversation.withdraw_user()
+    long = "".join(f"line {number}\n" for number in range(characters // 8))
+    conversation.append_output(ExecOutput("make", 2, long))
+    conversation.append_user("why?")
+    return conversation, size_of(conversation, blocks)
+
+
+def test_output_is_cut_to_its_head_and_tail_before_any_block() -> None:
+    conversation, size = with_output(characters=8000)
+    output = conversation.turns[-1].exec[0].output
+    prepared = ready(conversation, size - 500, FULL)
+    assert prepared.cut == ("command output",)
+    assert len(prepared.evicted) == 4
+    sent = prepared.messages[-1].content
+    assert sent.startswith(f"[exec output]\n$ make (exit 2)\n{output[:400]}")
+    assert sent.endswith(f"{output[-400:].rstrip()}\n\nwhy?")
+    assert f"\n[... {len(output) - 800} characters left out ...]\n" in sent
+    assert prepared.messages[0].content == FULL.text()
+    assert conversation.turns[-1].exec[0].output == output
+
+
+def test_tool_results_of_the_current_exchange_are_cut_too() -> None:
+    conversation = talk(0)
+    conversation.append_assistant("", tool_calls=[ToolCall("1", "read", "{}")])
+    conversation.append_tool("1", "x" * 500 + "y" * 5000 + "z" * 500)
+    prepared = ready(conversation, size_of(conversation) - 1)
+    assert prepared.cut == ("command output",)
+    assert prepared.messages[-1].content == (
+        f"{'x' * 400}\n[... 5200 characters left out ...]\n{'z' * 400}"
+    )
+
+
+def test_then_project_goes_and_then_background() -> None:
+    conversation, _ = with_output(characters=8000)
+    turns = list(conversation.turns)
+    with pytest.raises(OverBudget) as refused:
+        ready(conversation, 1, FULL)
+    least = refused.value.data["total"]
+    cut = {
+        ready(Conversation(list(turns)), tokens, FULL).cut
+        for tokens in range(least, size_of(conversation, FULL), 20)
+    }
+    assert cut == {
+        (),
+        ("command output",),
+        ("command output", "[project]"),
+        ("command output", "[project]", "[background]"),
+    }
+    prepared = ready(Conversation(list(turns)), least, FULL)
+    assert prepared.messages[0].content == f"{FULL.base}\n\n{FULL.summary}"
+    with pytest.raises(OverBudget):
+        ready(Conversation(list(turns)), least - 1, FULL)
+
+
+def test_only_what_was_really_cut_is_named() -> None:
+    conversation = Conversation()
+    conversation.append_user("why?")
+    size = size_of(conversation, FULL)
+    assert ready(conversation, size - 1, FULL).cut == ("[project]",)
+    bare = replace(FULL, tree="", instructions="")
+    assert ready(conversation, size_of(conversation, bare) - 1, bare).cut == ("[background]",)
+
+
+@given(st.text(st.sampled_from("a \n"), max_size=2000) | st.integers(0, 5000).map("x".__mul__))
+@example("x" * 840)
+@example("x" * 841)
+def test_cutting_never_makes_an_output_longer(text: str) -> None:
+    conversation = Conversation()
+    conversation.append_output(ExecOutput("ls", 0, text))
+    turn = conversation.append_user("why?")
+    try:
+        sent = ready(conversation, max(1, size_of(conversation) - 1)).messages[-1].content
+    except OverBudget:
+        assert len(text) <= 900
+    else:
+        assert len(sent) < len(f"[exec output]\n$ ls (exit 0)\n{text}\n\nwhy?")
+    assert conversation.turns == [turn]
+
+
+# --- over budget ----------------------------------------------------------------------------------
+
+
+def test_over_budget_names_the_blocks_and_loses_nothing() -> None:
+    conversation = talk(3)
+    conversation.withdraw_user()
+    conversation.append_output(ExecOutput("make", 2, "x " * 2000))
+    conversation.append_user("word " * 500)
+    before = list(conversation.turns)
+    with pytest.raises(OverBudget) as refused:
+        ready(conversation, 300, FULL)
+    assert conversation.turns == before
+    error = refused.value
+    parts = error.data["breakdown"]
+    assert set(parts) == {"system", "summary", "messages"}
+    assert sum(parts.values()) == error.data["total"] > error.data["tokenBudget"] == 300
+    for name, tokens in parts.items():
+        assert f"{name} {tokens}" in error.message
+    assert "300" in error.message
+    conversation.withdraw_user()
+    assert conversation.pending == list(before[-1].exec)
+
+
+def test_after_over_budget_a_shorter_question_works() -> None:
+    conversation = talk(3)
+    conversation.withdraw_user()
+    conversation.append_user("word " * 500)
+    with pytest.raises(OverBudget):
+        ready(conversation, 200)
+    conversation.withdraw_user()
+    conversation.append_user("short?")
+    prepared = ready(conversation, 200)
+    assert prepared.messages[-1] == Message("user", "short?")
+    assert len(prepared.messages) > 2
+
+
+@given(
+    conversations(),
+    st.integers(1, 3000),
+    st.sampled_from([BASE, FULL, NORRIS]),
+    st.booleans(),
+    st.booleans(),
+    st.builds(
+        Context,
+        max_turns=st.integers(1, 12),
+        low_water=st.floats(0, 1),
+        compress=st.builds(
+            Compress, keep_turns=st.integers(1, 5), max_turn_chars=st.integers(1, 900)
+        ),
+    ),
+)
+def test_what_is_prepared_is_never_over_the_budget(
+    conversation: Conversation,
+    tokens: int,
+    blocks: Blocks,
+    fold: bool,
+    small: bool,
+    context: Context,
+) -> None:
+    preset = replace(PRESET, use_tool_role=not fold, local_compress=small)
+    before, pending = list(conversation.turns), list(conversation.pending)
+    exchanges = list(conversation.exchanges())
+    whole = measure(blocks, messages(blocks, before, preset, context.compress)).total
+    try:
+        prepared = prepare(conversation, blocks, preset, context, limit(tokens))
+    except OverBudget:
+        assert conversation.turns == before
+    else:
+        assert prepared.measure.total <= tokens
+        kept = prepared.messages[0].content
+        assert prepared.measure.total >= count(kept) + sum(
+            message_tokens(message) for message in prepared.messages[1:]
+        )
+        assert_acceptable(prepared.messages, tool_role=not fold)
+        assert [*prepared.evicted, *conversation.turns] == before
+        assert len(prepared.evicted) in {0, *(start for start, _ in exchanges)}
+        assert conversation.turns[-1] is before[-1]
+        if len(before) <= context.max_turns and whole <= tokens:
+            assert (prepared.evicted, prepared.cut) == ((), ())
+        if prepared.cut:
+            assert len(list(conversation.exchanges())) == 1
+        if len(list(conversation.exchanges())) > 1:
+            assert len(conversation.turns) <= context.max_turns
+    assert conversation.pending == pending
