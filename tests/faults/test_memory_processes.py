@@ -1,0 +1,166 @@
+"""Memory under real processes: many writers, sudden death, a disk that takes no more."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aish_lsp.files import locked
+from aish_lsp.memory.store import MemoryStore
+
+KILLS = 20
+WRITERS = 4
+ADDS = 100
+
+# Each line it prints is something that the store has acknowledged.
+WRITER = """
+import sys
+from pathlib import Path
+from aish_lsp.memory.store import MemoryStore
+
+path, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+store = MemoryStore(path)
+for n in range(count):
+    kept = store.add("fact", f"{name} keeps {n}").id
+    print(f"{kept} {name} keeps {n}", flush=True)
+    if n % 5 == 1:
+        scrap = store.add("context", f"{name} drops {n}").id
+        assert store.forget(scrap)
+    if n % 5 == 2:
+        draft = store.add("pref", f"{name} drafts {n}").id
+        edited = store.edit(draft, f"{name} keeps the edited {n}")
+        print(f"{edited} {name} keeps the edited {n}", flush=True)
+    if n % 25 == 20:
+        store.compact()
+"""
+
+
+def writer(path: Path, name: str, count: int) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, str(path), name, str(count)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def acknowledged(output: str) -> dict[int, str]:
+    pairs = (line.split(" ", 1) for line in output.splitlines(keepends=True))
+    return {int(pair[0]): pair[1].rstrip("\n") for pair in pairs if pair[-1].endswith("\n")}
+
+
+def ids_in_file(path: Path) -> list[int]:
+    records: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]
+    assert "meta" in records[0]
+    return [record["id"] for record in records[1:]]
+
+
+def check(path: Path, expected: dict[int, str]) -> None:
+    store = MemoryStore(path)
+    store.refresh()
+    shown = {item.id: item.content for item in store.items()}
+    assert {item_id: shown.get(item_id) for item_id in expected} == expected
+    ids = ids_in_file(path)
+    assert ids == sorted(set(ids))
+    with locked(path, timeout=1):
+        pass
+
+
+def test_many_writers_lose_nothing_and_give_no_id_twice(tmp_path: Path) -> None:
+    path = tmp_path / "memory.jsonl"
+    writers = [writer(path, f"writer {number}", ADDS) for number in range(WRITERS)]
+    expected: dict[int, str] = {}
+    for process in writers:
+        output, _ = process.communicate(timeout=100)
+        assert process.returncode == 0
+        mine = acknowledged(output)
+        assert list(mine) == sorted(mine)
+        assert not mine.keys() & expected.keys()
+        expected |= mine
+    assert len(expected) == WRITERS * ADDS * 6 // 5
+    check(path, expected)
+    shown = MemoryStore(path).items()
+    assert len(shown) == len(expected)
+    assert not list(tmp_path.glob("*.torn-*"))
+
+
+def test_sudden_death_loses_nothing_acknowledged(tmp_path: Path) -> None:
+    path = tmp_path / "memory.jsonl"
+    chance = random.Random(20261121)
+    expected: dict[int, str] = {}
+    for number in range(KILLS):
+        with writer(path, f"victim {number}", 10_000) as process:
+            assert process.stdout is not None
+            output = "".join(process.stdout.readline() for _ in range(chance.randint(1, 12)))
+            time.sleep(chance.random() / 100)
+            process.kill()
+            output += process.stdout.read()
+        expected |= acknowledged(output)
+        check(path, expected)
+    assert len(expected) >= KILLS
+    assert MemoryStore(path).add("fact", "still works").id > max(expected)
+
+
+def test_a_disk_that_takes_no_more_refuses_and_works_again_later(tmp_path: Path) -> None:
+    # A limit on the size of files: the system takes a part of a line and refuses the rest.
+    script = """
+import resource, signal, sys
+from pathlib import Path
+from aish_lsp.errors import StoreUnavailable
+from aish_lsp.memory.store import MemoryStore
+
+path = Path(sys.argv[1])
+store = MemoryStore(path)
+store.add("fact", "before")
+size = path.stat().st_size
+hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]
+for spare in (0, 1, 30, 60):
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + spare, hard))
+    for call in (lambda: store.add("fact", "x" * 100), lambda: store.edit(1, "y" * 100)):
+        try:
+            call()
+        except StoreUnavailable as error:
+            assert str(path) in error.message, error.message
+        else:
+            sys.exit("it was taken")
+        assert path.stat().st_size == size
+        assert [item.content for item in store.items()] == ["before"]
+resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+assert store.add("fact", "after").id == 2
+"""
+    path = tmp_path / "memory.jsonl"
+    subprocess.run([sys.executable, "-c", script, path], check=True)
+    check(path, {1: "before", 2: "after"})
+
+
+def test_ten_thousand_items_load(tmp_path: Path) -> None:
+    path = tmp_path / "memory.jsonl"
+    with path.open("w") as file:
+        file.write('{"meta": {"version": 1}}\n')
+        for number in range(1, 10_001):
+            item = {"id": number, "ts": "2026-05-13T19:01:01Z", "kind": "fact"}
+            file.write(json.dumps(item | {"content": f"item {number}"}) + "\n")
+    store = MemoryStore(path)
+    assert len(store.items()) == 10_000
+    assert store.items()[0].id == 10_000
+    assert store.add("fact", "ITEM 5000.") == store.add("fact", "item 5000")
+    assert store.add("fact", "one more").id == 10_001
+
+
+@pytest.mark.parametrize("content", ["x" * 65536, "\x00" * 20 + "x", "\U0010ffff" * 1000])
+def test_contents_that_the_system_may_split(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "memory.jsonl"
+    script = (
+        "import os, sys, json; from pathlib import Path\n"
+        "from aish_lsp.memory.store import MemoryStore\n"
+        "whole = os.write\n"
+        "os.write = lambda fd, data: whole(fd, bytes(data[:1000]))\n"
+        "MemoryStore(Path(sys.argv[1])).add('fact', json.load(sys.stdin))\n"
+    )
+    subprocess.run(
+        [sys.executable, "-c", script, path], input=json.dumps(content), text=True, check=True
+    )
+    assert [item.content for item in MemoryStore(path).items()] == [content]

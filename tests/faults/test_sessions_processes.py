@@ -1,0 +1,94 @@
+"""Sessions and usage under real processes: sudden death, and several that write at once."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from aish_lsp.errors import Busy
+from aish_lsp.sessions import records
+from aish_lsp.sessions.listing import list_sessions
+from aish_lsp.sessions.log import SessionLog, load
+from aish_lsp.sessions.rebuild import rebuild
+from aish_lsp.sessions.usage import read_usage
+
+KILLS = 10
+
+TALKER = """
+import sys
+from pathlib import Path
+from aish_lsp.sessions import records
+from aish_lsp.sessions.log import SessionLog
+
+folder = Path(sys.argv[1])
+logs = sorted(folder.glob("*.jsonl"))
+log = SessionLog.resume(logs[0])[0] if logs else SessionLog.create(folder, "file:///w")
+while True:
+    print(log.append(records.user("question " * 50), sync=True), flush=True)
+    print(log.append(records.assistant("reply " * 500, "m", finish="stop"), sync=True), flush=True)
+"""
+
+USER = """
+import sys
+from pathlib import Path
+from aish_lsp.sessions.usage import UsageRecord, append_usage, now
+
+for number in range(50):
+    append_usage(Path(sys.argv[1]), UsageRecord(ts=now(), session=sys.argv[2], model="m",
+        provider="openai", category="main", input=number, output=0))
+"""
+
+
+def test_sudden_death_loses_no_synced_line_and_the_session_goes_on(tmp_path: Path) -> None:
+    chance = random.Random(20261121)
+    seen = 0
+    for _ in range(KILLS):
+        command = [sys.executable, "-c", TALKER, str(tmp_path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            output = "".join(process.stdout.readline() for _ in range(chance.randint(1, 6)))
+            time.sleep(chance.random() / 100)
+            process.kill()
+            output += process.stdout.read()
+        numbers = [int(line) for line in output.splitlines(keepends=True) if line.endswith("\n")]
+        assert numbers[0] > seen
+        seen = numbers[-1]
+        (path,) = tmp_path.glob("*.jsonl")
+        loaded = load(path)
+        assert {record["n"] for record in loaded.records} >= set(range(1, seen + 1))
+        turns = rebuild(loaded).turns
+        assert [turn["role"] for turn in turns] == ["user", "assistant"] * (len(turns) // 2)
+        (info,) = list_sessions(tmp_path)
+        assert info.turns == len(loaded.records)
+        seen = max(record["n"] for record in loaded.records)
+
+
+def test_a_session_that_is_open_elsewhere_is_busy_until_that_process_dies(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", TALKER, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        (path,) = tmp_path.glob("*.jsonl")
+        with pytest.raises(Busy, match="in use"):
+            SessionLog.resume(path)
+        process.kill()
+    log, loaded = SessionLog.resume(path)
+    assert log.append(records.user("mine now")) == loaded.records[-1]["n"] + 1
+    log.close()
+
+
+def test_several_processes_add_to_one_usage_file(tmp_path: Path) -> None:
+    path = tmp_path / "usage.jsonl"
+    path.write_text('{"ts": "2026-05-13T19:0')
+    processes = [
+        subprocess.Popen([sys.executable, "-c", USER, str(path), name]) for name in ("a", "b", "c")
+    ]
+    assert [process.wait(timeout=100) for process in processes] == [0, 0, 0]
+    for name in ("a", "b", "c"):
+        assert [record.input for record in read_usage(path, name)] == list(range(50))
+    assert len(read_usage(path)) == 150

@@ -1,0 +1,312 @@
+"""The session log: its lines, its file, and what is read back from damaged ones."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aish_lsp.errors import Busy, StoreUnavailable
+from aish_lsp.sessions import records
+from aish_lsp.sessions.log import SessionLog, load, title_of
+
+URI = "file:///home/me/project"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "ws" / "sessions"
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def without_ts(record: dict[str, Any]) -> dict[str, Any]:
+    ts = record.pop("ts")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", ts)
+    return record
+
+
+def test_an_idle_session_leaves_no_file(folder: Path) -> None:
+    log = SessionLog.create(folder, URI)
+    log.close()
+    assert re.fullmatch(r"\d{8}T\d{6}Z-[0-9a-f]{6}", log.id)
+    assert not folder.exists()
+    assert SessionLog.create(folder, URI).id != log.id
+
+
+def test_the_lines_are_those_of_the_contract(folder: Path) -> None:
+    log = SessionLog.create(folder, URI)
+    output = {"command": "ls", "exit": 0, "output": "a\n"}
+    reasoning = {"text": "hm", "provider": "anthropic", "metadata": {"signature": "s"}}
+    call = {"id": "c1", "name": "read", "arguments": "{}"}
+    usage = {"inputTokens": 5, "outputTokens": 2}
+    numbers = [
+        log.append(records.user("What is here?\nSecond line", [output]), sync=True),
+        log.append(
+            records.assistant(
+                "Files.",
+                "local",
+                finish="stop",
+                reasoning=reasoning,
+                tool_calls=[call],
+                usage=usage,
+                commands=[{"id": "k1", "text": "ls -a"}],
+            )
+        ),
+        log.append(records.tool("c1", "result")),
+        log.append(records.evicted(1, 3, "they listed files")),
+        log.append(records.reset()),
+        log.append(records.model("deep")),
+        log.append(records.norris("start", goal="g")),
+        log.mark_unanswered(1),
+    ]
+    assert numbers == [1, 2, 3, 4, 5, 6, 7, 8]
+    header, *rest = lines(log.path)
+    created = header["meta"].pop("created")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", created)
+    assert header == {
+        "meta": {
+            "version": 1,
+            "id": log.id,
+            "workspace": URI,
+            "title": "What is here?",
+            "name": None,
+        }
+    }
+    assert [without_ts(record) for record in rest] == [
+        {"n": 1, "role": "user", "content": "What is here?\nSecond line", "exec": [output]},
+        {
+            "n": 2,
+            "role": "assistant",
+            "content": "Files.",
+            "model": "local",
+            "reasoning": reasoning,
+            "tool_calls": [call],
+            "usage": usage,
+            "finish": "stop",
+            "commands": [{"id": "k1", "text": "ls -a"}],
+        },
+        {"n": 3, "role": "tool", "tool_call_id": "c1", "content": "result"},
+        {"n": 4, "event": "evicted", "from": 1, "to": 3, "summary": "they listed files"},
+        {"n": 5, "event": "reset"},
+        {"n": 6, "event": "model", "model": "deep"},
+        {"n": 7, "event": "norris", "status": "start", "goal": "g"},
+        {"n": 8, "event": "unanswered", "turn": 1},
+    ]
+    assert stat.S_IMODE(log.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    log.close()
+
+
+def test_what_a_turn_does_not_have_is_left_out() -> None:
+    assert records.user("q") == {"role": "user", "content": "q"}
+    assert records.assistant("a", "m", finish="stop") == {
+        "role": "assistant",
+        "content": "a",
+        "model": "m",
+        "finish": "stop",
+    }
+    assert records.assistant("a", "m", finish="stop", meta=records.SUMMARIZE)["meta"] == "summarize"
+    assert "summary" not in records.evicted(1, 2, None)
+
+
+def test_secrets_go_from_every_text_but_a_providers_own_data(folder: Path) -> None:
+    def redact(text: str) -> str:
+        return text.replace("hunter2", "[redacted]")
+
+    log = SessionLog.create(folder, URI, redact)
+    log.append(records.user("it is hunter2", [{"command": "x", "exit": 0, "output": "hunter2"}]))
+    log.append(
+        records.assistant(
+            "hunter2",
+            "m",
+            finish="stop",
+            reasoning={"text": "hunter2", "provider": "p", "metadata": {"signature": "hunter2"}},
+            tool_calls=[{"id": "1", "name": "n", "arguments": '{"p": "hunter2"}'}],
+        )
+    )
+    log.close()
+    assert log.title == "it is [redacted]"
+    assert log.path.read_text().count("hunter2") == 1
+    reasoning = lines(log.path)[2]["reasoning"]
+    assert reasoning["metadata"] == {"signature": "hunter2"}
+
+
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        ("How do I run the tests?", "How do I run the tests?"),
+        ("\n\n  second\tline  \nthird", "second line"),
+        ("x" * 100, "x" * 80),
+        ("  ", ""),
+    ],
+)
+def test_the_title_is_the_first_line_cut(content: str, title: str) -> None:
+    assert title_of(content) == title
+
+
+def test_the_summarizers_question_gives_no_title(folder: Path) -> None:
+    log = SessionLog.create(folder, URI)
+    log.append(records.user("Read the following", meta=records.SUMMARIZE))
+    log.append(records.user("mine"))
+    log.close()
+    assert log.title == "mine"
+    assert load(log.path).meta["title"] == "mine"
+
+
+def test_name_and_title_are_lines_too(folder: Path) -> None:
+    log = SessionLog.create(folder, URI)
+    log.append(records.user("q"))
+    log.set_name("deploy")
+    log.set_title("How we deploy\nx")
+    assert (log.name, log.title) == ("deploy", "How we deploy")
+    log.set_name(None)
+    log.close()
+    loaded = load(log.path)
+    assert (loaded.meta["name"], loaded.meta["title"]) == (None, "How we deploy")
+    assert lines(log.path)[0]["meta"]["name"] is None
+
+
+def test_resume_goes_on_in_the_old_file(folder: Path) -> None:
+    first = SessionLog.create(folder, URI)
+    first.append(records.user("q"))
+    first.append(records.assistant("a", "m", finish="stop"))
+    first.close()
+    log, loaded = SessionLog.resume(first.path)
+    assert loaded.notices == ()
+    assert [record["content"] for record in loaded.records] == ["q", "a"]
+    assert (log.id, log.title) == (first.id, "q")
+    assert log.append(records.user("r")) == 3
+    log.close()
+    assert len(list(folder.iterdir())) == 1
+    assert [line.get("n") for line in lines(log.path)] == [None, 1, 2, 3]
+
+
+def test_a_session_is_open_in_one_place_at_a_time(folder: Path) -> None:
+    log = SessionLog.create(folder, URI)
+    log.append(records.user("q"))
+    with pytest.raises(Busy, match=rf"{log.id} is in use.*new one"):
+        SessionLog.resume(log.path)
+    assert log.append(records.user("r")) == 2
+    log.close()
+    resumed, _ = SessionLog.resume(log.path)
+    resumed.close()
+    assert log.append(records.user("s")) == 3
+    log.close()
+
+
+def test_a_log_that_a_crash_cut_off_resumes_with_what_was_written(folder: Path) -> None:
+    log = SessionLog.create(folder, URI)
+    log.append(records.user("q"))
+    log.append(records.assistant("a", "m", finish="stop"))
+    log.close()
+    log.path.write_bytes(log.path.read_bytes() + b'{"n": 3, "role": "us\xc3')
+    resumed, loaded = SessionLog.resume(log.path)
+    assert [record["n"] for record in loaded.records] == [1, 2]
+    (notice,) = loaded.notices
+    assert "never finished" in notice
+    assert resumed.append(records.user("again")) == 3
+    resumed.close()
+    after = load(log.path)
+    assert [record.get("content") for record in after.records] == ["q", "a", "again"]
+    assert "line 4" in after.notices[0]
+
+
+def test_damaged_lines_are_named_and_skipped(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    path = folder / "x.jsonl"
+    texts = [
+        '{"meta": {"version": 1, "title": "t"}}',
+        '{"n": 1, "role": "user", "content": "q"}',
+        "{broken",
+        '{"n": 1, "role": "user", "content": "twice"}',
+        '{"n": "2", "role": "user", "content": "x"}',
+        '{"n": 2, "role": "system", "content": "x"}',
+        '{"n": 2, "role": "user"}',
+        '{"n": 3, "event": "of a later version", "future": 1}',
+        '{"n": 4, "role": "assistant", "content": "a", "future": 1}',
+    ]
+    path.write_text("".join(f"{text}\n" for text in texts))
+    loaded = load(path)
+    assert [record["n"] for record in loaded.records] == [1, 3, 4]
+    assert loaded.records[-1]["future"] == 1
+    assert [re.findall(r"line (\d)", notice) for notice in loaded.notices] == [
+        ["3"],
+        ["4"],
+        ["5"],
+        ["6"],
+        ["7"],
+    ]
+
+
+def test_a_log_without_its_header_still_loads(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    path = folder / "x.jsonl"
+    path.write_text('{"n": 1, "role": "user", "content": "q"}\n')
+    loaded = load(path)
+    assert (loaded.id, loaded.meta["title"], len(loaded.records)) == ("x", "q", 1)
+    assert "header" in loaded.notices[0]
+
+
+def test_a_newer_or_missing_log_is_refused_and_not_touched(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    path = folder / "x.jsonl"
+    path.write_text('{"meta": {"version": 2}}\n')
+    for call in (load, SessionLog.resume):
+        with pytest.raises(StoreUnavailable, match="newer version"):
+            call(path)
+        with pytest.raises(StoreUnavailable, match="No such file"):
+            call(folder / "none.jsonl")
+    assert path.read_text() == '{"meta": {"version": 2}}\n'
+    assert len(list(folder.iterdir())) == 1
+
+
+def test_a_line_that_could_not_be_written_leaves_no_gap(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = SessionLog.create(folder, URI)
+    log.append(records.user("q"))
+
+    def refuse(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", refuse)
+        with pytest.raises(StoreUnavailable, match="No space left"):
+            log.append(records.user("r"), sync=True)
+    assert log.append(records.user("s"), sync=True) == 2
+    log.close()
+    assert [record["content"] for record in load(log.path).records] == ["q", "s"]
+
+
+def test_the_header_comes_first_also_after_a_first_line_that_failed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = SessionLog.create(folder, URI)
+
+    def refuse(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", refuse)
+        with pytest.raises(StoreUnavailable, match="No space left"):
+            log.append(records.user("q"))
+    log.append(records.user("q"))
+    log.close()
+    assert load(log.path).notices == ()
+    assert len(lines(log.path)) == 2
+
+
+def test_every_text_survives(folder: Path) -> None:
+    content = "\x00 \x1b \u2028 \U0001f680 \ud83d \r\n"
+    log = SessionLog.create(folder, URI)
+    log.append(records.user(content))
+    log.close()
+    assert load(log.path).records[0]["content"] == content

@@ -1,0 +1,159 @@
+"""From a log to the conversation that goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aish_lsp.sessions import records
+from aish_lsp.sessions.log import LoadedSession
+from aish_lsp.sessions.rebuild import Rebuilt, rebuild
+
+OUTPUT = {"command": "ls", "exit": 0, "output": "a"}
+
+
+def reply(content: str, *calls: str, **fields: Any) -> records.Record:
+    tool_calls = [{"id": call, "name": "t", "arguments": "{}"} for call in calls]
+    return records.assistant(content, "m", finish="stop", tool_calls=tool_calls, **fields)
+
+
+def rebuilt(*lines: records.Record) -> Rebuilt:
+    numbered = tuple({"n": n, **line} for n, line in enumerate(lines, start=1))
+    return rebuild(LoadedSession("x", {}, numbered))
+
+
+def texts(result: Rebuilt) -> list[str]:
+    return [turn["content"] for turn in result.turns]
+
+
+def test_turns_come_back_as_they_stand() -> None:
+    lines = [records.user("q", [OUTPUT]), reply("", "c1"), records.tool("c1", "r"), reply("a")]
+    result = rebuilt(*lines)
+    assert result.turns == tuple({"n": n, **line} for n, line in enumerate(lines, start=1))
+    assert (result.summary, result.pending, result.model) == ("", (), None)
+
+
+def test_a_reset_leaves_nothing_of_what_was_before() -> None:
+    result = rebuilt(
+        records.user("q"),
+        reply("a"),
+        records.evicted(1, 2, "sum"),
+        records.user("r", [OUTPUT]),
+        records.unanswered(4),
+        records.reset(),
+        records.user("s"),
+        reply("b"),
+    )
+    assert texts(result) == ["s", "b"]
+    assert (result.summary, result.pending) == ("", ())
+    assert rebuilt(records.user("q", [OUTPUT]), records.reset()) == Rebuilt((), "", (), None)
+
+
+def test_evicted_turns_give_way_to_the_summary() -> None:
+    result = rebuilt(
+        records.user("1"),
+        reply("2"),
+        records.user("3"),
+        reply("4"),
+        records.evicted(1, 2, "first"),
+        records.user("6"),
+        reply("7"),
+        records.evicted(3, 4, None),
+    )
+    assert texts(result) == ["6", "7"]
+    assert result.summary == "first"
+
+
+def test_a_question_without_a_reply_goes_and_its_output_is_pending() -> None:
+    for lines in (
+        [records.user("q", [OUTPUT])],
+        [records.user("q", [OUTPUT]), records.unanswered(1)],
+        [records.user("q", [OUTPUT], meta=records.UNANSWERED)],
+    ):
+        result = rebuilt(*lines)
+        assert result.turns == ()
+        assert result.pending == (OUTPUT,)
+
+
+def test_output_that_the_next_question_carried_is_not_pending_again() -> None:
+    result = rebuilt(
+        records.user("q", [OUTPUT]),
+        records.unanswered(1),
+        records.user("r", [OUTPUT]),
+        reply("a"),
+    )
+    assert texts(result) == ["r", "a"]
+    assert result.pending == ()
+
+
+def test_the_summarizers_turns_are_no_part_of_the_conversation() -> None:
+    result = rebuilt(
+        records.user("q"),
+        reply("a"),
+        records.user("Read", meta=records.SUMMARIZE),
+        reply("fact: x", meta=records.SUMMARIZE),
+    )
+    assert texts(result) == ["q", "a"]
+
+
+def test_a_call_without_a_result_is_cancelled() -> None:
+    result = rebuilt(
+        records.user("q"), reply("", "c1", "c2"), records.tool("c2", "r"), records.user("next")
+    )
+    assert texts(result) == ["q", "", "r", "cancelled"]
+    assert result.turns[-1]["tool_call_id"] == "c1"
+
+
+def test_the_model_last_switched_to() -> None:
+    assert rebuilt(records.model("a"), records.model("b")).model == "b"
+
+
+def test_turns_whose_question_or_call_was_lost_go() -> None:
+    result = rebuilt(
+        reply("to a lost question"),
+        records.tool("c9", "of a lost call"),
+        records.user("q"),
+        reply("a"),
+        reply("to another lost question", "c1"),
+        records.tool("c1", "r"),
+        records.user("s"),
+        reply("b"),
+    )
+    assert texts(result) == ["q", "a", "s", "b"]
+
+
+LINES = st.sampled_from(
+    [
+        records.user("u"),
+        records.user("w", meta=records.UNANSWERED),
+        reply("a"),
+        reply("c", "c1", "c2"),
+        records.tool("c1", "r"),
+        records.tool("c2", "r"),
+        records.reset(),
+        records.evicted(1, 3, None),
+        records.unanswered(2),
+        {"event": "evicted"},
+        {"event": "of a later version"},
+    ]
+)
+
+
+@given(st.lists(LINES, max_size=15))
+def test_whatever_was_lost_the_turns_make_a_conversation(lines: list[records.Record]) -> None:
+    turns = rebuilt(*lines).turns
+    waiting: list[str] = []
+    before = "assistant"
+    for turn in turns:
+        role = turn["role"]
+        if role == "tool":
+            waiting.remove(turn["tool_call_id"])
+        else:
+            assert not waiting
+            assert (before, role) not in {("user", "user"), ("assistant", "assistant")}
+            waiting = [call["id"] for call in turn.get("tool_calls", ())]
+        before = role
+    assert not waiting
+    assert not turns or (turns[0]["role"] == "user" and turns[-1]["role"] != "user")

@@ -1,0 +1,104 @@
+"""usage.jsonl: the record of each call, and the sums of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aish_lsp.sessions.usage import (
+    UsageRecord,
+    UsageTotal,
+    append_usage,
+    costs,
+    now,
+    read_usage,
+    totals,
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "ws" / "usage.jsonl"
+
+
+def call(session: str = "s", **fields: Any) -> UsageRecord:
+    values: dict[str, Any] = {
+        "ts": "2026-05-13T19:01:01Z",
+        "model": "cloud",
+        "provider": "openai",
+        "category": "main",
+        "input": 100,
+        "output": 10,
+    }
+    return UsageRecord(session=session, **(values | fields))
+
+
+def test_the_line_is_that_of_the_contract(path: Path) -> None:
+    append_usage(path, call(reasoning=1, cache_read=2, cache_write=3, cost=0.5, estimated=True))
+    assert json.loads(path.read_text()) == {
+        "ts": "2026-05-13T19:01:01Z",
+        "session": "s",
+        "model": "cloud",
+        "provider": "openai",
+        "category": "main",
+        "input": 100,
+        "output": 10,
+        "reasoning": 1,
+        "cacheRead": 2,
+        "cacheWrite": 3,
+        "cost": 0.5,
+        "local": False,
+        "estimated": True,
+    }
+    assert path.read_text().endswith("}\n")
+
+
+def test_what_was_written_is_read_by_session_or_all(path: Path) -> None:
+    assert read_usage(path) == []
+    records = [call("a", cost=0.5), call("b", ts=now()), call("a", local=True)]
+    for record in records:
+        append_usage(path, record)
+    assert read_usage(path) == records
+    assert read_usage(path, "a") == [records[0], records[2]]
+
+
+def test_damaged_and_foreign_lines_are_left_out(path: Path) -> None:
+    append_usage(path, call())
+    good = json.loads(path.read_text())
+    bad = [
+        "{torn",
+        "[]",
+        *(json.dumps(good | change) for change in ({"input": -1}, {"cost": "1"}, {"model": None})),
+        json.dumps({key: value for key, value in good.items() if key != "output"}),
+        json.dumps(good | {"future": 1}),
+        '{"ts": "2026',
+    ]
+    path.write_text("\n".join(bad))
+    append_usage(path, call("t"))
+    assert [record.session for record in read_usage(path)] == ["s", "t"]
+
+
+def test_totals_by_model_and_category() -> None:
+    sums = totals(
+        [
+            call(cost=0.5, reasoning=4, cache_read=1),
+            call(cost=0.25, cache_write=2),
+            call(category="summary"),
+            call(model="local", local=True),
+        ]
+    )
+    assert sums == {
+        "cloud": {
+            "main": UsageTotal(200, 20, 4, 1, 2, 2, 0.75, local=False, unpriced=False),
+            "summary": UsageTotal(100, 10, 0, 0, 0, 1, 0.0, local=False, unpriced=True),
+        },
+        "local": {"main": UsageTotal(100, 10, 0, 0, 0, 1, 0.0, local=True, unpriced=False)},
+    }
+
+
+def test_costs_by_session_are_none_where_nothing_had_a_price() -> None:
+    records = [call("a", cost=0.5), call("a"), call("b", local=True), call("a", cost=0.25)]
+    assert costs(records) == {"a": 0.75, "b": None}
