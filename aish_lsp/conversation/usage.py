@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from typing import TYPE_CHECKING, Literal, TypeAlias
-from urllib.parse import urlsplit
+
+from aish_lsp.models.address import is_loopback
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from aish_lsp.config.schema import Cost, Preset, Price
     from aish_lsp.models.events import Usage
+    from aish_lsp.sessions.usage import UsageRecord
 
 Category: TypeAlias = Literal["main", "summary", "memory", "norris", "route"]
 
@@ -48,8 +51,27 @@ class Slot:
 class UsageTotals:
     """The accumulator of a session, with warnings that are given once each until reset."""
 
-    models: dict[str, dict[Category, Slot]] = field(default_factory=dict)
+    models: dict[str, dict[str, Slot]] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set, init=False)
+
+    @classmethod
+    def of(cls, calls: Iterable[UsageRecord]) -> UsageTotals:
+        """Return the sum of calls that were written down."""
+        totals = cls()
+        for call in calls:
+            slot = Slot(
+                input=call.input,
+                output=call.output,
+                reasoning=call.reasoning,
+                cache_read=call.cache_read,
+                cache_write=call.cache_write,
+                calls=1,
+                cost=call.cost or 0.0,
+                local=call.local,
+                unpriced=call.cost is None and not call.local,
+            )
+            totals.models.setdefault(call.model, {}).setdefault(call.category, Slot()).add(slot)
+        return totals
 
     def add(self, model: str, category: Category, usage: Usage, preset: Preset) -> float | None:
         """Add one call; return its cost in dollars, or None where it has none."""
@@ -99,20 +121,7 @@ class UsageTotals:
 
 def is_local(preset: Preset) -> bool:
     """Return whether the model runs on this machine, so that a call costs no dollars."""
-    if preset.provider == "offline":
-        return True
-    endpoint = preset.endpoint
-    try:
-        host = urlsplit(endpoint if "//" in endpoint else f"//{endpoint}").hostname or ""
-    except ValueError:
-        return False
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        address = ip_address(host)
-    except ValueError:
-        return False
-    return address.is_loopback or address.is_unspecified
+    return preset.provider == "offline" or is_loopback(preset.endpoint)
 
 
 def call_cost(usage: Usage, preset: Preset) -> float | None:
