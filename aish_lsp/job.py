@@ -26,12 +26,13 @@ PENDING_LIMIT = 1 << 20
 class Job(Generic[R]):
     """Work in a task of its own, with a stream of events and a result.
 
-    ``body`` is called with ``emit``. On ``cancel`` it gets CancelledError where it waits; it is to
-    record what it has and return its (partial) result.
+    ``label`` says what it is, to a person. ``body`` is called with ``emit``. On ``cancel`` it gets
+    CancelledError where it waits; it is to record what it has and return its (partial) result.
     """
 
-    def __init__(self, job_id: str, body: Callable[[Emit], Awaitable[R]]) -> None:
+    def __init__(self, job_id: str, body: Callable[[Emit], Awaitable[R]], label: str = "") -> None:
         self.id = job_id
+        self.label = label
         self._body = body
         self._pending: deque[Event] = deque()
         self._pending_characters = 0

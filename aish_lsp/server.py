@@ -8,6 +8,7 @@ import logging
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from lsprotocol import types
@@ -16,18 +17,36 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from aish_lsp import __version__
+from aish_lsp.lsp.asking import asker
+from aish_lsp.lsp.chat_document import ChatDocuments
+from aish_lsp.lsp.configuration import Configurations
 from aish_lsp.lsp.documents import TEXT_SYNC
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
 from aish_lsp.lsp.messages import MessageId
+from aish_lsp.lsp.open_documents import OpenDocuments
 from aish_lsp.lsp.outbox import Outbox
 from aish_lsp.lsp.progress import Progress
 from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler
 from aish_lsp.lsp.rpc import AishProtocol
+from aish_lsp.lsp.workspaces import Workspaces
+from aish_lsp.services import Services
+from aish_lsp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
 #: Modules with a ``setup(server)``, in the order in which they are set up.
-FEATURES: tuple[str, ...] = ()
+FEATURES: tuple[str, ...] = (
+    "aish_lsp.lsp.configuration",
+    "aish_lsp.lsp.open_documents",
+    "aish_lsp.lsp.workspaces",
+    "aish_lsp.lsp.ask",
+    "aish_lsp.lsp.run",
+    "aish_lsp.lsp.chat_document",
+    "aish_lsp.lsp.suggestions",
+    "aish_lsp.lsp.memory",
+    "aish_lsp.lsp.project",
+    "aish_lsp.lsp.accounts",
+)
 
 #: Seconds in which a client answers that it will show a progress.
 CREATE_PROGRESS = 10.0
@@ -41,6 +60,10 @@ class AishServer(LanguageServer):
         lifecycle: ends the process.
         outbox: what waits to be sent; None while nobody is connected.
         initialize_params: what the client sent with ``initialize``; None before it.
+        documents: the open documents.
+        services: what all workspaces share.
+        workspaces: the folders' contexts.
+        chats: the folders' chat documents.
     """
 
     protocol: AishProtocol
@@ -50,6 +73,11 @@ class AishServer(LanguageServer):
         self.lifecycle = Lifecycle()
         self.outbox: Outbox | None = None
         self.initialize_params: types.InitializeParams | None = None
+        self.documents = OpenDocuments(self)
+        self.services = Services(asker(self))
+        self.configurations = Configurations(self)
+        self.workspaces = Workspaces(lambda: self.workspace.folders, self._open_workspace)
+        self.chats = ChatDocuments(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._shutdown_hooks: list[Callable[[], Awaitable[object]]] = []
         self._stopping: asyncio.Task[None] | None = None
@@ -64,6 +92,14 @@ class AishServer(LanguageServer):
     def bind(self, name: str, handler: Handler) -> None:
         """Let ``handler`` answer the command ``name``; see CommandTable.bind."""
         self.commands.bind(name, handler)
+
+    def _open_workspace(self, root: Path | None) -> Workspace:
+        return Workspace(root, self.services, self.configurations.of(root))
+
+    def tell(self, message: str, *, error: bool = False) -> None:
+        """Show ``message`` to the user, beside whatever they do."""
+        kind = types.MessageType.Error if error else types.MessageType.Info
+        self.window_show_message(types.ShowMessageParams(kind, message))
 
     def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
         """Run ``work`` in the background; what it raises is logged. The shutdown cancels it."""

@@ -179,7 +179,9 @@ class Config:
     that the user agreed to, or the offline model then answers.
     """
 
-    default_model: str = key("", "the preset that answers; empty: what is found, else offline")
+    default_model: str = key(
+        "local", "the preset that answers; without it, what is found, else offline"
+    )
     models: dict[str, Preset] = key({}, "presets by name")
     context: Context = field(default_factory=Context)
     tokenize: Tokenize = field(default_factory=Tokenize)

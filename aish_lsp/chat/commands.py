@@ -1,0 +1,173 @@
+"""The ``:`` commands: each does what its ``aish.*`` command does and answers in Markdown.
+
+A command exists when a handler stands here; the editor's chat document and the terminal share them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aish_lsp.chat.colon import ColonRegistry, help_text
+from aish_lsp.conversation.report import context_page, cost_page
+from aish_lsp.errors import InvalidArgument
+from aish_lsp.execution import RunRequest
+from aish_lsp.memory.items import KINDS, Kind
+
+if TYPE_CHECKING:
+    from aish_lsp.execution import RunReport
+    from aish_lsp.job import Job
+    from aish_lsp.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Chat:
+    """Where a ``:`` command was typed. ``follow`` shows a command's output while it runs."""
+
+    workspace: Workspace
+    follow: Callable[[Job[RunReport]], None]
+
+
+COLON_COMMANDS: ColonRegistry[Chat] = ColonRegistry()
+colon = COLON_COMMANDS.colon
+
+
+@colon("help", help="what can be typed here")
+async def _help(_chat: Chat, _argument: str) -> str:
+    return help_text(COLON_COMMANDS)
+
+
+@colon("model", usage="[NAME]", help="the models there are, or the one to use from now on")
+async def _model(chat: Chat, argument: str) -> str:
+    workspace = chat.workspace
+    if argument:
+        return f"{await workspace.use_model(argument)} answers from now on."
+    models = await workspace.services.catalog.list(workspace.config)
+    rows = [
+        f"- {'**' if row.name == workspace.active_model else ''}{row.name}"
+        f"{'**' if row.name == workspace.active_model else ''}"
+        f" ({row.source}): {row.model or 'its only model'}"
+        f"{f' at {row.endpoint}' if row.endpoint else ''}"
+        for row in models
+    ]
+    return "\n".join([*rows, "", "`:model NAME` chooses one."])
+
+
+@colon("remember", usage="TEXT", help="remember a fact in this workspace")
+async def _remember(chat: Chat, argument: str) -> str:
+    return await _add(chat, "fact", argument)
+
+
+@colon(
+    "memory",
+    usage="list|add KIND TEXT|forget ID",
+    help="what is remembered across sessions",
+    choices=("list", "add", "forget"),
+)
+async def _memory(chat: Chat, argument: str) -> str:
+    verb, _, rest = argument.partition(" ")
+    match verb:
+        case "" | "list":
+            return _listed(chat)
+        case "add":
+            kind, _, content = rest.strip().partition(" ")
+            if kind not in KINDS:
+                raise InvalidArgument(f"Say what it is: `:memory add {'|'.join(KINDS)} TEXT`.")
+            return await _add(chat, kind, content)
+        case "forget":
+            if not rest.strip().isdecimal():
+                raise InvalidArgument("Say which: `:memory forget ID`; `:memory list` shows ids.")
+            forgotten = await asyncio.to_thread(chat.workspace.memory.forget, int(rest), None)
+            return f"Forgot {forgotten} item{'' if forgotten == 1 else 's'}."
+    raise InvalidArgument("Known are `:memory list`, `:memory add` and `:memory forget`.")
+
+
+async def _add(chat: Chat, kind: Kind, content: str) -> str:
+    if not content.strip():
+        raise InvalidArgument("Say what to remember: `:remember TEXT`.")
+    added = await asyncio.to_thread(chat.workspace.remember, kind, content.strip())
+    if added.duplicate:
+        return f"That is known already, as item {added.id}."
+    return f"Remembered as item {added.id}; the model is told from the next question on."
+
+
+def _listed(chat: Chat) -> str:
+    items = chat.workspace.memory.items()
+    if not items:
+        return "Nothing is remembered yet. `:remember TEXT` adds something."
+    return "\n".join(
+        f"- {item.id}{' (user)' if item.scope == 'user' else ''} {item.ts[:10]} "
+        f"({item.kind}) {' '.join(item.content.split())}"
+        for item in items
+    )
+
+
+@colon(
+    "tree",
+    usage="[refresh|off|on]",
+    help="the project as the model is told of it",
+    choices=("refresh", "off", "on"),
+)
+async def _tree(chat: Chat, argument: str) -> str:
+    workspace = chat.workspace
+    if argument in ("on", "off"):
+        workspace.project.switch(on=argument == "on")
+    elif argument not in ("", "refresh"):
+        raise InvalidArgument("Known are `:tree`, `:tree refresh`, `:tree off` and `:tree on`.")
+    if not workspace.project.shown(workspace.config.project):
+        return "The model is told nothing of the project. `:tree on` shows it again."
+    await workspace.project.refresh(workspace.config.project, patience=None)
+    block = workspace.project.block
+    if not block.block:
+        return "There is nothing to show: the folder is empty, or no folder is open."
+    cut = ", cut to fit" if block.truncated else ""
+    return f"```\n{block.block.rstrip()}\n```\n\n{block.files} files{cut}."
+
+
+@colon("context", help="where the tokens of the next request go")
+async def _context(chat: Chat, _argument: str) -> str:
+    return context_page(chat.workspace.context())
+
+
+@colon(
+    "cost",
+    usage="[detail|reset]",
+    help="what was used and what it cost",
+    choices=("detail", "reset"),
+)
+async def _cost(chat: Chat, argument: str) -> str:
+    if argument not in ("", "detail", "reset"):
+        raise InvalidArgument("Known are `:cost`, `:cost detail` and `:cost reset`.")
+    if argument == "reset":
+        chat.workspace.meter.usage.reset()
+    return cost_page(chat.workspace.cost(), detail=argument == "detail")
+
+
+@colon("reset", help="forget the conversation; memory, project and costs stay")
+async def _reset(chat: Chat, _argument: str) -> str:
+    await chat.workspace.reset()
+    return "The conversation begins anew."
+
+
+@colon("run", usage="COMMAND", help="run a command; its output goes with your next message")
+async def _run(chat: Chat, argument: str) -> str:
+    if not argument:
+        raise InvalidArgument("Say what to run: `:run COMMAND`.")
+    chat.follow(chat.workspace.run(RunRequest(text=argument, origin="user")))
+    return ""
+
+
+@colon("approve", usage="ID", help="run, once, a command that asked and got no answer")
+async def _approve(chat: Chat, argument: str) -> str:
+    chat.follow(chat.workspace.approve(argument))
+    return ""
+
+
+@colon("prompt", help="the exact request that would be sent")
+async def _prompt(chat: Chat, _argument: str) -> str:
+    return "\n\n".join(
+        f"**{message.role}**\n\n````text\n{message.content}\n````"
+        for message in chat.workspace.next_messages()
+    )

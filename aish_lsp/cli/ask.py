@@ -1,0 +1,111 @@
+"""``aish-lsp ask "..."``: a question in the terminal; each suggested command is offered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from aish_lsp.cli.terminal import open_workspace, read_line
+from aish_lsp.errors import AishError
+from aish_lsp.events import CommandInfo, End, Notice, Output, Text, to_wire
+from aish_lsp.execution import RunRequest
+from aish_lsp.shell.display import shown
+from aish_lsp.turn import Ask
+
+if TYPE_CHECKING:
+    import argparse
+
+    from aish_lsp.job import Job
+    from aish_lsp.workspace import Workspace
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``ask`` to the command line."""
+    ask = commands.add_parser("ask", parents=[common], help="ask a question, here and now")
+    ask.add_argument("question", help="the question; - reads it from stdin")
+    ask.add_argument("--model", metavar="M", help="the model that answers")
+    ask.add_argument(
+        "--yes-safe", action="store_true", help="run without a question what only reads"
+    )
+    ask.set_defaults(run=run)
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """Ask, stream the reply, offer its commands; return the exit code."""
+    question = sys.stdin.read() if arguments.question == "-" else arguments.question
+    async with open_workspace(arguments.workspace) as workspace:
+        job = workspace.ask(Ask(question, arguments.model))
+        result = await _watched(job, _as_json if arguments.json else _Printer())
+        if arguments.json:
+            _as_json(result)
+        else:
+            for command in result.commands:
+                await _offer(workspace, command, safe_unasked=arguments.yes_safe)
+        return 0 if result.finish_reason in ("stop", "length", "tool") else 1
+
+
+async def _watched(job: Job[Any], show: Callable[[Any], None]) -> Any:
+    """Show a job's events and return its result; Ctrl-C stops the job, not the program."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGINT, job.cancel)
+    try:
+        async for event in job.events():
+            show(event)
+        return await job.result()
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+
+
+def _as_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(to_wire(value), ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+class _Printer:
+    """Writes text and output to stdout as they come, all else to stderr."""
+
+    def __init__(self) -> None:
+        self._line_is_open = False
+
+    def __call__(self, event: Any) -> None:
+        match event:
+            case Text() | Output():
+                sys.stdout.write(event.delta)
+                sys.stdout.flush()
+                self._line_is_open = not event.delta.endswith("\n")
+            case Notice():
+                sys.stderr.write(f"aish-lsp: {event.message}\n")
+            case End(finish_reason=reason):
+                if self._line_is_open:
+                    sys.stdout.write("\n")
+                if reason in ("cancelled", "timeout", "length"):
+                    sys.stderr.write(f"aish-lsp: the end: {reason}\n")
+
+
+async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bool) -> None:
+    """Offer to run a suggestion; at a terminal the answer may also be an edited command."""
+    safe = command.risk == "safe" and safe_unasked
+    edited = None
+    if not safe:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return
+        answer = await read_line(
+            f"\nRun ({command.risk}): {shown(command.text)}\n[y]es, [e]dit, [N]o? "
+        )
+        choice = (answer or "").strip().lower()
+        if choice in ("e", "edit"):
+            edited = await read_line("Run instead: ")
+        if choice not in ("y", "yes", "e", "edit") or edited == "":
+            return
+    # The user has just been shown exactly this text, and said yes to it.
+    request = RunRequest(command_id=command.id, edited=edited, approved=not safe)
+    try:
+        report = await _watched(workspace.run(request), _Printer())
+    except AishError as error:
+        sys.stderr.write(f"aish-lsp: {error.message}\n")
+        return
+    sys.stderr.write(f"aish-lsp: exit {report.exit_code}\n")

@@ -1,0 +1,183 @@
+"""``aish-lsp demo``: a whole conversation, through the real server, with no key and no model."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aish_lsp.cli.editor import DemoEditor, connected
+
+if TYPE_CHECKING:
+    import argparse
+
+#: The project that the demo asks about, unless it is told another.
+_PROJECT = {
+    "pyproject.toml": '[project]\nname = "greeter"\nversion = "1.0"\n',
+    "greeter.py": 'def greet(name: str) -> str:\n    return f"Hello, {name}!"\n',
+    "tests/__init__.py": "",
+    "tests/test_greeter.py": (
+        "import unittest\n\nfrom greeter import greet\n\n\n"
+        "class GreeterTest(unittest.TestCase):\n"
+        "    def test_greets_by_name(self) -> None:\n"
+        '        self.assertEqual(greet("aish"), "Hello, aish!")\n'
+    ),
+}
+
+_TOKEN = "demo"  # noqa: S105 - a progress token
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``demo`` to the command line."""
+    demo = commands.add_parser(
+        "demo", parents=[common], help="a whole conversation through the real server"
+    )
+    demo.set_defaults(run=run)
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """Show the conversation in a small project of the demo's own; return the exit code."""
+    with tempfile.TemporaryDirectory(prefix="aish-demo-") as folder:
+        root = _write_project(Path(folder))
+        environment = {
+            "AISH_DATA_DIR": f"{folder}/data",
+            "AISH_CONFIG": f"{folder}/config.toml",
+            "AISH_DISCOVERY": "off",
+        }
+        show = _Json() if arguments.json else _Screen()
+        async with connected(root, environment, {}) as editor:
+            return await _Conversation(editor, root, show).hold()
+
+
+def _write_project(folder: Path) -> Path:
+    """Write the demo's project into ``folder``; return its root."""
+    root = folder.resolve() / "greeter"
+    for name, text in _PROJECT.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+class _Conversation:
+    """The demo's script. Each step is what an editor sends, each line shown what it receives."""
+
+    def __init__(self, editor: DemoEditor, root: Path, show: _Show) -> None:
+        self._editor = editor
+        self._root = root
+        self._show = show
+        editor.on_progress = lambda params: show.event(params["value"])
+        editor.answers["window/showMessageRequest"] = self._answer
+
+    def _answer(self, params: dict[str, Any]) -> Any:
+        """Play the user who reads what is asked and presses the first button."""
+        action = params["actions"][0]
+        self._show.say("the server asks", f"{params['message']}\n→ {action['title']}")
+        return action
+
+    async def hold(self) -> int:
+        """Hold the conversation; return 0 where everything happened that should."""
+        say = self._show.say
+        question = "How do I run the tests here?"
+        say("aish.ask", question)
+        first = await self._ask(question)
+
+        actions = await self._code_actions()
+        say("textDocument/codeAction", "\n".join(action["title"] for action in actions))
+        run = next(action for action in actions if action["title"].startswith("Run: "))
+
+        say("aish.run", run["title"].removeprefix("Run: "))
+        argument = {**run["command"]["arguments"][0], "partialResultToken": _TOKEN}
+        report = await self._editor.command(run["command"]["command"], **argument)
+        say("it ended", f"exit {report['exitCode']} after {report['durationMs']} ms")
+
+        question = "Did that work?"
+        say("aish.ask", f"{question} (the server adds the command's output to it)")
+        second = await self._ask(question)
+
+        context = await self._editor.command("aish.context.show")
+        say(
+            "aish.context.show",
+            f"{context['total']} of {context['tokenBudget']} tokens: "
+            + ", ".join(f"{k} {v}" for k, v in context["breakdown"].items() if v),
+        )
+        held = bool(first["commands"]) and report["exitCode"] == 0 and "0" in second["text"]
+        say("the end", _NEXT if held else "Something is missing above; please report it.")
+        return 0 if held else 1
+
+    async def _ask(self, prompt: str) -> Any:
+        result = await self._editor.command("aish.ask", prompt=prompt, partialResultToken=_TOKEN)
+        self._show.end_of_reply(result["commands"])
+        return result
+
+    async def _code_actions(self) -> list[dict[str, Any]]:
+        place = {"line": 0, "character": 0}
+        params = {
+            "textDocument": {"uri": (self._root / "greeter.py").as_uri()},
+            "range": {"start": place, "end": place},
+            "context": {"diagnostics": []},
+        }
+        actions: list[dict[str, Any]] = await self._editor.request(
+            "textDocument/codeAction", params
+        )
+        return actions
+
+
+_NEXT = (
+    "Point your editor at `aish-lsp` (docs/getting-started.md), and a real model at it:\n"
+    "`aish-lsp doctor` shows what was found on this machine."
+)
+
+
+class _Show:
+    """How the demo is shown."""
+
+    def say(self, what: str, text: str) -> None:
+        """Show a step."""
+        raise NotImplementedError
+
+    def event(self, event: dict[str, Any]) -> None:
+        """Show an event of a turn or a run."""
+        raise NotImplementedError
+
+    def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
+        """End a reply's last line; show what can be run of it."""
+
+
+class _Json(_Show):
+    """One JSON object a line."""
+
+    def say(self, what: str, text: str) -> None:
+        self.event({"kind": "demo", "step": what, "text": text})
+
+    def event(self, event: dict[str, Any]) -> None:
+        sys.stdout.write(json.dumps(event, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+
+
+class _Screen(_Show):
+    """For a person: steps in bold, the reply as it streams in."""
+
+    def __init__(self) -> None:
+        from rich.console import Console  # noqa: PLC0415 - only for a person
+
+        self._console = Console(highlight=False, soft_wrap=True)
+
+    def say(self, what: str, text: str) -> None:
+        self._console.print(f"\n[bold cyan]▌{what}[/]", markup=True)
+        self._console.print(text, markup=False)
+
+    def event(self, event: dict[str, Any]) -> None:
+        if event["kind"] == "start":
+            self._console.print(f"[dim]({event['model']}, {event['route']['why']})[/]")
+        elif event["kind"] in ("text", "output"):
+            self._console.print(event["delta"], end="", markup=False)
+        elif event["kind"] == "notice":
+            self._console.print(f"[dim]{event['message']}[/]", markup=True)
+
+    def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
+        self._console.print()
+        for command in commands:
+            self._console.print(f"↳ {command['text']} ({command['risk']})", style="green")

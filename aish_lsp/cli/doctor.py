@@ -1,0 +1,148 @@
+"""``aish-lsp doctor``: what was found, what is missing, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import platform
+import shutil
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from aish_lsp import __version__
+from aish_lsp.cli.terminal import open_workspace
+from aish_lsp.errors import AishError
+from aish_lsp.events import to_wire
+from aish_lsp.files import private_dir
+from aish_lsp.paths import config_file, data_dir
+
+if TYPE_CHECKING:
+    import argparse
+
+    from aish_lsp.workspace import Workspace
+
+#: ``ok``; ``missing``: something works less well; ``broken``: something does not work.
+State = Literal["ok", "missing", "broken"]
+
+_MARKS: dict[State, str] = {"ok": "✓", "missing": "-", "broken": "✗"}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; ``advice`` says what to do about it."""
+
+    what: str
+    state: State
+    found: str
+    advice: str = ""
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``doctor`` to the command line."""
+    doctor = commands.add_parser(
+        "doctor", parents=[common], help="what was found, what is missing, what to do"
+    )
+    doctor.set_defaults(run=run)
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """Look, and tell; return 1 where something is broken."""
+    async with open_workspace(arguments.workspace) as workspace:
+        findings = [finding async for finding in _findings(workspace)]
+    if arguments.json:
+        sys.stdout.write(json.dumps([to_wire(finding) for finding in findings], indent=2) + "\n")
+    else:
+        for finding in findings:
+            sys.stdout.write(f"{_MARKS[finding.state]} {finding.what}: {finding.found}\n")
+            if finding.advice:
+                sys.stdout.write(f"    → {finding.advice}\n")
+    return int(any(finding.state == "broken" for finding in findings))
+
+
+async def _findings(workspace: Workspace) -> AsyncIterator[Finding]:
+    yield Finding("aish-lsp", "ok", f"{__version__}, Python {platform.python_version()}")
+    yield _configuration(await workspace.refresh())
+    yield _data_dir()
+    yield _shell(workspace.config.safety.shell)
+    yield _git()
+    async for finding in _models(workspace):
+        yield finding
+
+
+def _configuration(troubles: list[str]) -> Finding:
+    path = config_file()
+    if troubles:
+        advice = "`aish-lsp config check` tells more; docs/configuration.md lists the keys."
+        return Finding("configuration", "broken", "; ".join(troubles), advice)
+    return Finding("configuration", "ok", f"{path}{'' if path.exists() else ' (none: defaults)'}")
+
+
+def _data_dir() -> Finding:
+    path = data_dir()
+    try:
+        private_dir(path)
+    except AishError as error:
+        return Finding("data", "broken", error.message, "Set AISH_DATA_DIR to a folder of yours.")
+    if not os.access(path, os.W_OK):
+        return Finding("data", "broken", f"{path} is read-only", "Set AISH_DATA_DIR to another.")
+    return Finding("data", "ok", f"{path} (memory, sessions, usage)")
+
+
+def _shell(shell: str) -> Finding:
+    path = shutil.which(shell)
+    if path is None:
+        advice = "Install it, or set safety.shell to a shell that is there."
+        return Finding("shell", "broken", f"{shell} was not found", advice)
+    return Finding("shell", "ok", path)
+
+
+def _git() -> Finding:
+    path = shutil.which("git")
+    if path is None:
+        advice = "Without git, ignore rules are read by our own walk, and there is no undo."
+        return Finding("git", "missing", "was not found", advice)
+    return Finding("git", "ok", path)
+
+
+async def _models(workspace: Workspace) -> AsyncIterator[Finding]:
+    """Yield a finding for each model; a configured one is tried."""
+    services = workspace.services
+    rows = await services.catalog.list(workspace.config)
+    for preset in workspace.config.models.values():
+        yield await _configured(workspace, preset)
+    for row in rows:
+        if row.source == "found":
+            yield Finding("model", "ok", f"{row.name} at {row.endpoint}: {row.model or 'any'}")
+        elif row.source == "offered":
+            advice = f"`:model {row.name}` uses it: it asks before anything is sent there."
+            yield Finding("model", "missing", f"a key for {row.name} is in the environment", advice)
+    if all(row.source in ("built-in", "offered") for row in rows):
+        yield Finding("model", "missing", "only the offline model answers", _CONNECT)
+
+
+async def _configured(workspace: Workspace, preset: Any) -> Finding:
+    """Return whether a configured model's server answers, and its window."""
+    from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
+
+    what = f"model {preset.name}"
+    if preset.provider == "offline":
+        return Finding(what, "ok", "the offline model")
+    if preset.api_key_env and not os.environ.get(preset.api_key_env):
+        return Finding(what, "broken", f"{preset.api_key_env} is not set", "Set it to the key.")
+    async with asyncio.timeout(10):
+        told = await describe(workspace.services.http, preset)
+    if told.kind is None and not told.models:
+        advice = "Start the server, or correct the endpoint in config.toml."
+        return Finding(what, "broken", f"nothing answers at {preset.endpoint}", advice)
+    window = preset.context_window or told.context_window
+    size = f"window {window:,} tokens" if window else "window not told: set context_window"
+    return Finding(what, "ok", f"{preset.endpoint}: {preset.model or 'its only model'}, {size}")
+
+
+_CONNECT = (
+    "Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), which is found by itself, "
+    "or set a provider's key variable (OPENAI_API_KEY, OPENROUTER_API_KEY, ...)."
+)

@@ -1,0 +1,199 @@
+"""What the context holds and what a session has cost, as data and as pages for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Literal
+
+from aish_lsp.conversation.usage import Slot, context_line
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import Cost
+    from aish_lsp.conversation.budget import Breakdown, Limits, Measure
+    from aish_lsp.conversation.usage import UsageTotals
+
+_BAR = 32
+
+
+@dataclass(frozen=True, slots=True)
+class LastCall:
+    """Tokens of the last call, as its server reported them."""
+
+    input: int
+    output: int
+    reasoning: int
+    cache_read: int
+    cache_write: int
+    at: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How far the estimate of the last call was off."""
+
+    estimated: int
+    actual: int
+    error_tokens: int
+    error_percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContextReport:
+    """Where the tokens of the next request go. All in tokens but ``percent``."""
+
+    total: int
+    token_budget: int
+    context_window: int
+    output_reserve: int
+    free: int
+    percent: float
+    basis: Literal["actual", "estimated"]
+    breakdown: Breakdown
+    last_call: LastCall | None
+    new_since: int
+    accuracy: Accuracy | None
+    compactions: int
+    tokenizer: str
+
+
+def context_report(
+    size: Measure,
+    limit: Limits,
+    *,
+    last_call: LastCall | None,
+    accuracy: Accuracy | None,
+    new_since: int,
+    compactions: int,
+) -> ContextReport:
+    """Return the report of a request of this size under these limits."""
+    return ContextReport(
+        total=size.total,
+        token_budget=limit.budget,
+        context_window=limit.window,
+        output_reserve=limit.output_reserve,
+        free=max(0, limit.budget - size.total),
+        percent=round(100 * size.total / limit.budget, 1),
+        basis=size.basis,
+        breakdown=size.breakdown,
+        last_call=last_call,
+        new_since=new_since,
+        accuracy=accuracy,
+        compactions=compactions,
+        tokenizer="heuristic",
+    )
+
+
+def accuracy(estimated: int, actual: int) -> Accuracy:
+    """Compare an estimate with what the server counted. Tokens; percent of the actual."""
+    error = estimated - actual
+    return Accuracy(estimated, actual, error, round(100 * error / max(1, actual), 1))
+
+
+def context_page(report: ContextReport) -> str:
+    """Return the report as a page: a bar, the parts, the last call."""
+    used = min(_BAR, round(_BAR * report.total / report.token_budget))
+    bar = "█" * used + "░" * (_BAR - used)
+    share = f"{report.total:,} / {report.token_budget:,} tokens ({report.percent:.0f} %)"
+    lines = [
+        "```",
+        f"Context  {share}  {bar}",
+        "",
+    ]
+    for field in fields(report.breakdown):
+        tokens = getattr(report.breakdown, field.name)
+        if tokens:
+            lines.append(f"  {field.name:<13}{tokens:>9,}")
+    lines.append(f"  {'free':<13}{report.free:>9,}")
+    lines.append("")
+    lines.append(
+        f"Window {report.context_window:,}, {report.output_reserve:,} kept for the reply; "
+        f"{report.basis}, counted by {report.tokenizer}."
+    )
+    if report.last_call is not None:
+        call = report.last_call
+        lines.append(f"Last call to {call.model}: {call.input:,} in, {call.output:,} out.")
+    if report.accuracy is not None:
+        lines.append(
+            f"Estimated {report.accuracy.estimated:,}, was {report.accuracy.actual:,} "
+            f"({report.accuracy.error_percent:+.1f} %)."
+        )
+    return "\n".join([*lines, "```"])
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """What a session has used. ``line`` is the cost view's last line."""
+
+    models: dict[str, dict[str, SlotReport]]
+    total: SlotReport
+    warn_at_dollars: float | None
+    warn_at_tokens: int | None
+    cap_at_dollars: float | None
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotReport:
+    """One model's use for one category. ``cost`` is null where no dollars are known."""
+
+    input: int
+    output: int
+    reasoning: int
+    cache_read: int
+    cache_write: int
+    calls: int
+    cost: float | None
+    local: bool
+    unpriced: bool
+
+
+def cost_report(usage: UsageTotals, thresholds: Cost, total: int, budget: int) -> CostReport:
+    """Return the report of a session; ``total`` and ``budget`` are the context's, in tokens."""
+    return CostReport(
+        models={
+            model: {category: _slot_report(slot) for category, slot in categories.items()}
+            for model, categories in usage.models.items()
+        },
+        total=_slot_report(usage.total()),
+        warn_at_dollars=thresholds.warn_at_dollars,
+        warn_at_tokens=thresholds.warn_at_tokens,
+        cap_at_dollars=thresholds.cap_at_dollars,
+        line=context_line(total, budget),
+    )
+
+
+def _slot_report(slot: Slot) -> SlotReport:
+    unknown = slot.cost == 0 and (slot.local or slot.unpriced)
+    return SlotReport(
+        input=slot.input,
+        output=slot.output,
+        reasoning=slot.reasoning,
+        cache_read=slot.cache_read,
+        cache_write=slot.cache_write,
+        calls=slot.calls,
+        cost=None if unknown else slot.cost,
+        local=slot.local,
+        unpriced=slot.unpriced,
+    )
+
+
+def cost_page(report: CostReport, *, detail: bool) -> str:
+    """Return the report as a page; ``detail`` adds a row for each model and category."""
+    total = report.total
+    lines = ["```", f"Session: {_calls(total)}"]
+    if detail:
+        for model, categories in report.models.items():
+            lines.extend(f"  {model}  {name}  {_calls(slot)}" for name, slot in categories.items())
+        lines.append(report.line)
+    return "\n".join([*lines, "```"])
+
+
+def _calls(slot: SlotReport) -> str:
+    if slot.cost is not None and not slot.unpriced:
+        price = f"${slot.cost:.6f}" + (" (and local calls)" if slot.local else "")
+    elif slot.cost is not None:
+        price = f"${slot.cost:.6f} and calls without a price"
+    else:
+        price = "no price known" if slot.unpriced else "local"
+    return f"{slot.calls} calls, {slot.input:,} / {slot.output:,} tokens, {price}"

@@ -1,0 +1,213 @@
+"""One command from the user's click to its output: approval, the run, what the model is told."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from aish_lsp.conversation.turns import ExecOutput
+from aish_lsp.errors import InvalidArgument, NotFound
+from aish_lsp.events import End, FinishReason, Output
+from aish_lsp.questions import Question
+from aish_lsp.shell.display import shown
+from aish_lsp.shell.environment import command_environment, secret_values
+from aish_lsp.shell.output import clean_output, mask_secrets
+from aish_lsp.shell.risk import Risk, classify
+from aish_lsp.shell.runner import RunResult, inside, run_command
+
+if TYPE_CHECKING:
+    from aish_lsp.job import Emit
+    from aish_lsp.workspace import Workspace
+
+#: Where a command's text comes from: a reply of ours, the user's own hand, or some document.
+Origin = Literal["reply", "user", "document"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A command to run: a suggestion by its id, or a text.
+
+    ``edited`` is what to run instead of the suggestion; ``timeout`` is in seconds; ``approved``
+    says that the user approved exactly this text just now.
+    """
+
+    command_id: str | None = None
+    text: str | None = None
+    edited: str | None = None
+    cwd: str | None = None
+    timeout: float | None = None
+    origin: Origin = "reply"
+    approved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What became of it. ``exit_code`` is null where it did not end by itself."""
+
+    command_id: str
+    text: str
+    exit_code: int | None
+    signal: str | None
+    output: str
+    truncated: bool
+    duration_ms: int
+    finish_reason: FinishReason
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is going to run, and where: settled before anybody is asked, never changed after."""
+
+    command_id: str
+    text: str
+    cwd: Path
+    timeout: float | None
+    origin: Origin
+    approved: bool
+
+
+def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
+    """Settle what ``request`` runs and where.
+
+    Raises:
+        InvalidArgument: neither a command nor a text, or a folder outside of the workspace.
+        NotFound: no such suggestion, or the folder is gone.
+    """
+    text = request.edited if request.edited is not None else request.text
+    if request.command_id is not None:
+        suggestion = workspace.commands.get(request.command_id)
+        text = request.edited if request.edited is not None else suggestion.text
+    if text is None:
+        raise InvalidArgument("Say what to run: commandId or text.", path="commandId")
+    if not text.strip() or "\0" in text:
+        raise InvalidArgument("The command is empty or holds a NUL.", path="text")
+    return Plan(
+        command_id=command_id,
+        text=text,
+        cwd=_folder(workspace, request.cwd),
+        timeout=request.timeout,
+        origin=request.origin,
+        approved=request.approved,
+    )
+
+
+def _folder(workspace: Workspace, wanted: str | None) -> Path:
+    """Return the folder to run in: its real path lies inside the workspace."""
+    root = workspace.folder
+    folder = root if wanted is None else root / wanted
+    if wanted is not None and not inside(root, folder):
+        raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
+    if not folder.is_dir():
+        raise NotFound(f"The folder {folder} is gone.")
+    return folder
+
+
+def approved(planned: Plan) -> Plan:
+    """Return the plan as one that the user has approved."""
+    return replace(planned, approved=True)
+
+
+class Execution:
+    """The state of one command while it is approved and run."""
+
+    def __init__(self, workspace: Workspace, planned: Plan) -> None:
+        self._workspace = workspace
+        self._plan = planned
+        self._emit: Emit
+
+    async def execute(self, emit: Emit) -> RunReport:
+        """Ask where asking is due, run, and keep the output for the next question.
+
+        On cancellation the whole process group is ended and the partial output is returned.
+        """
+        self._emit = emit
+        risk = classify(self._plan.text, self._workspace.config.safety.shell)
+        if self._must_ask(risk):
+            try:
+                answer = await self._ask(risk)
+            except asyncio.CancelledError:
+                return await self._not_run("cancelled")
+            if answer is None:
+                self._workspace.await_approval(self._plan)
+            if not answer:
+                return await self._not_run("denied")
+        self._workspace.command_started(self._plan.command_id)
+        result = await self._run()
+        self._keep(result)
+        await self._emit(End(result.finish_reason))
+        return self._report(result)
+
+    async def _not_run(self, reason: FinishReason) -> RunReport:
+        await self._emit(End(reason))
+        return self._report(RunResult(None, None, "", False, 0, reason))
+
+    def _must_ask(self, risk: Risk) -> bool:
+        """Return whether the user is to be asked first.
+
+        A line of a stranger's document always asks; so does, for now, all that is not known to
+        only read.
+        """
+        if self._plan.approved:
+            return False
+        always = self._workspace.config.safety.confirm == "always"
+        return always or self._plan.origin == "document" or risk.risk != "safe"
+
+    async def _ask(self, risk: Risk) -> bool | None:
+        """Ask, showing exactly what will run, where, and why; None where nobody answered."""
+        reasons = "".join(f"\n- {reason}" for reason in risk.reasons)
+        if self._plan.origin == "document":
+            reasons += "\n- it stands in a document, not in a reply"
+        message = (
+            f"Run this command ({risk.risk})?\n\n{shown(self._plan.text)}\n\n"
+            f"in {shown(str(self._plan.cwd))}{reasons}"
+        )
+        return await self._workspace.services.ask_user(Question(message, yes="Run"))
+
+    async def _run(self) -> RunResult:
+        workspace, planned = self._workspace, self._plan
+        environ = workspace.services.environ
+
+        async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:
+            await self._emit(Output(planned.command_id, stream, delta))
+
+        return await run_command(
+            planned.text,
+            cwd=planned.cwd,
+            shell=workspace.config.safety.shell,
+            timeout=planned.timeout,
+            env=command_environment(environ, workspace.secret_names()),
+            on_output=on_output,
+        )
+
+    def _keep(self, result: RunResult) -> None:
+        """Keep the output for the next question, clean and without keys of ours."""
+        workspace = self._workspace
+        secrets = secret_values(workspace.services.environ, workspace.secret_names())
+        output = mask_secrets(clean_output(result.output), secrets)
+        self._workspace.conversation.append_output(
+            ExecOutput(self._plan.text, exit_status(result), output)
+        )
+
+    def _report(self, result: RunResult) -> RunReport:
+        return RunReport(
+            command_id=self._plan.command_id,
+            text=self._plan.text,
+            exit_code=result.exit_code,
+            signal=result.signal,
+            output=result.output,
+            truncated=result.truncated,
+            duration_ms=result.duration_ms,
+            finish_reason=result.finish_reason,
+        )
+
+
+def exit_status(result: RunResult) -> int:
+    """Return the status as a shell tells it: 128 + N for a command ended by signal N."""
+    if result.exit_code is not None:
+        return result.exit_code
+    if result.signal is None:
+        return 1
+    return 128 + int(getattr(signal, result.signal, signal.SIGTERM))

@@ -1,0 +1,55 @@
+"""``aish.ask`` and ``aish.cancel``: a reply streamed to the client, or into the chat document."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from aish_lsp.events import to_wire
+from aish_lsp.turn import Ask
+
+if TYPE_CHECKING:
+    from aish_lsp.job import Job
+    from aish_lsp.lsp.call import Call
+    from aish_lsp.lsp.protocol import AskParams, CancelParams, Token
+    from aish_lsp.server import AishServer
+
+R = TypeVar("R")
+
+
+def setup(server: AishServer) -> None:
+    """Bind the commands."""
+
+    async def ask(call: Call, params: AskParams) -> object:
+        guess = server.workspaces.is_guess(params)
+        workspace = server.workspaces.resolve(params)
+        await server.configurations.settled(workspace.root)
+        notice = f"Asked in {workspace.folder}, the folder last used." if guess else ""
+        question = Ask(params.prompt, params.model, params.ephemeral, notice)
+        if params.partial_result_token is None:
+            return {"turnId": await server.chats.of(workspace).ask(question)}
+        job = workspace.ask(question)
+        return await stream(call, params.partial_result_token, job, "aish answers")
+
+    async def cancel(_call: Call, params: CancelParams) -> object:
+        return {"cancelled": server.workspaces.resolve(params).cancel(params.turn_id)}
+
+    server.bind("aish.ask", ask)
+    server.bind("aish.cancel", cancel)
+
+
+async def stream(call: Call, token: Token, job: Job[R], title: str) -> R:
+    """Send a job's events under the client's token, then return its result.
+
+    A client that reads slowly gets the pieces that piled up as one; the job does not wait for it
+    until much has. All ways to cancel the request stop the job, which then ends by itself.
+    """
+    server = call.server
+    call.on_cancel(job.cancel)
+    progress = call.progress(title)
+    try:
+        async for event in job.events():
+            server.send_progress(token, to_wire(event))
+            await server.drained()
+        return await job.result()
+    finally:
+        progress.end()

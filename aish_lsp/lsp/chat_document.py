@@ -1,0 +1,356 @@
+"""The chat document: a whole conversation in a file, for any client that can show one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from lsprotocol import types
+
+from aish_lsp.chat.colon import complete, parse
+from aish_lsp.chat.commands import COLON_COMMANDS, Chat
+from aish_lsp.chat.markdown import (
+    AISH,
+    YOU,
+    OutputBlock,
+    ReplyEscaper,
+    escape_reply,
+    quote,
+)
+from aish_lsp.chat.place import Change, Place, Position, last_place, prompt_after
+from aish_lsp.errors import AishError, InvalidArgument
+from aish_lsp.events import End, Event, Notice, Output, Text
+from aish_lsp.lsp.chat_writer import ChatWriter
+from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.turn import Ask
+
+if TYPE_CHECKING:
+    from aish_lsp.execution import RunReport
+    from aish_lsp.job import Job
+    from aish_lsp.lsp.call import Call
+    from aish_lsp.lsp.progress import Progress
+    from aish_lsp.lsp.protocol import ChatParams
+    from aish_lsp.server import AishServer
+    from aish_lsp.turn import AskResult
+    from aish_lsp.workspace import Workspace
+
+R = TypeVar("R")
+
+#: Characters of a command's output that the document shows; the model gets its head and tail.
+_SHOWN_OUTPUT = 32_000
+
+
+class ChatDocument:
+    """The chat document of one workspace, and what is written into it."""
+
+    def __init__(self, server: AishServer, workspace: Workspace) -> None:
+        self._server = server
+        self._workspace = workspace
+        self._editor = LspEditor(server)
+        self._writer = ChatWriter(workspace.folder, self._editor)
+        self._place: Place | None = None
+        self._section = asyncio.Lock()
+
+    @property
+    def uri(self) -> str:
+        """The document's URI, as we spell it."""
+        return self._writer.path.as_uri()
+
+    def is_at(self, uri: str) -> bool:
+        """Return whether ``uri`` is this document's."""
+        document = self._editor.document(self._writer.path)
+        return document is not None and document.uri == uri
+
+    def heading(self) -> int | None:
+        """Return the line of the heading that the user writes under, as far as it is known."""
+        return None if self._place is None else self._place.line
+
+    async def open(self, prompt: str | None = None) -> str:
+        """Make the document, show it, and put ``prompt`` under its last heading; return its URI.
+
+        Raises:
+            StoreUnavailable: it cannot be made, or what is there must not be used.
+        """
+        await self._writer.ensure()
+        if prompt:
+            self._writer.begin(f"{prompt}\n")
+            await self._writer.flush()
+        self._place = last_place(await self._writer.text())
+        self._writer.show()
+        return self.uri
+
+    async def ask(self, question: Ask) -> str:
+        """Write a question down, begin its turn and follow it; return the turn's id.
+
+        Raises:
+            StoreUnavailable: the document cannot be made.
+        """
+        await self._writer.ensure()
+        self._writer.show()
+        job = self._workspace.ask(question)
+        self._follow(job, self._turn(job, question.prompt), "aish answers")
+        return job.id
+
+    async def send(self, prompt: str | None) -> str | None:
+        """Send ``prompt``, or what stands under the last heading; return the turn's id.
+
+        A ``:`` command is carried out, and begins no turn.
+
+        Raises:
+            InvalidArgument: nothing is written there.
+            StoreUnavailable, NotFound: there is no document to read, or no heading in it.
+        """
+        await self._writer.ensure()
+        message = prompt
+        if message is None:
+            message = prompt_after(await self._writer.text(), self._place)
+        if not message.strip():
+            raise InvalidArgument(
+                f"Nothing is written under the last `{YOU}`. Write a question there and send it.",
+                path="prompt",
+            )
+        command = parse(message)
+        written = message if prompt is not None else None
+        if command is not None:
+            chat = Chat(self._workspace, self.follow_run)
+            self._server.spawn(self._answered(COLON_COMMANDS.run(chat, command), written), "chat")
+            return None
+        job = self._workspace.ask(Ask(message))
+        self._follow(job, self._turn(job, written), "aish answers")
+        return job.id
+
+    def follow_run(self, job: Job[RunReport]) -> None:
+        """Show a command's output while it runs, above the heading that the user writes under."""
+        self._follow(job, self._run(job), f"aish runs {job.label}")
+
+    def follow_changes(self, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
+        """Keep the heading's place through the edits of the client."""
+        for change in changes:
+            if self._place is not None:
+                self._place = self._place.shift(_change(change))
+
+    async def aclose(self) -> None:
+        """Stop writing."""
+        await self._writer.close()
+
+    # What is written
+
+    def _follow(self, job: Job[R], writing: Coroutine[Any, Any, None], title: str) -> None:
+        progress = self._server.begin_progress(title, on_cancel=job.cancel)
+        self._server.spawn(self._until_written(writing, job, progress), title)
+
+    async def _until_written(
+        self, writing: Coroutine[Any, Any, None], job: Job[R], progress: Progress
+    ) -> None:
+        try:
+            await writing
+        except AishError as error:
+            # The document cannot be written: the user must hear of it some other way.
+            self._server.tell(error.message, error=True)
+        finally:
+            job.stop_listening()
+            progress.end()
+
+    async def _turn(self, job: Job[AskResult], prompt: str | None) -> None:
+        async with self._section:
+            await self._write_prompt(prompt)
+            self._writer.begin(f"{AISH}\n\n")
+            reply = _Reply(self._writer.append)
+            async for event in job.events():
+                reply.take(event)
+            reply.finish()
+            try:
+                await job.result()
+            except AishError as error:
+                self._writer.append(quote(error.message), apart=True)
+            await self._close_section()
+
+    async def _answered(self, answer: Awaitable[str], prompt: str | None) -> None:
+        async with self._section:
+            await self._write_prompt(prompt)
+            try:
+                text = await answer
+            except AishError as error:
+                text = quote(error.message)
+            if text:
+                self._writer.begin(f"{AISH}\n\n")
+                self._writer.append(escape_reply(text.rstrip() + "\n"))
+            await self._close_section()
+
+    async def _write_prompt(self, prompt: str | None) -> None:
+        """Write a message that does not stand in the document yet under a heading of its own."""
+        if prompt is None:
+            return
+        try:
+            draft = prompt_after(await self._writer.text(), self._place)
+        except AishError:
+            draft = ""
+        if draft:
+            self._writer.begin(f"{YOU}\n\n")
+        self._writer.begin(escape_reply(prompt.rstrip() + "\n"))
+
+    async def _run(self, job: Job[RunReport]) -> None:
+        await self._writer.ensure()
+        async with self._section:
+            block = OutputBlock(job.label)
+            shown = 0
+            async for event in job.events():
+                if not isinstance(event, Output):
+                    continue
+                if not shown:
+                    self._writer.insert(block.open())
+                if shown < _SHOWN_OUTPUT:
+                    self._writer.append(block.feed(event.delta))
+                shown += len(event.delta)
+            report = await job.result()
+            if report.finish_reason == "denied":
+                self._writer.insert(quote(self._denied(report)))
+            else:
+                if not shown:
+                    self._writer.insert(block.open())
+                self._writer.append(block.close(_status(report, shown)))
+            await self._writer.flush()
+
+    def _denied(self, report: RunReport) -> str:
+        if report.command_id in self._workspace.awaiting_approval:
+            return (
+                f"Not run: it needs your approval, and this editor could not ask.\n"
+                f"`:approve {report.command_id}` runs it, once: {report.text}"
+            )
+        return f"Not run: {report.text}"
+
+    async def _close_section(self) -> None:
+        """Write a new heading for the user, and keep its place."""
+        self._writer.begin(f"{YOU}\n\n")
+        await self._writer.flush()
+        self._place = last_place(await self._writer.text())
+
+
+class _Reply:
+    """Writes the events of a turn as they come."""
+
+    def __init__(self, append: Callable[..., None]) -> None:
+        self._append = append
+        self._escaper = ReplyEscaper()
+        self._held: list[str] = []
+        self._in_text = False
+
+    def take(self, event: Event) -> None:
+        """Write an event: text at once, notices where they do not break a line of it."""
+        match event:
+            case Text():
+                self._in_text = True
+                self._append(self._escaper.feed(event.delta))
+            case Notice() if self._in_text:
+                self._held.append(event.message)
+            case Notice():
+                self._append(quote(event.message) + "\n")
+            case End(finish_reason="cancelled"):
+                self._held.append("Stopped.")
+            case End(finish_reason="length"):
+                self._held.append("The reply reached its limit of tokens (max_output_tokens).")
+            case End(error={"message": message}) if self._in_text:
+                self._held.append(f"The reply broke off: {message}")
+
+    def finish(self) -> None:
+        """Write what was held back."""
+        self._append(self._escaper.finish())
+        for message in self._held:
+            self._append(quote(message), apart=True)
+
+
+class ChatDocuments:
+    """The chat documents of a client's workspaces."""
+
+    def __init__(self, server: AishServer) -> None:
+        self._server = server
+        self._chats: dict[Workspace, ChatDocument] = {}
+
+    def of(self, workspace: Workspace) -> ChatDocument:
+        """Return the chat document of ``workspace``."""
+        if workspace not in self._chats:
+            self._chats[workspace] = ChatDocument(self._server, workspace)
+        return self._chats[workspace]
+
+    def at(self, uri: str) -> ChatDocument | None:
+        """Return the chat document that ``uri`` is, if it is one."""
+        return next((chat for chat in self._chats.values() if chat.is_at(uri)), None)
+
+
+def setup(server: AishServer) -> None:
+    """Bind the commands, follow the documents, complete the ``:`` commands."""
+
+    async def open_chat(_call: Call, params: ChatParams) -> object:
+        workspace = server.workspaces.resolve(params)
+        return {"uri": await server.chats.of(workspace).open(params.prompt)}
+
+    async def send(_call: Call, params: ChatParams) -> object:
+        workspace = server.workspaces.resolve(params)
+        return {"turnId": await server.chats.of(workspace).send(params.prompt)}
+
+    def changed(uri: str, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
+        chat = server.chats.at(uri)
+        if chat is not None:
+            chat.follow_changes(changes)
+
+    @server.feature(
+        types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[":", " "])
+    )
+    def _complete(params: types.CompletionParams) -> list[types.CompletionItem]:
+        return _completions(server, params)
+
+    server.bind("aish.chat.open", open_chat)
+    server.bind("aish.chat.send", send)
+    server.documents.on_change(changed)
+
+
+def _completions(server: AishServer, params: types.CompletionParams) -> list[types.CompletionItem]:
+    """Return the ``:`` commands that may stand at the cursor of a chat document."""
+    uri, at = params.text_document.uri, params.position
+    if server.chats.at(uri) is None:
+        return []
+    prefix = server.documents.prefix(uri, at)
+    workspace = server.workspaces.of_document(uri)
+    models = workspace.config.models if workspace else {}
+    values = {"model": [*models, "offline"]}
+    return [
+        types.CompletionItem(
+            label=item.label,
+            kind=types.CompletionItemKind.Keyword,
+            detail=item.detail,
+            filter_text=item.insert,
+            text_edit=types.TextEdit(
+                types.Range(types.Position(at.line, item.start), at), item.insert
+            ),
+        )
+        for item in complete(COLON_COMMANDS, prefix, values)
+    ]
+
+
+def _change(change: types.TextDocumentContentChangeEvent) -> Change:
+    if isinstance(change, types.TextDocumentContentChangePartial):
+        start, end = change.range.start, change.range.end
+        return Change(
+            change.text,
+            Position(start.line, start.character),
+            Position(end.line, end.character),
+        )
+    return Change(change.text)
+
+
+def _status(report: RunReport, shown: int) -> str:
+    """Return how a command ended, as the line under its output."""
+    seconds = report.duration_ms / 1000
+    match report.finish_reason:
+        case "timeout":
+            ended = f"timed out after {seconds:.1f} s"
+        case "cancelled":
+            ended = f"stopped after {seconds:.1f} s"
+        case _ if report.signal is not None:
+            ended = f"ended by {report.signal} after {seconds:.1f} s"
+        case _:
+            ended = f"exit {report.exit_code} after {seconds:.1f} s"
+    if shown > _SHOWN_OUTPUT:
+        ended += f"; {shown - _SHOWN_OUTPUT:,} characters more are not shown"
+    return f"{ended}. Your next question carries the output."

@@ -1,0 +1,107 @@
+"""The configuration that the client sends: with ``initialize``, and when it changes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types
+
+from aish_lsp.config.loading import Configuration
+
+if TYPE_CHECKING:
+    from aish_lsp.server import AishServer
+
+logger = logging.getLogger(__name__)
+
+#: Seconds in which a client answers what its settings are.
+_ANSWER = 5.0
+
+
+class Configurations:
+    """The configurations of a client's folders, each with what the client says for it."""
+
+    def __init__(self, server: AishServer) -> None:
+        self._server = server
+        self._of: dict[Path | None, Configuration] = {}
+        self._first: dict[Path | None, asyncio.Task[None]] = {}
+
+    def of(self, root: Path | None) -> Configuration:
+        """Return the configuration of a folder, made on its first use."""
+        if root not in self._of:
+            services = self._server.services
+            configuration = Configuration(root, services.trust, services.environ)
+            params = self._server.initialize_params
+            if params is not None:
+                configuration.initialize(params.initialization_options)
+            self._of[root] = configuration
+            pulling = self._server.spawn(self._pull(root, configuration), "ask for the settings")
+            self._first[root] = pulling
+        return self._of[root]
+
+    async def settled(self, root: Path | None) -> None:
+        """Wait until the client has said, or failed to say, what its settings are."""
+        first = self._first.get(root)
+        if first is not None:
+            await asyncio.wait([first])
+
+    async def pull(self) -> None:
+        """Ask the client for the settings of every folder anew."""
+        for root, configuration in list(self._of.items()):
+            await self._pull(root, configuration)
+
+    def push(self, settings: Any) -> None:
+        """Take in what a client that cannot be asked has sent."""
+        section = settings.get("aish") if isinstance(settings, dict) else None
+        for configuration in self._of.values():
+            configuration.update("workspace/configuration", section)
+
+    @property
+    def can_pull(self) -> bool:
+        """Whether the client can be asked for its settings."""
+        workspace = self._server.protocol.client_capabilities.workspace
+        return bool(workspace and workspace.configuration)
+
+    async def _pull(self, root: Path | None, configuration: Configuration) -> None:
+        if not self.can_pull:
+            return
+        item = types.ConfigurationItem(root.as_uri() if root else None, "aish")
+        params = types.ConfigurationParams([item])
+        try:
+            answer = await self._server.request("workspace/configuration", params, _ANSWER)
+        except Exception as error:  # noqa: BLE001 - what is there without it still holds
+            logger.info("the client did not send its settings: %s", type(error).__name__)
+            return
+        if isinstance(answer, list | tuple) and len(answer) == 1:
+            configuration.update("workspace/configuration", answer[0])
+
+
+def setup(server: AishServer) -> None:
+    """Follow the client's settings."""
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    async def _changed(params: types.DidChangeConfigurationParams) -> None:
+        if server.configurations.can_pull:
+            await server.configurations.pull()
+        else:
+            server.configurations.push(params.settings)
+
+    @server.feature(types.INITIALIZED)
+    async def _initialized(_params: types.InitializedParams) -> None:
+        await _register(server)
+
+
+async def _register(server: AishServer) -> None:
+    """Ask the client to tell when its settings change, where it wants to be asked."""
+    workspace = server.protocol.client_capabilities.workspace
+    change = workspace.did_change_configuration if workspace else None
+    if change is None or not change.dynamic_registration:
+        return
+    method = types.WORKSPACE_DID_CHANGE_CONFIGURATION
+    options = types.DidChangeConfigurationRegistrationOptions("aish")
+    params = types.RegistrationParams([types.Registration("aish-settings", method, options)])
+    with contextlib.suppress(Exception):
+        await server.request(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)

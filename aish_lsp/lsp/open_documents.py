@@ -1,0 +1,86 @@
+"""The documents that the client has open, for the features that follow them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+if TYPE_CHECKING:
+    from aish_lsp.server import AishServer
+
+#: Gets the URI and what changed; no changes where the document was opened.
+OnChange = Callable[[str, Sequence[types.TextDocumentContentChangeEvent]], None]
+
+
+class OpenDocuments:
+    """The texts of the open documents, and who is told when one changes."""
+
+    def __init__(self, server: AishServer) -> None:
+        self._server = server
+        self._changed: list[OnChange] = []
+        self._closed: list[Callable[[str], None]] = []
+
+    def uris(self) -> list[str]:
+        """Return the open documents."""
+        return list(self._server.workspace.text_documents)
+
+    def text(self, uri: str) -> str | None:
+        """Return a document's text with LF for each line end, or None where it is not open."""
+        document = self._server.workspace.text_documents.get(uri)
+        if document is None:
+            return None
+        source: str = document.source
+        return source.replace("\r\n", "\n").replace("\r", "\n")
+
+    def width(self, text: str) -> int:
+        """Return the length of ``text`` in the units agreed with the client."""
+        return int(self._server.workspace.position_codec.client_num_units(text))
+
+    def prefix(self, uri: str, at: types.Position) -> str:
+        """Return the text of a document's line up to a position; empty where there is none."""
+        lines = (self.text(uri) or "").split("\n")
+        if at.line >= len(lines):
+            return ""
+        line = lines[at.line]
+        position = self._server.workspace.position_codec.position_from_client_units(
+            [line + "\n"], types.Position(0, at.character)
+        )
+        return line[: position.character]
+
+    def on_change(self, callback: OnChange) -> None:
+        """Have ``callback`` called when a document was opened or has changed."""
+        self._changed.append(callback)
+
+    def on_close(self, callback: Callable[[str], None]) -> None:
+        """Have ``callback`` called with each document that was closed."""
+        self._closed.append(callback)
+
+    def changed(
+        self, uri: str, changes: Sequence[types.TextDocumentContentChangeEvent] = ()
+    ) -> None:
+        """Tell the followers."""
+        for callback in self._changed:
+            callback(uri, changes)
+
+    def closed(self, uri: str) -> None:
+        """Tell the followers."""
+        for callback in self._closed:
+            callback(uri)
+
+
+def setup(server: AishServer) -> None:
+    """Follow the client's documents."""
+
+    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    def _opened(params: types.DidOpenTextDocumentParams) -> None:
+        server.documents.changed(params.text_document.uri)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    def _changed(params: types.DidChangeTextDocumentParams) -> None:
+        server.documents.changed(params.text_document.uri, params.content_changes)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    def _closed(params: types.DidCloseTextDocumentParams) -> None:
+        server.documents.closed(params.text_document.uri)

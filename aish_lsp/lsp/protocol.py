@@ -1,0 +1,274 @@
+"""The payloads of our commands: the public contract with clients.
+
+A command exists when it stands in ``COMMANDS``; docs/protocol.md is made from this table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from aish_lsp.lsp.registry import CommandSpec
+
+Token = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which workspace is meant: its folder's URI, else the folder of ``uri``, else the last."""
+
+    workspace: str | None = None
+    uri: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A place in a document, from 0, in the negotiated encoding."""
+
+    line: int
+    character: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """A part of a document; its end is not in it."""
+
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskParams(Target):
+    """``model`` names a preset for this question; ``ephemeral`` leaves no trace."""
+
+    prompt: str
+    range: Range | None = None
+    model: str | None = None
+    ephemeral: bool = False
+    partial_result_token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelParams(Target):
+    """``turn_id`` is a turn's or a command's; without it all of the workspace is stopped."""
+
+    turn_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParams(Target):
+    """``edited`` is run in place of the suggestion; ``timeout`` is in seconds."""
+
+    command_id: str | None = None
+    text: str | None = None
+    edited: str | None = None
+    cwd: str | None = None
+    timeout: float | None = field(default=None, metadata={"minimum": 0.001})
+    partial_result_token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DismissParams(Target):
+    """The suggestion to drop."""
+
+    command_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatParams(Target):
+    """``prompt`` is put under the last heading, in place of what stands there."""
+
+    prompt: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUseParams(Target):
+    """The preset that answers from now on."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryAddParams(Target):
+    """``force`` keeps what looks like a secret."""
+
+    kind: Literal["fact", "pref", "context"]
+    content: str
+    tags: list[str] = field(default_factory=list)
+    scope: Literal["workspace", "user"] = "workspace"
+    force: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryListParams(Target):
+    """``query`` is looked for in contents and tags, whatever the case."""
+
+    scope: Literal["workspace", "user"] | None = None
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryForgetParams(Target):
+    """``scope`` is needed where the id is active in both."""
+
+    id: int
+    scope: Literal["workspace", "user"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectParams(Target):
+    """Another depth (folders) or size (characters) than the configured one, kept from now on."""
+
+    depth: int | None = field(default=None, metadata={"minimum": 1})
+    max_chars: int | None = field(default=None, metadata={"minimum": 0})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostParams(Target):
+    """``detail`` adds a row a model; ``all_sessions`` adds the sessions before this one."""
+
+    detail: bool = False
+    all_sessions: bool = False
+
+
+_SPECS = (
+    CommandSpec(
+        "aish.ask",
+        AskParams,
+        "{turnId, sessionId, model, text, reasoning, commands[], usage, finishReason, "
+        "error, evictedTurns, context}; without a token {turnId} at once",
+        "Ask the model. With a token the reply streams to it; without, into the chat document.",
+    ),
+    CommandSpec(
+        "aish.cancel",
+        CancelParams,
+        "{cancelled}",
+        "Stop a turn or a command, or all.",
+    ),
+    CommandSpec(
+        "aish.run",
+        RunParams,
+        "{commandId, text, exitCode, signal, output, truncated, durationMs, "
+        "finishReason}; without a token {commandId} at once",
+        "Run a suggested command, or a text.",
+    ),
+    CommandSpec(
+        "aish.commands.list",
+        Target,
+        "{commands: [{id, text, line, risk, reasons[]}]}",
+        "The commands suggested and not yet run or dismissed.",
+    ),
+    CommandSpec(
+        "aish.commands.dismiss",
+        DismissParams,
+        "{}",
+        "Drop a suggestion.",
+    ),
+    CommandSpec(
+        "aish.chat.open",
+        ChatParams,
+        "{uri}",
+        "Show the chat document.",
+    ),
+    CommandSpec(
+        "aish.chat.send",
+        ChatParams,
+        "{turnId}, null where no turn was begun",
+        "Send what stands under the last `## You`, or run it where it is a `:` command.",
+    ),
+    CommandSpec(
+        "aish.model.list",
+        Target,
+        "{active, models: [{name, provider, model, endpoint, source}]}",
+        "The models there are.",
+    ),
+    CommandSpec(
+        "aish.model.use",
+        ModelUseParams,
+        "{name}",
+        "Answer with this model from now on.",
+    ),
+    CommandSpec(
+        "aish.memory.add",
+        MemoryAddParams,
+        "{id}",
+        "Remember something.",
+    ),
+    CommandSpec(
+        "aish.memory.list",
+        MemoryListParams,
+        "{items: [{id, ts, kind, content, tags, source, scope, injected}]}",
+        "What is remembered, newest first.",
+    ),
+    CommandSpec(
+        "aish.memory.forget",
+        MemoryForgetParams,
+        "{forgotten}",
+        "Forget an item.",
+    ),
+    CommandSpec(
+        "aish.memory.inject",
+        Target,
+        "{injected, dropped, characters}",
+        "Read the memory anew for the prompt.",
+    ),
+    CommandSpec(
+        "aish.project.show",
+        ProjectParams,
+        "{block, files, truncated}",
+        "The project as the model is told of it.",
+    ),
+    CommandSpec(
+        "aish.project.refresh",
+        ProjectParams,
+        "{block, files, truncated}",
+        "Look anew.",
+    ),
+    CommandSpec(
+        "aish.project.off",
+        Target,
+        "{block, files, truncated}",
+        "Tell the model nothing of the project.",
+    ),
+    CommandSpec(
+        "aish.project.on",
+        Target,
+        "{block, files, truncated}",
+        "Tell the model of the project again.",
+    ),
+    CommandSpec(
+        "aish.context.show",
+        Target,
+        "{total, tokenBudget, contextWindow, outputReserve, free, percent, basis, "
+        "breakdown, lastCall, newSince, accuracy, compactions, tokenizer}",
+        "Where the tokens of the next request go.",
+    ),
+    CommandSpec(
+        "aish.context.reset",
+        Target,
+        "{}",
+        "Forget the conversation; memory, project and costs stay.",
+    ),
+    CommandSpec(
+        "aish.cost.show",
+        CostParams,
+        "{models: {NAME: {CATEGORY: {input, output, reasoning, cacheRead, cacheWrite, "
+        "calls, cost, local, unpriced}}}, total, warnAtDollars, warnAtTokens, "
+        "capAtDollars, line}",
+        "What was used and what it cost.",
+    ),
+    CommandSpec(
+        "aish.cost.reset",
+        Target,
+        "{}",
+        "Count this session's use from nothing.",
+    ),
+    CommandSpec(
+        "aish.status",
+        Target,
+        "{model, busy, context: {total, budget}, cost, commands, trusted, servers}",
+        "The workspace at a glance.",
+    ),
+)
+
+COMMANDS: dict[str, CommandSpec] = {spec.name: spec for spec in _SPECS}

@@ -1,0 +1,141 @@
+"""docs/protocol.md, made from the registries of the code: ``python -m aish_lsp.lsp.reference``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from aish_lsp import errors, events
+from aish_lsp.chat.commands import COLON_COMMANDS
+from aish_lsp.events import camel_case
+from aish_lsp.lsp.protocol import COMMANDS, Target
+
+_EVENTS = (
+    events.Start,
+    events.Text,
+    events.Reasoning,
+    events.Command,
+    events.Tool,
+    events.Output,
+    events.Step,
+    events.Notice,
+    events.Usage,
+    events.End,
+)
+
+_HEAD = """\
+<!-- Made from the code by `./dev docs`. Do not edit. -->
+# Protocol
+
+aish-lsp speaks LSP 3.17. Everything below goes through standard methods: commands through
+`workspace/executeCommand`, events through `$/progress`, suggestions through code actions, code lenses and
+diagnostics.
+
+## Two ways to receive a reply
+
+**With a token.** `aish.ask` and `aish.run` take `partialResultToken`, a progress token that the client chose (a
+fresh one each time). Each event is sent as `$/progress {token, value}`, and the request is answered when the
+turn or the command is over. `$/cancelRequest`, `aish.cancel`, and `window/workDoneProgress/cancel` (where a
+`workDoneToken` was given) stop it: what arrived is kept, marked as cut off, and the request is answered with
+it and `finishReason: "cancelled"`.
+
+**Without one.** The request is answered at once with `{turnId}` or `{commandId}`, and the rest is written into
+the chat document, `.aish/chat.md` in the workspace, behind a cancellable `window/workDoneProgress` of the
+server's.
+
+## The chat document
+
+The user writes under the last `## You` and sends it with the code lens or the code action *Send*, or with
+`aish.chat.send`. The reply comes under `## aish`, then a new `## You`. Only what follows that last heading is
+read. A message that is a single line beginning with `:` is a command:
+"""
+
+
+def render() -> str:
+    """Return the whole page."""
+    return "\n".join(_lines()) + "\n"
+
+
+def _lines() -> Iterator[str]:
+    yield _HEAD
+    yield from _table(
+        ("command", "what it does"),
+        ((f"`:{row.name} {row.usage}`".replace(" `", "`"), row.help) for row in COLON_COMMANDS),
+    )
+    yield "\n## Events\n"
+    yield "The deltas of a turn's `text` events, joined, are exactly the reply's text.\n"
+    yield from _table(("kind", "fields", "meaning"), (_event_row(event) for event in _EVENTS))
+    yield "\n## Commands\n"
+    yield (
+        "One JSON object as the only argument, or none; unknown fields are refused. `workspace` (a folder's\n"
+        "URI) and `uri` (a document's) are taken by all; without them the only folder is meant, or the one\n"
+        "last used.\n"
+    )
+    for spec in COMMANDS.values():
+        yield f"### `{spec.name}`\n\n{spec.doc}\n"
+        rows = list(_fields(spec.params))
+        if rows:
+            yield from _table(("field", "type", "default"), rows)
+            yield ""
+        yield f"Result: `{spec.result}`\n"
+    yield "## Errors\n"
+    yield "JSON-RPC errors with `data: {kind, ...}` and a message that says what to do.\n"
+    yield from _table(
+        ("code", "kind", "meaning"),
+        ((str(error.code), f"`{error.kind}`", _first_line(error)) for error in _errors()),
+    )
+
+
+def _event_row(event: type) -> tuple[str, str, str]:
+    fields = ", ".join(f"`{camel_case(field.name)}`" for field in dataclasses.fields(event))
+    return f"`{event.__dict__['kind']}`", fields, _first_line(event)
+
+
+def _fields(params: type) -> Iterator[tuple[str, str, str]]:
+    common = {field.name for field in dataclasses.fields(Target)}
+    hints = get_type_hints(params)
+    for field in dataclasses.fields(params):
+        if field.name not in common:
+            required = field.default is dataclasses.MISSING
+            required &= field.default_factory is dataclasses.MISSING
+            yield f"`{camel_case(field.name)}`", _type(hints[field.name]), _default(field, required)
+
+
+def _default(field: dataclasses.Field[Any], required: bool) -> str:  # noqa: FBT001 - a table's cell
+    if required:
+        return "required"
+    return "" if field.default in (None, dataclasses.MISSING) else f"`{field.default!r}`".lower()
+
+
+def _type(hint: Any) -> str:
+    """Return a type in the words of JSON."""
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(_type(arg) for arg in get_args(hint) if arg is not type(None))
+    if get_origin(hint) is Literal:
+        return ", ".join(f"`{arg}`" for arg in get_args(hint))
+    if get_origin(hint) is list:
+        return f"array of {_type(get_args(hint)[0])}"
+    return {str: "string", int: "integer", float: "number", bool: "boolean"}.get(hint, "object")
+
+
+def _errors() -> Iterator[type[errors.AishError]]:
+    yield from errors.AishError.__subclasses__()
+
+
+def _first_line(thing: type) -> str:
+    return (thing.__doc__ or "").partition("\n")[0]
+
+
+def _table(head: tuple[str, ...], rows: Any) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{'---|' * len(head)}"
+    for row in rows:
+        cells = (cell.replace("|", "\\|") for cell in row)
+        yield f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())

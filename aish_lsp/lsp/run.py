@@ -1,0 +1,51 @@
+"""``aish.run`` and the list of suggested commands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aish_lsp.execution import Origin, RunRequest
+from aish_lsp.lsp.ask import stream
+
+if TYPE_CHECKING:
+    from aish_lsp.lsp.call import Call
+    from aish_lsp.lsp.protocol import DismissParams, RunParams, Target
+    from aish_lsp.server import AishServer
+
+
+def setup(server: AishServer) -> None:
+    """Bind the commands."""
+
+    async def run(call: Call, params: RunParams) -> object:
+        workspace = server.workspaces.resolve(params)
+        request = RunRequest(
+            command_id=params.command_id,
+            text=params.text,
+            edited=params.edited,
+            cwd=params.cwd,
+            timeout=params.timeout,
+            origin=_origin(params),
+        )
+        job = workspace.run(request)
+        if params.partial_result_token is None:
+            server.chats.of(workspace).follow_run(job)
+            return {"commandId": job.id}
+        return await stream(call, params.partial_result_token, job, "aish runs a command")
+
+    async def listed(_call: Call, params: Target) -> object:
+        return {"commands": server.workspaces.resolve(params).commands.all()}
+
+    async def dismiss(_call: Call, params: DismissParams) -> object:
+        server.workspaces.resolve(params).dismiss(params.command_id)
+        return {}
+
+    server.bind("aish.run", run)
+    server.bind("aish.commands.list", listed)
+    server.bind("aish.commands.dismiss", dismiss)
+
+
+def _origin(params: RunParams) -> Origin:
+    """Return where the text comes from: one that names its document stands in that document."""
+    if params.command_id is not None:
+        return "reply"
+    return "user" if params.uri is None else "document"

@@ -1,0 +1,238 @@
+"""``CMD: `` lines in documents: code actions, code lenses and hints that offer to run them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from aish_lsp.shell.display import shown
+from aish_lsp.shell.risk import classify
+from aish_lsp.shell.suggestions import PREFIX
+
+if TYPE_CHECKING:
+    from aish_lsp.events import CommandInfo, Risk
+    from aish_lsp.server import AishServer
+    from aish_lsp.workspace import Workspace
+
+RUN_KIND = "quickfix.aish.run"
+REFACTOR_KIND = "refactor.aish"
+SOURCE_KIND = "source.aish"
+
+#: Seconds after a change before hints are made anew.
+_PAUSE = 0.2
+
+#: Seconds in which a client answers that it will ask for lenses again.
+_ANSWER = 5.0
+
+#: Characters of a command in a title; the whole of it is shown before it runs.
+_TITLE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """A ``CMD: `` line of a document. ``info`` is set where it is a suggestion that waits."""
+
+    line: int
+    text: str
+    risk: Risk
+    info: CommandInfo | None
+
+    def arguments(self, uri: str) -> list[object]:
+        """Return the argument of ``aish.run``: what is run is what stands here."""
+        if self.info is not None:
+            return [{"commandId": self.info.id, "uri": uri}]
+        return [{"text": self.text, "uri": uri}]
+
+
+class Suggestions:
+    """What is offered in the documents of one client."""
+
+    def __init__(self, server: AishServer) -> None:
+        self._server = server
+        self._hinted: set[str] = set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    def lines(self, uri: str) -> list[CommandLine]:
+        """Return the lines of an open document that can be run."""
+        document = self._server.documents.text(uri)
+        if document is None or PREFIX not in document:
+            return []
+        workspace = self._server.workspaces.of_document(uri)
+        waiting = _waiting(workspace) if self._server.chats.at(uri) else {}
+        shell = workspace.config.safety.shell if workspace else "bash"
+        found = []
+        for number, line in enumerate(document.split("\n")):
+            text = line[len(PREFIX) :] if line.startswith(PREFIX) else ""
+            if not text.strip():
+                continue
+            info = waiting.get(text)
+            risk = info.risk if info else classify(text, shell).risk
+            found.append(CommandLine(number, text, risk, info))
+        return found
+
+    def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
+        """Return what can be done at a place, destructive things last."""
+        uri = params.text_document.uri
+        only = params.context.only
+        actions: list[tuple[bool, types.CodeAction]] = []
+        here: set[str] = set()
+        for line in self.lines(uri):
+            if params.range.start.line <= line.line <= params.range.end.line:
+                if line.info is not None:
+                    here.add(line.info.id)
+                actions += _actions_of(line, uri)
+        workspace = self._server.workspaces.of_document(uri)
+        for info in workspace.last_turn_commands if workspace else []:
+            if info.id not in here:
+                actions += _actions_of(CommandLine(info.line, info.text, info.risk, info), uri)
+        actions.sort(key=lambda item: item[0])
+        return [action for _, action in actions if _wanted(action.kind, only)]
+
+    def lenses(self, uri: str) -> list[types.CodeLens]:
+        """Return a Run and an Edit for each line, and a Send for the last heading."""
+        lenses = []
+        for line in self.lines(uri):
+            place = _place(line.line)
+            run = types.Command("Run", "aish.run", arguments=line.arguments(uri))
+            edit = types.Command("Edit", "aish.chat.open", arguments=[_edit(line.text, uri)])
+            lenses += [types.CodeLens(place, command=run), types.CodeLens(place, command=edit)]
+        chat = self._server.chats.at(uri)
+        heading = chat.heading() if chat else None
+        if heading is not None:
+            send = types.Command("Send", "aish.chat.send", arguments=[{"uri": uri}])
+            lenses.append(types.CodeLens(_place(heading), command=send))
+        return lenses
+
+    def changed(self) -> None:
+        """Make hints and lenses anew soon: a document or a suggestion has changed."""
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(_PAUSE, self._renew)
+
+    def _renew(self) -> None:
+        self._timer = None
+        for uri in self._server.documents.uris():
+            hints = [self._hint(line, uri) for line in self.lines(uri)]
+            if hints or uri in self._hinted:
+                self._publish(uri, hints)
+        self._server.spawn(self._refresh_lenses(), "refresh the code lenses")
+
+    async def _refresh_lenses(self) -> None:
+        """Have the client ask for lenses again, if it can be asked to."""
+        workspace = self._server.protocol.client_capabilities.workspace
+        lenses = workspace.code_lens if workspace else None
+        if lenses is not None and lenses.refresh_support:
+            with contextlib.suppress(Exception):
+                await self._server.request("workspace/codeLens/refresh", None, _ANSWER)
+
+    def closed(self, uri: str) -> None:
+        """Take the hints of a document that was closed away."""
+        if uri in self._hinted:
+            self._publish(uri, [])
+
+    def _publish(self, uri: str, hints: Sequence[types.Diagnostic]) -> None:
+        self._hinted.discard(uri)
+        if hints:
+            self._hinted.add(uri)
+        self._server.text_document_publish_diagnostics(
+            types.PublishDiagnosticsParams(uri, list(hints))
+        )
+
+    def _hint(self, line: CommandLine, uri: str) -> types.Diagnostic:
+        """Return the hint on a line, for editors that show no lenses."""
+        dangerous = line.risk == "destructive"
+        severity = types.DiagnosticSeverity
+        return types.Diagnostic(
+            range=types.Range(
+                types.Position(line.line, 0),
+                types.Position(line.line, self._server.documents.width(PREFIX + line.text)),
+            ),
+            message=f"Can be run ({line.risk}): see the code actions here.",
+            severity=severity.Warning if dangerous else severity.Hint,
+            source="aish",
+        )
+
+
+def setup(server: AishServer) -> None:
+    """Offer what can be run in every document."""
+    suggestions = Suggestions(server)
+
+    @server.feature(
+        types.TEXT_DOCUMENT_CODE_ACTION,
+        types.CodeActionOptions([RUN_KIND, REFACTOR_KIND, SOURCE_KIND]),
+    )
+    def _actions(params: types.CodeActionParams) -> list[types.CodeAction]:
+        return suggestions.actions(params)
+
+    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    def _lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
+        return suggestions.lenses(params.text_document.uri)
+
+    server.documents.on_change(lambda _uri, _changes: suggestions.changed())
+    server.documents.on_close(suggestions.closed)
+    server.workspaces.on_open(lambda workspace: workspace.subscribe(suggestions.changed))
+
+
+def _waiting(workspace: Workspace | None) -> dict[str, CommandInfo]:
+    """Return the suggestions by their text; of two with the same text the later."""
+    return {info.text: info for info in workspace.commands.all()} if workspace else {}
+
+
+def _actions_of(line: CommandLine, uri: str) -> Iterator[tuple[bool, types.CodeAction]]:
+    """Yield the actions for a line, each with whether it goes last."""
+    dangerous = line.risk == "destructive"
+    title = _titled(line.text)
+    warning = " (destructive)" if dangerous else ""
+    yield (
+        dangerous,
+        types.CodeAction(
+            title=f"Run: {title}{warning}",
+            kind=RUN_KIND,
+            command=types.Command("Run", "aish.run", arguments=line.arguments(uri)),
+        ),
+    )
+    yield (
+        dangerous,
+        types.CodeAction(
+            title=f"Edit and run: {title}{warning}",
+            kind=REFACTOR_KIND,
+            command=types.Command("Edit", "aish.chat.open", arguments=[_edit(line.text, uri)]),
+        ),
+    )
+    if line.info is not None:
+        dismissed = {"commandId": line.info.id, "uri": uri}
+        yield (
+            dangerous,
+            types.CodeAction(
+                title=f"Dismiss: {title}",
+                kind=REFACTOR_KIND,
+                command=types.Command("Dismiss", "aish.commands.dismiss", arguments=[dismissed]),
+            ),
+        )
+
+
+def _edit(text: str, uri: str) -> object:
+    """Return the argument that puts a command under the last heading, to be changed and sent."""
+    return {"prompt": f":run {text}", "uri": uri}
+
+
+def _titled(text: str) -> str:
+    plain = shown(text)
+    return plain if len(plain) <= _TITLE else f"{plain[: _TITLE - 1]}…"
+
+
+def _wanted(kind: object, only: Sequence[object] | None) -> bool:
+    """Return whether a kind was asked for; ``quickfix`` asks for ``quickfix.aish.run`` too."""
+    if not only:
+        return True
+    own = str(getattr(kind, "value", kind))
+    asked = (str(getattr(wanted, "value", wanted)) for wanted in only)
+    return any(own == wanted or own.startswith(f"{wanted}.") or not wanted for wanted in asked)
+
+
+def _place(line: int) -> types.Range:
+    return types.Range(types.Position(line, 0), types.Position(line, 0))

@@ -1,0 +1,141 @@
+"""The workspace folders of the client, each with its own context, as they come and go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from lsprotocol import types
+from pygls.uris import to_fs_path
+
+from aish_lsp.errors import NotFound
+from aish_lsp.workspace import Workspace
+
+if TYPE_CHECKING:
+    from aish_lsp.server import AishServer
+
+
+class Target(Protocol):
+    """What names a workspace: its folder's URI, or that of a document in it."""
+
+    @property
+    def workspace(self) -> str | None:
+        """The folder."""
+
+    @property
+    def uri(self) -> str | None:
+        """A document."""
+
+
+class Workspaces:
+    """Contexts by folder. One is opened when it is first used, and closed when its folder goes."""
+
+    def __init__(
+        self,
+        folders: Callable[[], Iterable[str]],
+        open_workspace: Callable[[Path | None], Workspace],
+    ) -> None:
+        self._uris = folders
+        self._open_workspace = open_workspace
+        self._open: dict[Path | None, Workspace] = {}
+        self._last: Path | None = None
+        self._openers: list[Callable[[Workspace], None]] = []
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def on_open(self, callback: Callable[[Workspace], None]) -> None:
+        """Have ``callback`` called with each workspace that is opened."""
+        self._openers.append(callback)
+
+    @property
+    def _folders(self) -> list[Path]:
+        """The folders that are open now; those of another machine are passed over."""
+        return [path for uri in self._uris() if (path := _folder(uri)) is not None]
+
+    def removed(self, uri: str) -> None:
+        """A folder went: what runs in it is stopped, what it holds is on disk."""
+        path = _folder(uri)
+        if self._last == path:
+            self._last = None
+        workspace = self._open.pop(path, None) if path is not None else None
+        if workspace is not None:
+            task = asyncio.create_task(workspace.aclose())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+    def resolve(self, target: Target) -> Workspace:
+        """Return the workspace that a command means; the last one used where it names none.
+
+        Raises:
+            NotFound: it names a folder that is not open.
+        """
+        folders = self._folders
+        if target.workspace is not None:
+            path = _folder(target.workspace)
+            if path is None or path not in folders:
+                known = ", ".join(folder.as_uri() for folder in folders) or "none"
+                raise NotFound(f"The folder {target.workspace[:200]} is not open. Open: {known}.")
+            return self._get(path)
+        if target.uri is not None and (path := self.folder_of(target.uri)) is not None:
+            return self._get(path)
+        if len(folders) > 1:
+            return self._get(self._last if self._last in folders else folders[0])
+        return self._get(folders[0] if folders else None)
+
+    def is_guess(self, target: Target) -> bool:
+        """Return whether ``resolve`` had to take the last one used, which the user should know."""
+        named = target.workspace is not None
+        inside = target.uri is not None and self.folder_of(target.uri) is not None
+        return len(self._folders) > 1 and not named and not inside
+
+    def of_document(self, uri: str) -> Workspace | None:
+        """Return the workspace that a document lies in, if it is open already."""
+        path = self.folder_of(uri)
+        if path is None and self._folders:
+            return None
+        return self._open.get(path)
+
+    def folder_of(self, uri: str) -> Path | None:
+        """Return the innermost folder that a document lies in."""
+        path = _folder(uri)
+        if path is None:
+            return None
+        inside = [folder for folder in self._folders if path.is_relative_to(folder)]
+        return max(inside, key=lambda folder: len(folder.parts), default=None)
+
+    def all(self) -> list[Workspace]:
+        """Return every context that is open."""
+        return list(self._open.values())
+
+    def _get(self, path: Path | None) -> Workspace:
+        self._last = path
+        workspace = self._open.get(path)
+        if workspace is None:
+            workspace = self._open[path] = self._open_workspace(path)
+            for opener in self._openers:
+                opener(workspace)
+        return workspace
+
+    async def aclose(self) -> None:
+        """Close all; what runs is stopped and recorded."""
+        closing = [workspace.aclose() for workspace in self._open.values()]
+        self._open.clear()
+        await asyncio.gather(*closing, *self._closing, return_exceptions=True)
+
+
+def setup(server: AishServer) -> None:
+    """Follow the client's folders."""
+
+    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    def _folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        for folder in params.event.removed:
+            server.workspaces.removed(folder.uri)
+
+    server.on_shutdown(server.workspaces.aclose)
+
+
+def _folder(uri: str) -> Path | None:
+    """Return the path of a ``file:`` URI, or None for any other."""
+    path = to_fs_path(uri) if uri.startswith("file:") else None
+    return None if not path else Path(path)

@@ -1,0 +1,175 @@
+"""The models there are, and the one that answers: configured, found, offered, or offline."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+from aish_lsp.config.schema import Preset
+from aish_lsp.errors import Denied, NotFound
+from aish_lsp.questions import Question
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aish_lsp.config.schema import Config
+    from aish_lsp.config.trust import TrustStore
+    from aish_lsp.models.discovery import Discovered, KeyOffer
+    from aish_lsp.models.http import HttpClient
+    from aish_lsp.questions import AskUser
+
+#: The model that needs nothing. It looks at the last question alone: its window is nominal.
+OFFLINE = Preset(
+    name="offline", provider="offline", model="offline", context_window=8192, token_budget=4096
+)
+
+#: Seconds that what was found, or not found, on the loopback ports is believed.
+_BELIEVED = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelInfo:
+    """A row of ``aish.model.list``."""
+
+    name: str
+    provider: str
+    model: str
+    endpoint: str
+    source: Literal["configured", "found", "offered", "built-in"]
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The model that answers a question, and why it was chosen."""
+
+    preset: Preset
+    why: str
+    notice: str = ""
+
+
+class Catalog:
+    """What can answer, for all workspaces of a process. Probing waits for the first question."""
+
+    def __init__(self, http: HttpClient, trust: TrustStore, environ: Mapping[str, str]) -> None:
+        self._http = http
+        self._trust = trust
+        self._environ = environ
+        self._found: Discovered | None = None
+        self._found_at = 0.0
+        self._windows: dict[tuple[str, str], int] = {}
+
+    async def choose(self, config: Config, name: str | None, ask_user: AskUser) -> Chosen:
+        """Return the model for a question; ``name`` is the one the user named, if any.
+
+        A model behind a key that was merely found asks first; the answer is kept.
+
+        Raises:
+            NotFound: no model of that name.
+            Denied: the user named a model behind a found key, and did not agree to it.
+        """
+        if name:
+            return await self._named(config, name, ask_user)
+        configured = config.models.get(config.default_model)
+        if configured is not None:
+            return Chosen(configured, "the default model")
+        if config.default_model == OFFLINE.name:
+            return Chosen(OFFLINE, "the default model")
+        if config.models:
+            return Chosen(next(iter(config.models.values())), "the first configured model")
+        found = await self._discover()
+        if found.presets:
+            return Chosen(found.presets[0], "a model server found on this machine")
+        for offer in found.offers:
+            if await self._agreed(offer, ask_user):
+                return Chosen(offer.preset, f"the key in {offer.variable}, as you agreed")
+        return Chosen(OFFLINE, "no model server was found", notice=_OFFLINE_NOTICE)
+
+    async def _named(self, config: Config, name: str, ask_user: AskUser) -> Chosen:
+        why = "named by you"
+        if name in config.models:
+            return Chosen(config.models[name], why)
+        if name == OFFLINE.name:
+            return Chosen(OFFLINE, why)
+        found = await self._discover()
+        for preset in found.presets:
+            if preset.name == name:
+                return Chosen(preset, why)
+        for offer in found.offers:
+            if offer.preset.name == name:
+                if not await self._agreed(offer, ask_user, again=True):
+                    raise Denied(f"{offer.label} was not agreed to; nothing was sent there.")
+                return Chosen(offer.preset, why)
+        known = [info.name for info in await self.list(config)]
+        near = difflib.get_close_matches(name, known, n=3) or known
+        raise NotFound(f"There is no model {name[:60]!r}. There is: {', '.join(near)}.")
+
+    async def list(self, config: Config) -> list[ModelInfo]:
+        """Return all models: what is configured first, the offline one last."""
+        found = await self._discover()
+        rows = [_row(preset, "configured") for preset in config.models.values()]
+        rows += [_row(preset, "found") for preset in found.presets]
+        rows += [_row(offer.preset, "offered") for offer in found.offers]
+        rows.append(_row(OFFLINE, "built-in"))
+        first_of_name: dict[str, ModelInfo] = {}
+        for row in rows:
+            first_of_name.setdefault(row.name, row)
+        return [*first_of_name.values()]
+
+    async def window(self, preset: Preset) -> int | None:
+        """Return the context window (tokens) that the server tells, or None."""
+        if preset.context_window is not None or preset.provider == "offline":
+            return preset.context_window
+        key = (preset.endpoint, preset.model)
+        if key not in self._windows:
+            from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
+
+            told = (await describe(self._http, preset)).context_window
+            if told is None:
+                return None
+            self._windows[key] = told
+        return self._windows[key]
+
+    async def complete(self, preset: Preset) -> Preset:
+        """Return ``preset`` with its window where the server tells it."""
+        return replace(preset, context_window=await self.window(preset))
+
+    async def _discover(self) -> Discovered:
+        """Look at the loopback ports and at the environment, not more often than need be."""
+        if self._found is None or time.monotonic() - self._found_at > _BELIEVED:
+            from aish_lsp.models.discovery import discover  # noqa: PLC0415 - brings httpx
+
+            self._found = await discover(self._http, self._environ)
+            self._found_at = time.monotonic()
+        return self._found
+
+    async def _agreed(self, offer: KeyOffer, ask_user: AskUser, *, again: bool = False) -> bool:
+        """Return whether the user lets their project be sent to ``offer``; keep a plain answer.
+
+        ``again`` asks once more after a no: the user has just named that model.
+        """
+        kept = self._trust.provider_answer(offer.label, offer.host)
+        if kept is not None and (kept or not again):
+            return kept
+        answer = await ask_user(
+            Question(
+                f"A key for {offer.label} is in {offer.variable}. Send your questions, with the "
+                f"file names and the command output that go with them, to {offer.host}?",
+                yes=f"Use {offer.label}",
+                no="No",
+            )
+        )
+        if answer is not None:
+            self._trust.answer_provider(offer.label, offer.host, granted=answer)
+        return bool(answer)
+
+
+_OFFLINE_NOTICE = (
+    "No model server was found and no key was agreed to: the offline model answers. "
+    "`aish-lsp doctor` tells how to connect a real one."
+)
+
+
+def _row(preset: Preset, source: Any) -> ModelInfo:
+    return ModelInfo(preset.name, preset.provider, preset.model, preset.endpoint, source)

@@ -1,0 +1,25 @@
+"""Asking the user from below: a front end hands down how, nobody below knows where."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Something only the user can decide. ``yes`` and ``no`` are the words on the buttons."""
+
+    message: str
+    yes: str
+    no: str = "Cancel"
+
+
+#: Ask; True only for a plain yes. No answer, an unknown one, or nobody to ask is None.
+AskUser: TypeAlias = Callable[[Question], Awaitable[bool | None]]
+
+
+async def nobody(_question: Question) -> bool | None:
+    """Answer for a user who cannot be asked."""
+    return None

@@ -1,0 +1,150 @@
+"""What a workspace writes down while it works: its session's log, and what its calls used.
+
+A full disk does not stop a conversation: what could not be written is told once, as a trouble.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aish_lsp.errors import AishError
+from aish_lsp.events import to_wire
+from aish_lsp.sessions import records
+from aish_lsp.sessions.log import SessionLog
+from aish_lsp.sessions.usage import UsageRecord, append_usage, now, read_usage
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.conversation.turns import ExecOutput, Turn
+    from aish_lsp.events import CommandInfo
+    from aish_lsp.models.events import ToolCall, Usage
+    from aish_lsp.models.request import StoredReasoning
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A model's reply as it is written down, whole or cut off."""
+
+    text: str
+    model: str
+    reasoning: StoredReasoning | None
+    tool_calls: tuple[ToolCall, ...]
+    usage: Usage | None
+    finish: str
+    commands: tuple[CommandInfo, ...]
+
+
+class Recorder:
+    """Writes one session. Its methods block, for a synced line at most."""
+
+    def __init__(
+        self, folder: Path, workspace_uri: str | None, redact: Callable[[str], str]
+    ) -> None:
+        self._usage_path = folder / "usage.jsonl"
+        self._log = SessionLog.create(folder / "sessions", workspace_uri, redact)
+        self._troubles: dict[str, None] = {}
+
+    @property
+    def session_id(self) -> str:
+        """The session's id."""
+        return self._log.id
+
+    def question(self, text: str, exec_: Sequence[ExecOutput]) -> int:
+        """Write a question down, synced; return its number, 0 where it could not be written."""
+        outputs = [asdict(output) for output in exec_]
+        return self._append(records.user(text, outputs), sync=True)
+
+    def reply(self, reply: Reply) -> int:
+        """Write a reply down, synced; return its number."""
+        record = records.assistant(
+            reply.text,
+            reply.model,
+            finish=reply.finish,
+            reasoning=asdict(reply.reasoning) if reply.reasoning else None,
+            tool_calls=[asdict(call) for call in reply.tool_calls],
+            usage=_usage_fields(reply.usage),
+            commands=[{"id": command.id, "text": command.text} for command in reply.commands],
+        )
+        return self._append(record, sync=True)
+
+    def tool_result(self, call_id: str, result: str) -> int:
+        """Write a tool's result down; return its number."""
+        return self._append(records.tool(call_id, result))
+
+    def unanswered(self, n: int) -> None:
+        """Write that question ``n`` got no reply."""
+        if n:
+            self._append(records.unanswered(n))
+
+    def evicted(self, turns: Sequence[Turn], summary: str | None = None) -> None:
+        """Write that these turns are sent no more."""
+        numbers = [turn.n for turn in turns if turn.n]
+        if numbers:
+            self._append(records.evicted(min(numbers), max(numbers), summary))
+
+    def reset(self) -> None:
+        """Write that the conversation began anew."""
+        self._append(records.reset(), sync=True)
+
+    def model(self, name: str) -> None:
+        """Write that another model answers from now on."""
+        self._append(records.model(name))
+
+    def usage(
+        self, preset: Preset, category: str, usage: Usage, *, local: bool, estimated: bool
+    ) -> None:
+        """Add a call to ``usage.jsonl``."""
+        record = UsageRecord(
+            ts=now(),
+            session=self.session_id,
+            model=preset.name,
+            provider=preset.provider,
+            category=category,
+            input=usage.input_tokens,
+            output=usage.output_tokens,
+            reasoning=usage.reasoning_tokens,
+            cache_read=usage.cache_read_tokens,
+            cache_write=usage.cache_write_tokens,
+            cost=usage.cost,
+            local=local,
+            estimated=estimated,
+        )
+        try:
+            append_usage(self._usage_path, record)
+        except AishError as error:
+            self._troubles[error.message] = None
+
+    def usage_of_all_sessions(self) -> list[UsageRecord]:
+        """Return every call of this workspace.
+
+        Raises:
+            StoreUnavailable: the file cannot be read.
+        """
+        return read_usage(self._usage_path)
+
+    def take_troubles(self) -> list[str]:
+        """Return, once each, what could not be written."""
+        troubles = list(self._troubles)
+        self._troubles.clear()
+        return troubles
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._log.close()
+
+    def _append(self, record: Mapping[str, Any], *, sync: bool = False) -> int:
+        try:
+            return self._log.append(record, sync=sync)
+        except AishError as error:
+            self._troubles[f"This session is not being saved: {error.message}"] = None
+            return 0
+
+
+def _usage_fields(usage: Usage | None) -> dict[str, Any] | None:
+    """Return a usage as the log has it."""
+    if usage is None:
+        return None
+    return {key: value for key, value in to_wire(usage).items() if key != "kind"}

@@ -1,0 +1,307 @@
+"""One turn, from the question to its end, as a stream of events.
+
+The editor, the command line and the autonomous loop all drive this one. What is written down is
+written before it is told: the question before the request, the reply before the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from aish_lsp.conversation.budget import Prepared, prepare
+from aish_lsp.conversation.tokens import count
+from aish_lsp.conversation.turns import Conversation
+from aish_lsp.conversation.usage import Category, is_local
+from aish_lsp.errors import AishError, InvalidArgument
+from aish_lsp.events import (
+    Command,
+    CommandInfo,
+    End,
+    FinishReason,
+    Notice,
+    Reasoning,
+    Route,
+    Start,
+    Text,
+    Usage,
+)
+from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
+from aish_lsp.models.request import ModelRequest, StoredReasoning
+from aish_lsp.sessions.recorder import Reply
+from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
+
+if TYPE_CHECKING:
+    from aish_lsp.conversation.report import ContextReport
+    from aish_lsp.job import Emit
+    from aish_lsp.models.catalog import Chosen
+    from aish_lsp.workspace import Workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question. ``model`` names a preset for it alone; ``ephemeral`` leaves no trace.
+
+    ``notice`` is told to the user before the turn starts.
+    """
+
+    prompt: str
+    model: str | None = None
+    ephemeral: bool = False
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AskResult:
+    """What a turn came to. ``error`` is set where the reply broke off."""
+
+    turn_id: str
+    session_id: str
+    model: str
+    text: str
+    reasoning: str
+    commands: tuple[CommandInfo, ...]
+    usage: Usage | None
+    finish_reason: FinishReason
+    error: dict[str, Any] | None
+    evicted_turns: int
+    context: ContextReport
+
+
+class Turn:
+    """The state of one turn while it is taken."""
+
+    def __init__(self, workspace: Workspace, ask: Ask, turn_id: str, emit: Emit) -> None:
+        self._workspace = workspace
+        self._ask = ask
+        self._id = turn_id
+        self._emit = emit
+        self._conversation = Conversation() if ask.ephemeral else workspace.conversation
+        self._chosen: Chosen | None = None
+        self._prepared: Prepared | None = None
+        self._question_n: int | None = None
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._metadata: ReasoningMetadata | None = None
+        self._tool_calls: list[ToolCall] = []
+        self._commands: list[CommandInfo] = []
+        self._usage: Usage | None = None
+        self._finish: FinishReason = "stop"
+        self._error: AishError | None = None
+
+    async def take(self) -> AskResult:
+        """Take the turn; on cancellation keep what arrived and return it as cut off.
+
+        Raises:
+            AishError: nothing of a reply arrived. The question stays in the log as unanswered.
+        """
+        if not self._ask.prompt.strip():
+            raise InvalidArgument("The question is empty.", path="prompt")
+        try:
+            if self._workspace.turn_lock.locked():
+                await self._notice("info", "Another question is being answered; this one waits.")
+            async with self._workspace.turn_lock:
+                return await self._take_in_turn()
+        except asyncio.CancelledError:
+            # Still waiting for its turn: nothing was recorded, nothing is to be kept.
+            self._finish = "cancelled"
+            await self._emit(End("cancelled"))
+            return self._result()
+
+    async def _take_in_turn(self) -> AskResult:
+        try:
+            await self._prepare()
+            await self._receive()
+        except asyncio.CancelledError:
+            self._finish = "cancelled"
+        except AishError as error:
+            self._finish, self._error = "error", error
+        self._record()
+        if self._usage is not None:
+            await self._emit(self._usage)
+        for trouble in self._workspace.troubles():
+            await self._notice("warning", trouble)
+        await self._emit(End(self._finish, self._error.to_wire() if self._error else None))
+        if self._error is not None and not self._text:
+            raise self._error
+        return self._result()
+
+    async def _prepare(self) -> None:
+        """Choose the model, write the question down, and make the request fit."""
+        workspace = self._workspace
+        if self._ask.notice:
+            await self._notice("info", self._ask.notice)
+        for notice in await workspace.refresh():
+            await self._notice("warning", notice)
+        self._chosen = await workspace.choose_model(self._ask.model)
+        if self._chosen.notice and workspace.first_time(self._chosen.notice):
+            await self._notice("info", self._chosen.notice)
+        preset = self._chosen.preset
+        limit = await workspace.limits(preset)
+        if not self._ask.ephemeral:
+            await self._write_down()
+        self._conversation.append_user(self._ask.prompt, n=self._question_n or 0)
+        self._prepared = prepare(
+            self._conversation, workspace.blocks(), preset, workspace.config.context, limit
+        )
+        workspace.meter.request_sent(self._prepared.measure, evicted=bool(self._prepared.evicted))
+        await self._tell_what_was_given_up(self._prepared)
+        await self._emit(
+            Start(
+                turn_id=self._id,
+                model=preset.name,
+                route=Route("chat", self._chosen.why),
+                context_tokens=self._prepared.measure.total,
+                token_budget=limit.budget,
+            )
+        )
+
+    async def _write_down(self) -> None:
+        """Log the question; a cancel that comes meanwhile waits until its number is known."""
+        pending = tuple(self._conversation.pending)
+        writing = asyncio.create_task(
+            asyncio.to_thread(self._workspace.recorder.question, self._ask.prompt, pending)
+        )
+        try:
+            self._question_n = await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            self._workspace.recorder.unanswered(await writing)
+            raise
+
+    async def _tell_what_was_given_up(self, prepared: Prepared) -> None:
+        if prepared.evicted:
+            self._workspace.recorder.evicted(prepared.evicted)
+            evicted = len(prepared.evicted)
+            await self._notice("info", f"{evicted} old turns no longer fit and were left out.")
+        if prepared.cut:
+            cut = ", ".join(prepared.cut)
+            await self._notice("warning", f"To fit the budget this was cut or left out: {cut}.")
+
+    async def _receive(self) -> None:
+        """Send the request and pass its reply on, finding commands as their lines complete."""
+        assert self._chosen is not None
+        assert self._prepared is not None
+        scanner = SuggestionScanner()
+        model = self._workspace.open_model(self._chosen.preset)
+        request = ModelRequest(self._chosen.preset, self._prepared.messages)
+        async with aclosing(model.stream(request)) as stream:
+            async for event in stream:
+                match event:
+                    case Text():
+                        self._text.append(event.delta)
+                        await self._emit(event)
+                        await self._suggest(scanner, event.delta)
+                    case Reasoning():
+                        self._reasoning.append(event.delta)
+                        await self._emit(event)
+                    case Usage():
+                        self._usage = event
+                    case ToolCall():
+                        self._tool_calls.append(event)
+                    case ReasoningMetadata():
+                        self._metadata = event
+                    case Finish():
+                        self._finish = event.reason
+        for found in scanner.finish():
+            await self._add_command(found)
+
+    async def _suggest(self, scanner: SuggestionScanner, delta: str) -> None:
+        for found in scanner.feed(delta):
+            await self._add_command(found)
+
+    async def _add_command(self, found: FoundCommand) -> None:
+        info = self._workspace.add_command(found, self._id)
+        self._commands.append(info)
+        await self._emit(Command(info))
+
+    def _record(self) -> None:
+        """Write down what arrived, or that nothing did. No await: a cancel cannot cut it short."""
+        if self._prepared is None:
+            self._withdraw()
+            return
+        text = "".join(self._text)
+        if text or self._usage is not None:
+            self._account(text)
+        if not text and not self._tool_calls:
+            self._withdraw()
+            return
+        reasoning = self._stored_reasoning()
+        n = 0
+        if not self._ask.ephemeral:
+            n = self._workspace.recorder.reply(
+                Reply(
+                    text=text,
+                    model=self._model,
+                    reasoning=reasoning,
+                    tool_calls=tuple(self._tool_calls),
+                    usage=self._usage,
+                    finish=self._finish,
+                    commands=tuple(self._commands),
+                )
+            )
+        self._conversation.append_assistant(
+            text, n=n, tool_calls=self._tool_calls, reasoning=reasoning
+        )
+        for call in self._tool_calls:
+            self._conversation.append_tool(call.id, "cancelled")
+
+    def _withdraw(self) -> None:
+        """Take back a question that nothing answered; its command output is pending again."""
+        turns = self._conversation.turns
+        if turns and turns[-1].role == "user":
+            self._conversation.withdraw_user()
+            if self._question_n is not None:
+                self._workspace.recorder.unanswered(self._question_n)
+
+    def _stored_reasoning(self) -> StoredReasoning | None:
+        """Return the reasoning with what its provider wants back; empty reasoning is none."""
+        assert self._chosen is not None
+        text = "".join(self._reasoning)
+        metadata = self._metadata.metadata if self._metadata else {}
+        if not text and not metadata:
+            return None
+        return StoredReasoning(text, self._chosen.preset.provider, metadata)
+
+    def _account(self, text: str) -> None:
+        """Add the call's usage to the session; estimate it where the server told none."""
+        assert self._chosen is not None
+        assert self._prepared is not None
+        estimated = self._usage is None
+        if self._usage is None:
+            output = count(text) + count("".join(self._reasoning))
+            self._usage = Usage(self._prepared.measure.total, output)
+        preset = self._chosen.preset
+        category: Category = "main"
+        workspace = self._workspace
+        self._usage = workspace.meter.call_ended(preset, category, self._usage, estimated=estimated)
+        workspace.recorder.usage(
+            preset,
+            category,
+            self._usage,
+            local=is_local(preset) and self._usage.cost is None,
+            estimated=estimated,
+        )
+
+    @property
+    def _model(self) -> str:
+        return self._chosen.preset.name if self._chosen else ""
+
+    async def _notice(self, level: Any, message: str) -> None:
+        await self._emit(Notice(level, message))
+
+    def _result(self) -> AskResult:
+        return AskResult(
+            turn_id=self._id,
+            session_id=self._workspace.recorder.session_id,
+            model=self._model,
+            text="".join(self._text),
+            reasoning="".join(self._reasoning),
+            commands=tuple(self._commands),
+            usage=self._usage,
+            finish_reason=self._finish,
+            error=self._error.to_wire() if self._error else None,
+            evicted_turns=len(self._prepared.evicted) if self._prepared else 0,
+            context=self._workspace.context(),
+        )

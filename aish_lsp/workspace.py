@@ -1,0 +1,388 @@
+"""One folder's context: its conversation, memory, project, costs, and what runs in it.
+
+It opens, owns and closes what is below; a front end asks it for jobs and reads its state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from aish_lsp.conversation.budget import Limits, Measure, limits, measure
+from aish_lsp.conversation.meter import Meter
+from aish_lsp.conversation.prompt import (
+    Blocks,
+    Surroundings,
+    base_prompt,
+    instructions_part,
+    messages,
+    summary_block,
+    tree_part,
+)
+from aish_lsp.conversation.report import cost_report
+from aish_lsp.conversation.turns import Conversation
+from aish_lsp.conversation.usage import UsageTotals
+from aish_lsp.errors import NotFound
+from aish_lsp.job import Job
+from aish_lsp.memory.background import background_text, select
+from aish_lsp.memory.scopes import MemoryScopes
+from aish_lsp.memory.secrets import redact
+from aish_lsp.models.catalog import OFFLINE, Chosen
+from aish_lsp.paths import data_dir, workspace_dir
+from aish_lsp.project.picture import ProjectPicture
+from aish_lsp.sessions.recorder import Recorder
+from aish_lsp.shell.pending import PendingCommands, new_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from aish_lsp.config.loading import Configuration
+    from aish_lsp.config.schema import Config, Preset
+    from aish_lsp.conversation.report import ContextReport, CostReport
+    from aish_lsp.events import CommandInfo
+    from aish_lsp.execution import Plan, RunReport, RunRequest
+    from aish_lsp.memory.items import Kind, Scope
+    from aish_lsp.memory.store import Added
+    from aish_lsp.models.request import Message, Model
+    from aish_lsp.services import Services
+    from aish_lsp.shell.suggestions import FoundCommand
+    from aish_lsp.turn import Ask, AskResult
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class ContextShare:
+    """How full the context is. Tokens."""
+
+    total: int
+    budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A workspace at a glance; ``cost`` in dollars, null where none is known."""
+
+    model: str
+    busy: bool
+    context: ContextShare
+    cost: float | None
+    commands: int
+    trusted: bool
+    servers: int
+
+
+class Workspace:
+    """The context of one folder; with ``root`` None, of the user where no folder is open."""
+
+    def __init__(self, root: Path | None, services: Services, configuration: Configuration) -> None:
+        self.root = root
+        self.services = services
+        self.conversation = Conversation()
+        self.commands = PendingCommands()
+        self.meter = Meter()
+        self.project = ProjectPicture(root)
+        self.turn_lock = asyncio.Lock()
+        folder = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
+        self.recorder = Recorder(folder, root.as_uri() if root else None, redact)
+        self.memory = MemoryScopes.open(data_dir() / "memory.jsonl", folder / "memory.jsonl")
+        self._configuration = configuration
+        self._active_model: str | None = None
+        self._models: dict[str, Model] = {}
+        self._jobs: dict[str, Job[Any]] = {}
+        self._awaiting: dict[str, Plan] = {}
+        self._limits: Limits | None = None
+        self._last_turn = ""
+        self._told: set[str] = set()
+        self._listeners: list[Callable[[], None]] = []
+
+    # What a front end asks for
+
+    def ask(self, ask: Ask) -> Job[AskResult]:
+        """Begin a turn. One is taken at a time: a second waits."""
+        from aish_lsp.turn import Turn  # noqa: PLC0415 - a cycle: a turn is taken in a workspace
+
+        turn_id = new_id()
+        return self._start(turn_id, lambda emit: Turn(self, ask, turn_id, emit).take())
+
+    def run(self, request: RunRequest) -> Job[RunReport]:
+        """Begin to run a command.
+
+        Raises:
+            InvalidArgument: nothing to run, or a folder outside of the workspace.
+            NotFound: no such suggestion, or the folder is gone.
+        """
+        from aish_lsp.execution import Execution, plan  # noqa: PLC0415 - a cycle, as above
+
+        planned = plan(self, request, request.command_id or new_id())
+        return self._start(planned.command_id, Execution(self, planned).execute, planned.text)
+
+    def approve(self, command_id: str) -> Job[RunReport]:
+        """Run, once, a command that nobody could be asked about before.
+
+        Raises:
+            NotFound: no such command waits for approval.
+        """
+        from aish_lsp.execution import Execution, approved  # noqa: PLC0415 - a cycle, as above
+
+        planned = self._awaiting.pop(command_id, None)
+        if planned is None:
+            raise NotFound(f"No command {command_id[:40]!r} waits for approval.")
+        return self._start(command_id, Execution(self, approved(planned)).execute, planned.text)
+
+    def cancel(self, job_id: str | None = None) -> int:
+        """Stop one job, or all; return how many there were to stop."""
+        if job_id is not None:
+            job = self._jobs.get(job_id)
+            return int(job is not None and job.cancel())
+        return sum(job.cancel() for job in list(self._jobs.values()))
+
+    def dismiss(self, command_id: str) -> None:
+        """Drop a suggestion.
+
+        Raises:
+            NotFound: it is gone already.
+        """
+        self.commands.get(command_id)
+        self.commands.remove(command_id)
+        self.changed()
+
+    async def use_model(self, name: str) -> str:
+        """Answer with this model from now on; return its name.
+
+        Raises:
+            NotFound: no such model; the message names the nearest.
+            Denied: it stands behind a key that the user did not agree to.
+        """
+        chosen = await self.services.catalog.choose(self.config, name, self.services.ask_user)
+        self._active_model = chosen.preset.name
+        self._limits = None
+        self.recorder.model(name)
+        self.changed()
+        return chosen.preset.name
+
+    def remember(
+        self,
+        kind: Kind,
+        content: str,
+        *,
+        tags: Sequence[str] = (),
+        scope: Scope = "workspace",
+        force: bool = False,
+    ) -> Added:
+        """Add to the memory by the user's word; the model is told from the next question on.
+
+        Blocks until the item is on disk.
+
+        Raises:
+            Denied: it looks like a secret, and ``force`` is not given.
+            StoreUnavailable, Busy: the file cannot be written now.
+        """
+        source = {"session": self.recorder.session_id, "how": "user"}
+        store = self.memory.store(scope)
+        return store.add(kind, content, tags=tags, source=source, force=force)
+
+    async def reset(self) -> None:
+        """Forget turns, summary, pending output and suggestions; memory and costs stay."""
+        self.cancel()
+        async with self.turn_lock:
+            self.conversation.reset()
+            self.commands.clear()
+            self._awaiting.clear()
+            self.recorder.reset()
+        self.changed()
+
+    # Its state
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force here."""
+        return self._configuration.config
+
+    @property
+    def folder(self) -> Path:
+        """Where commands run: the root, or the user's home where no folder is open."""
+        return self.root or Path.home()
+
+    @property
+    def active_model(self) -> str:
+        """The name of the model that answers next, as far as it is known."""
+        return self._active_model or self.config.default_model
+
+    @property
+    def last_turn_commands(self) -> list[CommandInfo]:
+        """The suggestions of the last turn that still wait."""
+        return self.commands.of_turn(self._last_turn)
+
+    @property
+    def awaiting_approval(self) -> list[str]:
+        """The ids of the commands that wait for ``:approve``."""
+        return list(self._awaiting)
+
+    def blocks(self) -> Blocks:
+        """Compose the prompt's blocks as of now."""
+        config = self.config
+        picture = self.project if self.project.shown(config.project) else None
+        instructions = picture.instructions if picture else None
+        selected = select(self.memory.items(), config.memory.inject_max_chars)
+        return Blocks(
+            base=base_prompt(self._surroundings(), config.context.system_prompt),
+            background=background_text(selected.items),
+            tree=tree_part(picture.block.block) if picture else "",
+            instructions=(
+                instructions_part(instructions.name, instructions.text) if instructions else ""
+            ),
+            summary=summary_block(self.conversation.summary),
+        )
+
+    def _surroundings(self) -> Surroundings:
+        system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
+        today = dt.datetime.now().astimezone().date().isoformat()
+        return Surroundings(system, self.config.safety.shell, today, self.folder.name or "/")
+
+    def context(self) -> ContextReport:
+        """Return where the tokens of the next request would go."""
+        size, limit, new = self._size()
+        return self.meter.context(size, limit, new)
+
+    def cost(self) -> CostReport:
+        """Return what this session has used and cost."""
+        size, limit, _ = self._size()
+        return self.meter.cost(self.config.cost, size, limit)
+
+    def next_messages(self) -> tuple[Message, ...]:
+        """Return the messages of the next request, but for the question that is not asked yet."""
+        config = self.config
+        preset = config.models.get(self.active_model, OFFLINE)
+        return messages(self.blocks(), self.conversation.turns, preset, config.context.compress)
+
+    def _size(self) -> tuple[Measure, Limits, int]:
+        """Return the next request's size, its limits, and the messages since the last call."""
+        config, blocks = self.config, self.blocks()
+        preset = config.models.get(self.active_model, OFFLINE)
+        limit = self._limits or limits(preset, config.context, None)
+        sent = messages(blocks, self.conversation.turns, preset, config.context.compress)
+        return measure(blocks, sent), limit, len(self.conversation.pending)
+
+    def cost_of_all_sessions(self) -> CostReport:
+        """Return what this workspace has ever used and cost. Blocks.
+
+        Raises:
+            StoreUnavailable: ``usage.jsonl`` cannot be read.
+        """
+        size, limit, _ = self._size()
+        ever = UsageTotals.of(self.recorder.usage_of_all_sessions())
+        return cost_report(ever, self.config.cost, size.total, limit.budget)
+
+    def status(self) -> Status:
+        """Return the workspace at a glance."""
+        size, limit, _ = self._size()
+        total = self.meter.usage.total()
+        return Status(
+            model=self.active_model,
+            busy=bool(self._jobs),
+            context=ContextShare(size.total, limit.budget),
+            cost=None if total.cost == 0 and (total.local or not total.calls) else total.cost,
+            commands=len(self.commands.all()),
+            trusted=self._configuration.trusted,
+            servers=0,
+        )
+
+    def troubles(self) -> list[str]:
+        """Return, once, what the user should know: thresholds passed, files not written."""
+        warnings = self.meter.usage.warnings(self.config.cost)
+        return warnings + self.recorder.take_troubles()
+
+    def secret_names(self) -> list[str]:
+        """Return the environment variables that hold keys of configured models."""
+        return [p.api_key_env for p in self.config.models.values() if p.api_key_env]
+
+    # What a turn and an execution need
+
+    async def refresh(self) -> list[str]:
+        """Take in what changed outside: configuration, memory, project. Return what is wrong."""
+        troubles = await asyncio.to_thread(self._configuration.reload)
+        troubles += await asyncio.to_thread(self.memory.refresh)
+        if self.project.shown(self.config.project):
+            await self.project.refresh(self.config.project)
+        return troubles + self.recorder.take_troubles()
+
+    def first_time(self, notice: str) -> bool:
+        """Return whether ``notice`` was not told in this session yet; it now counts as told."""
+        new = notice not in self._told
+        self._told.add(notice)
+        return new
+
+    async def choose_model(self, name: str | None) -> Chosen:
+        """Return the model that answers: the one named, the active one, or what there is.
+
+        Raises:
+            NotFound, Denied: as ``use_model``.
+        """
+        wanted = name or self._active_model
+        return await self.services.catalog.choose(self.config, wanted, self.services.ask_user)
+
+    async def limits(self, preset: Preset) -> Limits:
+        """Return what a request to ``preset`` must fit into."""
+        window = await self.services.catalog.window(preset)
+        self._limits = limits(preset, self.config.context, window)
+        return self._limits
+
+    def open_model(self, preset: Preset) -> Model:
+        """Return the adapter that speaks to ``preset``."""
+        if preset.provider not in self._models:
+            from aish_lsp.models.registry import open_model  # noqa: PLC0415 - brings httpx
+
+            self._models[preset.provider] = open_model(preset, self.services.http, self.folder)
+        return self._models[preset.provider]
+
+    def add_command(self, found: FoundCommand, turn_id: str) -> CommandInfo:
+        """Keep a suggestion of a turn and tell those who show them."""
+        self._last_turn = turn_id
+        info = self.commands.add(found, turn_id, self.config.safety.shell)
+        self.changed()
+        return info
+
+    def command_started(self, command_id: str) -> None:
+        """Take a suggestion off the list: it is being run."""
+        self.commands.remove(command_id)
+        self.changed()
+
+    def await_approval(self, planned: Plan) -> None:
+        """Keep a command that nobody could be asked about, for ``:approve``."""
+        self._awaiting[planned.command_id] = planned
+
+    # Observers and the end
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called whenever suggestions or the status change."""
+        self._listeners.append(listener)
+
+    def changed(self) -> None:
+        """Tell the listeners that something they may show has changed."""
+        for listener in self._listeners:
+            listener()
+
+    def _start(self, job_id: str, body: Callable[[Any], Any], label: str = "") -> Job[Any]:
+        job: Job[Any] = Job(job_id, body, label)
+        self._jobs[job_id] = job
+
+        def ended() -> None:
+            self._jobs.pop(job_id, None)
+            self.changed()
+
+        job.start(ended)
+        self.changed()
+        return job
+
+    async def aclose(self) -> None:
+        """Stop what runs, wait until it has recorded what it has, and close the files."""
+        jobs = list(self._jobs.values())
+        self.cancel()
+        await asyncio.gather(*(job.result() for job in jobs), return_exceptions=True)
+        await self.project.aclose()
+        self.recorder.close()
