@@ -104,7 +104,7 @@ def _decode(body: bytes) -> Any:
     """Return the body's JSON, else its text without HTML tags."""
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         text = body.decode("utf-8", "replace")
     if re.match(r"\s*<(!doctype|html|head|body)", text, re.IGNORECASE):
         title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
@@ -113,15 +113,19 @@ def _decode(body: bytes) -> Any:
     return text
 
 
-def _words(value: Any) -> str | None:
+def _words(value: Any, depth: int = 6) -> str | None:
     """Return the message in a decoded error of any usual shape, or None."""
     if isinstance(value, str):
         return value.strip() or None
+    if depth == 0:
+        return None
     if isinstance(value, list):
-        return "; ".join(words for item in value[:3] if (words := _words(item))) or None
+        found = (_words(item, depth - 1) for item in value[:3])
+        return "; ".join(words for words in found if words) or None
     if not isinstance(value, dict):
         return None
-    words = next((found for key in _MESSAGE_KEYS if (found := _words(value.get(key)))), None)
+    found = (_words(value.get(key), depth - 1) for key in _MESSAGE_KEYS)
+    words = next((words for words in found if words), None)
     location = value.get("loc")
     if words and isinstance(location, list):
         words = f"{'.'.join(map(str, location))}: {words}"

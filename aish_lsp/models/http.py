@@ -126,7 +126,7 @@ class HttpClient:
                 content = await _read(response, BODY_LIMIT)
                 try:
                     return json.loads(content)
-                except ValueError:
+                except (ValueError, RecursionError):
                     raise await _unexpected(url, response, "JSON", content) from None
         except TimeoutError:
             msg = f"{origin(url)} did not answer within {timeout_s:g} s."

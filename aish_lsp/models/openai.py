@@ -165,6 +165,7 @@ async def _read_reply(
     events: AsyncGenerator[str, None], reply: Reply, url: str, headers: Mapping[str, str]
 ) -> AsyncGenerator[ModelEvent, None]:
     """Yield text and reasoning until the reply is over; raise where it broke off."""
+    error: Any = None
     try:
         async for data in events:
             if data == "[DONE]":
@@ -174,7 +175,7 @@ async def _read_reply(
                 yield event
             error = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)
             if error:
-                raise error_in_stream(url, error, redactor(headers))
+                break
         else:
             if reply.finish_reason is None:
                 raise _broken(url, "it ended before the reply did")
@@ -182,6 +183,8 @@ async def _read_reply(
         # Behind the finish reason comes nothing but usage: the reply itself is whole.
         if reply.finish_reason is None:
             raise
+    if error:
+        raise error_in_stream(url, error, redactor(headers))
     if reply.finish_reason in _BROKEN_FINISH:
         raise _broken(url, f"the server gave up ({reply.finish_reason})")
 
@@ -190,7 +193,7 @@ def _parse(data: str, url: str) -> dict[str, Any]:
     """Return a chunk's JSON object."""
     try:
         chunk = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         chunk = None
     if not isinstance(chunk, dict):
         raise _broken(url, f"it sent something that is no chunk of a reply ({data[:60]!r})")

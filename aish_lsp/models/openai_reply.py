@@ -21,6 +21,7 @@ from aish_lsp.models.events import (
     ToolCall,
     Usage,
 )
+from aish_lsp.models.surrogates import Mender, mended
 
 Json: TypeAlias = dict[str, Any]
 
@@ -71,6 +72,8 @@ class Reply:
         self._details: list[Json] = []
         self._usage: Json | None = None
         self._finish: str | None = None
+        self._text = Mender()
+        self._reasoning = Mender()
         self._refused = False
 
     @property
@@ -120,25 +123,40 @@ class Reply:
         details = [item for item in _list(delta.get("reasoning_details")) if isinstance(item, dict)]
         for item in details:
             self._keep_detail(item)
-        reasoning = _reasoning_text(delta, details)
-        if reasoning:
-            events.append(Reasoning(reasoning))
+        self._add_reasoning(_reasoning_text(delta, details), events)
         content = delta.get("content")
         if isinstance(content, str):
-            if content:
-                events.append(Text(content))
-        elif isinstance(content, list):
-            events.extend(_parts(content))
+            self._add_text(content, events)
+        for part in _list(content):
+            self._read_part(_dict(part), events)
         refusal = delta.get("refusal")
         if isinstance(refusal, str) and refusal:
             self._refused = True
-            events.append(Text(refusal))
+            self._add_text(refusal, events)
         for piece in _list(delta.get("tool_calls")):
             if isinstance(piece, dict):
                 function = _dict(piece.get("function"))
                 self._call_of(piece, function).add(function)
         if isinstance(delta.get("function_call"), dict):
             self._call_of({"index": 0}, delta["function_call"]).add(delta["function_call"])
+
+    def _read_part(self, part: Json, events: list[ModelEvent]) -> None:
+        """Read a part of a content that is a list (Mistral)."""
+        if part.get("type") == "thinking":
+            thinking = part.get("thinking")
+            inner = thinking if isinstance(thinking, list) else [{"text": thinking}]
+            for item in inner:
+                self._add_reasoning(_text(_dict(item).get("text")), events)
+        else:
+            self._add_text(_text(part.get("text")), events)
+
+    def _add_text(self, piece: str, events: list[ModelEvent]) -> None:
+        if text := self._text.feed(piece):
+            events.append(Text(text))
+
+    def _add_reasoning(self, piece: str, events: list[ModelEvent]) -> None:
+        if text := self._reasoning.feed(piece):
+            events.append(Reasoning(text))
 
     def _call_of(self, piece: Json, function: Json) -> _Call:
         """Return the call that ``piece`` belongs to; a new one where it begins one."""
@@ -170,7 +188,7 @@ class Reply:
                 continue
             call_id = call.id if call.id and call.id not in ids else f"call_{uuid.uuid4().hex[:24]}"
             ids.add(call_id)
-            calls.append(ToolCall(call_id, call.name, "".join(call.arguments)))
+            calls.append(ToolCall(call_id, call.name, mended("".join(call.arguments))))
         return calls
 
     def _keep_detail(self, item: Json) -> None:
@@ -240,27 +258,11 @@ def _count(value: Any) -> int:
 
 def _reasoning_text(delta: Json, details: list[Json]) -> str:
     """Return a delta's reasoning, once, however many spellings it comes in."""
-    for key in ("reasoning_content", "reasoning"):
-        value = delta.get(key)
-        if isinstance(value, str) and value:
-            return value
-    texts = (item.get("text") or item.get("summary") for item in details)
-    return "".join(text for text in texts if isinstance(text, str))
-
-
-def _parts(content: list[Any]) -> list[ModelEvent]:
-    """Return the events of a content that is a list of parts (Mistral)."""
-    events: list[ModelEvent] = []
-    for part in content:
-        if not isinstance(part, dict):
-            continue
-        kind = Reasoning if part.get("type") == "thinking" else Text
-        value = part.get("thinking") if kind is Reasoning else part.get("text")
-        inner = value if isinstance(value, list) else [{"text": value}]
-        text = "".join(str(_dict(item).get("text") or "") for item in inner)
-        if text:
-            events.append(kind(text))
-    return events
+    return (
+        _text(delta.get("reasoning_content"))
+        or _text(delta.get("reasoning"))
+        or "".join(_text(item.get("text")) or _text(item.get("summary")) for item in details)
+    )
 
 
 def _dict(value: Any) -> Json:
@@ -269,3 +271,7 @@ def _dict(value: Any) -> Json:
 
 def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
