@@ -10,7 +10,7 @@ import socket
 import struct
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 EVENT_STREAM = "text/event-stream"
 
@@ -110,7 +110,7 @@ class FaultServer:
         self.connections = 0
         self.url = ""
 
-    async def __aenter__(self) -> FaultServer:
+    async def __aenter__(self) -> Self:
         self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{port}"

@@ -17,7 +17,7 @@ import tempfile
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import tiny_model
 
@@ -75,7 +75,7 @@ class LlamaServer:
         """The port on 127.0.0.1."""
         return int(self.url.rpartition(":")[2])
 
-    def __enter__(self) -> LlamaServer:
+    def __enter__(self) -> Self:
         folder = Path(self._folder.name)
         log = folder / "log"
         if self._grammar is not None:
@@ -168,7 +168,8 @@ def serve(arguments: argparse.Namespace) -> None:
         grammar.type = xllamacpp.common_grammar_type.COMMON_GRAMMAR_TYPE_USER
         parameters.sampling.grammar = grammar
     server = xllamacpp.Server(parameters)
-    print(server.listening_address, flush=True)
+    sys.stdout.write(f"{server.listening_address}\n")
+    sys.stdout.flush()
     sys.stdin.buffer.read()
     os._exit(0)
 

@@ -43,7 +43,7 @@ async def babbling(request: Request, peer: Peer) -> None:
 
 
 async def found(http: HttpClient, *scripts: Script) -> dict[str, tuple[str, str, int | None]]:
-    """Return name to (endpoint with PORTn, model, window) of what is found on the scripts' ports."""
+    """Return what is found on the scripts' ports: name to (which script, model, window)."""
     async with AsyncExitStack() as stack:
         servers = [await stack.enter_async_context(FaultServer(script)) for script in scripts]
         ports = [server.port for server in servers]
@@ -98,9 +98,7 @@ async def test_two_of_a_kind_and_one_that_does_not_say(http: HttpClient) -> None
 )
 async def test_what_is_no_model_server_is_left_alone(http: HttpClient, script: Script) -> None:
     begin = time.monotonic()
-    assert await found(http, script, listing("vllm", "big")) == {
-        "vllm": ("server 1", "big", 4096)
-    }
+    assert await found(http, script, listing("vllm", "big")) == {"vllm": ("server 1", "big", 4096)}
     assert time.monotonic() - begin < 20
 
 

@@ -48,6 +48,11 @@ def refused(body: Any, status: int = 400, headers: dict[str, str] | None = None)
         ({}, "no reason given"),
         ([], "no reason given"),
         (None, "no reason given"),
+        (
+            {"error": {"error": {"error": {"error": {"error": {"error": {"error": "deep"}}}}}}},
+            "no reason given",
+        ),
+        (b"[" * 100_000, ("[" * QUOTE_LIMIT) + "…"),
         (b"\xff\xfe", "\ufffd\ufffd"),
     ],
 )

@@ -19,11 +19,12 @@ HEADERS = {"Authorization": f"Bearer {KEY}"}
 
 
 async def events(http: HttpClient, url: str, *, timeout_s: float = 5.0) -> list[str]:
-    """Return all events, or those that came before the error under ``.came`` of the error."""
+    """Return all events; an error gets those that came before it under ``data["came"]``."""
     came: list[str] = []
+    stream = http.stream_sse(f"{url}/v1", {}, headers=HEADERS, timeout_s=timeout_s)
     try:
-        async for data in http.stream_sse(f"{url}/v1", {}, headers=HEADERS, timeout_s=timeout_s):
-            came.append(data)
+        async for data in stream:
+            came.append(data)  # noqa: PERF401 - what came before an error counts
     except (BackendRejected, BackendUnavailable) as error:
         error.data["came"] = came
         raise
@@ -75,7 +76,7 @@ async def test_slow_headers(http: HttpClient) -> None:
         await asyncio.sleep(30)
 
     async with FaultServer(script) as server:
-        with pytest.raises(BackendUnavailable, match="sent nothing for 0.2 s.*raise `timeout`"):
+        with pytest.raises(BackendUnavailable, match=r"sent nothing for 0\.2 s.*raise `timeout`"):
             await events(http, server.url, timeout_s=0.2)
 
 
@@ -224,7 +225,7 @@ async def test_overload_is_no_refusal(http: HttpClient, status: int) -> None:
         await peer.reply({"error": "busy"}, f"{status} Busy", "text/plain", "Retry-After: 7")
 
     async with FaultServer(script) as server:
-        with pytest.raises(BackendUnavailable, match="busy. It asks to wait 7 s") as caught:
+        with pytest.raises(BackendUnavailable, match=r"busy\. It asks to wait 7 s") as caught:
             await events(http, server.url)
     assert caught.value.data["status"] == status
     assert caught.value.data["retry_after"] == 7

@@ -29,7 +29,7 @@ async def test_from_the_environment() -> None:
 
 @pytest.mark.parametrize("environ", [{}, {"K": ""}, {"K": "  "}])
 async def test_a_variable_that_is_not_set(environ: dict[str, str]) -> None:
-    with pytest.raises(BackendRejected, match="K is not set.*'mine'"):
+    with pytest.raises(BackendRejected, match=r"K is not set.*'mine'"):
         await resolve_key(Preset(name="mine", api_key_env="K"), environ)
 
 

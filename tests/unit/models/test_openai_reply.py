@@ -133,6 +133,16 @@ def test_content_as_a_list_of_parts() -> None:
     ]  # fmt: skip
 
 
+def test_a_character_cut_in_two_is_joined() -> None:
+    events = read(delta(content="a\ud83d"), delta(content="\ude00b"), delta(content="\ud83dc"))
+    assert events == [Text("a"), Text("\U0001f600b"), Text("\ufffdc"), Finish("stop")]
+    assert read(delta(reasoning="\ud83d"), delta(content="x"), delta(reasoning="\ude00")) == [
+        Text("x"), Reasoning("\U0001f600"), Finish("stop")
+    ]  # fmt: skip
+    [only] = calls(call(0, "a", name="ls", arguments="\ud83d"), call(0, arguments="\ude00\ud800"))
+    assert only.arguments == "\U0001f600\ufffd"
+
+
 def test_a_refusal_is_text_and_ends_as_one() -> None:
     assert read(delta(refusal="I will not."), delta("stop")) == [
         Text("I will not."),

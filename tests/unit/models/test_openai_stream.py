@@ -32,7 +32,7 @@ async def collect(
     events: list[ModelEvent] = []
     try:
         async for event in model.stream(request):
-            events.append(event)
+            events.append(event)  # noqa: PERF401 - what came before an error counts
     except AishError as error:
         return events, error
     return events, None
@@ -58,7 +58,9 @@ STOP = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
 
 
 async def test_a_reply(http: HttpClient) -> None:
-    script = saying(chunk_of("Hel"), chunk_of("lo"), STOP, {"choices": [], "usage": USAGE}, "[DONE]")
+    script = saying(
+        chunk_of("Hel"), chunk_of("lo"), STOP, {"choices": [], "usage": USAGE}, "[DONE]"
+    )
     async with FaultServer(script) as server:
         events, error = await collect(OpenAIModel(http), ask(server.url))
     assert error is None
@@ -134,6 +136,7 @@ async def test_refused_names_the_endpoint(http: HttpClient) -> None:
         (saying(chunk_of("part"), "{garbage"), "no chunk of a reply"),
         (saying(chunk_of("part"), "[1, 2]"), "no chunk of a reply"),
         (saying(chunk_of("part"), "null"), "no chunk of a reply"),
+        (saying(chunk_of("part"), "[" * 100_000), "no chunk of a reply"),
         (saying(chunk_of("part"), {"error": {"code": 502, "message": "up"}}), "up"),
         (saying(chunk_of("part"), {"object": "error", "message": "up"}), "up"),
         (saying(chunk_of("part", finish_reason="error")), "gave up"),
@@ -158,6 +161,37 @@ async def test_an_error_in_the_chunk_of_the_last_text(http: HttpClient) -> None:
     assert events == [Text("part")]
     assert isinstance(error, BackendRejected)
     assert error.data["status"] == 400
+
+
+async def test_the_servers_own_words_come_before_its_finish_reason(http: HttpClient) -> None:
+    last = {**chunk_of("part", finish_reason="error"), "error": {"code": 502, "message": "up"}}
+    async with FaultServer(saying(last)) as server:
+        events, error = await collect(OpenAIModel(http), ask(server.url))
+    assert events == [Text("part")]
+    assert isinstance(error, BackendUnavailable)
+    assert error.data["provider_message"] == "up"
+
+
+async def test_the_key_is_not_shown_by_an_error_in_the_stream(http: HttpClient) -> None:
+    script = saying({"error": {"message": "bad key sk-secret-1", "type": "sk-secret-1"}})
+    async with FaultServer(script) as server:
+        model = OpenAIModel(http, {"K": "sk-secret-1"})
+        _, error = await collect(model, ask(server.url, api_key_env="K"))
+    assert error is not None
+    assert "sk-secret-1" not in repr(error.__dict__)
+
+
+async def test_a_connection_that_the_server_closed_meanwhile(http: HttpClient) -> None:
+    script = saying(chunk_of("all"), STOP, "[DONE]")
+
+    async def closing(request: Request, peer: Peer) -> None:
+        await script(request, peer)
+        peer.half_close()
+
+    async with FaultServer(closing) as server:
+        for _ in range(3):
+            assert (await collect(OpenAIModel(http), ask(server.url)))[1] is None
+            await asyncio.sleep(0.05)
 
 
 async def test_a_stall_between_tokens_ends_at_the_timeout(http: HttpClient) -> None:
