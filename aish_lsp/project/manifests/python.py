@@ -228,7 +228,7 @@ def _tests_without_configuration(project: _Project) -> Iterator[Task]:
     manifests = project.manifests
     if manifests.has("manage.py"):
         yield Task("test", f"{project.python} manage.py test", "manage.py")
-    for folder in ("tests", "test", "."):
+    for folder in ("tests", "test", "tests/unit", "."):
         names = manifests.inside(folder)
         tests = [name for name in names if re.fullmatch(r"(test_\w+|\w+_test)\.py", name)]
         if not tests and "conftest.py" not in names:
