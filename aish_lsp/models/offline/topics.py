@@ -9,7 +9,7 @@ from typing import get_args
 from aish_lsp.project.task import Intent
 
 #: "run the unit tests" is about tests; these stand between the two words.
-_BETWEEN = r"(?:(?:the|all|my|our|your|these|those|some|its|a|unit|integration|single) )*"
+_BETWEEN = r"(?:(?:the|all|my|our|your|these|those|some|its|a|of|unit|integration|single) )*"
 _RUNS_A_TASK = (
     rf"(?! {_BETWEEN}(?:\w*tests?|testing|specs?|lint\w*|format\w*|builds?|checks?|type|mypy)\b)"
 )
@@ -97,7 +97,7 @@ _TOPICS: dict[str, tuple[str, ...]] = {
 #: What may be asked for together: "how do I build and test this?"
 _TASKS: dict[Intent, str] = {
     "install": r"\binstall\w*\b|\bset ?up\b|\bdependenc\w+\b|\bbootstrap\b|\bgett?(ing)? started\b",
-    "build": r"\bbuild(s|ing)?\b|\bcompil\w+\b|\bbundle\b",
+    "build": r"\bbuild(s|ing)?\b(?! (artifacts|folder|output))|\bcompil\w+\b|\bbundle\b",
     "test": r"\btest(s|ing|ed)?\b|\bpytest\b|\bunittests?\b|\bspecs?\b",
     "lint": r"\blint\w*\b|\bcode style\b|\bstatic analysis\b",
     "format": r"\b(re)?format\w*\b|\bprettif\w+\b",
@@ -131,7 +131,7 @@ _BEHIND_A_TERM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Topic:
-    """What is asked about; ``term`` is what to look for, exactly as the user wrote it."""
+    """What is asked about; ``term`` is what to look for, as the user wrote it, blanks aside."""
 
     name: str
     term: str = ""

@@ -586,8 +586,6 @@ def test_hostile_text_does_not_keep_a_reader_busy(tmp_path: Path) -> None:
         "Rakefile",
         "pubspec.yaml",
         "noxfile.py",
-    )
-    names += (
         "pyproject.toml",
         "main.py",
         "x.csproj",
