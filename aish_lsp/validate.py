@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
@@ -105,6 +105,7 @@ def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
     """Return the part of ``data`` that ``structure`` takes for a ``cls``, and what is wrong.
 
     See ``structure_tolerant``; this form is for data that is merged with other before it is used.
+    Only the first PROBLEMS are told: data may be a stranger's, and large.
     """
     problems: list[Problem] = []
     while True:
@@ -114,21 +115,29 @@ def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
             failures = list(_failures(error, (), camel_case=False))
         else:
             assert isinstance(data, Mapping)
-            return data, problems
-        problems += [_problem(failure) for failure in failures]
-        for failure in failures:
-            data = without(data, failure.drop) if failure.drop else {}
+            return data, problems[:PROBLEMS]
+        problems += [_problem(failure) for failure in failures[:PROBLEMS]]
+        data = without(data, [failure.drop for failure in failures])
 
 
-def without(data: object, path: Path) -> object:
-    """Return ``data`` with the key at ``path`` left out; what is not on the way is shared."""
-    if not isinstance(data, Mapping):
+def without(data: object, paths: Iterable[Path]) -> object:
+    """Return ``data`` with the keys at ``paths`` left out; an empty path leaves nothing.
+
+    A place in a list stands for the whole list. What is not on the way of a path is shared, not
+    copied.
+    """
+    paths = {_key(path) for path in paths}
+    if () in paths:
+        return {}
+    if not paths or not isinstance(data, Mapping):
         return data
-    first, *rest = path
-    if not rest:
-        return {key: value for key, value in data.items() if key != first}
+    below: dict[str | int, list[Path]] = {}
+    for first, *rest in paths:
+        below.setdefault(first, []).append(tuple(rest))
     return {
-        key: without(value, tuple(rest)) if key == first else value for key, value in data.items()
+        key: without(value, below.get(key, ()))
+        for key, value in data.items()
+        if () not in below.get(key, ())
     }
 
 
@@ -144,19 +153,21 @@ def _failures(error: Exception, path: Path, *, camel_case: bool) -> Iterator[_Fa
         for inner in error.exceptions:
             place, kind = _place(inner, path, camel_case=camel_case)
             if isinstance(inner, KeyError):
-                yield _Failure(place, f"missing; accepted: {accepted(kind)}", _droppable(path))
+                yield _Failure(place, f"missing; accepted: {accepted(kind)}", path)
             else:
                 yield from _failures(inner, place, camel_case=camel_case)
     elif isinstance(error, ForbiddenExtraKeysError):
         known = list(_names(error.cl, camel_case=camel_case).values())
-        for name in sorted(error.extra_fields):
+        for count, name in enumerate(sorted(error.extra_fields)):
             place = (*path, name)
-            yield _Failure(place, f"unknown; {nearest(name, known)}", _droppable(place))
+            # Looking for near names is slow, and nobody reads the thousandth.
+            hint = nearest(name, known) if count < PROBLEMS else ""
+            yield _Failure(place, f"unknown; {hint}", place)
     elif isinstance(error, _Wrong):
-        yield _Failure(path, error.told(path), _droppable(path))
+        yield _Failure(path, error.told(path), path)
     elif isinstance(error, ValueError):
         # A dataclass that looks at itself in __post_init__.
-        yield _Failure(path, str(error), _droppable(path))
+        yield _Failure(path, str(error), path)
     else:
         raise error
 
@@ -174,7 +185,7 @@ def _place(error: Exception, path: Path, *, camel_case: bool) -> tuple[Path, Any
     return path, None
 
 
-def _droppable(path: Path) -> Path:
+def _key(path: Path) -> Path:
     """Return the longest beginning of ``path`` that names a key, and not a place in a list."""
     for index, part in enumerate(path):
         if isinstance(part, int):

@@ -64,12 +64,15 @@ def accepted(kind: Any, minimum: float | None = None, maximum: float | None = No
     return words if maximum is None else f"{words} of at most {maximum:g}"
 
 
-def shown(value: object) -> str:
-    """Return ``value`` for a message: short, in one line, with nothing invisible in it."""
+def shown(value: object, limit: int = SHOWN) -> str:
+    """Return ``value`` for a message: in one line, with nothing invisible in it.
+
+    Of a string, ``limit`` characters are shown; a list or an object is only named as one.
+    """
     if isinstance(value, str):
-        text = json.dumps(value[:SHOWN], ensure_ascii=False)
+        text = json.dumps(value[:limit], ensure_ascii=False)
         text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
-        return text if len(value) <= SHOWN else f"{text}... ({len(value)} characters)"
+        return text if len(value) <= limit else f"{text}... ({len(value)} characters)"
     if isinstance(value, int) and abs(value) > LARGEST:
         return f"a whole number of {value.bit_length()} bits"
     if value is None or isinstance(value, int | float):
@@ -79,15 +82,18 @@ def shown(value: object) -> str:
     return "a list" if isinstance(value, list | tuple) else f"a {type(value).__name__}"
 
 
-def dotted(path: Path) -> str:
-    """Return a path as it is written in TOML, list places in brackets: ``models."a b".stop[0]``."""
+def dotted(path: Path, limit: int = SHOWN) -> str:
+    """Return a path as it is written in TOML, list places in brackets: ``models."a b".stop[0]``.
+
+    Of a name that is no plain word, ``limit`` characters are shown.
+    """
     text = ""
     for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
             continue
         bare = re.fullmatch(r"[A-Za-z0-9_-]{1,64}", part)
-        text += ("." if text else "") + (part if bare else shown(part))
+        text += ("." if text else "") + (part if bare else shown(part, limit))
     return text
 
 

@@ -2,7 +2,8 @@
 
 One class a table of ``config.toml``. The loader, ``aish-lsp config schema`` and
 docs/configuration.md are made from these classes: a key exists when it stands here. A field's
-``doc`` is its line in the documentation; ``minimum``, ``maximum`` and ``choices`` are its bounds.
+``doc`` is its line in the documentation; ``minimum`` and ``maximum`` are its bounds, a Literal its
+choices.
 """
 
 from __future__ import annotations
@@ -36,8 +37,12 @@ class Price:
 
     input: float = key(0.0, "input tokens", minimum=0)
     output: float = key(0.0, "output tokens, reasoning included", minimum=0)
-    cache_read: float | None = key(None, "input tokens read from the cache; else as input")
-    cache_write: float | None = key(None, "input tokens written to the cache; else as input")
+    cache_read: float | None = key(
+        None, "input tokens read from the cache; else as input", minimum=0
+    )
+    cache_write: float | None = key(
+        None, "input tokens written to the cache; else as input", minimum=0
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,12 +180,12 @@ class Norris:
 class Config:
     """The whole configuration.
 
-    ``default_model`` is empty where nothing was configured: a model server that is found, a key
-    that the user agreed to, or the offline model then answers.
+    Where no preset has the name ``default_model``, the first preset answers; where there is none at
+    all, a model server that is found, a key that the user agreed to, or the offline model.
     """
 
     default_model: str = key(
-        "local", "the preset that answers; without it, what is found, else offline"
+        "local", "the preset that answers; without it the first, else what is found, else offline"
     )
     models: dict[str, Preset] = key({}, "presets by name")
     context: Context = field(default_factory=Context)

@@ -1,0 +1,103 @@
+"""The keys of the schema as a list, and configuration data by key."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, dataclass
+from functools import cache
+from typing import Any, Final, get_args, get_origin, get_type_hints
+
+from aish_lsp.config.schema import Config
+from aish_lsp.wording import arms
+
+#: Stands in a key's path for a name that the user chooses: ``models.NAME.endpoint``.
+NAME: Final = "NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A key: where it stands, what it takes, and what it means."""
+
+    path: tuple[str, ...]
+    kind: Any
+    default: Any
+    doc: str
+    minimum: float | None
+    maximum: float | None
+
+
+@cache
+def all_keys() -> tuple[Key, ...]:
+    """Return the keys of the configuration in the order of the schema."""
+    return tuple(_keys(Config, ()))
+
+
+def key_at(path: tuple[str, ...]) -> Key | None:
+    """Return the key that ``path`` names, a preset's or a server's name being any name."""
+    for key in all_keys():
+        if len(key.path) == len(path) and all(
+            wanted in (NAME, part) for wanted, part in zip(key.path, path, strict=True)
+        ):
+            return key
+    return None
+
+
+def leaves(
+    data: Mapping[str, Any], prefix: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield each value of nested tables with its path; an empty table is a value."""
+    for name, value in data.items():
+        path = (*prefix, name)
+        if isinstance(value, Mapping) and value:
+            yield from leaves(value, path)
+        else:
+            yield path, value
+
+
+def nested(values: Mapping[tuple[str, ...], Any]) -> dict[str, Any]:
+    """Return nested tables for values by path: the reverse of ``leaves``."""
+    data: dict[str, Any] = {}
+    for path, value in values.items():
+        table = data
+        for name in path[:-1]:
+            table = table.setdefault(name, {})
+        table[path[-1]] = value
+    return data
+
+
+def lookup(data: Mapping[str, Any], path: tuple[str, ...]) -> tuple[bool, Any]:
+    """Return whether ``data`` has something at ``path``, and what."""
+    found: Any = data
+    for name in path:
+        if not isinstance(found, Mapping) or name not in found:
+            return False, None
+        found = found[name]
+    return True, found
+
+
+def _keys(cls: type, prefix: tuple[str, ...]) -> Iterator[Key]:
+    kinds = get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        kind, path = kinds[field.name], (*prefix, field.name)
+        table = arms(kind)[0] if len(arms(kind)) == 1 else kind
+        entry = get_args(kind)[1] if get_origin(kind) is dict else None
+        if dataclasses.is_dataclass(table):
+            assert isinstance(table, type)
+            yield from _keys(table, path)
+        elif isinstance(entry, type) and dataclasses.is_dataclass(entry):
+            yield from _keys(entry, (*path, NAME))
+        elif "doc" in field.metadata:
+            default = field.default
+            if default is MISSING and not isinstance(field.default_factory, types.NoneType):
+                assert field.default_factory is not MISSING
+                default = field.default_factory()
+            yield Key(
+                path,
+                kind,
+                default,
+                field.metadata["doc"],
+                field.metadata["minimum"],
+                field.metadata["maximum"],
+            )

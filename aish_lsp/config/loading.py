@@ -1,0 +1,223 @@
+"""The configuration in force: all sources, strongest last, with what is wrong and what is asked.
+
+From the weakest: the defaults, the workspace's ``.aish.toml``, the user's ``config.toml``, the
+environment, ``initializationOptions``, and the ``workspace/configuration`` section ``aish``. The
+workspace's own and the last may be a stranger's: ungranted, only harmless keys of them count.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from aish_lsp.config.combining import Stack, combine, user_values
+from aish_lsp.config.overlay import part
+from aish_lsp.config.sources import (
+    Layer,
+    checked,
+    from_client,
+    from_environment,
+    from_file,
+    from_workspace,
+)
+from aish_lsp.paths import config_file
+from aish_lsp.validate import Problem
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import Config
+    from aish_lsp.config.trust import TrustStore
+
+Source: TypeAlias = Literal["initializationOptions", "workspace/configuration"]
+
+
+What: TypeAlias = Literal["overlay", "settings"]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a workspace's own configuration asks for beyond what is harmless.
+
+    ``what``, ``name`` and ``hash`` are those of the grant; ``asked`` holds the keys and values.
+    """
+
+    what: What
+    name: str
+    asked: tuple[tuple[str, Any], ...]
+    hash: str
+    granted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A configuration, what was left out of it, and where each of its values came from."""
+
+    config: Config
+    problems: tuple[Problem, ...]
+    origins: Mapping[str, str]
+    requests: tuple[Request, ...]
+
+
+class Configuration:
+    """The configuration of one folder (or, with ``root`` None, of the user) as it is in force.
+
+    A source that turns bad keeps its last good contents; one that was never good counts as far as
+    it is good. Reading blocks, shortly.
+    """
+
+    def __init__(
+        self, root: Path | None, trust: TrustStore, environ: Mapping[str, str] = os.environ
+    ) -> None:
+        self._root = root
+        self._trust = trust
+        self._environment = from_environment(environ)
+        self._file = _Kept()
+        self._overlay = _Kept()
+        self._clients: dict[Source, _Kept] = {
+            "initializationOptions": _Kept(),
+            "workspace/configuration": _Kept(),
+        }
+        self._told: set[str] = set()
+        self._read_files()
+        self._loaded = self._load()
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force."""
+        return self._loaded.config
+
+    @property
+    def loaded(self) -> Loaded:
+        """The configuration in force with its problems, origins and requests."""
+        return self._loaded
+
+    @property
+    def trusted(self) -> bool:
+        """Whether nothing that the workspace asks for waits for a grant."""
+        return all(request.granted for request in self._loaded.requests)
+
+    def initialize(self, options: object) -> None:
+        """Take in ``initializationOptions``: what stands under ``aish`` there.
+
+        ``status`` there is a switch of the client's and no key.
+        """
+        section = options.get("aish") if isinstance(options, Mapping) else None
+        if isinstance(section, Mapping):
+            section = {name: value for name, value in section.items() if name != "status"}
+        self.update("initializationOptions", section)
+
+    def update(self, source: Source, data: object) -> None:
+        """Take in what the editor sent: the section ``aish``, with keys as in ``config.toml``.
+
+        None says nothing. It counts at once; a running turn keeps the configuration it began with.
+        """
+        self._clients[source].take(from_client({} if data is None else data, source))
+        self._loaded = self._load()
+
+    def reload(self) -> list[str]:
+        """Read what changed on disk, grants included; return what is wrong and was not told yet."""
+        self._read_files()
+        self._loaded = self._load()
+        told = [str(problem) for problem in self._loaded.problems]
+        told += [_waiting(request) for request in self._loaded.requests if not request.granted]
+        new = [text for text in told if text not in self._told]
+        self._told = set(told)
+        return new
+
+    def grant(self) -> None:
+        """Grant what the workspace asks for now.
+
+        Raises:
+            StoreUnavailable, Busy: see ``TrustStore.grant``.
+        """
+        if self._root is not None:
+            for request in self._loaded.requests:
+                self._trust.grant(self._root, request.what, request.name, request.hash)
+        self._loaded = self._load()
+
+    def revoke(self) -> int:
+        """Take back what was granted to the workspace; return the number of grants.
+
+        Raises:
+            StoreUnavailable, Busy: see ``TrustStore.grant``.
+        """
+        count = 0 if self._root is None else self._trust.revoke(self._root)
+        self._loaded = self._load()
+        return count
+
+    def _read_files(self) -> None:
+        file = config_file()
+        if self._file.changed(file):
+            self._file.take(from_file(file))
+        if self._root is not None and self._overlay.changed(self._root / ".aish.toml"):
+            self._overlay.take(from_workspace(self._root))
+
+    def _load(self) -> Loaded:
+        client, settings = self._clients.values()
+        own = (self._file.layer, self._environment, client.layer)
+        base = user_values(own)
+        overlay, asked = self._trusted_part("overlay", ".aish.toml", self._overlay.layer, base)
+        edited, also = self._trusted_part("settings", "aish", settings.layer, base)
+        config, wrong, origins = combine(Stack(overlay, own, edited))
+        problems = [*self._overlay.problems, *self._file.problems, *self._environment.problems]
+        problems += [*client.problems, *settings.problems, *wrong]
+        if (trouble := self._trust.trouble()) is not None:
+            problems.append(Problem("", trouble))
+        return Loaded(config, tuple(problems), origins, (*asked, *also))
+
+    def _trusted_part(
+        self, what: What, name: str, layer: Layer, base: Mapping[str, Any]
+    ) -> tuple[Layer, list[Request]]:
+        """Return what of a workspace's layer counts, and what it asks for, if anything."""
+        # With no folder open there is no workspace that the settings could come from.
+        if self._root is None:
+            return layer, []
+        parted = part(layer.data, base)
+        harmless = replace(layer, data=parted.harmless)
+        if not parted.asked:
+            return harmless, []
+        granted = self._trust.granted(self._root, what, name, parted.hash)
+        request = Request(what, name, parted.asked, parted.hash, granted)
+        return layer if granted else harmless, [request]
+
+
+class _Kept:
+    """A source as it was when it was last good, and what is wrong with it now."""
+
+    def __init__(self) -> None:
+        self.layer = checked({}, str)
+        self.problems: tuple[Problem, ...] = ()
+        self._good = False
+        self._seen: tuple[int, ...] | None = ()
+
+    def changed(self, path: Path) -> bool:
+        """Return whether the file is another than at the last call."""
+        try:
+            status = path.stat()
+        except (OSError, ValueError):
+            seen = None
+        else:
+            seen = (status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode)
+        changed = seen != self._seen
+        self._seen = seen
+        return changed
+
+    def take(self, layer: Layer) -> None:
+        """Take in the source as it is now."""
+        self.problems = layer.problems
+        if not layer.problems:
+            self._good = True
+        elif self._good:
+            stays = Problem("", "what was in force before stays so", layer.locate(""))
+            self.problems = (*layer.problems, stays)
+            return
+        self.layer = layer
+
+
+def _waiting(request: Request) -> str:
+    keys = ", ".join(key for key, _ in request.asked[:5])
+    more = f" and {len(request.asked) - 5} more" if len(request.asked) > 5 else ""
+    source = "editor settings" if request.what == "settings" else request.name
+    return f"This workspace's {source} sets {keys}{more}; that counts once you grant it (:trust)."

@@ -1,0 +1,200 @@
+"""What the user has granted: DATA/trust.json.
+
+A grant is for one hash of contents; what has changed since is not granted. Whatever is wrong with
+the file, nothing counts as granted by it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from aish_lsp.errors import StoreUnavailable
+from aish_lsp.files import locked, store_errors, write_atomic
+
+VERSION: Final = 1
+
+#: What a grant is for. A provider's is not a workspace's but the user's own.
+What = Literal["overlay", "server", "settings"]
+
+_PROVIDER: Final = "provider"
+_ANSWERS: Final = {"granted": True, "denied": False}
+
+
+class TrustStore:
+    """The grants of the user. Another process's change counts at once.
+
+    All of it blocks, shortly; every look is a ``stat`` where the file has not changed.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._seen: tuple[int, ...] | None = None
+        self._document: dict[str, Any] = {}
+        self._trouble: str | None = None
+
+    def trouble(self) -> str | None:
+        """Return what is wrong with the file, for the user; None where nothing is."""
+        self._refresh()
+        return self._trouble
+
+    def granted(self, workspace: Path, what: What, name: str, contents: str) -> bool:
+        """Return whether exactly these ``contents`` (a hash) of ``name`` were granted."""
+        return any(
+            grant.get("hash") == contents for grant in self._find(_place(workspace), what, name)
+        )
+
+    def grant(self, workspace: Path, what: What, name: str, contents: str) -> None:
+        """Grant these ``contents``, in place of what of ``name`` was granted before.
+
+        Raises:
+            StoreUnavailable: the file is from a newer version, or cannot be written.
+            Busy: another process holds it.
+        """
+        self._put({"workspace": _place(workspace), "what": what, "name": name, "hash": contents})
+
+    def revoke(self, workspace: Path, what: What | None = None, name: str | None = None) -> int:
+        """Take back the workspace's grants (all, or of a kind or a name); return how many.
+
+        Raises:
+            StoreUnavailable, Busy: as ``grant``.
+        """
+        place = _place(workspace)
+
+        def revoked(grant: Any) -> bool:
+            return (
+                isinstance(grant, dict)
+                and grant.get("workspace") == place
+                and what in (None, grant.get("what"))
+                and name in (None, grant.get("name"))
+            )
+
+        with locked(self._path):
+            document = self._writable()
+            kept = [grant for grant in document["grants"] if not revoked(grant)]
+            count = len(document["grants"]) - len(kept)
+            if count:
+                self._write({**document, "grants": kept})
+        return count
+
+    def provider_answer(self, name: str, host: str) -> bool | None:
+        """Return whether the project may be sent to a provider at ``host``; None: not asked."""
+        for grant in reversed(self._find(None, _PROVIDER, name)):
+            if grant.get("hash") == _digest(host):
+                return _ANSWERS.get(str(grant.get("answer")))
+        return None
+
+    def answer_provider(self, name: str, host: str, *, granted: bool) -> None:
+        """Keep the user's answer for a provider at ``host``.
+
+        Raises:
+            StoreUnavailable, Busy: as ``grant``.
+        """
+        answer = next(word for word, meant in _ANSWERS.items() if meant is granted)
+        place = {"workspace": None, "what": _PROVIDER, "name": name}
+        self._put({**place, "hash": _digest(host), "answer": answer})
+
+    def _find(self, place: str | None, what: str, name: str) -> list[dict[str, Any]]:
+        self._refresh()
+        wanted = (place, what, name)
+        return [
+            grant
+            for grant in self._document.get("grants", [])
+            if isinstance(grant, dict)
+            and (grant.get("workspace"), grant.get("what"), grant.get("name")) == wanted
+        ]
+
+    def _put(self, grant: dict[str, Any]) -> None:
+        """Add ``grant`` with the time of now, in place of the one of the same name."""
+        same = (grant["workspace"], grant["what"], grant["name"])
+        with locked(self._path):
+            document = self._writable()
+            others = [
+                other
+                for other in document["grants"]
+                if not isinstance(other, dict)
+                or (other.get("workspace"), other.get("what"), other.get("name")) != same
+            ]
+            at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+            self._write({**document, "grants": [*others, {**grant, "at": at}]})
+
+    def _refresh(self) -> None:
+        """Read the file where it changed; remember what is wrong with it."""
+        try:
+            status = self._path.stat()
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
+            self._seen, self._document = None, {}
+            self._trouble = None if missing else f"{self._path} cannot be read: {error.strerror}"
+            return
+        seen = (status.st_mtime_ns, status.st_size, status.st_ino)
+        if seen == self._seen:
+            return
+        self._seen, self._document, self._trouble = seen, {}, None
+        try:
+            self._document = _parse(self._path.read_bytes())
+        except OSError as error:
+            self._trouble = f"{self._path} cannot be read: {error.strerror}; nothing is granted"
+        except ValueError as error:
+            self._trouble = f"{self._path}: {error}; nothing is granted by it"
+
+    def _writable(self) -> dict[str, Any]:
+        """Return the document as it is now, to be changed under the lock.
+
+        A damaged file is put aside; nothing in it counts any more.
+        """
+        with store_errors(self._path, "read"):
+            try:
+                data = self._path.read_bytes()
+            except FileNotFoundError:
+                return {"version": VERSION, "grants": []}
+            try:
+                return _parse(data)
+            except _NewerVersion as error:
+                msg = f"{self._path}: {error}. Update aish-lsp, or move the file away."
+                raise StoreUnavailable(msg, path=str(self._path)) from error
+            except ValueError:
+                now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+                self._path.rename(self._path.with_name(f"{self._path.name}.damaged-{now}"))
+                return {"version": VERSION, "grants": []}
+
+    def _write(self, document: dict[str, Any]) -> None:
+        write_atomic(self._path, json.dumps(document, indent=2) + "\n")
+        self._seen = None
+
+
+class _NewerVersion(ValueError):
+    """The file is from a newer aish-lsp."""
+
+
+def _parse(data: bytes) -> dict[str, Any]:
+    """Return the document in ``data``.
+
+    Raises:
+        ValueError: it is none of ours; the message says why.
+    """
+    try:
+        document: object = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("it is damaged") from error
+    if not isinstance(document, dict):
+        raise ValueError("it is damaged")  # noqa: TRY004 - of the file, not of an argument
+    version = document.get("version")
+    if type(version) is int and version > VERSION:
+        raise _NewerVersion(f"it is from a newer version ({version})")
+    if type(version) is not int or version != VERSION or type(document.get("grants")) is not list:
+        raise ValueError("it is damaged")
+    return document
+
+
+def _place(workspace: Path) -> str:
+    """Return how a workspace is named in the file: the address of its real path."""
+    return Path(os.path.realpath(workspace)).as_uri()
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
