@@ -71,6 +71,14 @@ def last_place(text: str) -> Place | None:
     return Place(headings[-1]) if headings else None
 
 
+def open_place(text: str) -> Place | None:
+    """Return the place of the last ``## You``, unless a reply follows it: that one is answered."""
+    place = last_place(text)
+    if place is None or AISH in (line.rstrip() for line in lines_of(text)[place.line :]):
+        return None
+    return place
+
+
 def prompt_after(text: str, place: Place | None) -> str:
     r"""Return what the user wrote: all that follows the heading, without blank lines around it.
 
@@ -89,8 +97,8 @@ def prompt_after(text: str, place: Place | None) -> str:
     """
     lines = lines_of(text)
     if place is None or not _is_heading(lines, place.line):
-        place = last_place(text)
-        if place is None or AISH in (line.rstrip() for line in lines[place.line :]):
+        place = open_place(text)
+        if place is None:
             raise NotFound(
                 f"The chat has no open `{YOU}` heading. Write `{YOU}` on a line of its own at the"
                 " end of .aish/chat.md, and your message below it. To start afresh, delete the"

@@ -17,6 +17,7 @@ from typing import Final, Protocol
 from lsprotocol import types
 
 from aish_lsp.chat.file import ChatFile
+from aish_lsp.chat.insertion import Insertion, Piece, compose, line_end_of, with_line_feeds
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.chat.place import last_place
 from aish_lsp.errors import AishError
@@ -37,9 +38,6 @@ _ECHO_POLL: Final = 0.01
 
 #: Times that an edit is sent while the editor's document keeps changing under it.
 _MOST_TRIES: Final = 5
-
-#: Characters by which a place in the text is known again.
-_TAIL: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,39 +82,18 @@ class Editor(Protocol):
         """Ask the client to show a file; its answer is not waited for."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """Text to write: ``apart`` after a blank line, ``begins`` at the end of the document."""
-
-    text: str
-    apart: bool
-    begins: bool
-
-
-@dataclass(frozen=True, slots=True)
-class _Insertion:
-    """What to put where in the document's text (its lines ended by LF)."""
-
-    offset: int
-    text: str
-
-    def tail_in(self, text: str) -> str:
-        """Return the end of what is written once this is put into ``text``."""
-        return (text[max(0, self.offset - _TAIL) : self.offset] + self.text)[-_TAIL:]
-
-
 class ChatWriter:
     """Grows the chat document of the workspace at ``root``, one edit at a time.
 
     Text that is appended comes right behind what was appended before it, wherever the user's own
     edits have moved that; so what the user types below a reply stays below it. ``begin`` starts
-    anew at the end of the document.
+    anew at the end of the document, ``insert`` above the heading that the user writes under.
     """
 
     def __init__(self, root: Path, editor: Editor) -> None:
         self._file = ChatFile(root)
         self._editor = editor
-        self._pieces: list[_Piece] = []
+        self._pieces: list[Piece] = []
         self._task: asyncio.Task[None] | None = None
         self._failure: AishError | None = None
         self._next_at = 0.0
@@ -160,11 +137,19 @@ class ChatWriter:
 
     def begin(self, text: str) -> None:
         """Write ``text`` at the end of the document, after a blank line."""
-        self._add(_Piece(_encodable(text), apart=True, begins=True))
+        self._add(Piece(_encodable(text), apart=True, goes="to the end"))
+
+    def insert(self, text: str) -> None:
+        """Write ``text`` above the heading that the user writes under, blank lines around it.
+
+        Where there is none, since a reply is being written, it comes at the end of the document.
+        """
+        self._add(Piece(_encodable(text), apart=True, goes="above"))
 
     def append(self, text: str, *, apart: bool = False) -> None:
         """Write ``text`` behind what was written before; ``apart``: after a blank line."""
-        self._add(_Piece(_encodable(text), apart, begins=False))
+        if text:
+            self._add(Piece(_encodable(text), apart, goes="on"))
 
     async def flush(self) -> None:
         """Wait until all is written.
@@ -185,7 +170,7 @@ class ChatWriter:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    def _add(self, piece: _Piece) -> None:
+    def _add(self, piece: Piece) -> None:
         self._pieces.append(piece)
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._drain(), name="chat writer")
@@ -207,14 +192,14 @@ class ChatWriter:
         await asyncio.sleep(self._next_at - loop.time())
         self._next_at = loop.time() + EDIT_INTERVAL
 
-    def _take(self) -> list[_Piece]:
-        """Return the pieces up to the next that begins anew: they go to one place."""
+    def _take(self) -> list[Piece]:
+        """Return the pieces that go to one place."""
         pieces = self._pieces
-        end = next((n for n, piece in enumerate(pieces) if n and piece.begins), len(pieces))
+        end = next((n for n, piece in enumerate(pieces) if n and piece.goes != "on"), len(pieces))
         batch, self._pieces = pieces[:end], pieces[end:]
         return batch
 
-    async def _write(self, batch: list[_Piece]) -> None:
+    async def _write(self, batch: list[Piece]) -> None:
         """Bring ``batch`` into the document.
 
         Raises:
@@ -228,33 +213,33 @@ class ChatWriter:
             if document:
                 log.info("the editor does not take edits: the chat goes to its file")
                 self._takes_edits = False
-        if document is None and batch[0].begins:
+        if document is None and batch[0].goes == "to the end":
             self.show()
         await asyncio.to_thread(self._write_to_file, batch, document)
 
-    async def _write_by_edits(self, batch: list[_Piece]) -> bool:
+    async def _write_by_edits(self, batch: list[Piece]) -> bool:
         """Have the editor insert ``batch``; return False where it does not."""
         missing = await self._missing()
         if missing:
-            if not await self._insert(lambda text: _Insertion(len(text), missing)):
+            if not await self._insert(lambda text: Insertion(len(text), missing)):
                 return False
             await self._pace()
-        return await self._insert(lambda text: _compose(text, self._tail, batch))
+        return await self._insert(lambda text: compose(text, self._tail, batch))
 
     async def _missing(self) -> str:
         """Return what was written to the file after the editor had read it."""
         document = self._editor.document(self.path)
         if document is None or not self._lags(document):
             return ""
-        text = _with_line_feeds(document.text)
-        on_disk = _with_line_feeds(await asyncio.to_thread(self._file.read))
+        text = with_line_feeds(document.text)
+        on_disk = with_line_feeds(await asyncio.to_thread(self._file.read))
         return on_disk.removeprefix(text) if on_disk.startswith(text) else ""
 
     def _lags(self, document: OpenDocument) -> bool:
         """Return whether the editor has not loaded what was written to the file last."""
-        return self._file_is_ahead and self._tail not in _with_line_feeds(document.text)
+        return self._file_is_ahead and self._tail not in with_line_feeds(document.text)
 
-    async def _insert(self, plan: Callable[[str], _Insertion]) -> bool:
+    async def _insert(self, plan: Callable[[str], Insertion]) -> bool:
         """Have the editor make the edit that ``plan`` gives for its text; return whether it did.
 
         The plan is made anew for each try. The second refusal is final; but an edit that a change
@@ -267,8 +252,10 @@ class ChatWriter:
             document = self._editor.document(self.path)
             if document is None:
                 return False
-            text = _with_line_feeds(document.text)
+            text = with_line_feeds(document.text)
             insertion = plan(text)
+            if not insertion.text:
+                return True
             says_so = await self._answer(self._workspace_edit(document, text, insertion))
             if await self._is_made(document, text, insertion, says_so=says_so):
                 self._tail = insertion.tail_in(text)
@@ -289,7 +276,7 @@ class ChatWriter:
             return False
 
     async def _is_made(
-        self, before: OpenDocument, text: str, insertion: _Insertion, *, says_so: bool
+        self, before: OpenDocument, text: str, insertion: Insertion, *, says_so: bool
     ) -> bool:
         """Return whether the edit is in the editor's document.
 
@@ -298,13 +285,13 @@ class ChatWriter:
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + ECHO_TIMEOUT
-        begin = text[: insertion.offset] + insertion.text
+        begin = insertion.made_in(text)
         tail = insertion.tail_in(text)
         while True:
             now = self._editor.document(self.path)
             if now is None:
                 return says_so
-            shown = _with_line_feeds(now.text)
+            shown = with_line_feeds(now.text)
             if shown != text and (shown.startswith(begin) or shown.count(tail) > text.count(tail)):
                 return True
             if not says_so or loop.time() > deadline:
@@ -312,20 +299,21 @@ class ChatWriter:
             await asyncio.sleep(_ECHO_POLL)
 
     def _workspace_edit(
-        self, document: OpenDocument, text: str, insertion: _Insertion
+        self, document: OpenDocument, text: str, insertion: Insertion
     ) -> types.WorkspaceEdit:
         """Return ``insertion`` into ``document``, whose text is ``text``, as LSP has it."""
         before = text[: insertion.offset]
         last_line = before[before.rfind("\n") + 1 :]
         position = types.Position(before.count("\n"), self._editor.width(last_line))
-        new_text = insertion.text.replace("\n", _line_end(document.text))
+        new_text = insertion.text + insertion.behind
+        new_text = new_text.replace("\n", line_end_of(document.text))
         edits = [types.TextEdit(types.Range(position, position), new_text)]
         if not self._editor.capabilities.document_changes:
             return types.WorkspaceEdit(changes={document.uri: edits})
         identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
         return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, edits)])
 
-    def _write_to_file(self, batch: list[_Piece], document: OpenDocument | None) -> None:
+    def _write_to_file(self, batch: list[Piece], document: OpenDocument | None) -> None:
         """Write ``batch`` into the file. It blocks.
 
         Where the document is open, the file gets its text too: the user may not have saved it, and
@@ -336,49 +324,15 @@ class ChatWriter:
         """
         on_disk = self._file.read()
         base = on_disk if document is None or self._lags(document) else document.text
-        text, line_end = _with_line_feeds(base), _line_end(base)
-        insertion = _compose(text, self._tail, batch)
+        text, line_end = with_line_feeds(base), line_end_of(base)
+        insertion = compose(text, self._tail, batch)
         if base == on_disk and insertion.offset == len(text):
             self._file.append(insertion.text.replace("\n", line_end))
         else:
-            whole = text[: insertion.offset] + insertion.text + text[insertion.offset :]
+            whole = insertion.made_in(text) + text[insertion.offset :]
             self._file.replace(whole.replace("\n", line_end))
         self._tail = insertion.tail_in(text)
         self._file_is_ahead = True
-
-
-def _compose(text: str, tail: str, batch: list[_Piece]) -> _Insertion:
-    """Return ``batch`` as one insertion into ``text``: behind ``tail``, or at the end.
-
-    Some editors end a last line by themselves: what goes on in that line does so before its end.
-    """
-    found = -1 if batch[0].begins or not tail else text.rfind(tail)
-    offset = len(text) if found < 0 else found + len(tail)
-    lost = found < 0 and tail != ""
-    before = text[max(0, offset - _TAIL) : offset]
-    written = ""
-    for number, piece in enumerate(batch):
-        if piece.apart or (lost and number == 0):
-            written += _blank_line(before + written)
-        written += piece.text
-    return _Insertion(offset, written)
-
-
-def _blank_line(before: str) -> str:
-    """Return the line feeds that are lacking behind ``before`` for a blank line."""
-    if not before:
-        return ""
-    return "\n" * (2 - len(before[-2:]) + len(before[-2:].rstrip("\n")))
-
-
-def _with_line_feeds(text: str) -> str:
-    """Return ``text`` with LF for each line end that LSP knows."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _line_end(text: str) -> str:
-    """Return the line end that ``text`` uses."""
-    return "\r\n" if "\r\n" in text else "\n"
 
 
 def _encodable(text: str) -> str:

@@ -13,6 +13,7 @@ from aish_lsp.chat.place import (
     Position,
     last_place,
     lines_of,
+    open_place,
     prompt_after,
 )
 from aish_lsp.errors import NotFound
@@ -157,5 +158,7 @@ def test_a_new_text_of_the_whole_document() -> None:
 
 
 def test_the_last_place() -> None:
-    assert last_place(DOCUMENT) == Place(10)
+    assert last_place(DOCUMENT) == open_place(DOCUMENT) == Place(10)
+    assert open_place(f"{DOCUMENT}\n## aish\n") is None
+    assert last_place(f"{DOCUMENT}\n## aish\n") == Place(10)
     assert last_place(" ## You\n## You!\n## you") is None

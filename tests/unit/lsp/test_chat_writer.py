@@ -455,6 +455,54 @@ async def test_two_beginnings_in_one_go(tmp_path: Path) -> None:
     assert editor.buffer == "ab\n\ncd\n\ne"
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+async def test_an_output_comes_above_what_the_user_writes(tmp_path: Path, is_open: bool) -> None:
+    text = f"{AISH}\n\nreply\n\n{YOU}\n\nhalf a que"
+    ChatFile(tmp_path).append(text)
+    editor = FakeEditor(text if is_open else None)
+    writer = ChatWriter(tmp_path, editor)
+    writer.insert("````console\n$ ls\n")
+    await writer.flush()
+    if is_open:
+        assert editor.buffer is not None
+        editor.change(f"{editor.buffer}stion")
+    writer.append("a\n")
+    await writer.flush()
+    writer.append("````\n")
+    await writer.flush()
+    assert document_of(editor, writer) == (
+        f"{AISH}\n\nreply\n\n````console\n$ ls\na\n````\n\n{YOU}\n\nhalf a que"
+        + ("stion" if is_open else "")
+    )
+    writer.insert("one\n")
+    writer.insert("two")
+    await writer.flush()
+    assert f"````\n\none\n\ntwo\n\n{YOU}\n\nhalf" in document_of(editor, writer)
+
+
+async def test_while_a_reply_is_written_an_output_comes_at_the_end(tmp_path: Path) -> None:
+    editor = FakeEditor(f"{YOU}\n\nhow?\n\n{AISH}\n\nSo")
+    writer = ChatWriter(tmp_path, editor)
+    writer.insert("x\n")
+    await writer.flush()
+    assert editor.buffer == f"{YOU}\n\nhow?\n\n{AISH}\n\nSo\n\nx\n"
+
+
+@pytest.mark.parametrize("capabilities", [FULL, EditorCapabilities()])
+async def test_nothing_to_write_is_no_edit(
+    tmp_path: Path, capabilities: EditorCapabilities
+) -> None:
+    editor = FakeEditor(f"{OPEN}\n", capabilities=capabilities)
+    writer = ChatWriter(tmp_path, editor)
+    for _ in range(3):
+        writer.append("")
+        writer.append("", apart=True)
+        writer.begin("")
+        await writer.flush()
+    assert editor.edits == []
+    assert document_of(editor, writer) == f"{OPEN}\n"
+
+
 async def test_halves_of_characters_do_not_stop_it(tmp_path: Path) -> None:
     writer = ChatWriter(tmp_path, FakeEditor(None))
     writer.append("a\ud83db")
