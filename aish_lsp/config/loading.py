@@ -220,4 +220,4 @@ def _waiting(request: Request) -> str:
     keys = ", ".join(key for key, _ in request.asked[:5])
     more = f" and {len(request.asked) - 5} more" if len(request.asked) > 5 else ""
     source = "editor settings" if request.what == "settings" else request.name
-    return f"This workspace's {source} sets {keys}{more}; that counts once you grant it (:trust)."
+    return f"This workspace's {source} sets {keys}{more}, which has no effect without your grant."

@@ -209,15 +209,15 @@ def test_a_folder_that_cannot_be_written(path: Path, root: Path) -> None:
         TrustStore(path).grant(root, "overlay", "a", "h")
 
 
+FIELDS = ("version", "grants", "workspace", "what", "name", "hash", "answer")
+
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.fixed_dictionaries(
             {},
-            optional=dict.fromkeys(
-                ("version", "grants", "workspace", "what", "name", "hash", "answer"), inner
-            ),
+            optional=dict.fromkeys(FIELDS, inner),
         )
     ),
 )
