@@ -238,8 +238,8 @@ def test_reasoning_counts_for_the_eviction_only_where_it_is_sent() -> None:
         return conversation
 
     tokens = size_of(thoughtful()) - 1
-    prepared = ready(thoughtful(), tokens, context=Context(low_water=1.0))
-    assert len(prepared.evicted) == 2
+    prepared = ready(thoughtful(), tokens, context=Context(low_water=0.6))
+    assert len(prepared.evicted) == 4
     other = Preset(name="cloud", provider="anthropic")
     assert ready(thoughtful(), tokens, preset=other).evicted == ()
 
