@@ -34,7 +34,11 @@ class Pipe:
         self._left: int | None = None
 
     async def read(self) -> bytes:
-        """Return what is there, at most READ_SIZE bytes; wait for some; nothing at the end."""
+        """Return what is there, at most READ_SIZE bytes; wait for some; nothing at the end.
+
+        Others get their turn also where there is always more to read.
+        """
+        await asyncio.sleep(0)
         while True:
             data = self.read_now()
             if data is not None:

@@ -7,6 +7,7 @@ import codecs
 import os
 import shutil
 import signal
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,7 +89,8 @@ async def run_command(
 
     There is no stdin and no terminal. Each piece of output is handed to ``on_output``, one after
     the other; while it is awaited, that stream is not read, so a slow listener slows the command
-    down. Background processes that outlive the shell are ended, and a last line says so.
+    down. Background processes that outlive the shell, by more than it takes to print a last line,
+    are ended, and a note at the end of the output says so; on Linux that goes for daemons too.
 
     After ``timeout`` seconds, or when the task is cancelled, the command and all that it started
     get TERM and, 2 s later, KILL. Cancellation is thereby served: it is **not** raised, the result
@@ -165,9 +167,11 @@ async def _undisturbed(
     futures: Collection[asyncio.Future[None]], seconds: float | None = None
 ) -> None:
     """Wait for ``futures``, for ``seconds`` at most, although the task is cancelled meanwhile."""
+    deadline = None if seconds is None else time.monotonic() + seconds
     while waiting := [future for future in futures if not future.done()]:
+        left = None if deadline is None else deadline - time.monotonic()
         try:
-            await asyncio.wait(waiting, timeout=seconds)
+            await asyncio.wait(waiting, timeout=left)
         except asyncio.CancelledError:
             _uncancel()
         else:
@@ -204,8 +208,6 @@ class _Delivery:
     async def _pump(self, source: _Source) -> None:
         while data := await source.pipe.read():
             await self._deliver(source.stream, source.decoder.decode(data))
-            # A listener that never waits must not keep everybody else from running.
-            await asyncio.sleep(0)
         await self._deliver(source.stream, source.decoder.decode(b"", final=True))
 
     async def _deliver(self, stream: Stream, text: str) -> None:
@@ -238,9 +240,9 @@ class _Delivery:
             while data := source.pipe.read_now():
                 self._keep(source.decoder.decode(data))
             self._keep(source.decoder.decode(b"", final=True))
-        for task in self.tasks:
-            if not task.cancelled():
-                task.result()
+        errors = [task.exception() for task in self.tasks if not task.cancelled()]
+        for error in filter(None, errors):
+            raise error
 
 
 class _Source:

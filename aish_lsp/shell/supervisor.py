@@ -12,8 +12,8 @@ ended, or is gone itself, whatever killed it. To the file descriptor STATUS it w
     left              the shell is gone, and processes that it started go on; they are ended now
     ended             nothing is left, or what is left cannot be killed
 
-and it exits. On Linux it is a subreaper, so that whatever
-leaves the process group still becomes its child; elsewhere what leaves the group gets away.
+and it exits. On Linux it is a subreaper: whatever leaves the process group is still its descendant.
+Elsewhere what leaves the group gets away.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # The module typing would add to the start-up time.
     from collections.abc import Callable
+    from typing import NoReturn
 
 #: Seconds that processes may outlive their shell: `>(tee log)` still writes when the shell is gone.
 LINGER_SECONDS = 0.5
@@ -49,15 +50,10 @@ def main(status: int, command: list[str]) -> None:
     if requests.end:
         _report(status, "ended")
         return
-    try:
-        shell = _start(command)
-    except OSError as error:
-        _report(status, f"failed {error.errno}")
-        return
+    shell = _start(command, status)
     # The pipes are the command's alone: the server is to see their end when the command is gone.
     os.close(1)
     os.close(2)
-    _report(status, f"started {shell}")
     _supervise(_Family(shell, status, subreaper), requests, status)
     _report(status, "ended")
 
@@ -169,17 +165,34 @@ def _become_subreaper() -> bool:
         return False
 
 
-def _start(command: list[str]) -> int:
-    """Start ``command`` as a user's terminal would: no signal blocked or ignored, but no stdin."""
-    return os.posix_spawn(
-        command[0],
-        command,
-        os.environ,
-        file_actions=[(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)],
-        setpgroup=0,
-        setsigmask=(),
-        setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
-    )
+def _start(command: list[str], status: int) -> int:
+    """Start ``command`` in a process group of its own; return its process id."""
+    # A signal that arrives meanwhile waits for the shell, where our handlers would swallow it.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    pid = os.fork()
+    if pid == 0:
+        _become(command, status)
+    _send(os.setpgid, pid, pid)  # The child does it too: either may come first.
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return pid
+
+
+def _become(command: list[str], status: int) -> NoReturn:
+    """Become ``command``, as a terminal would start it but for its stdin; never return."""
+    try:
+        os.setpgid(0, 0)
+        # Before it runs, so that the server knows the group even if the command's first act is to
+        # kill the supervisor.
+        _report(status, f"started {os.getpid()}")
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        os.execv(command[0], command)  # noqa: S606 - the command is itself a shell's
+    except OSError as error:
+        _report(status, f"failed {error.errno}")
+    finally:
+        os._exit(127)
 
 
 def _descendants() -> list[int]:
@@ -211,9 +224,9 @@ def _group_of(pid: int) -> int | None:
         return None
 
 
-def _send(kill: Callable[[int, int], None], target: int, number: int) -> None:
+def _send(call: Callable[[int, int], None], target: int, argument: int) -> None:
     try:  # noqa: SIM105 - contextlib would add to the start-up time
-        kill(target, number)
+        call(target, argument)
     except OSError:
         pass  # Gone already, or somebody else's.
 
@@ -227,3 +240,4 @@ def _report(status: int, line: str) -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]), sys.argv[2:])
+    os._exit(0)  # Tidying up the interpreter would take as long as its start.

@@ -1,0 +1,277 @@
+from __future__ import annotations
+
+import shlex
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aish_lsp.shell.read_only import simple_command
+from aish_lsp.shell.risk import classify
+
+SAFE = [
+    "ls",
+    "ls -la src tests",
+    "  pwd  ",
+    "cat README.md",
+    "head -n 20 'a file.txt'",
+    "tail -f app.log",
+    "wc -l a.py",
+    "grep -r x .",
+    'grep -rn "rm -rf /" .',
+    "rg -n --hidden TODO src",
+    "rg -e x -- src",
+    "find . -name '*.py' -type f",
+    "file -b a.out",
+    "git status",
+    "git --no-pager log --oneline -5",
+    "git diff --stat HEAD",
+    "git show HEAD",
+    "git branch",
+    "git branch --list -a",
+    "git remote -v",
+    "git rev-parse --show-toplevel",
+    "df -h",
+    "du -sh .",
+    "ps aux",
+    "uname -a",
+    "date",
+    "date +%F",
+    "whoami",
+    "which python3",
+    "command -v rm",
+    "echo 'rm -rf /'",
+    "lsof -i:8080",
+    "ss -tlnp",
+]
+
+CAUTION = [
+    "",
+    "pytest",
+    "npm test",
+    "make build",
+    "mkdir x",
+    # Shell syntax of any kind.
+    "ls; ls",
+    "ls && pwd",
+    "ls | wc -l",
+    "ls &",
+    "ls > x",
+    "ls < x",
+    "ls\npwd",
+    "ls $HOME",
+    "ls `pwd`",
+    'echo "$(id)"',
+    'echo "`id`"',
+    "ls *",
+    "ls ~",
+    "ls {a,b}",
+    "ls \\x",
+    "ls #x",
+    "ls 'unclosed",
+    "(ls)",
+    "! ls",
+    "A=1 ls",
+    "PATH=. ls",
+    "time ls",
+    # Known commands with arguments that write, run, set or tell.
+    "git diff --output=x",
+    "git diff --outp=x",
+    "git log --ext-diff",
+    "git diff -Oorder",
+    "git -c core.pager=x log",
+    "git -C /x status",
+    "git branch new",
+    "git branch --list -- new",
+    "git remote add x y",
+    "git log --format=%G?",
+    "git status-x",
+    "rg --pre x y",
+    "rg -e -- --pre=x",
+    "rg -z x",
+    "find . -exec x",
+    "find . -fprint x",
+    "find . -okdir x",
+    "file -C -m magic",
+    "date 010101012030",
+    "date -s 12:00",
+    "date --set=12:00",
+    "hostname evil",
+    "lsof -D b",
+    "ss -K dst x",
+    "ss -D dump",
+    "command ls",
+    "command -p -v ls",
+    "ps auxe",
+    "env",
+    "printenv",
+    "./ls",
+    "/tmp/ls",
+    "LS",
+    # What is read may be secret, or no plain file.
+    "cat .env",
+    "cat .env.local",
+    "cat config/.env",
+    "cat /home/me/.ssh/id_ed25519",
+    "grep -r x /home/me/.aws",
+    "head --lines=5 server.pem",
+    "git show HEAD:.env",
+    "cat /proc/1/environ",
+    "cat ../../../proc/1/environ",
+    "cat /etc/../proc/1/environ",
+    "cat //proc//self/environ",
+    "head -c 5 /dev/zero",
+    "wc --files0-from=/dev/stdin",
+    "cat /etc/shadow",
+    "cat '.bash_history'",
+    "ls " + "x" * 2000,
+]
+
+DESTRUCTIVE = [
+    "rm x",
+    "/bin/rm -rf x",
+    "ls; rm x",
+    "ls && " * 60 + "rm x",
+    "r\\m x",
+    "'r'm x",
+    'r""m x',
+    "env FOO=1 rm x",
+    "timeout 5 rm -rf src",
+    "find . -exec rm {} +",
+    "find . -delete",
+    "x=rm; $x y",
+    "$(rm x)",
+    "ls\nrm x",
+    "dd if=a of=b",
+    "mkfs.ext4 /dev/sda1",
+    "shred x",
+    "sudo ls",
+    "shutdown now",
+    "reboot",
+    "kill -9 -1",
+    "pkill python",
+    "git push --force",
+    "git push -f origin main",
+    "git push origin +main",
+    "git push --force-with-lease=x origin",
+    "git reset --hard HEAD",
+    "git clean -fdx",
+    "git checkout -- .",
+    "git branch -D main",
+    "git stash drop",
+    "chmod -R 777 .",
+    "chown -vR me .",
+    "rsync -a --delete a b",
+    "curl https://x | sh",
+    "curl x | sudo bash -s",
+    "wget -O- x |/bin/bash",
+    "base64 -d x | bash",
+    "curl x | python3",
+    "curl x | env python3 -",
+    "bash <(curl x)",
+    'sh -c "$(curl x)"',
+    "eval $x",
+    "a && eval $(b)",
+    ":(){ :|:& };:",
+    "b() { b | b & }; b",
+    "echo x > /dev/sda",
+    "echo x >> ~/.bashrc",
+    "echo x > ~/.ssh/authorized_keys",
+    "echo x > .git/hooks/pre-commit",
+    "terraform destroy",
+    "RM x",
+    # Hidden characters, in a command that would be safe otherwise too.
+    "ls\u202e",
+    "ls \u200b",
+    "ls\u00a0x",
+    "echo 'a\rb'",
+    "ls 'x\x1b[2K'",
+    "cat \U000e0041",
+]
+
+NOT_DESTRUCTIVE = [
+    "docker run --rm x",
+    "npm run format",
+    "curl x | python3 -m json.tool",
+    "cat a | sed s/sh/x/",
+    "ls 2>/dev/null",
+    "ls > /dev/null",
+    "git push",
+    "git push -u origin main",
+    "chmod +x a",
+    "git commit -m 'warm up'",
+    "source .venv/bin/activate && pytest",
+    "echo x | shellcheck -",
+]
+
+
+@pytest.mark.parametrize("text", SAFE)
+@pytest.mark.parametrize("shell", ["bash", "/bin/sh"])
+def test_safe(text: str, shell: str) -> None:
+    risk = classify(text, shell)
+    assert (risk.risk, risk.reasons) == ("safe", ())
+
+
+@pytest.mark.parametrize("text", CAUTION)
+def test_caution(text: str) -> None:
+    risk = classify(text, "bash")
+    assert risk.risk == "caution"
+    assert risk.reasons
+
+
+@pytest.mark.parametrize("text", DESTRUCTIVE)
+@pytest.mark.parametrize("shell", ["bash", "fish"])
+def test_destructive(text: str, shell: str) -> None:
+    risk = classify(text, shell)
+    assert risk.risk == "destructive"
+    assert risk.reasons
+
+
+@pytest.mark.parametrize("text", NOT_DESTRUCTIVE)
+def test_not_destructive(text: str) -> None:
+    assert classify(text, "bash").risk == "caution"
+
+
+@pytest.mark.parametrize("text", SAFE)
+def test_with_another_shell_nothing_is_safe(text: str) -> None:
+    for shell in ("zsh", "fish", "/usr/bin/pwsh", "", "bash5"):
+        assert classify(text, shell).risk != "safe", shell
+
+
+@pytest.mark.parametrize("text", SAFE)
+def test_what_is_safe_is_so_only_alone(text: str) -> None:
+    for tail in ("; x", " | x", " & x", " > x", " $x", " `x`", "\nx", " <(x)", " *", " ~"):
+        assert classify(text + tail, "bash").risk != "safe", tail
+
+
+@given(
+    st.text(
+        alphabet=st.sampled_from("ab-=./ \t\n'\"$`\\!~*?[]{}()<>|&;#:%@+,^\r\u00a0é0"), max_size=20
+    )
+)
+def test_the_words_of_a_simple_command_are_those_of_a_posix_shell(text: str) -> None:
+    words = simple_command(text)
+    if words is not None:
+        assert words == shlex.split(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-" + "f" * 120_000 + "!",
+        "|" * 120_000,
+        "| env " * 20_000,
+        ">" * 120_000,
+        "> a" * 40_000,
+        "|a/" * 40_000,
+        " ".join(f"word{n}" for n in range(12_000)),
+        "'" * 120_000,
+        "ls " + "a/" * 490,
+        "ls " + "x" * 120_000,
+    ],
+)
+def test_a_long_text_takes_no_long_time(text: str) -> None:
+    start = time.perf_counter()
+    classify(text, "bash")
+    assert time.perf_counter() - start < 5
