@@ -38,7 +38,7 @@ class Instructions:
 def read_instructions(root: Path, max_chars: int) -> Instructions | None:
     """Return the workspace's instruction file, ``max_chars`` characters of it at most.
 
-    A longer one is cut behind a whole line and ends in CUT. Files that are empty, binary,
+    A longer one is cut, behind a whole line where there is one, and ends in CUT. Files that are empty, binary,
     unreadable, or that lead out of the workspace are passed over.
     """
     for name in NAMES:
@@ -54,8 +54,9 @@ def read_instructions(root: Path, max_chars: int) -> Instructions | None:
 
 
 def _bounded(text: str, limit: int, *, whole: bool) -> str:
-    """Return ``text``, or its first lines and CUT where it is longer than ``limit``."""
+    """Return ``text``, or its beginning and CUT where it is longer than ``limit``."""
     if whole and len(text) <= limit:
         return text
-    kept = text[: max(limit - len(CUT), 0)].rpartition("\n")[0]
+    room = text[: max(limit - len(CUT) - 1, 0)]
+    kept = room.rpartition("\n")[0] or room.rpartition(" ")[0] or room
     return f"{kept}\n{CUT}" if kept else ""

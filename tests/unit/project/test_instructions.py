@@ -73,4 +73,10 @@ def test_a_long_file_is_cut_behind_a_line(tmp_path: Path, text: str) -> None:
 def test_no_room_no_text(tmp_path: Path) -> None:
     (tmp_path / "AGENTS.md").write_text("a long line of text\n")
     assert read_instructions(tmp_path, 0) is None
-    assert read_instructions(tmp_path, 5) is None
+
+
+def test_a_single_long_line_is_cut_behind_a_word(tmp_path: Path) -> None:
+    (tmp_path / "AGENTS.md").write_text("a long line of text\n")
+    assert read_instructions(tmp_path, 10) == Instructions("AGENTS.md", f"a long\n{CUT}")
+    (tmp_path / "AGENTS.md").write_text("x" * 50)
+    assert read_instructions(tmp_path, 10) == Instructions("AGENTS.md", f"xxxxxxxx\n{CUT}")
