@@ -38,8 +38,8 @@ class Instructions:
 def read_instructions(root: Path, max_chars: int) -> Instructions | None:
     """Return the workspace's instruction file, ``max_chars`` characters of it at most.
 
-    A longer one is cut, behind a whole line where there is one, and ends in CUT. Files that are empty, binary,
-    unreadable, or that lead out of the workspace are passed over.
+    A longer one is cut, behind a whole line where there is one, and ends in CUT. Files that are
+    empty, binary, unreadable, or that lead out of the workspace are passed over.
     """
     for name in NAMES:
         # Four bytes are the longest character; some more for what is stripped.
