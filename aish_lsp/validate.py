@@ -6,27 +6,17 @@ Unknown fields are refused. The bounds ``minimum`` and ``maximum`` of a field st
 
 from __future__ import annotations
 
-import dataclasses
-import math
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
+from typing import Any, TypeVar
 
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.events import camel_case as to_camel_case
-from aish_lsp.wording import LARGEST, Path, accepted, arms, dotted, hidden, nearest, shown
-
-if TYPE_CHECKING:
-    from cattrs import Converter
+from aish_lsp.strict import Wrong, converter, field_names
+from aish_lsp.wording import Path, accepted, dotted, nearest
 
 T = TypeVar("T")
 
-Hook: TypeAlias = Callable[[Any, Any], Any]
-
-#: Free data (``extra_body``) deeper than this is refused: writing it as JSON would fail.
-DEEPEST = 64
 #: Problems that an error carries; more help nobody.
 PROBLEMS = 50
 
@@ -55,20 +45,6 @@ class _Failure:
     drop: Path
 
 
-class _Wrong(Exception):
-    """A value is not what its field accepts."""
-
-    def __init__(self, found: object, accepted: str) -> None:
-        super().__init__(accepted)
-        self.found = found
-        self.accepted = accepted
-
-    def told(self, path: Path) -> str:
-        """Return the message for a value at ``path``."""
-        found = "a value that is not shown" if hidden(path, self.found) else shown(self.found)
-        return f"found {found}; accepted: {self.accepted}"
-
-
 def structure(data: object, cls: type[T], *, camel_case: bool) -> T:
     """Return ``data`` as a ``cls``. With ``camel_case`` a field ``some_name`` is ``someName``.
 
@@ -77,7 +53,7 @@ def structure(data: object, cls: type[T], *, camel_case: bool) -> T:
             first PROBLEMS of them as ``problems``, each ``{"path", "message"}``.
     """
     try:
-        return _converter(camel_case=camel_case).structure(data, cls)
+        return converter(camel_case=camel_case).structure(data, cls)
     except Exception as error:  # noqa: BLE001 - sorted by _failures, which raises what it cannot tell
         failures = list(_failures(error, (), camel_case=camel_case))
     problems = [_problem(failure) for failure in failures]
@@ -110,7 +86,7 @@ def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
     problems: list[Problem] = []
     while True:
         try:
-            _converter(camel_case=False).structure(data, cls)
+            converter(camel_case=False).structure(data, cls)
         except Exception as error:  # noqa: BLE001 - as above
             failures = list(_failures(error, (), camel_case=False))
         else:
@@ -147,7 +123,7 @@ def _problem(failure: _Failure) -> Problem:
 
 def _failures(error: Exception, path: Path, *, camel_case: bool) -> Iterator[_Failure]:
     """Yield what is wrong, in the order of the fields, out of the tree of errors of cattrs."""
-    from cattrs import BaseValidationError, ForbiddenExtraKeysError  # noqa: PLC0415 - see _converter
+    from cattrs import BaseValidationError, ForbiddenExtraKeysError  # noqa: PLC0415 - see strict.converter
 
     if isinstance(error, BaseValidationError):
         for inner in error.exceptions:
@@ -157,13 +133,13 @@ def _failures(error: Exception, path: Path, *, camel_case: bool) -> Iterator[_Fa
             else:
                 yield from _failures(inner, place, camel_case=camel_case)
     elif isinstance(error, ForbiddenExtraKeysError):
-        known = list(_names(error.cl, camel_case=camel_case).values())
+        known = list(field_names(error.cl, camel_case=camel_case).values())
         for count, name in enumerate(sorted(error.extra_fields)):
             place = (*path, name)
             # Looking for near names is slow, and nobody reads the thousandth.
             hint = nearest(name, known) if count < PROBLEMS else ""
             yield _Failure(place, f"unknown; {hint}", place)
-    elif isinstance(error, _Wrong):
+    elif isinstance(error, Wrong):
         yield _Failure(path, error.told(path), path)
     elif isinstance(error, ValueError):
         # A dataclass that looks at itself in __post_init__.
@@ -191,214 +167,3 @@ def _key(path: Path) -> Path:
         if isinstance(part, int):
             return path[:index]
     return path
-
-
-@cache
-def _names(cls: type, *, camel_case: bool) -> dict[str, str]:
-    """Return the key of each field in the data."""
-    names = [field.name for field in dataclasses.fields(cls) if field.init]
-    return {name: to_camel_case(name) if camel_case else name for name in names}
-
-
-@cache
-def _converter(*, camel_case: bool) -> Converter:
-    """Return the converter for one of the two spellings; it keeps what it generated per class."""
-    from cattrs import Converter  # noqa: PLC0415 - 70 ms that `aish-lsp --version` need not pay
-
-    converter = Converter(detailed_validation=True, forbid_extra_keys=True)
-    for kind, check in (
-        (str, _text),
-        (bool, _truth),
-        (int, _whole_number),
-        (float, _number),
-        (types.NoneType, _nothing),
-    ):
-        converter.register_structure_hook(kind, check)
-    converter.register_structure_hook_func(lambda kind: kind is Any, _free)
-    converter.register_structure_hook_func(lambda kind: _origin(kind) is Literal, _choice)
-    converter.register_structure_hook_factory(lambda kind: len(arms(kind)) > 1, _union)
-    converter.register_structure_hook_factory(
-        lambda kind: _origin(kind) in {list, tuple}, _sequence
-    )
-    converter.register_structure_hook_factory(lambda kind: _origin(kind) is dict, _table)
-    converter.register_structure_hook_factory(
-        dataclasses.is_dataclass, partial(_record, camel_case=camel_case)
-    )
-    return converter
-
-
-def _origin(kind: Any) -> object:
-    return get_origin(kind)
-
-
-def _text(value: object, _: object) -> str:
-    if not isinstance(value, str):
-        raise _Wrong(value, "a string")
-    if not value.isascii() and not _encodable(value):
-        raise _Wrong(value, "a string of whole characters (this one holds half a surrogate pair)")
-    return value
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _truth(value: object, _: object) -> bool:
-    if not isinstance(value, bool):
-        raise _Wrong(value, "true or false")
-    return value
-
-
-def _whole_number(value: object, _: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _Wrong(value, "a whole number")
-    if abs(value) > LARGEST:
-        raise _Wrong(value, "a whole number of 64 bits, signed")
-    return value
-
-
-def _number(value: object, _: object) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        raise _Wrong(value, "a number")
-    if not math.isfinite(value) if isinstance(value, float) else abs(value) > LARGEST:
-        raise _Wrong(value, "a finite number")
-    return float(value)
-
-
-def _nothing(value: object, _: object) -> None:
-    if value is not None:
-        raise _Wrong(value, "null")
-
-
-def _object(value: object) -> None:
-    if not isinstance(value, Mapping):
-        raise _Wrong(value, "an object")
-    if not all(isinstance(name, str) for name in value):
-        raise _Wrong(value, "an object with strings for keys")
-
-
-def _free(value: object, _: object) -> object:
-    """Return ``value`` when it can be written as JSON."""
-    waiting: list[tuple[object, int]] = [(value, 0)]
-    while waiting:
-        item, depth = waiting.pop()
-        if depth > DEEPEST:
-            raise _Wrong(value, f"data that is nested at most {DEEPEST} deep")
-        if isinstance(item, Mapping):
-            waiting += [(part, depth + 1) for part in (*item.keys(), *item.values())]
-            _object(item)
-        elif isinstance(item, list):
-            waiting += [(part, depth + 1) for part in item]
-        elif isinstance(item, str):
-            _text(item, str)
-        elif isinstance(item, int | float) and not isinstance(item, bool):
-            _number(item, float)
-        elif item is not None and not isinstance(item, bool):
-            raise _Wrong(item, "a value that JSON knows")
-    return value
-
-
-def _choice(value: object, kind: Any) -> object:
-    for choice in get_args(kind):
-        if type(choice) is type(value) and choice == value:
-            return choice
-    raise _Wrong(value, accepted(kind))
-
-
-def _union(kind: Any, converter: Converter) -> Hook:
-    """Return a hook that takes the first alternative that fits."""
-    from cattrs import BaseValidationError  # noqa: PLC0415 - see _converter
-
-    arms = [(arm, converter.get_structure_hook(arm)) for arm in get_args(kind)]
-
-    def hook(value: object, _: object) -> object:
-        for arm, structure_arm in arms:
-            try:
-                return structure_arm(value, arm)
-            except (_Wrong, BaseValidationError):
-                continue
-        raise _Wrong(value, accepted(kind))
-
-    return hook
-
-
-def _sequence(kind: Any, converter: Converter) -> Hook:
-    from cattrs.cols import (  # noqa: PLC0415 - see _converter
-        homogenous_tuple_structure_factory,
-        list_structure_factory,
-    )
-
-    fixed = None
-    if get_origin(kind) is list:
-        build: Hook = list_structure_factory(kind, converter)
-    elif get_args(kind)[-1] is Ellipsis:
-        build = homogenous_tuple_structure_factory(kind, converter)
-    else:
-        fixed = len(get_args(kind))
-        build = converter.gen_structure_hetero_tuple(kind)
-
-    def hook(value: object, _: object) -> object:
-        if not isinstance(value, list | tuple) or (fixed is not None and len(value) != fixed):
-            raise _Wrong(value, accepted(kind))
-        return build(value, kind)
-
-    return hook
-
-
-def _table(kind: Any, converter: Converter) -> Hook:
-    from cattrs.cols import mapping_structure_factory  # noqa: PLC0415 - see _converter
-
-    build: Hook = mapping_structure_factory(kind, converter)
-
-    def hook(value: object, _: object) -> object:
-        _object(value)
-        return build(value, kind)
-
-    return hook
-
-
-def _record(cls: type, converter: Converter, *, camel_case: bool) -> Hook:
-    """Return the hook of a dataclass: cattrs' own, with our keys and our bounds."""
-    from cattrs.gen import make_dict_structure_fn, override  # noqa: PLC0415 - see _converter
-    from typing_extensions import get_type_hints  # noqa: PLC0415
-
-    kinds = get_type_hints(cls)
-    names = _names(cls, camel_case=camel_case)
-    overrides: dict[str, Any] = {}
-    for field in dataclasses.fields(cls):
-        if field.name not in names:
-            continue
-        minimum, maximum = field.metadata.get("minimum"), field.metadata.get("maximum")
-        hook = converter.get_structure_hook(kinds[field.name])
-        if minimum is not None or maximum is not None:
-            hook = _bounded(hook, kinds[field.name], minimum, maximum)
-        overrides[field.name] = override(rename=names[field.name], struct_hook=hook)
-    build: Hook = make_dict_structure_fn(cls, converter, **overrides)
-
-    def record(value: object, _: object) -> object:
-        _object(value)
-        return build(value, cls)
-
-    return record
-
-
-def _bounded(hook: Hook, kind: Any, minimum: float | None, maximum: float | None) -> Hook:
-    """Return ``hook`` with bounds; they also stand in what it says of a wrong type."""
-    words = accepted(kind, minimum, maximum)
-    low = -math.inf if minimum is None else minimum
-    high = math.inf if maximum is None else maximum
-
-    def bounded(value: object, expected: Any) -> object:
-        try:
-            number = hook(value, expected)
-        except _Wrong:
-            raise _Wrong(value, words) from None
-        if number is not None and not low <= number <= high:
-            raise _Wrong(value, words)
-        return number
-
-    return bounded

@@ -9,7 +9,8 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.validate import DEEPEST, without
+from aish_lsp.strict import DEEPEST
+from aish_lsp.validate import without
 from aish_lsp.wording import Path, nearest, secret_name, secret_value, shown
 
 #: The model that is always there; a preset may be left out where this is meant.
