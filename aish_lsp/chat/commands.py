@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aish_lsp.chat.colon import ColonRegistry, help_text
+from aish_lsp.chat.markdown import fence_for
 from aish_lsp.conversation.report import context_page, cost_page
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.execution import RunRequest
@@ -167,7 +168,8 @@ async def _approve(chat: Chat, argument: str) -> str:
 
 @colon("prompt", help="the exact request that would be sent")
 async def _prompt(chat: Chat, _argument: str) -> str:
-    return "\n\n".join(
-        f"**{message.role}**\n\n````text\n{message.content}\n````"
-        for message in chat.workspace.next_messages()
-    )
+    parts = []
+    for message in chat.workspace.next_messages():
+        fence = fence_for(message.content)
+        parts.append(f"**{message.role}**\n\n{fence}text\n{message.content}\n{fence}")
+    return "\n\n".join(parts)

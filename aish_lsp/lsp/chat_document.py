@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lsprotocol import types
 
-from aish_lsp.chat.colon import complete, parse
+from aish_lsp.chat.colon import ColonCommand, complete, parse
 from aish_lsp.chat.commands import COLON_COMMANDS, Chat
 from aish_lsp.chat.markdown import (
     AISH,
@@ -110,11 +110,10 @@ class ChatDocument:
                 f"Nothing is written under the last `{YOU}`. Write a question there and send it.",
                 path="prompt",
             )
-        command = parse(message)
         written = message if prompt is not None else None
+        command = parse(message)
         if command is not None:
-            chat = Chat(self._workspace, self.follow_run)
-            self._server.spawn(self._answered(COLON_COMMANDS.run(chat, command), written), "chat")
+            self._server.spawn(self._carry_out(command, written), f":{command.name}")
             return None
         job = self._workspace.ask(Ask(message))
         self._follow(job, self._turn(job, written), "aish answers")
@@ -155,7 +154,7 @@ class ChatDocument:
     async def _turn(self, job: Job[AskResult], prompt: str | None) -> None:
         async with self._section:
             await self._write_prompt(prompt)
-            self._writer.begin(f"{AISH}\n\n")
+            self._begin_section()
             reply = _Reply(self._writer.append)
             async for event in job.events():
                 reply.take(event)
@@ -166,16 +165,23 @@ class ChatDocument:
                 self._writer.append(quote(error.message), apart=True)
             await self._close_section()
 
-    async def _answered(self, answer: Awaitable[str], prompt: str | None) -> None:
+    async def _carry_out(self, command: ColonCommand, prompt: str | None) -> None:
+        """Carry a ``:`` command out and write its answer, or the output of what it runs."""
+        runs: list[Job[RunReport]] = []
         async with self._section:
             await self._write_prompt(prompt)
+            self._begin_section()
             try:
-                text = await answer
+                text = await COLON_COMMANDS.run(Chat(self._workspace, runs.append), command)
             except AishError as error:
                 text = quote(error.message)
             if text:
-                self._writer.begin(f"{AISH}\n\n")
                 self._writer.append(escape_reply(text.rstrip() + "\n"))
+            for job in runs:
+                progress = self._server.begin_progress(
+                    f"aish runs {job.label}", on_cancel=job.cancel
+                )
+                await self._until_written(self._output(job, self._writer.append), job, progress)
             await self._close_section()
 
     async def _write_prompt(self, prompt: str | None) -> None:
@@ -191,26 +197,32 @@ class ChatDocument:
         self._writer.begin(escape_reply(prompt.rstrip() + "\n"))
 
     async def _run(self, job: Job[RunReport]) -> None:
+        """Write a command's output above the heading that the user writes under."""
         await self._writer.ensure()
         async with self._section:
-            block = OutputBlock(job.label)
-            shown = 0
-            async for event in job.events():
-                if not isinstance(event, Output):
-                    continue
-                if not shown:
-                    self._writer.insert(block.open())
-                if shown < _SHOWN_OUTPUT:
-                    self._writer.append(block.feed(event.delta))
-                shown += len(event.delta)
-            report = await job.result()
-            if report.finish_reason == "denied":
-                self._writer.insert(quote(self._denied(report)))
-            else:
-                if not shown:
-                    self._writer.insert(block.open())
-                self._writer.append(block.close(_status(report, shown)))
+            await self._output(job, self._writer.insert)
             await self._writer.flush()
+            self._place = last_place(await self._writer.text())
+
+    async def _output(self, job: Job[RunReport], begin: Callable[[str], None]) -> None:
+        """Write a command's output as it comes; ``begin`` writes its first piece."""
+        block = OutputBlock(job.label)
+        shown = 0
+        async for event in job.events():
+            if not isinstance(event, Output):
+                continue
+            if not shown:
+                begin(block.open())
+            if shown < _SHOWN_OUTPUT:
+                self._writer.append(block.feed(event.delta))
+            shown += len(event.delta)
+        report = await job.result()
+        if report.finish_reason == "denied":
+            begin(quote(self._denied(report)))
+            return
+        if not shown:
+            begin(block.open())
+        self._writer.append(block.close(_status(report, shown)))
 
     def _denied(self, report: RunReport) -> str:
         if report.command_id in self._workspace.awaiting_approval:
@@ -220,9 +232,14 @@ class ChatDocument:
             )
         return f"Not run: {report.text}"
 
+    def _begin_section(self) -> None:
+        """Write our heading: what stands above it is answered, and is not read again."""
+        self._place = None
+        self._writer.begin(f"{AISH}\n\n")
+
     async def _close_section(self) -> None:
         """Write a new heading for the user, and keep its place."""
-        self._writer.begin(f"{YOU}\n\n")
+        self._writer.append(f"{YOU}\n\n", apart=True)
         await self._writer.flush()
         self._place = last_place(await self._writer.text())
 
@@ -321,7 +338,10 @@ def _completions(server: AishServer, params: types.CompletionParams) -> list[typ
             detail=item.detail,
             filter_text=item.insert,
             text_edit=types.TextEdit(
-                types.Range(types.Position(at.line, item.start), at), item.insert
+                types.Range(
+                    types.Position(at.line, server.documents.width(prefix[: item.start])), at
+                ),
+                item.insert,
             ),
         )
         for item in complete(COLON_COMMANDS, prefix, values)
