@@ -6,7 +6,7 @@ from contextlib import aclosing
 from typing import TypeVar
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aish_lsp import job as job_module
@@ -126,6 +126,7 @@ async def test_a_listener_that_keeps_up_gets_each_piece() -> None:
     assert await soon(listened(job)) == [Text("a"), Text("b"), Text("c")]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(pieces, st.booleans()), max_size=30), st.integers(0, 3))
 def test_nothing_is_lost_doubled_or_reordered(emitted: list[tuple[Event, bool]], pace: int) -> None:
     async def body(emit: Emit) -> str:

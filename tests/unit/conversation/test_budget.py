@@ -317,14 +317,14 @@ def test_tool_results_of_the_current_exchange_are_cut_too() -> None:
 
 
 def test_then_project_goes_and_then_background() -> None:
-    conversation, _ = with_output(characters=8000)
+    conversation, _ = with_output(characters=3000)
     turns = list(conversation.turns)
     with pytest.raises(OverBudget) as refused:
         ready(conversation, 1, FULL)
     least = refused.value.data["total"]
     cut = {
         ready(Conversation(list(turns)), tokens, FULL).cut
-        for tokens in range(least, size_of(conversation, FULL), 20)
+        for tokens in range(least, size_of(conversation, FULL), 50)
     }
     assert cut == {
         (),
