@@ -59,6 +59,7 @@ class Endpoint(LanguageServerProtocol):
     def __init__(self, server: AishServer, converter: Converter) -> None:
         self.send_body: Callable[[bytes], None] | None = None
         self._initialized = False
+        self._shutdown_id: MessageId | None = None
         self._pending: dict[MessageId, tuple[str, Future[Any]]] = {}
         self._ids = itertools.count(1)
         super().__init__(server, converter)
@@ -101,6 +102,10 @@ class Endpoint(LanguageServerProtocol):
         except JsonRpcException as error:
             self._send_error(msg_id, error.code, error.message, error.data)
             return
+        if method_name == types.SHUTDOWN:
+            # At once, and not when it is answered: an exit may be in the same read.
+            self._shutdown = True
+            self._shutdown_id = msg_id
         self._ctx_msg_id.set(msg_id)
         self._execute_handler(
             msg_id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import select
 import signal
 import threading
 import time
@@ -19,20 +20,24 @@ GRACE = 3.0
 LAST_RESORT = GRACE + 1.5
 #: Seconds between two looks at the parent.
 PARENT_INTERVAL = 2.0
+#: What ends the process; a second one ends it at once.
+SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Lifecycle:
     """Decides once that the process ends, and with which exit code.
 
-    A guard thread watches the client's process, and ends ours where the event loop is stuck.
+    A guard thread takes the signals, watches the client's process, and ends ours where the event
+    loop is stuck. Signals go through Python's wakeup descriptor: nobody may use it, nor
+    ``loop.add_signal_handler``, which does.
     """
 
     def __init__(self) -> None:
         self.watches_parent = False
         self._code: int | None = None
-        self._ending = threading.Event()
         self._parent: Parent | None = None
         self._signals = 0
+        self._wakeup: int | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ended: asyncio.Event | None = None
 
@@ -40,20 +45,26 @@ class Lifecycle:
         """Handle signals and start the guard; to be called in the main thread."""
         self._loop = loop
         self._ended = asyncio.Event()
-        threading.Thread(target=self._guard, name="aish guard", daemon=True).start()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._on_signal)
-        # nohup ignores it, and means it.
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-            signal.signal(signal.SIGHUP, self._on_signal)
+        source, self._wakeup = os.pipe()
+        os.set_blocking(self._wakeup, False)
+        # Not a handler in Python: it runs in the main thread only, which may be stuck, and which a
+        # signal that another thread caught does not wake.
+        signal.set_wakeup_fd(self._wakeup, warn_on_full_buffer=False)
+        for number in SIGNALS:
+            # nohup ignores SIGHUP, and means it.
+            if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+                signal.signal(number, lambda *_: None)
+        guard = threading.Thread(target=self._guard, args=(source,), name="aish guard", daemon=True)
+        guard.start()
 
     def end(self, reason: str, code: int) -> None:
-        """Begin to end the process; the first reason counts. Safe in any thread or signal."""
+        """Begin to end the process; the first reason counts. Safe in any thread."""
         if self._code is not None:
             return
         self._code = code
         logger.info("ending: %s", reason)
-        self._ending.set()
+        if self._wakeup is not None:
+            os.write(self._wakeup, b"\0")
         if self._loop is not None and self._ended is not None:
             with suppress(RuntimeError):  # the loop is closed
                 self._loop.call_soon_threadsafe(self._ended.set)
@@ -70,18 +81,27 @@ class Lifecycle:
         if self.watches_parent and pid is not None:
             self._parent = Parent.find(pid)
 
-    def _on_signal(self, number: int, _frame: object) -> None:
-        self._signals += 1
-        if self._signals > 1:
-            os._exit(128 + number)
-        self.end(signal.Signals(number).name, 0)
-
-    def _guard(self) -> None:
-        while not self._ending.wait(PARENT_INTERVAL):
+    def _guard(self, source: int) -> None:
+        while self._code is None:
+            self._take_signals(source, PARENT_INTERVAL)
             if self._parent is not None and self._parent.gone():
                 self.end("the client's process is gone", 1)
-        time.sleep(LAST_RESORT)
-        os._exit(self._code or 1)
+        deadline = time.monotonic() + LAST_RESORT
+        while (left := deadline - time.monotonic()) > 0:
+            self._take_signals(source, left)
+        os._exit(self._code)
+
+    def _take_signals(self, source: int, timeout: float) -> None:
+        """Handle the signals that arrive within ``timeout`` seconds, or the first few of them."""
+        if not select.select([source], [], [], timeout)[0]:
+            return
+        for number in os.read(source, 64):
+            if number not in SIGNALS:
+                continue
+            self._signals += 1
+            if self._signals > 1:
+                os._exit(128 + number)
+            self.end(signal.Signals(number).name, 0)
 
 
 class Parent:

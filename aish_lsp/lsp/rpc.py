@@ -81,10 +81,9 @@ class AishProtocol(Endpoint):
     async def stop_requests(self, timeout: float) -> None:  # noqa: ASYNC109 - a limit, not a failure
         """Take no more requests; cancel those that run, and wait ``timeout`` seconds for them."""
         self._shutdown = True
-        current = self.msg_id
         stopping: list[asyncio.Future[Any]] = []
         for request_id, future in list(self._request_futures.items()):
-            if request_id == current:
+            if request_id == self._shutdown_id:
                 continue
             if (call := self._calls.get(request_id)) is not None:
                 call.cancel()
@@ -94,6 +93,12 @@ class AishProtocol(Endpoint):
                 stopping.append(future)
         if stopping:
             await asyncio.wait(stopping, timeout=timeout)
+
+    async def answer_shutdown(self) -> None:
+        """Wait until a ``shutdown`` request is answered; without one, return at once."""
+        future = self._request_futures.get(self._shutdown_id or "")
+        if isinstance(future, asyncio.Future):
+            await asyncio.wait([future])
 
     # Life cycle and documents
 

@@ -44,6 +44,7 @@ async def _serve(server: AishServer, connect: Open) -> int:
     await connect(server)
     code = await server.lifecycle.ended()
     await server.stop_work()
+    await server.protocol.answer_shutdown()
     if server.outbox is not None:
         with suppress(TimeoutError):
             async with asyncio.timeout(FLUSH):

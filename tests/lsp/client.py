@@ -123,7 +123,6 @@ class Client:
             stderr=asyncio.subprocess.PIPE,
             env=self._env,
             cwd=self._cwd,
-            limit=1 << 26,
         )
         self._announced = asyncio.get_running_loop().create_future()
         self._spawn(self._read_stderr())
@@ -198,7 +197,18 @@ class Client:
         """End the session as the protocol says; return the exit code."""
         await self.request("shutdown")
         await self.notify("exit")
-        code: int = await self.within(self.process.wait(), "the process to end")
+        return await self.ended()
+
+    async def ended(self, timeout: float = TIMEOUT) -> int:
+        """Wait for the process; return its exit code."""
+
+        async def wait() -> int:
+            # Process.wait() also waits for pipes that nobody reads.
+            while (code := self.process.returncode) is None:
+                await asyncio.sleep(0.02)
+            return code
+
+        code: int = await self.within(wait(), "the process to end", timeout)
         return code
 
     async def request(self, method: str, params: Any = None, *, timeout: float = TIMEOUT) -> Any:
@@ -379,7 +389,7 @@ async def connect(address: str) -> _Stream | _WebSocket:
 
         return _WebSocket(await connect_websocket(address, max_size=None, ping_interval=None))
     host, _, port = address.removeprefix("tcp://").rpartition(":")
-    return _Stream(*await asyncio.open_connection(host.strip("[]"), int(port), limit=1 << 26))
+    return _Stream(*await asyncio.open_connection(host.strip("[]"), int(port)))
 
 
 class _Stream:

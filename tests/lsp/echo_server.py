@@ -66,7 +66,7 @@ async def fail(_: Call, params: Params) -> object:
         raise BackendRejected("the key is wrong", status=401)
     if params.value == "unsendable":
         return {"text": float("nan")}
-    raise RuntimeError("a secret: sk-123")
+    raise RuntimeError(params.value)
 
 
 async def block(_: Call, params: Params) -> object:

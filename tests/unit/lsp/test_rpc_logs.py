@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import logging, sys
+from pathlib import Path
+from aish_lsp.lsp import logs
+logs.configure(*(a if n == 0 else Path(a) for n, a in enumerate(sys.argv[1:])))
+log = logging.getLogger("aish_lsp.x")
+log.debug("a debug record")
+log.info("an info record")
+logging.getLogger("pygls.y").warning("of pygls")
+logging.getLogger("httpx").info("of httpx")
+logging.getLogger("httpx").warning("a warning of httpx")
+try:
+    raise ValueError("sk-secret")
+except ValueError:
+    log.exception("it failed")
+context = {"message": "a task", "exception": ValueError("sk-secret"), "future": "sk-secret"}
+logs.log_loop_error(None, context)
+logs.flush(5)
+"""
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == ""
+    return done.stderr
+
+
+@pytest.mark.parametrize(
+    ("level", "there", "missing"),
+    [
+        ("debug", ["a debug record", "an info record"], []),
+        ("info", ["an info record"], ["a debug record"]),
+        ("error", ["it failed"], ["an info record"]),
+    ],
+)
+def test_levels_are_ours_and_libraries_are_quiet(
+    level: str, there: list[str], missing: list[str]
+) -> None:
+    text = run(level)
+    for words in [*there, "a warning of httpx", "it failed"]:
+        assert words in text
+    for words in [*missing, "of pygls", "INFO httpx"]:
+        assert words not in text
+
+
+def test_an_exception_is_logged_with_its_stack_and_without_its_text() -> None:
+    text = run("info")
+    assert "sk-secret" not in text
+    assert "ValueError" in text
+    assert 'File "<string>", line' in text
+
+
+def test_a_file_takes_the_log_and_is_private(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    assert run("info", str(path)) == ""
+    assert "an info record" in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_stderr_that_nobody_reads_does_not_stall_the_process() -> None:
+    script = (
+        "import logging, os; from aish_lsp.lsp import logs; logs.configure('info')\n"
+        "for _ in range(5000): logging.getLogger('aish_lsp').info('x' * 1000)\n"
+        "logs.flush(); print('done', flush=True); os._exit(0)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b"done\n"
+        assert process.wait(30) == 0
+
+
+def test_importing_the_server_configures_no_logging() -> None:
+    script = "import logging, aish_lsp.server; print(logging.getLogger().handlers)"
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert out.stdout == "[]\n"
