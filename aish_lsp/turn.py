@@ -28,6 +28,7 @@ from aish_lsp.events import (
     Text,
     Usage,
 )
+from aish_lsp.models.address import reasoning_source
 from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
 from aish_lsp.models.request import ModelRequest, StoredReasoning
 from aish_lsp.sessions.recorder import Reply
@@ -244,8 +245,9 @@ class Turn:
         self._conversation.append_assistant(
             text, n=n, tool_calls=self._tool_calls, reasoning=reasoning
         )
-        for call in self._tool_calls:
-            self._conversation.append_tool(call.id, "cancelled")
+        for result in self._conversation.cancel_calls():
+            if not self._ask.ephemeral:
+                self._workspace.recorder.tool_result(result.tool_call_id or "", result.content)
 
     def _withdraw(self) -> None:
         """Take back a question that nothing answered; its command output is pending again."""
@@ -262,7 +264,7 @@ class Turn:
         metadata = self._metadata.metadata if self._metadata else {}
         if not text and not metadata:
             return None
-        return StoredReasoning(text, self._chosen.preset.provider, metadata)
+        return StoredReasoning(text, reasoning_source(self._chosen.preset), metadata)
 
     def _account(self, text: str) -> None:
         """Add the call's usage to the session; estimate it where the server told none."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from aish_lsp.models.address import reasoning_source
 from aish_lsp.models.request import Message
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ def _message(turn: Turn, preset: Preset) -> Message:
     """Return a turn as a message; reasoning goes back only to the provider it came from."""
     reasoning = turn.reasoning
     if reasoning is not None and (
-        reasoning.provider != preset.provider or not (reasoning.text or reasoning.metadata)
+        reasoning.provider != reasoning_source(preset) or not (reasoning.text or reasoning.metadata)
     ):
         reasoning = None
     content = user_text(turn) if turn.role == "user" else turn.content

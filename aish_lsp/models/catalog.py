@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from aish_lsp.config.schema import Preset
@@ -71,13 +71,9 @@ class Catalog:
         """
         if name:
             return await self._named(config, name, ask_user)
-        configured = config.models.get(config.default_model)
+        configured = _configured(config)
         if configured is not None:
-            return Chosen(configured, "the default model")
-        if config.default_model == OFFLINE.name:
-            return Chosen(OFFLINE, "the default model")
-        if config.models:
-            return Chosen(next(iter(config.models.values())), "the first configured model")
+            return configured
         found = await self._discover()
         if found.presets:
             return Chosen(found.presets[0], "a model server found on this machine")
@@ -131,10 +127,6 @@ class Catalog:
             self._windows[key] = told
         return self._windows[key]
 
-    async def complete(self, preset: Preset) -> Preset:
-        """Return ``preset`` with its window where the server tells it."""
-        return replace(preset, context_window=await self.window(preset))
-
     async def _discover(self) -> Discovered:
         """Look at the loopback ports and at the environment, not more often than need be."""
         if self._found is None or time.monotonic() - self._found_at > _BELIEVED:
@@ -169,6 +161,17 @@ _OFFLINE_NOTICE = (
     "No model server was found and no key was agreed to: the offline model answers. "
     "`aish-lsp doctor` tells how to connect a real one."
 )
+
+
+def _configured(config: Config) -> Chosen | None:
+    """Return the model that the configuration names, if it names any."""
+    preset = config.models.get(config.default_model)
+    if preset is not None:
+        return Chosen(preset, "the default model")
+    if config.default_model == OFFLINE.name:
+        return Chosen(OFFLINE, "the default model")
+    first = next(iter(config.models.values()), None)
+    return None if first is None else Chosen(first, "the first configured model")
 
 
 def _row(preset: Preset, source: Any) -> ModelInfo:

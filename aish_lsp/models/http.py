@@ -9,14 +9,14 @@ import asyncio
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp import __version__
 from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, InvalidArgument
 from aish_lsp.models.address import is_loopback, origin, without_secrets
 from aish_lsp.models.faults import quoted, redactor, refusal
-from aish_lsp.models.sse import SseDecoder
+from aish_lsp.models.sse import event_data
 
 if TYPE_CHECKING:
     import httpx
@@ -72,17 +72,13 @@ class HttpClient:
                 return
             if kind not in {"text/event-stream", "text/plain", ""}:
                 raise await _unexpected(url, response, "a stream of events")
-            decoder = SseDecoder()
-            async for piece in response.aiter_bytes():
-                try:
-                    events = decoder.feed(piece)
-                except ValueError as error:
-                    msg = f"{origin(url)} sent {error}. Is it a model server?"
-                    raise BackendUnavailable(msg) from error
-                for data in events:
-                    yield data
-            for data in decoder.close():
-                yield data
+            try:
+                async with aclosing(event_data(response.aiter_bytes())) as events:
+                    async for data in events:
+                        yield data
+            except ValueError as error:
+                msg = f"{origin(url)} sent {error}. Is it a model server?"
+                raise BackendUnavailable(msg) from error
 
     async def get_json(
         self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float

@@ -1,75 +1,58 @@
 """Server-sent events: from the bytes of a response to the data of each event.
 
-Our own and not httpx-sse's, which decodes text: lines are cut here in bytes, so that neither a
-character split over two packets nor U+2028 inside JSON can break one, and an event is handed on as
-soon as its blank line is there.
+httpx-sse decodes; what it is given here makes up for what real servers get wrong: a byte order
+mark, a character cut in two, a last event without its blank line, a line that never ends.
 """
 
 from __future__ import annotations
 
-_BOM = b"\xef\xbb\xbf"
+import codecs
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, cast
 
-#: Bytes of one line; a server that sends more without a line end is not speaking the protocol.
+if TYPE_CHECKING:
+    import httpx
+
+#: Characters of one line; a server that sends more without a line end is not speaking the protocol.
 LINE_LIMIT = 64 << 20
 
 
-class SseDecoder:
-    """Decodes a stream that arrives in pieces cut anywhere.
+async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
+    """Yield the data of each event of a stream that arrives in pieces cut anywhere.
 
-    Only ``data`` is kept: every provider says in its JSON what an event is. Comments, ``event``,
-    ``id`` and ``retry`` are dropped.
+    Only ``data`` is kept: every provider says in its JSON what an event is.
+
+    Raises:
+        ValueError: a line is longer than LINE_LIMIT.
     """
+    from httpx_sse import EventSource  # noqa: PLC0415 - brings httpx
 
-    def __init__(self) -> None:
-        self._line: list[bytes] = []
-        self._line_size = 0
-        self._data: list[bytes] = []
-        self._after_cr = False
-        self._at_start = True
+    source = EventSource(cast("httpx.Response", _Response(pieces)))
+    async with aclosing(source.aiter_sse()) as events:
+        async for event in events:
+            if event.data:
+                yield event.data
 
-    def feed(self, piece: bytes) -> list[str]:
-        """Return the data of the events that ``piece`` completes.
 
-        Raises:
-            ValueError: a line is longer than LINE_LIMIT.
-        """
-        if self._after_cr and piece:
-            # The other half of a CRLF whose CR ended the last piece.
-            piece = piece.removeprefix(b"\n")
-            self._after_cr = False
-        if b"\r" in piece:
-            self._after_cr = piece.endswith(b"\r")
-            piece = piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        *ended, rest = piece.split(b"\n")
-        events: list[str] = []
-        for line in ended:
-            if self._line:
-                self._line.append(line)
-                line = b"".join(self._line)  # noqa: PLW2901 - the line's earlier pieces belong to it
-                self._line.clear()
-                self._line_size = 0
-            self._end_line(line, events)
-        if rest:
-            self._line.append(rest)
-            self._line_size += len(rest)
-            if self._line_size > LINE_LIMIT:
+class _Response:
+    """As much of a response as httpx-sse reads."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        # Servers of this kind forget the content type; whoever reads the response has judged it.
+        self.headers: dict[str, Any] = {"content-type": "text/event-stream"}
+        self._pieces = pieces
+
+    async def aiter_text(self) -> AsyncIterator[str]:
+        """Yield the text, with an end to its last event."""
+        decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        line = 0
+        async for piece in self._pieces:
+            text = decoder.decode(piece)
+            end = max(text.rfind("\n"), text.rfind("\r"))
+            line = line + len(text) if end < 0 else len(text) - end - 1
+            if line > LINE_LIMIT:
                 raise ValueError("a line without end")
-        return events
-
-    def close(self) -> list[str]:
-        """Return the data of a last event whose blank line never came."""
-        events: list[str] = []
-        if self._line:
-            self._end_line(b"".join(self._line), events)
-        self._end_line(b"", events)
-        return events
-
-    def _end_line(self, line: bytes, events: list[str]) -> None:
-        if self._at_start:
-            line = line.removeprefix(_BOM)
-            self._at_start = False
-        if line.startswith(b"data:"):
-            self._data.append(line[5:].removeprefix(b" "))
-        elif not line and self._data:
-            events.append(b"\n".join(self._data).decode("utf-8", "replace"))
-            self._data.clear()
+            if text:
+                yield text
+        yield decoder.decode(b"", final=True) + "\n\n"

@@ -31,7 +31,7 @@ calls = st.lists(
     max_size=3,
 )
 reasonings = st.none() | st.builds(
-    StoredReasoning, words, st.sampled_from(["openai", "anthropic"]), st.just({})
+    StoredReasoning, words, st.sampled_from(["127.0.0.1", "anthropic"]), st.just({})
 )
 steps = st.one_of(
     st.tuples(st.just("output"), outputs),

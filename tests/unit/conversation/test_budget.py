@@ -28,7 +28,7 @@ from aish_lsp.errors import OverBudget
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import Message, StoredReasoning
 
-PRESET = Preset(name="local")
+PRESET = Preset(name="local", endpoint="http://127.0.0.1:8080")
 CONTEXT = Context()
 BASE = Blocks("You are aish.")
 FULL = Blocks(
@@ -94,7 +94,7 @@ def test_limits(preset: Preset, context: Context, told: int | None, expected: Li
 
 def test_every_part_of_a_request_is_counted() -> None:
     call = ToolCall("1", "read", '{"path": "a"}')
-    reasoning = StoredReasoning("because " * 9, "openai", {})
+    reasoning = StoredReasoning("because " * 9, "127.0.0.1", {})
     turns = [
         Turn("user", "q", exec=(ExecOutput("ls", 0, "a"),)),
         Turn("assistant", "a", tool_calls=(call,), reasoning=reasoning),
@@ -233,7 +233,7 @@ def test_reasoning_counts_for_the_eviction_only_where_it_is_sent() -> None:
         conversation = Conversation()
         for number in range(4):
             conversation.append_user(f"q{number}")
-            conversation.append_assistant("a", reasoning=StoredReasoning("hm " * 100, "openai", {}))
+            conversation.append_assistant("a", reasoning=StoredReasoning("hm " * 100, "127.0.0.1", {}))
         conversation.append_user("q")
         return conversation
 

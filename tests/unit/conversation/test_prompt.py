@@ -30,7 +30,7 @@ from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import Message, StoredReasoning
 
 HERE = Surroundings("Linux", "bash", "2026-05-13", "shop")
-PRESET = Preset(name="local")
+PRESET = Preset(name="local", endpoint="http://127.0.0.1:8080")
 FOLDED = replace(PRESET, use_tool_role=False)
 SMALL = replace(PRESET, local_compress=True)
 COMPRESS = Compress()
@@ -285,7 +285,7 @@ def test_a_tool_cannot_forge_a_heading(heading: str, preset: Preset) -> None:
 
 
 def test_a_reply_that_stands_alone_keeps_its_reasoning_when_folded() -> None:
-    reasoning = StoredReasoning("hm", "openai", {})
+    reasoning = StoredReasoning("hm", "127.0.0.1", {})
     turns = [Turn("user", "q"), Turn("assistant", "a", reasoning=reasoning)]
     assert messages(Blocks("B"), turns, FOLDED, COMPRESS)[2].reasoning == reasoning
 
@@ -293,9 +293,9 @@ def test_a_reply_that_stands_alone_keeps_its_reasoning_when_folded() -> None:
 @pytest.mark.parametrize(
     ("reasoning", "sent_back"),
     [
-        (StoredReasoning("hm", "openai", {}), True),
-        (StoredReasoning("", "openai", {"encrypted": "x"}), True),
-        (StoredReasoning("", "openai", {}), False),
+        (StoredReasoning("hm", "127.0.0.1", {}), True),
+        (StoredReasoning("", "127.0.0.1", {"encrypted": "x"}), True),
+        (StoredReasoning("", "127.0.0.1", {}), False),
         (StoredReasoning("hm", "anthropic", {"signature": "x"}), False),
         (None, False),
     ],

@@ -80,7 +80,7 @@ def test_a_reply_needs_a_question_and_something_to_say(text: str) -> None:
 def test_a_reply_may_be_calls_alone_and_keeps_its_reasoning() -> None:
     conversation = Conversation()
     conversation.append_user("q")
-    reasoning = StoredReasoning("hm", "openai", {"id": "r"})
+    reasoning = StoredReasoning("hm", "127.0.0.1", {"id": "r"})
     turn = conversation.append_assistant("", n=2, tool_calls=[READ], reasoning=reasoning)
     assert (turn.tool_calls, turn.reasoning, turn.n) == ((READ,), reasoning, 2)
 

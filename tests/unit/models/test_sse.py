@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.models import sse
-from aish_lsp.models.sse import SseDecoder
+from aish_lsp.models.sse import event_data
 
 
 def decode(*pieces: bytes) -> list[str]:
-    decoder = SseDecoder()
-    return [data for piece in pieces for data in decoder.feed(piece)] + decoder.close()
+    async def arrive() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    async def collect() -> list[str]:
+        return [data async for data in event_data(arrive())]
+
+    return asyncio.run(collect())
 
 
 def cut(raw: bytes, size: int) -> list[bytes]:
@@ -47,12 +56,18 @@ def test_decodes_whatever_the_cuts(raw: bytes, events: list[str], size: int) -> 
     assert decode(*cut(raw, size)) == events
 
 
-def test_an_event_is_not_held_back_for_the_other_half_of_a_crlf() -> None:
-    decoder = SseDecoder()
-    assert decoder.feed(b"data: a\r\r") == ["a"]
-    assert decoder.feed(b"\ndata: b\r\n\r") == ["b"]
-    assert decoder.feed(b"\n") == []
-    assert decoder.close() == []
+async def test_an_event_is_handed_on_when_its_blank_line_is_there() -> None:
+    arriving: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def arrive() -> AsyncIterator[bytes]:
+        while True:
+            yield await arriving.get()
+
+    async with aclosing(event_data(arrive())) as events:
+        arriving.put_nowait(b"data: a\r\n\r\ndata: b")
+        assert await asyncio.wait_for(anext(events), 5) == "a"
+        arriving.put_nowait(b"\n\n")
+        assert await asyncio.wait_for(anext(events), 5) == "b"
 
 
 def test_never_splits_on_the_separators_that_json_may_hold() -> None:
@@ -74,10 +89,9 @@ def test_a_giant_line_costs_linear_time() -> None:
 
 def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sse, "LINE_LIMIT", 100)
-    decoder = SseDecoder()
-    decoder.feed(b"data: " + b"x" * 90 + b"\n" + b"y" * 90)
+    assert decode(b"data: " + b"x" * 90 + b"\n" + b"data: " + b"y" * 84) != []
     with pytest.raises(ValueError, match="without end"):
-        decoder.feed(b"y" * 90)
+        decode(b"data: " + b"x" * 90 + b"\n" + b"y" * 90, b"y" * 90)
 
 
 @given(
