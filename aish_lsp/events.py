@@ -142,22 +142,27 @@ def _fields(cls: type) -> tuple[tuple[str, str], ...]:
 def to_wire(value: Any) -> Any:
     """Return ``value`` as plain JSON data: dataclasses become objects with camelCase keys.
 
-    A dataclass with a ``kind`` gets it as its first key. Keys of mappings stay as they are.
+    An event gets its ``kind`` as the first key; what is inside of something has none. Keys of
+    mappings stay as they are.
+
+    Raises:
+        TypeError: it has no form in JSON.
     """
+    wire = _plain(value)
+    kind = getattr(value, "kind", None)
+    if isinstance(kind, str) and isinstance(wire, dict) and "kind" not in wire:
+        return {"kind": kind, **wire}
+    return wire
+
+
+def _plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        cls = type(value)
-        wire: dict[str, Any] = {}
-        kind = getattr(cls, "kind", None)
-        if isinstance(kind, str):
-            wire["kind"] = kind
-        for attribute, name in _fields(cls):
-            wire[name] = to_wire(getattr(value, attribute))
-        return wire
+        return {name: _plain(getattr(value, field)) for field, name in _fields(type(value))}
     if isinstance(value, Mapping):
-        return {key: to_wire(item) for key, item in value.items()}
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [to_wire(item) for item in value]
+        return [_plain(item) for item in value]
     msg = f"{type(value).__name__} has no form on the wire"
     raise TypeError(msg)

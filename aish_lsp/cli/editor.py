@@ -68,8 +68,9 @@ class DemoEditor:
             else:
                 answer.set_result(message.get("result"))
         elif "id" in message:
-            handler = self.answers.get(message["method"], _nothing)
-            await self._send({"id": message["id"], "result": handler(message["params"])})
+            handler = self.answers.get(message["method"])
+            result = handler(message["params"]) if handler else None
+            await self._send({"id": message["id"], "result": result})
         elif message["method"] == "$/progress":
             self.on_progress(message["params"])
 
@@ -81,7 +82,7 @@ class DemoEditor:
 
 
 def _nothing(_params: dict[str, Any]) -> None:
-    """Take note of nothing, answer null."""
+    """Take note of nothing."""
 
 
 @contextlib.asynccontextmanager

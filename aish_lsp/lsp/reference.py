@@ -31,26 +31,26 @@ _HEAD = """\
 # Protocol
 
 aish-lsp speaks LSP 3.17. Everything below goes through standard methods: commands through
-`workspace/executeCommand`, events through `$/progress`, suggestions through code actions, code lenses and
-diagnostics.
+`workspace/executeCommand`, events through `$/progress`, suggestions through code actions, code
+lenses and diagnostics.
 
 ## Two ways to receive a reply
 
-**With a token.** `aish.ask` and `aish.run` take `partialResultToken`, a progress token that the client chose (a
-fresh one each time). Each event is sent as `$/progress {token, value}`, and the request is answered when the
-turn or the command is over. `$/cancelRequest`, `aish.cancel`, and `window/workDoneProgress/cancel` (where a
-`workDoneToken` was given) stop it: what arrived is kept, marked as cut off, and the request is answered with
-it and `finishReason: "cancelled"`.
+**With a token.** `aish.ask` and `aish.run` take `partialResultToken`, a progress token that the
+client chose (a fresh one each time). Each event is sent as `$/progress {token, value}`, and the
+request is answered when the turn or the command is over. `$/cancelRequest`, `aish.cancel`, and
+`window/workDoneProgress/cancel` (where a `workDoneToken` was given) stop it: what arrived is
+kept, marked as cut off, and the request is answered with it and `finishReason: "cancelled"`.
 
-**Without one.** The request is answered at once with `{turnId}` or `{commandId}`, and the rest is written into
-the chat document, `.aish/chat.md` in the workspace, behind a cancellable `window/workDoneProgress` of the
-server's.
+**Without one.** The request is answered at once with `{turnId}` or `{commandId}`, and the rest is
+written into the chat document, `.aish/chat.md` in the workspace, behind a cancellable
+`window/workDoneProgress` of the server's.
 
 ## The chat document
 
-The user writes under the last `## You` and sends it with the code lens or the code action *Send*, or with
-`aish.chat.send`. The reply comes under `## aish`, then a new `## You`. Only what follows that last heading is
-read. A message that is a single line beginning with `:` is a command:
+The user writes under the last `## You` and sends it with the code lens or the code action *Send*,
+or with `aish.chat.send`. The reply comes under `## aish`, then a new `## You`. Only what follows
+that last heading is read. A message that is a single line beginning with `:` is a command:
 """
 
 
@@ -70,9 +70,9 @@ def _lines() -> Iterator[str]:
     yield from _table(("kind", "fields", "meaning"), (_event_row(event) for event in _EVENTS))
     yield "\n## Commands\n"
     yield (
-        "One JSON object as the only argument, or none; unknown fields are refused. `workspace` (a folder's\n"
-        "URI) and `uri` (a document's) are taken by all; without them the only folder is meant, or the one\n"
-        "last used.\n"
+        "One JSON object as the only argument, or none; unknown fields are refused. `workspace`\n"
+        "(a folder's URI) and `uri` (a document's) are taken by all; without them the only folder\n"
+        "is meant, or the one last used.\n"
     )
     for spec in COMMANDS.values():
         yield f"### `{spec.name}`\n\n{spec.doc}\n"
@@ -104,7 +104,7 @@ def _fields(params: type) -> Iterator[tuple[str, str, str]]:
             yield f"`{camel_case(field.name)}`", _type(hints[field.name]), _default(field, required)
 
 
-def _default(field: dataclasses.Field[Any], required: bool) -> str:  # noqa: FBT001 - a table's cell
+def _default(field: dataclasses.Field[Any], required: bool) -> str:
     if required:
         return "required"
     return "" if field.default in (None, dataclasses.MISSING) else f"`{field.default!r}`".lower()

@@ -127,7 +127,7 @@ def test_names_on_the_wire(name: str, wire: str) -> None:
 def test_plain_data_stays_as_it_is() -> None:
     data = {"snake_case": [1, 2.5, True, None, "x", (Text("a"),)], "": {}}
     assert to_wire(data) == {
-        "snake_case": [1, 2.5, True, None, "x", [{"kind": "text", "delta": "a"}]],
+        "snake_case": [1, 2.5, True, None, "x", [{"delta": "a"}]],
         "": {},
     }
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from aish_lsp.models.events import Finish, ModelEvent, Text, Usage
+from aish_lsp.models.events import Finish, ModelEvent, Text
 from aish_lsp.models.offline.answers import reply
 from aish_lsp.models.offline.question import read_question
 from aish_lsp.models.request import ModelRequest
@@ -20,19 +20,13 @@ class OfflineModel:
         self._root = root
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Yield the answer word by word. Never raises of itself; the same question, same answer."""
+        """Yield the answer word by word. Never raises of itself; the same question, same answer.
+
+        It has no tokenizer, and tells no usage.
+        """
         question = read_question(request.messages)
         text = await asyncio.to_thread(reply, question, self._root)
         for word in re.findall(r"\s*\S+|\s+", text):
             yield Text(word)
             await asyncio.sleep(0)  # where a cancel takes effect
-        yield Usage(
-            input_tokens=sum(_tokens(message.content) for message in request.messages),
-            output_tokens=_tokens(text),
-        )
         yield Finish("stop")
-
-
-def _tokens(text: str) -> int:
-    """Return the tokens of ``text``, estimated as four characters each."""
-    return max(1, len(text) // 4)

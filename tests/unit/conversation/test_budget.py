@@ -233,7 +233,8 @@ def test_reasoning_counts_for_the_eviction_only_where_it_is_sent() -> None:
         conversation = Conversation()
         for number in range(4):
             conversation.append_user(f"q{number}")
-            conversation.append_assistant("a", reasoning=StoredReasoning("hm " * 100, "127.0.0.1", {}))
+            reasoning = StoredReasoning("hm " * 100, "127.0.0.1", {})
+            conversation.append_assistant("a", reasoning=reasoning)
         conversation.append_user("q")
         return conversation
 

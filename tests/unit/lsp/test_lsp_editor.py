@@ -98,6 +98,7 @@ async def test_the_answer_to_an_edit(answer: object, applied: bool) -> None:
     ((method, params),) = server.requests
     assert method == "workspace/applyEdit"
     assert params.edit is edit
+    assert params.label is None
 
 
 @pytest.mark.parametrize("answer", [None, TimeoutError(), RuntimeError("no")])

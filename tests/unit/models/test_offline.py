@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aish_lsp.config.schema import Preset
 from aish_lsp.conversation.prompt import user_text
 from aish_lsp.conversation.turns import ExecOutput, Turn
-from aish_lsp.models.events import Finish, ModelEvent, Text, Usage
+from aish_lsp.models.events import Finish, ModelEvent, Text
 from aish_lsp.models.offline import OfflineModel
 from aish_lsp.models.offline.answers import CONNECT
 from aish_lsp.models.request import Message, ModelRequest
@@ -322,25 +322,21 @@ def test_any_question_gets_a_sound_reply(
     replied = asyncio.run(events(project, Message("user", question)))
     again = asyncio.run(events(project, Message("user", question)))
     assert replied == again
-    *texts, usage, finish = replied
+    *texts, finish = replied
     assert texts
     assert all(isinstance(event, Text) and event.delta for event in texts)
-    assert isinstance(usage, Usage)
     assert finish == Finish("stop")
     for command in commands(text_of(replied)):
         assert command.isprintable()
         assert shlex.split(command)
 
 
-async def test_it_streams_word_by_word_and_counts_tokens(project: Path) -> None:
+async def test_it_streams_word_by_word(project: Path) -> None:
     message = Message("user", "run the tests")
     replied = await events(project, message)
-    *texts, usage, finish = replied
+    *texts, finish = replied
     assert len(texts) > 20
     assert text_of(replied).startswith("To run the tests here (from ")
-    reply = text_of(replied)
-    expected = len("You are aish.") // 4 + len(message.content) // 4
-    assert usage == Usage(input_tokens=expected, output_tokens=len(reply) // 4)
     assert finish == Finish("stop")
 
 
