@@ -12,7 +12,9 @@ import errno
 import json
 import os
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,10 +23,6 @@ from aish_lsp.errors import Busy, StoreUnavailable
 
 #: Seconds to wait for a lock that another process holds.
 LOCK_TIMEOUT: Final = 5.0
-
-#: Seconds between two tries. Writers hold a lock for about a millisecond; with filelock's own
-#: 50 ms a writer among many busy ones could miss every gap until its time is up.
-_LOCK_POLL: Final = 0.005
 
 _ADVICE: Final[Mapping[int, str]] = {
     errno.ENOSPC: "Free some space and try again.",
@@ -179,24 +177,71 @@ def locked(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
         Busy: it was not to be had within ``timeout`` seconds; the message says who holds it.
         StoreUnavailable: the lock's file cannot be made.
     """
-    from filelock import FileLock, Timeout  # noqa: PLC0415 - not needed before the first write
-
     lock_path = path.with_name(path.name + ".lock")
+    fd = open_append(lock_path)
     with store_errors(lock_path, "lock"):
-        private_dir(path.parent)
-        lock = FileLock(lock_path, timeout=timeout, mode=0o600)
-        try:
-            lock.acquire(poll_interval=_LOCK_POLL)
-        except Timeout as error:
-            msg = (
-                f"{path} is being written by {_holder(lock_path)} and stayed locked for"
-                f" {timeout:g} s. Try again, or end that process if it hangs."
-            )
-            raise Busy(msg, path=str(path)) from error
+        had = _lock(fd, timeout)
+    if not had:
+        msg = (
+            f"{path} is being written by {_holder(lock_path)} and stayed locked for {timeout:g} s."
+            " Try again, or end that process if it hangs."
+        )
+        raise Busy(msg, path=str(path))
     try:
         yield
     finally:
-        lock.release()
+        os.close(fd)
+
+
+def _lock(fd: int, timeout: float) -> bool:
+    """Lock a file within ``timeout`` seconds; else close it and return False."""
+    import fcntl  # noqa: PLC0415 - not on every platform that can import this
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _wait_for_lock(fd, timeout)
+    except BaseException:
+        os.close(fd)
+        raise
+    return True
+
+
+def _wait_for_lock(fd: int, timeout: float) -> bool:
+    """Do what ``_lock`` does, for a lock that is held.
+
+    Who waits stands in the system's own queue, in a thread that can be left behind. To try again
+    and again, as lock libraries do, is not fair: of eight busy writers, one starved for 5 s.
+    """
+    had: Future[None] = Future()
+    threading.Thread(target=_stand_in_line, args=(fd, had), name="lock", daemon=True).start()
+    try:
+        had.result(timeout)
+    except TimeoutError:
+        # Where it was had in this very moment, there is nothing left to cancel.
+        return not had.cancel()
+    except BaseException:
+        if not had.cancel():
+            os.close(fd)
+        raise
+    return True
+
+
+def _stand_in_line(fd: int, had: Future[None]) -> None:
+    """Wait for a lock, however long; close the file where nobody waits for it any more."""
+    import fcntl  # noqa: PLC0415 - as above
+
+    error = None
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+    except OSError as refusal:
+        error = refusal
+    if not had.set_running_or_notify_cancel():
+        os.close(fd)
+    elif error is not None:
+        had.set_exception(error)
+    else:
+        had.set_result(None)
 
 
 def _holder(lock_path: Path) -> str:

@@ -100,19 +100,14 @@ class MemoryStore:
         Raises:
             StoreUnavailable: the file cannot be read, or is from a newer version.
         """
-        with self._mutex, store_errors(self.path, "read"):
-            try:
-                fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
+        with self._reading() as fd:
+            if fd is None:
                 changed = self._stamp is not None
                 self._start_over()
                 return changed
-            try:
-                if _stamp(fd) == self._stamp and not self._partial:
-                    return False
-                self._reload(fd)
-            finally:
-                os.close(fd)
+            if _stamp(fd) == self._stamp and not self._partial:
+                return False
+            self._reload(fd)
         if self._torn_at is not None:
             self._mend_at_leisure()
         return True
@@ -221,9 +216,8 @@ class MemoryStore:
             kept, dropped = self._without_forgotten(data)
             if dropped:
                 write_atomic(self.path, b"\n".join([*kept, b""]))
-                self._stamp = None
-                self.refresh()
-            return dropped
+        self.refresh()
+        return dropped
 
     def _without_forgotten(self, data: bytes) -> tuple[list[bytes], int]:
         """Return the lines that a compaction keeps, header first, and how many it drops."""
@@ -240,12 +234,18 @@ class MemoryStore:
                 hidden.add(number)
         header = json_line({"meta": {**meta, "highest_id": self._highest}})
         lines = enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1)
-        kept = [line for number, line in lines if line and number not in headers | hidden]
+        gone = headers | hidden
+        kept = [line for number, line in lines if line and number not in gone]
         return [header.encode(), *kept], len(hidden)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[int]:
         """Hold the lock, with the file open, sound, and known to its end."""
+        # Ahead of the lock, so that it is held for a moment only: after a compaction each writer
+        # reads the whole file.
+        with self._reading() as readable:
+            if readable is not None:
+                self._catch_up(readable)
         # In this order, so that who only reads does not wait while another process has the lock.
         with locked(self.path), self._mutex:
             fd = open_append(self.path)
@@ -254,6 +254,20 @@ class MemoryStore:
                     self._catch_up(fd)
                 if self._torn_at is not None:
                     self._put_aside(fd, self._torn_at)
+                yield fd
+            finally:
+                os.close(fd)
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[int | None]:
+        """Have the file open to read it, without the lock; None where there is no file."""
+        with self._mutex, store_errors(self.path, "read"):
+            try:
+                fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                yield None
+                return
+            try:
                 yield fd
             finally:
                 os.close(fd)
@@ -278,7 +292,7 @@ class MemoryStore:
         return ids
 
     def _catch_up(self, fd: int, *, ours: bool = False) -> None:
-        """Take in what was appended since. The lock is held."""
+        """Take in what was appended since the last look."""
         stamp = _stamp(fd)
         if stamp == self._stamp:
             return

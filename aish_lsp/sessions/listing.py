@@ -13,16 +13,14 @@ from typing import Any, Final
 
 from aish_lsp.errors import NotFound, StoreUnavailable
 from aish_lsp.files import open_append, store_errors, sync_dir
-from aish_lsp.sessions.log import SUFFIX, described, hold, is_question, load
+from aish_lsp.sessions.log import SUFFIX, described, hold, load
 from aish_lsp.sessions.records import Record
 
 #: How each line begins that is written here. Inside a text a quotation mark is escaped, so that
 #: nothing in a text can look like it.
-_LINE: Final = re.compile(
-    rb'^\{"n": [0-9]+, "ts": "([^"\\\n]*)", "(?:role|event)": "([a-z]+)".*$', re.MULTILINE
-)
+_LINE: Final = re.compile(rb'\{"n": [0-9]+, "ts": "([^"\\]*)", "(?:role|event)": "([a-z]+)"')
 
-_TURNS: Final = frozenset({"user", "assistant", "tool"})
+_TURNS: Final = frozenset({b"user", b"assistant", b"tool"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,28 +142,25 @@ class _Gleaned:
 
 def _glean(data: bytes) -> _Gleaned | None:
     """Return what a log says whose lines all look as they are written here, else None."""
-    header, _, rest = data.partition(b"\n")
-    matches = list(_LINE.finditer(rest))
-    if len(matches) != rest.count(b"\n") or not data.endswith(b"\n"):
+    header, *lines, end = data.split(b"\n")
+    matches = [_LINE.match(line) for line in lines]
+    if end or None in matches:
         return None
-    kinds = [match[2].decode() for match in matches]
-    wanted = {index for index, kind in enumerate(kinds) if kind == "meta"}
-    for kind, order in (("user", kinds), ("assistant", kinds[::-1])):
-        if kind in order:
-            index = order.index(kind)
-            wanted.add(index if order is kinds else len(kinds) - 1 - index)
+    found = [match for match in matches if match is not None]
+    kinds = [match[2] for match in found]
+    wanted = [index for index, kind in enumerate(kinds) if kind == b"meta"]
+    if b"assistant" in kinds:
+        wanted.append(len(kinds) - 1 - kinds[::-1].index(b"assistant"))
     try:
         meta = json.loads(header)["meta"]
-        lines = [json.loads(matches[index][0]) for index in sorted(wanted)]
-    except (ValueError, TypeError, KeyError, RecursionError):
+        if meta.get("title") is None:
+            # The log did not begin with a question: the first one is its title.
+            wanted += [index for index, kind in enumerate(kinds) if kind == b"user"]
+        records = [json.loads(lines[index]) for index in sorted(wanted)]
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    if not isinstance(meta, dict):
-        return None
-    first_question = next((line for line in lines if line.get("role") == "user"), None)
-    if first_question is not None and not is_question(first_question):
-        return None
-    times = [match[1].decode(errors="replace") for match in matches]
-    return _summed(meta, lines, times, sum(kind in _TURNS for kind in kinds))
+    times = [match[1].decode(errors="replace") for match in (found[:1] + found[-1:])]
+    return _summed(meta, records, times, sum(kind in _TURNS for kind in kinds))
 
 
 def _read(path: Path) -> _Gleaned:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -25,7 +26,7 @@ import sys
 from pathlib import Path
 from aish_lsp.memory.store import MemoryStore
 
-path, name, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+path, name, count, compact_every = Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])
 store = MemoryStore(path)
 for n in range(count):
     kept = store.add("fact", f"{name} keeps {n}").id
@@ -37,14 +38,16 @@ for n in range(count):
         draft = store.add("pref", f"{name} drafts {n}").id
         edited = store.edit(draft, f"{name} keeps the edited {n}")
         print(f"{edited} {name} keeps the edited {n}", flush=True)
-    if n % 25 == 20:
+    if n % compact_every == compact_every - 1:
         store.compact()
 """
 
 
-def writer(path: Path, name: str, count: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-c", WRITER, str(path), name, str(count)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+def writer(
+    path: Path, name: str, count: int, compact_every: int, stdout: int | IO[str] = subprocess.PIPE
+) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, str(path), name, str(count), str(compact_every)]
+    return subprocess.Popen(command, stdout=stdout, text=True)
 
 
 def acknowledged(output: str) -> dict[int, str]:
@@ -71,12 +74,23 @@ def check(path: Path, expected: dict[int, str]) -> None:
 
 def test_many_writers_lose_nothing_and_give_no_id_twice(tmp_path: Path) -> None:
     path = tmp_path / "memory.jsonl"
-    writers = [writer(path, f"writer {number}", ADDS) for number in range(WRITERS)]
+    told = [tmp_path / f"told {number}" for number in range(WRITERS)]
+    with contextlib.ExitStack() as files:
+        writers = [
+            # One of them compacts in the middle of it all.
+            writer(
+                path,
+                f"writer {number}",
+                ADDS,
+                ADDS + 1 if number else ADDS // 2,
+                files.enter_context(told[number].open("w")),
+            )
+            for number in range(WRITERS)
+        ]
+        assert [process.wait() for process in writers] == [0] * WRITERS
     expected: dict[int, str] = {}
-    for process in writers:
-        output, _ = process.communicate(timeout=100)
-        assert process.returncode == 0
-        mine = acknowledged(output)
+    for output in told:
+        mine = acknowledged(output.read_text())
         assert list(mine) == sorted(mine)
         assert not mine.keys() & expected.keys()
         expected |= mine
@@ -92,7 +106,7 @@ def test_sudden_death_loses_nothing_acknowledged(tmp_path: Path) -> None:
     chance = random.Random(20261121)
     expected: dict[int, str] = {}
     for number in range(KILLS):
-        with writer(path, f"victim {number}", 10_000) as process:
+        with writer(path, f"victim {number}", 10_000, 5) as process:
             assert process.stdout is not None
             output = "".join(process.stdout.readline() for _ in range(chance.randint(1, 12)))
             time.sleep(chance.random() / 100)
