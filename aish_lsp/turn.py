@@ -7,8 +7,9 @@ written before it is told: the question before the request, the reply before the
 from __future__ import annotations
 
 import asyncio
-from contextlib import aclosing
-from dataclasses import dataclass
+import logging
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.conversation.budget import Prepared, prepare
@@ -20,6 +21,7 @@ from aish_lsp.events import (
     Command,
     CommandInfo,
     End,
+    Event,
     FinishReason,
     Notice,
     Reasoning,
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
     from aish_lsp.job import Emit
     from aish_lsp.models.catalog import Chosen
     from aish_lsp.workspace import Workspace
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +104,20 @@ class Turn:
         """
         if not self._ask.prompt.strip():
             raise InvalidArgument("The question is empty.", path="prompt")
+        lock = self._workspace.turn_lock
         try:
-            if self._workspace.turn_lock.locked():
+            if lock.locked():
                 await self._notice("info", "Another question is being answered; this one waits.")
-            async with self._workspace.turn_lock:
-                return await self._take_in_turn()
+            await lock.acquire()
         except asyncio.CancelledError:
-            # Still waiting for its turn: nothing was recorded, nothing is to be kept.
+            # Nothing was written down yet, and nothing is to be kept.
             self._finish = "cancelled"
-            await self._emit(End("cancelled"))
+            await self._tell(End("cancelled"))
             return self._result()
+        try:
+            return await self._take_in_turn()
+        finally:
+            lock.release()
 
     async def _take_in_turn(self) -> AskResult:
         try:
@@ -119,21 +127,36 @@ class Turn:
             self._finish = "cancelled"
         except AishError as error:
             self._finish, self._error = "error", error
+        except Exception as error:
+            # What arrived must be kept although the fault is ours.
+            logger.exception("a turn failed")
+            self._finish, self._error = "error", _own_fault(error)
         self._record()
-        if self._usage is not None:
-            await self._emit(self._usage)
-        for trouble in self._workspace.troubles():
-            await self._notice("warning", trouble)
-        await self._emit(End(self._finish, self._error.to_wire() if self._error else None))
+        await self._tell_the_end()
         if self._error is not None and not self._text:
             raise self._error
         return self._result()
 
+    async def _tell_the_end(self) -> None:
+        if self._usage is not None:
+            await self._tell(self._usage)
+        if self._finish == "stop" and not self._text:
+            await self._tell(Notice("warning", "The model answered with nothing. Ask again."))
+        for trouble in self._workspace.troubles():
+            await self._tell(Notice("warning", trouble))
+        await self._tell(End(self._finish, self._error.to_wire() if self._error else None))
+
+    async def _tell(self, event: Event) -> None:
+        """Emit what is told once all is settled: a cancel that comes now comes too late."""
+        with suppress(asyncio.CancelledError):
+            await self._emit(event)
+
     async def _prepare(self) -> None:
-        """Choose the model, write the question down, and make the request fit."""
+        """Write the question down, choose the model, and make the request fit."""
         workspace = self._workspace
         if self._ask.notice:
             await self._notice("info", self._ask.notice)
+        await self._write_down()
         for notice in await workspace.refresh():
             await self._notice("warning", notice)
         self._chosen = await workspace.choose_model(self._ask.model)
@@ -141,9 +164,6 @@ class Turn:
             await self._notice("info", self._chosen.notice)
         preset = self._chosen.preset
         limit = await workspace.limits(preset)
-        if not self._ask.ephemeral:
-            await self._write_down()
-        self._conversation.append_user(self._ask.prompt, n=self._question_n or 0)
         self._prepared = prepare(
             self._conversation, workspace.blocks(), preset, workspace.config.context, limit
         )
@@ -161,15 +181,18 @@ class Turn:
 
     async def _write_down(self) -> None:
         """Log the question; a cancel that comes meanwhile waits until its number is known."""
-        pending = tuple(self._conversation.pending)
+        turn = self._conversation.append_user(self._ask.prompt)
+        if self._ask.ephemeral:
+            return
+        recorder = self._workspace.recorder
         writing = asyncio.create_task(
-            asyncio.to_thread(self._workspace.recorder.question, self._ask.prompt, pending)
+            asyncio.to_thread(recorder.question, turn.content, turn.exec), name="write a question"
         )
         try:
-            self._question_n = await asyncio.shield(writing)
-        except asyncio.CancelledError:
-            self._workspace.recorder.unanswered(await writing)
-            raise
+            await asyncio.shield(writing)
+        finally:
+            self._question_n = await writing
+            self._conversation.turns[-1] = replace(turn, n=self._question_n)
 
     async def _tell_what_was_given_up(self, prepared: Prepared) -> None:
         if prepared.evicted:
@@ -205,8 +228,10 @@ class Turn:
                         self._metadata = event
                     case Finish():
                         self._finish = event.reason
-        for found in scanner.finish():
-            await self._add_command(found)
+        if self._finish in {"stop", "tool"}:
+            # Of a reply that was cut off, the last line may be half a command.
+            for found in scanner.finish():
+                await self._add_command(found)
 
     async def _suggest(self, scanner: SuggestionScanner, delta: str) -> None:
         for found in scanner.feed(delta):
@@ -223,7 +248,7 @@ class Turn:
             self._withdraw()
             return
         text = "".join(self._text)
-        if text or self._usage is not None:
+        if text or self._reasoning or self._usage is not None:
             self._account(text)
         if not text and not self._tool_calls:
             self._withdraw()
@@ -307,3 +332,9 @@ class Turn:
             evicted_turns=len(self._prepared.evicted) if self._prepared else 0,
             context=self._workspace.context(),
         )
+
+
+def _own_fault(error: Exception) -> AishError:
+    """Return what the user is told of an error that nobody foresaw."""
+    name = type(error).__name__
+    return AishError(f"aish itself failed ({name}), which its log tells more of. Ask again.")
