@@ -89,7 +89,11 @@ class Workspace:
         self.turn_lock = asyncio.Lock()
         folder = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
         self.recorder = Recorder(folder, root.as_uri() if root else None, redact)
-        self.memory = MemoryScopes.open(data_dir() / "memory.jsonl", folder / "memory.jsonl")
+        own_memory = configuration.config.memory.path
+        self.memory = MemoryScopes.open(
+            data_dir() / "memory.jsonl",
+            Path(own_memory).expanduser() if own_memory else folder / "memory.jsonl",
+        )
         self._configuration = configuration
         self._active_model: str | None = None
         self._models: dict[str, Model] = {}
@@ -179,7 +183,7 @@ class Workspace:
         Blocks until the item is on disk.
 
         Raises:
-            Denied: it looks like a secret, and ``force`` is not given.
+            InvalidArgument: it looks like a secret, and ``force`` is not given.
             StoreUnavailable, Busy: the file cannot be written now.
         """
         source = {"session": self.recorder.session_id, "how": "user"}
@@ -306,6 +310,7 @@ class Workspace:
     async def refresh(self) -> list[str]:
         """Take in what changed outside: configuration, memory, project. Return what is wrong."""
         troubles = await asyncio.to_thread(self._configuration.reload)
+        self.memory.prune_older_than_days = self.config.memory.prune_older_than_days
         troubles += await asyncio.to_thread(self.memory.refresh)
         if self.project.shown(self.config.project):
             await self.project.refresh(self.config.project)

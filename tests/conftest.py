@@ -1,0 +1,34 @@
+"""What holds for all tests: a user without a home, keys, settings or model servers to find."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+# A loaded machine is no fault of the code.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Empty the environment that tests and the processes they start see."""
+    home = Path(tempfile.mkdtemp(prefix="aish-home-"))
+    config.add_cleanup(lambda: _remove(home))
+    for name in list(os.environ):
+        if (
+            name.startswith(("AISH_", "XDG_"))
+            and name != "AISH_SHARED"
+            or name.endswith("_API_KEY")
+        ):
+            del os.environ[name]
+    os.environ.update(HOME=str(home), AISH_DATA_DIR=str(home / "data"), AISH_DISCOVERY="off")
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)

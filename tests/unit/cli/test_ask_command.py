@@ -1,0 +1,132 @@
+"""``aish-lsp ask`` in a terminal that is none, and in a real one."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+COMMAND = [sys.executable, "-m", "aish_lsp"]
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "HOME": str(tmp_path), "AISH_DATA_DIR": str(tmp_path / "data")}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "Makefile").write_text("test:\n\t@echo tests ran\n")
+    return folder
+
+
+def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_reply_is_on_stdout_and_nothing_runs_unasked(
+    environment: dict[str, str], project: Path
+) -> None:
+    done = run(environment, "ask", "How do I run the tests?", "--workspace", str(project))
+    assert done.returncode == 0
+    assert "\nCMD: make test\n" in done.stdout
+    assert "tests ran" not in done.stdout
+    assert "offline model" in done.stderr
+
+
+def test_json_is_one_event_a_line_and_then_the_result(
+    environment: dict[str, str], project: Path
+) -> None:
+    done = run(environment, "ask", "How do I test?", "--json", "--workspace", str(project))
+    *events, result = [json.loads(line) for line in done.stdout.splitlines()]
+    assert "".join(e["delta"] for e in events if e["kind"] == "text") == result["text"]
+    assert events[-1]["kind"] == "end"
+    assert result["commands"][0]["text"] == "make test"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["ask"], 2),
+        (["ask", "x", "--workspace", "/nowhere/at/all"], 2),
+        (["frobnicate"], 2),
+        (["ask", "x", "--model", "nosuch"], 1),
+        (["ask", "   "], 1),
+    ],
+)
+def test_exit_codes_tell_misuse_from_failure(
+    environment: dict[str, str], arguments: list[str], code: int
+) -> None:
+    done = run(environment, *arguments)
+    assert done.returncode == code
+    assert done.stdout == ""
+    assert done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_at_a_terminal_each_command_is_offered(environment: dict[str, str], project: Path) -> None:
+    said = at_terminal(
+        environment,
+        ["ask", "How do I run the tests?", "--workspace", str(project)],
+        {"[N]o?": "y\n"},
+    )
+    assert "make test" in said
+    assert "tests ran" in said
+
+
+def test_at_a_terminal_no_is_the_default(environment: dict[str, str], project: Path) -> None:
+    said = at_terminal(
+        environment,
+        ["ask", "How do I run the tests?", "--workspace", str(project)],
+        {"[N]o?": "\n"},
+    )
+    assert "tests ran" not in said
+
+
+def at_terminal(environment: dict[str, str], arguments: list[str], answers: dict[str, str]) -> str:
+    """Run the command line at a pseudo terminal; type an answer at each prompt, once."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvpe(COMMAND[0], [*COMMAND, *arguments], environment)
+    said, waiting = "", dict(answers)
+    deadline = time.monotonic() + 60
+    try:
+        while time.monotonic() < deadline:
+            readable, _, _ = select.select([terminal], [], [], 1)
+            if not readable:
+                continue
+            try:
+                piece = os.read(terminal, 4096)
+            except OSError:
+                break
+            if not piece:
+                break
+            said += piece.decode(errors="replace")
+            for prompt in [prompt for prompt in waiting if prompt in said]:
+                os.write(terminal, waiting.pop(prompt).encode())
+    finally:
+        os.close(terminal)
+        ended, _ = os.waitpid(pid, os.WNOHANG)
+        if ended == 0:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    assert not waiting, f"never asked {list(waiting)}:\n{said}"
+    return said

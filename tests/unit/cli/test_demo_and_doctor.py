@@ -1,0 +1,76 @@
+"""``aish-lsp demo`` holds its conversation; ``aish-lsp doctor`` tells what is broken."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def run(tmp_path: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "AISH_DATA_DIR": str(tmp_path / "data"),
+        "AISH_CONFIG": str(tmp_path / "config.toml"),
+        **variables,
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "aish_lsp", *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
+    )
+
+
+def test_the_demo_shows_a_whole_conversation(tmp_path: Path) -> None:
+    done = run(tmp_path, "demo")
+    assert done.returncode == 0, done.stdout + done.stderr
+    for part in ("CMD: python3 -m unittest", "Run: python3", "the server asks", "exit 0", "tokens"):
+        assert part in done.stdout
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "data").exists(), "the demo leaves nothing behind"
+
+
+def findings(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str]]:
+    return {finding["what"]: finding for finding in json.loads(done.stdout)}
+
+
+def test_the_doctor_finds_nothing_broken_on_a_plain_machine(tmp_path: Path) -> None:
+    done = run(tmp_path, "doctor", "--json")
+    assert done.returncode == 0
+    found = findings(done)
+    assert found["configuration"]["state"] == "ok"
+    assert found["model"]["state"] == "missing"
+    assert "llama-server" in found["model"]["advice"]
+
+
+@pytest.mark.parametrize(
+    ("configuration", "what"),
+    [
+        ("default_model = 5\n", "configuration"),
+        ("[models.local]\nendpoint = 'http://127.0.0.1:9'\n", "model local"),
+        ("[models.local]\nendpoint = 'https://x.invalid'\napi_key_env = 'NOPE'\n", "model local"),
+        ("[safety]\nshell = 'nosuchshell'\n", "shell"),
+    ],
+)
+def test_the_doctor_names_what_is_broken(tmp_path: Path, configuration: str, what: str) -> None:
+    (tmp_path / "config.toml").write_text(configuration)
+    done = run(tmp_path, "doctor", "--json")
+    assert done.returncode == 1
+    assert findings(done)[what]["state"] == "broken"
+    assert findings(done)[what]["advice"]
+
+
+def test_the_doctor_never_shows_a_key(tmp_path: Path) -> None:
+    key = "sk-test-0123456789abcdef"
+    done = run(tmp_path, "doctor", OPENAI_API_KEY=key, AISH_DISCOVERY="on")
+    assert "openai" in done.stdout
+    assert key not in done.stdout + done.stderr

@@ -1,0 +1,30 @@
+"""The references in docs/ are those that the code makes today."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from aish_lsp.lsp import reference
+from aish_lsp.lsp.protocol import COMMANDS
+from aish_lsp.server import FEATURES, create_server
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def test_the_protocols_page_is_current() -> None:
+    page = (ROOT / "docs" / "protocol.md").read_text()
+    assert page == reference.render(), "run ./dev docs"
+
+
+def test_every_command_is_bound() -> None:
+    assert set(create_server(FEATURES).commands.names) == set(COMMANDS)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text()):
+        assert (page.parent / target).exists(), target
