@@ -77,7 +77,8 @@ class LspEditor:
         Raises:
             Exception: the client answered with an error, or not in time.
         """
-        params = types.ApplyWorkspaceEditParams(edit, label="aish")
+        # No label: Neovim would print it with each edit.
+        params = types.ApplyWorkspaceEditParams(edit)
         result = await self._server.request("workspace/applyEdit", params, ANSWER_TIMEOUT)
         return getattr(result, "applied", None) is True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from lsprotocol import types
 
@@ -23,12 +24,13 @@ class OpenDocuments:
         self._closed: list[Callable[[str], None]] = []
 
     def uris(self) -> list[str]:
-        """Return the open documents."""
-        return list(self._server.workspace.text_documents)
+        """Return the open documents, as the client spells them."""
+        return [document.uri for document in self._server.workspace.text_documents.values()]
 
     def text(self, uri: str) -> str | None:
         """Return a document's text with LF for each line end, or None where it is not open."""
-        document = self._server.workspace.text_documents.get(uri)
+        # pygls' keys are decoded: that of "a%20b" is "a b".
+        document = self._server.workspace.text_documents.get(unquote(uri))
         if document is None:
             return None
         source: str = document.source
