@@ -18,11 +18,12 @@ from aish_lsp.chat.markdown import (
     escape_reply,
     quote,
 )
-from aish_lsp.chat.place import Change, Place, Position, last_place, prompt_after
+from aish_lsp.chat.place import Change, Place, Position, last_place, open_place, prompt_after
 from aish_lsp.errors import AishError, InvalidArgument
 from aish_lsp.events import End, Event, Notice, Output, Text
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.protocol import Target
 from aish_lsp.turn import Ask
 
 if TYPE_CHECKING:
@@ -63,8 +64,11 @@ class ChatDocument:
         return document is not None and document.uri == uri
 
     def heading(self) -> int | None:
-        """Return the line of the heading that the user writes under, as far as it is known."""
-        return None if self._place is None else self._place.line
+        """Return the line of the heading that the user writes under, where there is one."""
+        place = self._place
+        if place is None and (document := self._editor.document(self._writer.path)) is not None:
+            place = open_place(document.text)
+        return None if place is None else place.line
 
     async def open(self, prompt: str | None = None) -> str:
         """Make the document, show it, and put ``prompt`` under its last heading; return its URI.
@@ -291,8 +295,14 @@ class ChatDocuments:
         return self._chats[workspace]
 
     def at(self, uri: str) -> ChatDocument | None:
-        """Return the chat document that ``uri`` is, if it is one."""
-        return next((chat for chat in self._chats.values() if chat.is_at(uri)), None)
+        """Return the chat document that ``uri`` is, if it is one, also of an earlier session."""
+        if not uri.lower().endswith("/.aish/chat.md"):
+            return None
+        for chat in self._chats.values():
+            if chat.is_at(uri):
+                return chat
+        chat = self.of(self._server.workspaces.resolve(Target(uri=uri)))
+        return chat if chat.is_at(uri) else None
 
 
 def setup(server: AishServer) -> None:

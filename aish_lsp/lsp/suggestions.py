@@ -55,6 +55,7 @@ class Suggestions:
     def __init__(self, server: AishServer) -> None:
         self._server = server
         self._hinted: set[str] = set()
+        self._given: dict[str, list[types.CodeLens]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def lines(self, uri: str) -> list[CommandLine]:
@@ -95,6 +96,10 @@ class Suggestions:
 
     def lenses(self, uri: str) -> list[types.CodeLens]:
         """Return a Run and an Edit for each line, and a Send for the last heading."""
+        self._given[uri] = self._lenses(uri)
+        return self._given[uri]
+
+    def _lenses(self, uri: str) -> list[types.CodeLens]:
         lenses = []
         for line in self.lines(uri):
             place = _place(line.line)
@@ -115,11 +120,14 @@ class Suggestions:
 
     def _renew(self) -> None:
         self._timer = None
-        for uri in self._server.documents.uris():
+        uris = self._server.documents.uris()
+        for uri in uris:
             hints = [self._hint(line, uri) for line in self.lines(uri)]
             if hints or uri in self._hinted:
                 self._publish(uri, hints)
-        self._server.spawn(self._refresh_lenses(), "refresh the code lenses")
+        # A refresh is dear: the client asks for the lenses of every document, of every server.
+        if any(self._lenses(uri) != self._given.get(uri, []) for uri in uris):
+            self._server.spawn(self._refresh_lenses(), "refresh the code lenses")
 
     async def _refresh_lenses(self) -> None:
         """Have the client ask for lenses again, if it can be asked to."""
@@ -131,6 +139,7 @@ class Suggestions:
 
     def closed(self, uri: str) -> None:
         """Take the hints of a document that was closed away."""
+        self._given.pop(uri, None)
         if uri in self._hinted:
             self._publish(uri, [])
 

@@ -1,0 +1,103 @@
+"""Code lenses through the real server, and when the client is told to ask for them again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from client import Client
+
+REFRESH = "workspace/codeLens/refresh"
+
+
+class Document:
+    """An open document of the client."""
+
+    def __init__(self, client: Client, path: Path) -> None:
+        self.client = client
+        self.uri = path.as_uri()
+        self.version = 1
+
+    async def open(self, text: str) -> None:
+        document = {"uri": self.uri, "languageId": "markdown", "version": 1, "text": text}
+        await self.client.notify("textDocument/didOpen", {"textDocument": document})
+
+    async def insert(self, line: int, text: str) -> None:
+        self.version += 1
+        place = {"line": line, "character": 0}
+        await self.client.notify(
+            "textDocument/didChange",
+            {
+                "textDocument": {"uri": self.uri, "version": self.version},
+                "contentChanges": [{"range": {"start": place, "end": place}, "text": text}],
+            },
+        )
+
+    async def lenses(self) -> list[tuple[int, str]]:
+        found: list[Any] = await self.client.request(
+            "textDocument/codeLens", {"textDocument": {"uri": self.uri}}
+        )
+        return [(lens["range"]["start"]["line"], lens["command"]["title"]) for lens in found]
+
+    async def refreshed(self, times: int) -> None:
+        await self.client.wait_for(
+            lambda: len(self.client.asked(REFRESH)) == times, f"refresh number {times}"
+        )
+
+
+async def test_lenses_in_a_folder_whose_name_is_encoded(tmp_path: Path) -> None:
+    folder = tmp_path / "wörk 1%20"
+    folder.mkdir()
+    async with Client() as client:
+        await client.initialize(folder)
+        document = Document(client, folder / "notes.md")
+        await document.open("one\nCMD: ls\n")
+        assert await document.lenses() == [(1, "Run"), (1, "Edit")]
+
+
+async def test_the_client_is_told_only_when_the_lenses_that_it_has_are_no_longer_right(
+    folder: Path,
+) -> None:
+    async with Client() as client:
+        await client.initialize(folder)
+        document = Document(client, folder / "notes.md")
+        await document.open("one\nCMD: ls\n\n")
+        await document.refreshed(1)
+        await document.lenses()
+        for _ in range(3):
+            await document.insert(2, "typed below\n")
+            await asyncio.sleep(0.3)  # longer than the server waits for more
+        await document.insert(0, "typed above\n")
+        await document.refreshed(2)
+        assert await document.lenses() == [(2, "Run"), (2, "Edit")]
+        await document.insert(2, "CMD: pwd\n")
+        await document.refreshed(3)
+        assert len(await document.lenses()) == 4
+
+
+async def test_a_document_without_lenses_is_no_reason_to_ask(folder: Path) -> None:
+    async with Client() as client:
+        await client.initialize(folder)
+        plain, runnable = (Document(client, folder / name) for name in ("a.md", "b.md"))
+        await plain.open("nothing here\n")
+        await asyncio.sleep(0.3)
+        await runnable.open("CMD: ls\n")
+        await runnable.refreshed(1)
+
+
+async def test_a_chat_of_an_earlier_session_can_be_sent_once_it_is_open(folder: Path) -> None:
+    (folder / ".aish").mkdir()
+    chat = folder / ".aish" / "chat.md"
+    chat.write_text("## You\n\nhello\n\n## aish\n\nHello.\n\n## You\n\n:re\n")
+    async with Client() as client:
+        await client.initialize(folder)
+        document = Document(client, chat)
+        await document.open(chat.read_text())
+        await document.refreshed(1)
+        assert await document.lenses() == [(8, "Send")]
+        place = {"line": 10, "character": 3}
+        found = await client.request(
+            "textDocument/completion", {"textDocument": {"uri": document.uri}, "position": place}
+        )
+        assert ":reset" in [item["label"] for item in found]
