@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,21 +109,28 @@ async def begin(
     return await client.begin("workspace/executeCommand", execute(command, argument, **params))
 
 
-async def chat_holds(client: Client, place: Place, text: str, *, times: int = 1) -> str:
-    """Wait until the chat document's file holds ``text``, and return all of it."""
+async def chat_until(
+    client: Client, place: Place, condition: Callable[[str], object], what: str
+) -> str:
+    """Wait until the text of the chat document fulfills a condition, and return it."""
     found = ""
 
     async def look() -> None:
         nonlocal found
-        while found.count(text) < times:
+        while not condition(found):
             await asyncio.sleep(0.03)
             found = place.chat.read_text(encoding="utf-8") if place.chat.exists() else ""
 
     try:
-        await client.within(look(), f"{text!r} in the chat document")
+        await client.within(look(), what)
     except TimeoutError as error:
-        raise AssertionError(f"the chat document holds:\n{found}") from error
+        raise AssertionError(f"no {what}; the chat document holds:\n{found}") from error
     return found
+
+
+async def chat_holds(client: Client, place: Place, text: str, *, times: int = 1) -> str:
+    """Wait until the chat document holds ``text``, and return all of it."""
+    return await chat_until(client, place, lambda found: found.count(text) >= times, repr(text))
 
 
 def yes(params: Any) -> Any:
