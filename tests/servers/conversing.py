@@ -82,7 +82,7 @@ class Place:
     def records(self) -> list[Any]:
         """Return the lines of the one session log there is, without its header."""
         [path] = self.data.glob("workspaces/*/sessions/*.jsonl")
-        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()][1:]
+        return [json.loads(line) for line in path.read_bytes().splitlines()][1:]
 
 
 def events(client: Client, token: str, kind: str) -> list[Any]:

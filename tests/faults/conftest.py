@@ -1,0 +1,70 @@
+"""One server process for the tests of a module, and a model server that does what each wants."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from client import Client
+from conversing import Place
+from fault_server import FaultServer, Peer, Request, Script, chunk_of
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A workspace for a server process of the test's own."""
+    return Place.make(tmp_path)
+
+
+async def fine(_: Request, peer: Peer) -> None:
+    """Answer as a model server should."""
+    await peer.head()
+    await peer.event(chunk_of("All is well."))
+    await peer.event(chunk_of("", finish_reason="stop"))
+    await peer.event("[DONE]")
+    await peer.chunk(b"")
+
+
+@dataclass
+class Served:
+    """A client that is connected and initialized, and the model server that it asks.
+
+    ``script`` answers the model server's next requests.
+    """
+
+    client: Client
+    place: Place
+    model: FaultServer
+    script: Script = fine
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def process(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Served]:
+    """A server process, its client, and its model server."""
+    place = Place.make(tmp_path_factory.mktemp("served"))
+
+    async def script(request: Request, peer: Peer) -> None:
+        await served.script(request, peer)
+
+    async with FaultServer(script) as model:
+        # The window is given, so that nothing but questions comes.
+        place.configure(model.url, context_window=8192, timeout=1.0)
+        async with place.client() as client:
+            served = Served(client, place, model)
+            await client.initialize(place.folder)
+            yield served
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def served(process: Served) -> Served:
+    """The process as at its start: no conversation, and a model server that answers."""
+    await process.client.command_result("aish.context.reset")
+    process.client.progress.clear()
+    process.client.notifications.clear()
+    process.client.answers["window/showMessageRequest"] = lambda _: None
+    process.model.requests.clear()
+    process.script = fine
+    return process
