@@ -191,8 +191,11 @@ class Workspace:
         return store.add(kind, content, tags=tags, source=source, force=force)
 
     async def reset(self) -> None:
-        """Forget turns, summary, pending output and suggestions; memory and costs stay."""
-        self.cancel()
+        """Forget turns, summary, pending output and suggestions; memory and costs stay.
+
+        What runs is stopped first: what it records must not be left behind.
+        """
+        await self._stop_jobs()
         async with self.turn_lock:
             self.conversation.reset()
             self.commands.clear()
@@ -386,8 +389,12 @@ class Workspace:
 
     async def aclose(self) -> None:
         """Stop what runs, wait until it has recorded what it has, and close the files."""
+        await self._stop_jobs()
+        await self.project.aclose()
+        self.recorder.close()
+
+    async def _stop_jobs(self) -> None:
+        """Stop what runs, and wait until it has ended."""
         jobs = list(self._jobs.values())
         self.cancel()
         await asyncio.gather(*(job.result() for job in jobs), return_exceptions=True)
-        await self.project.aclose()
-        self.recorder.close()
