@@ -81,7 +81,7 @@ class ChatDocument:
             self._writer.begin(f"{prompt}\n")
             await self._writer.flush()
         self._place = last_place(await self._writer.text())
-        self._writer.show()
+        await self._writer.show()
         return self.uri
 
     async def ask(self, question: Ask) -> str:
@@ -91,7 +91,7 @@ class ChatDocument:
             StoreUnavailable: the document cannot be made.
         """
         await self._writer.ensure()
-        self._writer.show()
+        await self._writer.show()
         job = self._workspace.ask(question)
         self._follow(job, self._turn(job, question.prompt), "aish answers")
         return job.id

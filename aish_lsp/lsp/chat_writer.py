@@ -33,6 +33,9 @@ ANSWER_TIMEOUT: Final = 5.0
 #: Seconds in which it then has to tell the change; eglot takes half a second, Neovim 150 ms.
 ECHO_TIMEOUT: Final = 2.0
 
+#: Seconds in which an editor has to open the document that it was asked to show.
+OPEN_TIMEOUT: Final = 2.0
+
 #: Seconds between two looks at the editor's document, while an edit is under way.
 _ECHO_POLL: Final = 0.01
 
@@ -78,8 +81,8 @@ class Editor(Protocol):
             Exception: the client answered with an error, or not at all.
         """
 
-    def show(self, path: Path) -> None:
-        """Ask the client to show a file; its answer is not waited for."""
+    def show(self, path: Path, line: int) -> None:
+        """Ask the client to show a file, the cursor on ``line``; its answer is not waited for."""
 
 
 class ChatWriter:
@@ -99,6 +102,8 @@ class ChatWriter:
         self._next_at = 0.0
         self._tail = ""
         self._takes_edits = True
+        self._opens_documents = True
+        self._opens_until = 0.0
         # The last text went to the file, which the editor may not have loaded since.
         self._file_is_ahead = False
 
@@ -130,10 +135,18 @@ class ChatWriter:
         document = self._editor.document(self.path)
         return document.text if document else await asyncio.to_thread(self._file.read)
 
-    def show(self) -> None:
-        """Ask the editor to show the document, if it can; it need not answer."""
-        if self._editor.capabilities.show_document:
-            self._editor.show(self.path)
+    async def show(self) -> None:
+        """Ask the editor to show the document's end, if it can; it need not answer.
+
+        Raises:
+            StoreUnavailable: the file cannot be read, or must not be used.
+        """
+        if not self._editor.capabilities.show_document:
+            return
+        text = with_line_feeds(await self.text())
+        # What follows a last line end is no line to all editors: Neovim fails there.
+        self._editor.show(self.path, text.removesuffix("\n").count("\n"))
+        self._opens_until = asyncio.get_running_loop().time() + OPEN_TIMEOUT
 
     def begin(self, text: str) -> None:
         """Write ``text`` at the end of the document, after a blank line."""
@@ -206,6 +219,8 @@ class ChatWriter:
             StoreUnavailable: it could not be written.
         """
         document = self._editor.document(self.path)
+        if document is None and batch[0].goes == "to the end":
+            document = await self._opened()
         if document and self._takes_edits and self._editor.capabilities.apply_edit:
             if await self._write_by_edits(batch):
                 return
@@ -213,9 +228,26 @@ class ChatWriter:
             if document:
                 log.info("the editor does not take edits: the chat goes to its file")
                 self._takes_edits = False
-        if document is None and batch[0].goes == "to the end":
-            self.show()
         await asyncio.to_thread(self._write_to_file, batch, document)
+
+    async def _opened(self) -> OpenDocument | None:
+        """Have the editor open the document; return it, or None where it does not in time.
+
+        A file that is written while the editor opens it is newer than what the editor has read: the
+        user would be asked which of the two to keep. An editor that failed once is not waited for.
+
+        Raises:
+            StoreUnavailable: the file cannot be read, or must not be used.
+        """
+        loop = asyncio.get_running_loop()
+        if loop.time() > self._opens_until:
+            await self.show()
+        while (document := self._editor.document(self.path)) is None:
+            if not self._opens_documents or loop.time() > self._opens_until:
+                break
+            await asyncio.sleep(_ECHO_POLL)
+        self._opens_documents = document is not None
+        return document
 
     async def _write_by_edits(self, batch: list[Piece]) -> bool:
         """Have the editor insert ``batch``; return False where it does not."""

@@ -82,12 +82,15 @@ class LspEditor:
         result = await self._server.request("workspace/applyEdit", params, ANSWER_TIMEOUT)
         return getattr(result, "applied", None) is True
 
-    def show(self, path: Path) -> None:
-        """Ask the client to show ``path``; its answer is not waited for."""
-        self._server.spawn(self._show(path), "show the chat document")
+    def show(self, path: Path, line: int) -> None:
+        """Ask the client to show ``path``, the cursor on ``line``; its answer is not waited for."""
+        self._server.spawn(self._show(path, line), "show the chat document")
 
-    async def _show(self, path: Path) -> None:
-        params = types.ShowDocumentParams(path.as_uri(), take_focus=True)
+    async def _show(self, path: Path, line: int) -> None:
+        cursor = types.Position(line, 0)
+        params = types.ShowDocumentParams(
+            path.as_uri(), take_focus=True, selection=types.Range(cursor, cursor)
+        )
         try:
             await self._server.request("window/showDocument", params, ANSWER_TIMEOUT)
         except Exception as error:  # noqa: BLE001 - the chat goes on unseen, whatever it is

@@ -38,6 +38,7 @@ def hurry(setattr_: Callable[[object, str, float], None]) -> None:
     setattr_(chat_writer, "EDIT_INTERVAL", 0.002)
     setattr_(chat_writer, "ANSWER_TIMEOUT", 0.25)
     setattr_(chat_writer, "ECHO_TIMEOUT", 0.5)
+    setattr_(chat_writer, "OPEN_TIMEOUT", 0.1)
 
 
 class FakeEditor:
@@ -62,9 +63,11 @@ class FakeEditor:
         self.told: OpenDocument | None = None
         self.edits: list[types.WorkspaceEdit] = []
         self.shown: list[Path] = []
+        self.shown_line = -1
         self.times: list[float] = []
         self.in_flight = 0
         self.on_edit: Callable[[], None] = lambda: None
+        self.opens_after: float | None = None
         self.tell()
 
     def tell(self) -> None:
@@ -87,8 +90,13 @@ class FakeEditor:
     def width(self, text: str) -> int:
         return len(text.encode("utf-16-le")) // 2
 
-    def show(self, path: Path) -> None:
+    def show(self, path: Path, line: int) -> None:
         self.shown.append(path)
+        self.shown_line = line
+        if self.opens_after is not None:
+            asyncio.get_running_loop().call_later(
+                self.opens_after, lambda: self.change(path.read_text())
+            )
 
     async def apply_edit(self, edit: types.WorkspaceEdit) -> bool:
         assert self.in_flight == 0, "one edit in flight"
@@ -342,10 +350,46 @@ async def test_a_closed_document_is_written_to_the_file_and_asked_for_once(tmp_p
     assert editor.edits == []
 
 
+async def test_an_editor_that_opens_the_document_gets_all_of_it_by_edits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_writer, "OPEN_TIMEOUT", 20.0)
+    editor = FakeEditor(None)
+    editor.opens_after = 0.05
+    writer = ChatWriter(tmp_path, editor)
+    await writer.ensure()
+    await writer.show()
+    writer.begin("how?\n")
+    writer.begin(f"{AISH}\n\n")
+    writer.append("So.")
+    await writer.flush()
+    assert editor.shown == [writer.path]
+    assert FIRST_TEXT.splitlines()[editor.shown_line :] == [""]
+    assert editor.buffer == f"{FIRST_TEXT}how?\n\n{AISH}\n\nSo."
+    # Newer than what the editor has read, the file would be in the way of its next save.
+    assert writer.path.read_text() == FIRST_TEXT
+
+
+async def test_an_editor_that_does_not_open_the_document_is_waited_for_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_writer, "OPEN_TIMEOUT", 1.5)
+    editor = FakeEditor(None)
+    writer = ChatWriter(tmp_path, editor)
+    times = []
+    for text in ("one", "two", "three"):
+        began = asyncio.get_running_loop().time()
+        writer.begin(text)
+        await writer.flush()
+        times.append(asyncio.get_running_loop().time() - began)
+    assert times[0] >= 1.5 > max(times[1:])
+    assert writer.path.read_text() == "one\n\ntwo\n\nthree"
+
+
 async def test_a_client_that_can_not_show_is_not_asked(tmp_path: Path) -> None:
     editor = FakeEditor(None, capabilities=EditorCapabilities(apply_edit=True))
     writer = ChatWriter(tmp_path, editor)
-    writer.show()
+    await writer.show()
     writer.begin("x")
     await writer.flush()
     assert editor.shown == []

@@ -105,12 +105,13 @@ async def test_the_answer_to_an_edit(answer: object, applied: bool) -> None:
 async def test_showing_fails_in_silence(tmp_path: Path, answer: object) -> None:
     server = FakeServer(types.PositionEncodingKind.Utf16, answer)
     path = tmp_path / "chat.md"
-    LspEditor(server).show(path)
+    LspEditor(server).show(path, 3)
     assert server.requests == []
     await asyncio.gather(*server.tasks)
     ((method, params),) = server.requests
     assert method == "window/showDocument"
     assert params.uri == path.as_uri()
+    assert params.selection == types.Range(types.Position(3, 0), types.Position(3, 0))
 
 
 @pytest.mark.parametrize(
