@@ -35,11 +35,13 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
 
     Returns 1 where it cannot listen or log. Else the process ends here, even if a thread hangs.
     """
-    # A third of the start goes to collecting garbage that import does not make.
-    gc.disable()
+    # Importing lsprotocol makes young garbage only: to look through the old objects, again and
+    # again, is up to a third of the start; not to collect at all costs ten megabytes for good.
+    usual = gc.get_threshold()
+    gc.set_threshold(10_000, 1_000, 1_000)
     options = _parse(arguments) if arguments else None
 
-    from aish_lsp.lsp import logs, transport  # noqa: PLC0415 - after gc.disable, as the next ones
+    from aish_lsp.lsp import logs, transport  # noqa: PLC0415 - not before, as the next ones
 
     try:
         if options is None:
@@ -54,7 +56,7 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
             create = create_server
         server = create()
         gc.freeze()
-        gc.enable()
+        gc.set_threshold(*usual)
         code = transport.run(server, connect)
     except OSError as error:
         sys.stderr.write(f"aish-lsp: {error}\n")
