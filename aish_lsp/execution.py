@@ -12,11 +12,11 @@ from aish_lsp.conversation.turns import ExecOutput
 from aish_lsp.errors import InvalidArgument, NotFound
 from aish_lsp.events import End, FinishReason, Output
 from aish_lsp.questions import Question
-from aish_lsp.shell.display import shown
 from aish_lsp.shell.environment import command_environment, secret_values
 from aish_lsp.shell.output import clean_output, mask_secrets
 from aish_lsp.shell.risk import Risk, classify
 from aish_lsp.shell.runner import RunResult, inside, run_command
+from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
     from aish_lsp.job import Emit
@@ -161,8 +161,8 @@ class Execution:
         if self._plan.origin == "document":
             reasons += "\n- it stands in a document, not in a reply"
         message = (
-            f"Run this command ({risk.risk})?\n\n{shown(self._plan.text)}\n\n"
-            f"in {shown(str(self._plan.cwd))}{reasons}"
+            f"Run this command ({risk.risk})?\n\n{escaped(self._plan.text)}\n\n"
+            f"in {escaped(str(self._plan.cwd))}{reasons}"
         )
         return await self._workspace.services.ask_user(Question(message, yes="Run"))
 

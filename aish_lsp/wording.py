@@ -10,6 +10,8 @@ import types
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
+from aish_lsp.text import is_seen
+
 #: Keys and, in lists, places.
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -71,7 +73,7 @@ def shown(value: object, limit: int = SHOWN) -> str:
     """
     if isinstance(value, str):
         text = json.dumps(value[:limit], ensure_ascii=False)
-        text = "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+        text = "".join(c if is_seen(c) else json.dumps(c)[1:-1] for c in text)
         return text if len(value) <= limit else f"{text}... ({len(value)} characters)"
     if isinstance(value, int) and abs(value) > LARGEST:
         return f"a whole number of {value.bit_length()} bits"

@@ -81,11 +81,6 @@ def _blank_line(before: str) -> str:
     return "\n" * (2 - len(before[-2:]) + len(before[-2:].rstrip("\n")))
 
 
-def with_line_feeds(text: str) -> str:
-    """Return ``text`` with LF for each line end that LSP knows."""
-    return text.replace("\r\n", "\n").replace("\r", "\n")
-
-
 def line_end_of(text: str) -> str:
     """Return the line end that ``text`` uses."""
     return "\r\n" if "\r\n" in text else "\n"

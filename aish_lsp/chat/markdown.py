@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeAlias
 
+from aish_lsp.text import BIDI, ODD_LINE_ENDS, escaped
+
 #: The heading under which the user writes, and the one under which a reply comes.
 YOU: Final = "## You"
 AISH: Final = "## aish"
@@ -35,21 +37,18 @@ _FENCE: Final = "````"
 
 _SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
-#: Line breaks to some (Python, a few editors) and not to others (LSP): a reply has a blank there.
+#: A reply has a blank where only some see the end of a line.
 _ODD_BREAKS: Final[Mapping[int, str]] = {
-    **dict.fromkeys(map(ord, "\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " "),
+    **dict.fromkeys(map(ord, ODD_LINE_ENDS), " "),
     **_SURROGATES,
 }
 
-#: Controls and marks that change how text looks, as something that is seen.
+#: Controls, and what moves the text beside it, as something that is seen. Not all that is hidden:
+#: an emoji's selectors and joiners do no harm in an output.
 _VISIBLE: Final[Mapping[int, str]] = {
+    **{ord(c): escaped(c) for c in (*map(chr, range(0x80, 0xA0)), *ODD_LINE_ENDS, *BIDI)},
     **{code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n\r"},
     0x7F: "\u2421",
-    **{code: f"\\x{code:02x}" for code in range(0x80, 0xA0)},
-    **{
-        code: f"\\u{code:04x}"
-        for code in (0x2028, 0x2029, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-    },
     **_SURROGATES,
 }
 

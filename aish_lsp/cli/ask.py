@@ -13,7 +13,7 @@ from aish_lsp.cli.terminal import open_workspace, read_line
 from aish_lsp.errors import AishError
 from aish_lsp.events import CommandInfo, End, Notice, Output, Text, to_wire
 from aish_lsp.execution import RunRequest
-from aish_lsp.shell.display import shown
+from aish_lsp.text import escaped
 from aish_lsp.turn import Ask
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return
         answer = await read_line(
-            f"\nRun ({command.risk}): {shown(command.text)}\n[y]es, [e]dit, [N]o? "
+            f"\nRun ({command.risk}): {escaped(command.text)}\n[y]es, [e]dit, [N]o? "
         )
         choice = (answer or "").strip().lower()
         if choice in ("e", "edit"):

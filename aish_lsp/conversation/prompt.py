@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.models.address import reasoning_source
 from aish_lsp.models.request import Message
+from aish_lsp.text import one_line, well_formed, without_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,14 +41,6 @@ _OURS = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 
-#: C0 and C1 controls but tab and newline, and what reorders text, is not seen, or carries hidden
-#: text: soft hyphens, fillers, joiners, marks of direction, variation selectors, tags.
-_CONTROLS = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
-    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb"
-    "\U000e0000-\U000e0fff]"
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
@@ -62,7 +55,7 @@ class Surroundings:
         """Return the base prompt's last line."""
         return (
             f"System: {self.system}. Shell: {self.shell}. Date: {self.date}. "
-            f"Workspace folder: {as_data(self.folder, one_line=True)}."
+            f"Workspace folder: {as_data(self.folder, on_one_line=True)}."
         )
 
 
@@ -103,7 +96,7 @@ def tree_part(tree: str) -> str:
 
 def instructions_part(name: str, text: str) -> str:
     """Return the workspace's instruction file as it stands under ``[project]``."""
-    return f"{as_data(name, one_line=True)}:\n{fenced(text)}" if text.strip() else ""
+    return f"{as_data(name, on_one_line=True)}:\n{fenced(text)}" if text.strip() else ""
 
 
 def summary_block(summary: str) -> str:
@@ -111,20 +104,10 @@ def summary_block(summary: str) -> str:
     return f"[earlier conversation summary]\n{as_data(summary)}" if summary.strip() else ""
 
 
-def as_data(text: str, *, one_line: bool = False) -> str:
+def as_data(text: str, *, on_one_line: bool = False) -> str:
     """Return ``text`` so that it cannot pass for a heading of ours or hide what it says."""
-    clean = _CONTROLS.sub("", encodable(text).replace("\r\n", "\n"))
-    if one_line:
-        clean = " ".join(clean.split("\n"))
-    return _OURS.sub(" ", clean)
-
-
-def encodable(text: str) -> str:
-    """Return ``text`` with halves of surrogate pairs joined, and replaced where one is alone.
-
-    A name that is no UTF-8 and a selection that ends inside an emoji hold such; no request can.
-    """
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    clean = without_hidden(well_formed(text))
+    return _OURS.sub(" ", one_line(clean) if on_one_line else clean)
 
 
 def fenced(text: str) -> str:
@@ -137,7 +120,7 @@ def fenced(text: str) -> str:
 
 def exec_block(output: ExecOutput) -> str:
     """Return one ``[exec output]`` block."""
-    command = as_data(output.command, one_line=True)
+    command = as_data(output.command, on_one_line=True)
     return f"[exec output]\n$ {command} (exit {output.exit})\n{as_data(output.output).rstrip()}"
 
 
@@ -204,7 +187,7 @@ def _message(turn: Turn, preset: Preset) -> Message:
     content = user_text(turn) if turn.role == "user" else turn.content
     return Message(
         role=turn.role,
-        content=as_data(content) if turn.role == "tool" else encodable(content),
+        content=as_data(content) if turn.role == "tool" else well_formed(content),
         tool_calls=turn.tool_calls,
         tool_call_id=turn.tool_call_id,
         reasoning=reasoning,
@@ -235,7 +218,7 @@ def _as_text(reply: Sequence[Message]) -> Message:
             if message.content:
                 parts.append(message.content)
             for call in message.tool_calls:
-                name, arguments = as_data(call.name, one_line=True), as_data(call.arguments)
+                name, arguments = as_data(call.name, on_one_line=True), as_data(call.arguments)
                 results[call.id] = len(parts)
                 parts.append(f"[tool: {name}]\n{arguments}\n[result]\n")
         elif message.tool_call_id in results:

@@ -17,10 +17,11 @@ from typing import Final, Protocol
 from lsprotocol import types
 
 from aish_lsp.chat.file import ChatFile
-from aish_lsp.chat.insertion import Insertion, Piece, compose, line_end_of, with_line_feeds
+from aish_lsp.chat.insertion import Insertion, Piece, compose, line_end_of
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.chat.place import last_place
 from aish_lsp.errors import AishError
+from aish_lsp.text import well_formed, with_line_feeds
 
 log = logging.getLogger(__name__)
 
@@ -150,19 +151,19 @@ class ChatWriter:
 
     def begin(self, text: str) -> None:
         """Write ``text`` at the end of the document, after a blank line."""
-        self._add(Piece(_encodable(text), apart=True, goes="to the end"))
+        self._add(Piece(well_formed(text), apart=True, goes="to the end"))
 
     def insert(self, text: str) -> None:
         """Write ``text`` above the heading that the user writes under, blank lines around it.
 
         Where there is none, since a reply is being written, it comes at the end of the document.
         """
-        self._add(Piece(_encodable(text), apart=True, goes="above"))
+        self._add(Piece(well_formed(text), apart=True, goes="above"))
 
     def append(self, text: str, *, apart: bool = False) -> None:
         """Write ``text`` behind what was written before; ``apart``: after a blank line."""
         if text:
-            self._add(Piece(_encodable(text), apart, goes="on"))
+            self._add(Piece(well_formed(text), apart, goes="on"))
 
     async def flush(self) -> None:
         """Wait until all is written.
@@ -365,8 +366,3 @@ class ChatWriter:
             self._file.replace(whole.replace("\n", line_end))
         self._tail = insertion.tail_in(text)
         self._file_is_ahead = True
-
-
-def _encodable(text: str) -> str:
-    """Return ``text`` without halves of surrogate pairs, which no file and no message can hold."""
-    return text.encode(errors="replace").decode()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from aish_lsp.text import well_formed
+
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
@@ -99,8 +101,5 @@ def encode(message: dict[str, Any], plain: Callable[[Any], Any]) -> bytes:
     text = json.dumps(
         message, default=plain, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        # Half of a surrogate pair, out of a file's name or a model: many clients would break off.
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    # Many clients would break off at half of a surrogate pair.
+    return well_formed(text).encode()

@@ -8,6 +8,8 @@ from urllib.parse import unquote
 
 from lsprotocol import types
 
+from aish_lsp.text import with_line_feeds
+
 if TYPE_CHECKING:
     from aish_lsp.server import AishServer
 
@@ -33,8 +35,7 @@ class OpenDocuments:
         document = self._server.workspace.text_documents.get(unquote(uri))
         if document is None:
             return None
-        source: str = document.source
-        return source.replace("\r\n", "\n").replace("\r", "\n")
+        return with_line_feeds(document.source)
 
     def width(self, text: str) -> int:
         """Return the length of ``text`` in the units agreed with the client."""

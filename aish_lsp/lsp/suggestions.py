@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from aish_lsp.shell.display import shown
 from aish_lsp.shell.risk import classify
 from aish_lsp.shell.suggestions import PREFIX
+from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
     from aish_lsp.events import CommandInfo, Risk
@@ -230,7 +230,7 @@ def _edit(text: str, uri: str) -> object:
 
 
 def _titled(text: str) -> str:
-    plain = shown(text)
+    plain = escaped(text)
     return plain if len(plain) <= _TITLE else f"{plain[: _TITLE - 1]}…"
 
 

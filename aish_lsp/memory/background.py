@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from aish_lsp.memory.items import MemoryItem
+from aish_lsp.text import one_line, without_hidden
 
 HEADING: Final = "[background] (memory; manage with :memory)"
-
-#: What ends a line somewhere: \v, \f and \x1c to \x1e do for some readers.
-_LINE_ENDS: Final = re.compile("\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-
-#: C0 and C1 controls, what reorders or hides text, and what UTF-8 cannot encode.
-_CONTROLS: Final = re.compile(
-    "[\x00-\x08\x0e-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufeff"
-    "\ud800-\udfff\U000e0000-\U000e007f]"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,5 +55,4 @@ def background_text(items: Iterable[MemoryItem]) -> str:
 
 def _line(item: MemoryItem) -> str:
     """Return an item's line. One line, whatever is in it: it cannot pass for a block of ours."""
-    content = _CONTROLS.sub("", _LINE_ENDS.sub(" ", item.content))
-    return f"- ({item.kind}) {content}"
+    return f"- ({item.kind}) {without_hidden(one_line(item.content))}"

@@ -21,7 +21,8 @@ from aish_lsp.models.events import (
     ToolCall,
     Usage,
 )
-from aish_lsp.models.surrogates import Mender, mended
+from aish_lsp.models.surrogates import Mender
+from aish_lsp.text import well_formed
 
 Json: TypeAlias = dict[str, Any]
 
@@ -188,7 +189,7 @@ class Reply:
                 continue
             call_id = call.id if call.id and call.id not in ids else f"call_{uuid.uuid4().hex[:24]}"
             ids.add(call_id)
-            calls.append(ToolCall(call_id, call.name, mended("".join(call.arguments))))
+            calls.append(ToolCall(call_id, call.name, well_formed("".join(call.arguments))))
         return calls
 
     def _keep_detail(self, item: Json) -> None:

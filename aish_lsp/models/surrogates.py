@@ -6,12 +6,7 @@ with such a half cannot be written to a file or sent to an editor.
 
 from __future__ import annotations
 
-
-def mended(text: str) -> str:
-    """Return ``text`` with pairs of halves joined and single halves replaced by U+FFFD."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+from aish_lsp.text import well_formed
 
 
 class Mender:
@@ -29,4 +24,4 @@ class Mender:
         if "\ud800" <= text[-1:] <= "\udbff":
             self._half = text[-1]
             text = text[:-1]
-        return mended(text)
+        return well_formed(text)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from aish_lsp.project.names import visible
 from aish_lsp.project.text import read_head
+from aish_lsp.text import without_hidden
 
 #: Where such files lie, the most general first; only the first that says something is read.
 NAMES = (
@@ -46,7 +46,7 @@ def read_instructions(root: Path, max_chars: int) -> Instructions | None:
         head = read_head(root, name, max_chars * 4 + 4096)
         if head is None:
             continue
-        text = visible(head[0]).strip()
+        text = without_hidden(head[0]).strip()
         if text:
             bounded = _bounded(text, max_chars, whole=head[1])
             return Instructions(name, bounded) if bounded else None

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from aish_lsp import events
-from aish_lsp.shell.display import hidden_characters
 from aish_lsp.shell.read_only import only_reads, simple_command
+from aish_lsp.text import hidden_characters
 
 #: The shells whose grammar ``simple_command`` knows.
 _KNOWN_SHELLS = frozenset({"bash", "sh"})

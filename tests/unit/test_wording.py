@@ -26,6 +26,7 @@ def test_looks_of_secrets() -> None:
 
 def test_values_are_shown_short_and_without_tricks() -> None:
     assert shown("a\n\u202eb") == '"a\\n\\u202eb"'
+    assert shown("a\ufe0f\U000e0041") == '"a\\ufe0f\\udb40\\udc41"'
     assert shown("x" * 1000) == '"' + "x" * 40 + '"... (1000 characters)'
     assert len(dotted(("models", "y" * 1000, 3))) < 100
 

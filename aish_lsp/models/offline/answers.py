@@ -15,11 +15,11 @@ from pathlib import Path
 
 from aish_lsp.models.offline.follow_up import PORTS, Advice, advice, told
 from aish_lsp.models.offline.question import Question
-from aish_lsp.models.offline.quoting import one_line, quoted
+from aish_lsp.models.offline.quoting import plain_line, quoted
 from aish_lsp.models.offline.topics import Topic, tasks, topic
-from aish_lsp.project.names import visible
 from aish_lsp.project.tasks import Intent, Rank, Task, find_tasks
 from aish_lsp.project.text import read_head
+from aish_lsp.text import without_hidden
 
 CONNECT = (
     "I am aish's offline model: I answer from the files here, without a language model. To connect "
@@ -66,9 +66,9 @@ class _Part:
     quote: tuple[str, ...] = ()
 
     def lines(self) -> Iterable[str]:
-        yield one_line(self.sentence)
+        yield plain_line(self.sentence)
         yield from quoted(self.quote)
-        yield from (f"CMD: {one_line(command)}" for command in self.commands)
+        yield from (f"CMD: {plain_line(command)}" for command in self.commands)
 
 
 class _Workspace:
@@ -173,7 +173,7 @@ def _unknown(workspace: _Workspace) -> Sequence[_Part]:
 
 
 def _search(about: Topic, workspace: _Workspace) -> Sequence[_Part]:
-    term = one_line(about.term)
+    term = plain_line(about.term)
     if not term:
         return [_Part("Tell me what to search for, as in: search for `TODO`.")]
     program = "git grep -n -I --untracked" if workspace.in_git else "grep -rnI"
@@ -183,7 +183,7 @@ def _search(about: Topic, workspace: _Workspace) -> Sequence[_Part]:
 
 
 def _file(about: Topic, _workspace: _Workspace) -> Sequence[_Part]:
-    term = one_line(about.term)
+    term = plain_line(about.term)
     pattern = term if "*" in term else f"*{term}*"
     command = f"find . -name {shlex.quote(pattern)} -not -path {shlex.quote('./.git/*')}"
     return [_Part("To find files of that name:", (command,))]
@@ -198,7 +198,7 @@ def _overview(_about: Topic, workspace: _Workspace) -> Sequence[_Part]:
     for name in ("README.md", "README.rst", "README.txt", "README"):
         head = read_head(workspace.root, name, _README_LIMIT)
         if head is not None:
-            lines = [line for line in visible(head[0]).split("\n") if line.strip()]
+            lines = [line for line in without_hidden(head[0]).split("\n") if line.strip()]
             quote = tuple(lines[:4])
             look.insert(0, f"cat {name}")
             break

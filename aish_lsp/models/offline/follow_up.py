@@ -7,7 +7,7 @@ import sys
 from dataclasses import dataclass
 
 from aish_lsp.models.offline.question import Ran
-from aish_lsp.models.offline.quoting import one_line, shortened
+from aish_lsp.models.offline.quoting import plain_line, shortened
 from aish_lsp.project.task import Intent
 
 PORTS = "lsof -nP -iTCP -sTCP:LISTEN" if sys.platform == "darwin" else "ss -tlnp"
@@ -73,7 +73,7 @@ def told(ran: Ran) -> tuple[str, tuple[str, ...]]:
     else:
         meaning = _EXITS.get(ran.exit)
         outcome = f"failed (exit {ran.exit}{f': {meaning}' if meaning else ''})"
-    command = shortened(one_line(ran.command)).replace("`", "'")
+    command = shortened(plain_line(ran.command)).replace("`", "'")
     lines = [line for line in map(str.rstrip, ran.output.split("\n")) if line.strip()]
     if not lines:
         return f"`{command}` {outcome} and printed nothing.", ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from aish_lsp.project.names import visible
+from aish_lsp.text import one_line, without_hidden
 
 #: Characters of one line.
 _LINE_LIMIT = 300
@@ -14,9 +14,10 @@ _LINE_LIMIT = 300
 _COLORS = re.compile(r"\x1b?\[[0-9;]{0,20}m")
 
 
-def one_line(text: str) -> str:
+def plain_line(text: str) -> str:
     """Return ``text`` as one visible line."""
-    return " ".join(visible(_COLORS.sub("", text)).split("\n")).replace("\t", " ").strip()
+    line = without_hidden(one_line(_COLORS.sub("", text)))
+    return line.replace("\t", " ").strip()
 
 
 def shortened(line: str) -> str:
@@ -27,4 +28,4 @@ def shortened(line: str) -> str:
 def quoted(lines: Iterable[str]) -> Iterator[str]:
     """Yield each line behind a mark, so that a ``CMD: `` in it is no suggestion."""
     for line in lines:
-        yield f"> {shortened(one_line(line))}"
+        yield f"> {shortened(plain_line(line))}"

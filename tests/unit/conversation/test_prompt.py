@@ -16,7 +16,6 @@ from aish_lsp.conversation.prompt import (
     as_data,
     base_prompt,
     compressed,
-    encodable,
     exec_block,
     fenced,
     instructions_part,
@@ -28,6 +27,7 @@ from aish_lsp.conversation.prompt import (
 from aish_lsp.conversation.turns import Conversation, ExecOutput, Turn
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import Message, StoredReasoning
+from aish_lsp.text import well_formed
 
 HERE = Surroundings("Linux", "bash", "2026-05-13", "shop")
 PRESET = Preset(name="local", endpoint="http://127.0.0.1:8080")
@@ -180,7 +180,7 @@ def test_data_holds_nothing_that_hides_or_cannot_be_sent(text: str) -> None:
     clean.encode("utf-8")
     assert not set(clean) & set(INVISIBLE + "\r\u2028\u2029")
     assert heading_lines(clean) == []
-    one = as_data(text, one_line=True)
+    one = as_data(text, on_one_line=True)
     assert len(one.splitlines()) <= 1
     assert heading_lines(one) == []
 
@@ -188,12 +188,6 @@ def test_data_holds_nothing_that_hides_or_cannot_be_sent(text: str) -> None:
 @given(st.text(st.characters(codec="ascii", exclude_characters="[\r", min_codepoint=32)))
 def test_plain_text_stays_as_it_is(text: str) -> None:
     assert as_data(text + "\n\tx") == (text + "\n\tx").replace("\x7f", "")
-
-
-def test_surrogates_are_joined_or_replaced() -> None:
-    assert encodable("a\ud83d\ude00b") == "a😀b"
-    assert encodable("a\ud83db\udce9") == "a\ufffdb\ufffd"
-    assert encodable("é[project]\r\n\u200b") == "é[project]\r\n\u200b"
 
 
 @given(st.text(st.sampled_from("`~a\n \t\r\u200b\x00\U000e0041"), max_size=60))
@@ -384,7 +378,7 @@ def test_the_strictest_template_takes_any_conversation(
         assert sum(m.role == "user" for m in sent) <= compress.keep_turns
     else:
         assert [m.content for m in sent if m.role == "user"] == [
-            encodable(user_text(turn)) for turn in asked.turns if turn.role == "user"
+            well_formed(user_text(turn)) for turn in asked.turns if turn.role == "user"
         ]
     for message in sent:
         message.content.encode("utf-8")

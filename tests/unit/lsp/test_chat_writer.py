@@ -551,7 +551,7 @@ async def test_halves_of_characters_do_not_stop_it(tmp_path: Path) -> None:
     writer = ChatWriter(tmp_path, FakeEditor(None))
     writer.append("a\ud83db")
     await writer.flush()
-    assert writer.path.read_text() == "a?b"
+    assert writer.path.read_text() == "a\ufffdb"
 
 
 async def test_ensure_makes_a_heading_to_write_under(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ def test_no_items_leave_no_trace() -> None:
 def test_a_newline_becomes_a_space_and_controls_go() -> None:
     text = background_text([item("one\ntwo\r\nthree\u2028four\x00\x1b[31m\u202e\ud800!")])
     assert text == f"{HEADING}\n- (fact) one two three four[31m!"
+    hidden = item("a\u00ad\u061c\ufe0f\u3164\U000e0100b")
+    assert background_text([hidden]) == f"{HEADING}\n- (fact) ab"
 
 
 @given(st.text(st.characters()))

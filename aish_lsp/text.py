@@ -1,0 +1,95 @@
+r"""Text that others wrote, made fit to be shown, sent and stored.
+
+The one place that says which characters are not seen: controls, what reorders the text beside it,
+what takes no room or no ink, every space but the plain one, and what Unicode has not assigned.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from typing import Final
+
+#: What ends a line for some readers (Python, a few editors) and not for others (LSP).
+ODD_LINE_ENDS: Final = "\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+
+#: What changes the order in which the text beside it is shown.
+BIDI: Final = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+
+#: Characters that take no ink although Unicode counts them as letters, marks or symbols.
+_BLANK: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U0001d159\U000e0100-\U000e01ef]"
+)
+
+#: Runs in which something may not be seen; most texts have few of them.
+_SUSPECT: Final = re.compile(r"[^\t\n -~]+")
+
+_LINE_END: Final = re.compile(f"\r\n|[\n\r{ODD_LINE_ENDS}]")
+
+
+def is_seen(text: str) -> bool:
+    """Return whether each character of ``text`` is seen; line feeds and tabs are not."""
+    # Not printable are the categories "other" and "separator", the plain space excepted.
+    return text.isprintable() and not _BLANK.search(text)
+
+
+def escaped(text: str) -> str:
+    r"""Return ``text`` on one line, with each character that is not seen escaped.
+
+    An escape reads as in Python: ``\n``, ``\x1b``, ``\u202e``, ``\U000e0041``.
+    """
+    if is_seen(text):
+        return text
+    return "".join(
+        character if is_seen(character) else character.encode("unicode_escape").decode("ascii")
+        for character in text
+    )
+
+
+def hidden_characters(text: str) -> tuple[str, ...]:
+    r"""Return what ``text`` hides, as ``U+202E RIGHT-TO-LEFT OVERRIDE``, each once.
+
+    ``\n`` and ``\t`` do not count: they hide nothing from somebody who reads ``escaped``.
+    """
+    return tuple(
+        f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
+        for character in dict.fromkeys("".join(_SUSPECT.findall(text)))
+        if not is_seen(character)
+    )
+
+
+def without_hidden(text: str) -> str:
+    r"""Return ``text`` with LF for CRLF and without what is not seen; line feeds and tabs stay.
+
+    A space of another width becomes the plain one.
+    """
+    return _SUSPECT.sub(_seen_part, text.replace("\r\n", "\n"))
+
+
+def _seen_part(run: re.Match[str]) -> str:
+    if is_seen(run[0]):
+        return run[0]
+    plain = (" " if unicodedata.category(c) == "Zs" else c for c in run[0])
+    return "".join(filter(is_seen, plain))
+
+
+def one_line(text: str) -> str:
+    """Return ``text`` with a blank for each line end, whoever takes it for one."""
+    return _LINE_END.sub(" ", text)
+
+
+def with_line_feeds(text: str) -> str:
+    """Return ``text`` with LF for each line end that LSP knows."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def well_formed(text: str) -> str:
+    """Return ``text`` with halves of surrogate pairs joined, and U+FFFD for one that is alone.
+
+    A file's name that is no UTF-8, a selection that ends inside an emoji and a server that cuts one
+    in two bring such halves; no file and no message can hold them.
+    """
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
