@@ -30,10 +30,10 @@ from aish_lsp.errors import NotFound
 from aish_lsp.job import Job
 from aish_lsp.memory.background import background_text, select
 from aish_lsp.memory.scopes import MemoryScopes
-from aish_lsp.memory.secrets import redact
-from aish_lsp.models.catalog import OFFLINE, Chosen
+from aish_lsp.models.catalog import OFFLINE, Chosen, configured
 from aish_lsp.paths import data_dir, workspace_dir
 from aish_lsp.project.picture import ProjectPicture
+from aish_lsp.redaction import redact
 from aish_lsp.sessions.recorder import Recorder
 from aish_lsp.shell.pending import PendingCommands, new_id
 
@@ -95,11 +95,11 @@ class Workspace:
             Path(own_memory).expanduser() if own_memory else folder / "memory.jsonl",
         )
         self._configuration = configuration
-        self._active_model: str | None = None
+        self._named_model: str | None = None
+        self._last_preset: Preset | None = None
         self._models: dict[str, Model] = {}
         self._jobs: dict[str, Job[Any]] = {}
         self._awaiting: dict[str, Plan] = {}
-        self._limits: Limits | None = None
         self._last_turn = ""
         self._told: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
@@ -163,9 +163,9 @@ class Workspace:
             Denied: it stands behind a key that the user did not agree to.
         """
         chosen = await self.services.catalog.choose(self.config, name, self.services.ask_user)
-        self._active_model = chosen.preset.name
-        self._limits = None
-        self.recorder.model(name)
+        self._named_model = chosen.preset.name
+        self._last_preset = chosen.preset
+        self.recorder.model(chosen.preset.name)
         self.changed()
         return chosen.preset.name
 
@@ -218,7 +218,13 @@ class Workspace:
     @property
     def active_model(self) -> str:
         """The name of the model that answers next, as far as it is known."""
-        return self._active_model or self.config.default_model
+        return self._preset.name
+
+    @property
+    def _preset(self) -> Preset:
+        """The model that answers next. Before the first question none was looked for yet."""
+        chosen = configured(self.config)
+        return self._last_preset or (chosen.preset if chosen else OFFLINE)
 
     @property
     def last_turn_commands(self) -> list[CommandInfo]:
@@ -263,15 +269,13 @@ class Workspace:
 
     def next_messages(self) -> tuple[Message, ...]:
         """Return the messages of the next request, but for the question that is not asked yet."""
-        config = self.config
-        preset = config.models.get(self.active_model, OFFLINE)
-        return messages(self.blocks(), self.conversation.turns, preset, config.context.compress)
+        compress = self.config.context.compress
+        return messages(self.blocks(), self.conversation.turns, self._preset, compress)
 
     def _size(self) -> tuple[Measure, Limits, int]:
         """Return the next request's size, its limits, and the messages since the last call."""
-        config, blocks = self.config, self.blocks()
-        preset = config.models.get(self.active_model, OFFLINE)
-        limit = self._limits or limits(preset, config.context, None)
+        config, blocks, preset = self.config, self.blocks(), self._preset
+        limit = limits(preset, config.context, self.services.catalog.known_window(preset))
         sent = messages(blocks, self.conversation.turns, preset, config.context.compress)
         return measure(blocks, sent), limit, len(self.conversation.pending)
 
@@ -293,7 +297,7 @@ class Workspace:
             model=self.active_model,
             busy=bool(self._jobs),
             context=ContextShare(size.total, limit.budget),
-            cost=None if total.cost == 0 and (total.local or not total.calls) else total.cost,
+            cost=total.cost or None,
             commands=len(self.commands.all()),
             trusted=self._configuration.trusted,
             servers=0,
@@ -302,7 +306,7 @@ class Workspace:
     def troubles(self) -> list[str]:
         """Return, once, what the user should know: thresholds passed, files not written."""
         warnings = self.meter.usage.warnings(self.config.cost)
-        return warnings + self.recorder.take_troubles()
+        return [*warnings, *self.recorder.take_troubles(), *self.services.catalog.take_troubles()]
 
     def secret_names(self) -> list[str]:
         """Return the environment variables that hold keys of configured models."""
@@ -331,14 +335,15 @@ class Workspace:
         Raises:
             NotFound, Denied: as ``use_model``.
         """
-        wanted = name or self._active_model
-        return await self.services.catalog.choose(self.config, wanted, self.services.ask_user)
+        wanted = name or self._named_model
+        chosen = await self.services.catalog.choose(self.config, wanted, self.services.ask_user)
+        if name is None:
+            self._last_preset = chosen.preset
+        return chosen
 
     async def limits(self, preset: Preset) -> Limits:
         """Return what a request to ``preset`` must fit into."""
-        window = await self.services.catalog.window(preset)
-        self._limits = limits(preset, self.config.context, window)
-        return self._limits
+        return limits(preset, self.config.context, await self.services.catalog.window(preset))
 
     def open_model(self, preset: Preset) -> Model:
         """Return the adapter that speaks to ``preset``."""

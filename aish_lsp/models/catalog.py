@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import Denied, NotFound
+from aish_lsp.errors import AishError, Denied, NotFound
 from aish_lsp.questions import Question
 
 if TYPE_CHECKING:
@@ -25,8 +26,12 @@ OFFLINE = Preset(
     name="offline", provider="offline", model="offline", context_window=8192, token_budget=4096
 )
 
-#: Seconds that what was found, or not found, on the loopback ports is believed.
+#: Seconds that what was found, or not found, on the loopback ports is believed; so is it that a
+#: server does not tell its window.
 _BELIEVED = 15.0
+
+#: Seconds that a window is believed: the server may be started anew with another.
+_WINDOW_BELIEVED = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,10 @@ class Catalog:
         self._environ = environ
         self._found: Discovered | None = None
         self._found_at = 0.0
-        self._windows: dict[tuple[str, str], int] = {}
+        self._windows: dict[tuple[str, str], _Window] = {}
+        self._asking = asyncio.Lock()
+        self._answers: dict[tuple[str, str], bool] = {}
+        self._troubles: list[str] = []
 
     async def choose(self, config: Config, name: str | None, ask_user: AskUser) -> Chosen:
         """Return the model for a question; ``name`` is the one the user named, if any.
@@ -71,9 +79,9 @@ class Catalog:
         """
         if name:
             return await self._named(config, name, ask_user)
-        configured = _configured(config)
-        if configured is not None:
-            return configured
+        chosen = configured(config)
+        if chosen is not None:
+            return chosen
         found = await self._discover()
         if found.presets:
             return Chosen(found.presets[0], "a model server found on this machine")
@@ -114,18 +122,37 @@ class Catalog:
         return [*first_of_name.values()]
 
     async def window(self, preset: Preset) -> int | None:
-        """Return the context window (tokens) that the server tells, or None."""
-        if preset.context_window is not None or preset.provider == "offline":
-            return preset.context_window
-        key = (preset.endpoint, preset.model)
-        if key not in self._windows:
-            from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
+        """Return the context window (tokens), asked of the server where it is not configured.
 
-            told = (await describe(self._http, preset)).context_window
-            if told is None:
-                return None
-            self._windows[key] = told
-        return self._windows[key]
+        None where the server does not tell.
+        """
+        known = self._windows.get((preset.endpoint, preset.model))
+        fresh = known is not None and time.monotonic() < known.until
+        if preset.context_window is None and preset.provider != OFFLINE.provider and not fresh:
+            await self._ask_window(preset)
+        return self.known_window(preset)
+
+    def known_window(self, preset: Preset) -> int | None:
+        """Return the context window (tokens) as far as it is known without asking."""
+        if preset.context_window is not None:
+            return preset.context_window
+        known = self._windows.get((preset.endpoint, preset.model))
+        return known.tokens if known else None
+
+    async def _ask_window(self, preset: Preset) -> None:
+        from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
+
+        told = (await describe(self._http, preset, self._environ)).context_window
+        # A server that is down for a moment must not shrink the budget: turns would be evicted.
+        tokens = told or self.known_window(preset)
+        until = time.monotonic() + (_WINDOW_BELIEVED if told else _BELIEVED)
+        self._windows[preset.endpoint, preset.model] = _Window(tokens, until)
+
+    def take_troubles(self) -> tuple[str, ...]:
+        """Return, once each, what went wrong beside the questions: answers that are not kept."""
+        troubles = tuple(self._troubles)
+        self._troubles.clear()
+        return troubles
 
     async def _discover(self) -> Discovered:
         """Look at the loopback ports and at the environment, not more often than need be."""
@@ -141,20 +168,37 @@ class Catalog:
 
         ``again`` asks once more after a no: the user has just named that model.
         """
+        async with self._asking:
+            answer = self._answer(offer)
+            if answer is None or (again and not answer):
+                answer = await ask_user(_consent(offer))
+                await self._keep(offer, answer)
+            return bool(answer)
+
+    def _answer(self, offer: KeyOffer) -> bool | None:
+        """Return what the user said about ``offer``; no answer at all was a no, for now."""
         kept = self._trust.provider_answer(offer.label, offer.host)
-        if kept is not None and (kept or not again):
-            return kept
-        answer = await ask_user(
-            Question(
-                f"A key for {offer.label} is in {offer.variable}. Send your questions, with the "
-                f"file names and the command output that go with them, to {offer.host}?",
-                yes=f"Use {offer.label}",
-                no="No",
+        return self._answers.get((offer.label, offer.host)) if kept is None else kept
+
+    async def _keep(self, offer: KeyOffer, answer: bool | None) -> None:
+        self._answers[offer.label, offer.host] = bool(answer)
+        if answer is None:
+            return
+        keep = self._trust.answer_provider
+        try:
+            await asyncio.to_thread(keep, offer.label, offer.host, granted=answer)
+        except AishError as error:
+            self._troubles.append(
+                f"Your answer about {offer.label} holds until the editor is closed: {error.message}"
             )
-        )
-        if answer is not None:
-            self._trust.answer_provider(offer.label, offer.host, granted=answer)
-        return bool(answer)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """What a server told of its window, in tokens; believed until a moment of the clock."""
+
+    tokens: int | None
+    until: float
 
 
 _OFFLINE_NOTICE = (
@@ -163,7 +207,7 @@ _OFFLINE_NOTICE = (
 )
 
 
-def _configured(config: Config) -> Chosen | None:
+def configured(config: Config) -> Chosen | None:
     """Return the model that the configuration names, if it names any."""
     preset = config.models.get(config.default_model)
     if preset is not None:
@@ -172,6 +216,15 @@ def _configured(config: Config) -> Chosen | None:
         return Chosen(OFFLINE, "the default model")
     first = next(iter(config.models.values()), None)
     return None if first is None else Chosen(first, "the first configured model")
+
+
+def _consent(offer: KeyOffer) -> Question:
+    return Question(
+        f"A key for {offer.label} is in {offer.variable}. Send your questions, with the "
+        f"file names and the command output that go with them, to {offer.host}?",
+        yes=f"Use {offer.label}",
+        no="No",
+    )
 
 
 def _row(preset: Preset, source: Any) -> ModelInfo:
