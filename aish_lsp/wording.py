@@ -10,6 +10,7 @@ import types
 from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, Union, get_args, get_origin
 
+from aish_lsp.redaction import is_secret, is_secret_name
 from aish_lsp.text import is_seen
 
 #: Keys and, in lists, places.
@@ -19,31 +20,6 @@ Path: TypeAlias = tuple[str | int, ...]
 SHOWN: Final = 40
 #: Whole numbers are those of TOML and of most JSON readers: 64 bits.
 LARGEST: Final = 2**63 - 1
-
-_SECRET_WORD = re.compile(
-    r"key|secret|passw(or)?d|passphrase|authorization|credentials?|cookie|bearer|apikey|auth",
-    re.IGNORECASE,
-)
-_SECRET_VALUE = re.compile(
-    r"(?<![A-Za-z0-9])("
-    r"(sk|xai|pplx|csk|nvapi|glpat|xox[abeprs])-[\w-]{20}"
-    r"|(sk|pk|rk|gsk|hf|r8|gh[opsu]|github_pat)_\w{16}"
-    r"|AIza[\w-]{30}|AKIA[0-9A-Z]{12}|eyJ[\w-]{16,}\.[\w-]+"
-    r"|(bearer|basic)\s+[\w.+/=-]{8})",
-    re.IGNORECASE,
-)
-
-
-def secret_name(name: str) -> bool:
-    """Return whether a field, header or variable of this name is likely to hold a secret."""
-    words = re.split(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])", name)
-    # A token is a secret where the name ends in it (auth_token), and a unit elsewhere (max_tokens).
-    return words[-1].lower() == "token" or any(_SECRET_WORD.fullmatch(word) for word in words)
-
-
-def secret_value(text: str) -> bool:
-    """Return whether ``text`` has the look of a key, whatever its field is named."""
-    return _SECRET_VALUE.search(text) is not None
 
 
 def nearest(name: str, known: list[str]) -> str:
@@ -103,7 +79,7 @@ def hidden(path: Path, value: object) -> bool:
     """Return whether ``value`` may be a secret, by where it stands or by its look."""
     if not isinstance(value, str):
         return False
-    return secret_value(value) or any(isinstance(part, str) and secret_name(part) for part in path)
+    return is_secret(value) or any(isinstance(part, str) and is_secret_name(part) for part in path)
 
 
 def arms(kind: Any) -> list[Any]:

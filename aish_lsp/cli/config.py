@@ -7,7 +7,8 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from aish_lsp.wording import dotted, secret_value
+from aish_lsp.redaction import is_secret
+from aish_lsp.wording import dotted
 
 if TYPE_CHECKING:
     import argparse
@@ -118,7 +119,7 @@ def _without_secrets(keys: tuple[str, ...], value: Any) -> Any:
         return HIDDEN
     if isinstance(value, list):
         return [_without_secrets(keys, item) for item in value]
-    return HIDDEN if isinstance(value, str) and secret_value(value) else value
+    return HIDDEN if isinstance(value, str) and is_secret(value) else value
 
 
 def _write_json(value: object) -> None:

@@ -9,9 +9,10 @@ from typing import Any, Final
 from urllib.parse import parse_qsl, urlsplit
 
 from aish_lsp.config.schema import Preset
+from aish_lsp.redaction import is_secret, is_secret_name
 from aish_lsp.strict import DEEPEST
 from aish_lsp.validate import without
-from aish_lsp.wording import Path, nearest, secret_name, secret_value, shown
+from aish_lsp.wording import Path, nearest, shown
 
 #: The model that is always there; a preset may be left out where this is meant.
 OFFLINE: Final = "offline"
@@ -41,14 +42,14 @@ def refused(data: object) -> Iterator[tuple[Path, str]]:
 def _refused_of_preset(path: Path, key: str, value: object) -> Iterator[tuple[Path, str]]:
     if key == "name":
         yield path, "unknown; a preset is named by its table"
-    elif key not in _PRESET_KEYS and secret_name(key):
+    elif key not in _PRESET_KEYS and is_secret_name(key):
         yield path, _NO_KEYS
     elif key == "endpoint" and isinstance(value, str) and value:
         if reason := _address_problem(value):
             yield path, reason
     elif key == "api_key_env":
         if isinstance(value, str) and (
-            secret_value(value) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value)
+            is_secret(value) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", value)
         ):
             # It may well be the key itself.
             yield (
@@ -57,7 +58,7 @@ def _refused_of_preset(path: Path, key: str, value: object) -> Iterator[tuple[Pa
             )
     else:
         for place, name, text in _texts(value, path):
-            if secret_value(text) or (key == "extra_headers" and secret_name(name)):
+            if is_secret(text) or (key == "extra_headers" and is_secret_name(name)):
                 yield place, _NO_KEYS
 
 
@@ -87,7 +88,7 @@ def _address_problem(text: str) -> str | None:
     except ValueError:
         return f"found {shown(text)}; {accepted}"
     secrets = [name for name, _ in parse_qsl(parts.query, keep_blank_values=True)]
-    if parts.username or parts.password or secret_value(text) or any(map(secret_name, secrets)):
+    if parts.username or parts.password or is_secret(text) or any(map(is_secret_name, secrets)):
         return _NO_KEYS
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
         return f"found {shown(text)}; {accepted}"

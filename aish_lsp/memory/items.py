@@ -9,7 +9,7 @@ from operator import attrgetter
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from aish_lsp.errors import InvalidArgument
-from aish_lsp.memory.secrets import find_secret
+from aish_lsp.redaction import find_secret
 
 Kind: TypeAlias = Literal["fact", "pref", "context"]
 Scope: TypeAlias = Literal["workspace", "user"]

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from aish_lsp.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.address import origin, without_secrets
+from aish_lsp.redaction import mask
 
 Redactor: TypeAlias = Callable[[str], str]
 
@@ -39,12 +40,7 @@ def redactor(headers: Mapping[str, str]) -> Redactor:
     ]
     secrets = [secret for secret in secrets if len(secret) > 3]
 
-    def redact(text: str) -> str:
-        for secret in secrets:
-            text = text.replace(secret, "***")
-        return text
-
-    return redact
+    return lambda text: mask(text, secrets, "***")
 
 
 def refusal(

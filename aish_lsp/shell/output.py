@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from aish_lsp.redaction import mask
+
 #: Bytes (UTF-8) that are kept from the start of an output, and from its end.
 HEAD_LIMIT = 32 * 1024
 TAIL_LIMIT = 32 * 1024
@@ -67,11 +69,7 @@ def mask_secrets(text: str, secrets: Iterable[str]) -> str:
 
     Values of fewer than 8 characters are left alone.
     """
-    # The longest first: one may begin with another.
-    found = sorted({s for s in secrets if len(s) >= _SHORTEST_SECRET}, key=len, reverse=True)
-    if not found:
-        return text
-    return re.sub("|".join(map(re.escape, found)), MASK, text)
+    return mask(text, (secret for secret in secrets if len(secret) >= _SHORTEST_SECRET), MASK)
 
 
 # Each alternative is linear: no two neighboring parts can match the same character.

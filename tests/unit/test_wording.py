@@ -1,27 +1,6 @@
 from __future__ import annotations
 
-import pytest
-
-from aish_lsp.wording import accepted, dotted, nearest, secret_name, secret_value, shown
-
-
-@pytest.mark.parametrize("name", ["api_key", "apiKey", "X-Api-Key", "auth_token", "PASSWORD"])
-def test_names_of_secrets(name: str) -> None:
-    assert secret_name(name)
-
-
-@pytest.mark.parametrize("name", ["token_budget", "max_tokens", "monkey", "keep_turns", "author"])
-def test_names_that_only_sound_like_secrets(name: str) -> None:
-    assert not secret_name(name)
-
-
-def test_looks_of_secrets() -> None:
-    assert secret_value("sk-ant-" + "x1" * 12)
-    assert secret_value("Authorization: Basic dXNlcjpwYXNz")
-    assert not secret_value("OPENAI_API_KEY")
-    assert not secret_value("pplx-70b-online-chat")
-    assert not secret_value("ask-the-desk-clerk-about-the-long-task-list")
-    assert not secret_value("qwen2.5-coder-7b-instruct-q4_k_m")
+from aish_lsp.wording import accepted, dotted, nearest, shown
 
 
 def test_values_are_shown_short_and_without_tricks() -> None:

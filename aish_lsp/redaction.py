@@ -1,9 +1,9 @@
-"""What looks like a secret: to refuse it, or to black it out."""
+"""What looks like a secret: to refuse it, to hide it in a message, or to black it out."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 #: What stands in place of a secret.
@@ -16,20 +16,22 @@ _PRIVATE_KEY: Final = r"[A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 # text costs one pass.
 _FORMS: Final[tuple[tuple[str, str], ...]] = (
     ("a private key", rf"-----BEGIN {_PRIVATE_KEY}(?s:.*?)(?:-----END {_PRIVATE_KEY}|\Z)"),
-    ("an AWS access key", _START + r"(?:AKIA|ASIA)[A-Z0-9]{16}(?![A-Z0-9])"),
-    ("a GitHub token", _START + r"(?:gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_\w{22,255})"),
+    ("an AWS access key", _START + r"(?:AKIA|ASIA)[A-Z0-9]{12,124}(?![A-Z0-9])"),
+    ("a GitHub token", _START + r"(?:gh[pousr]_[A-Za-z0-9]{16,255}|github_pat_\w{16,255})"),
     ("a GitLab token", _START + r"glpat-[\w-]{20,255}"),
     ("a Slack token", _START + r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,255}"),
     (
         "a model provider's key",
         _START
         + r"(?:sk-(?:ant|proj|svcacct|admin|or)-[\w-]{16,255}|sk-[A-Za-z0-9]{20,255}"
-        + r"|gsk_[A-Za-z0-9]{40,255}|xai-[A-Za-z0-9]{40,255}|hf_[A-Za-z0-9]{30,255})",
+        # With a digit: words that hyphens join have none.
+        + r"|(?:sk|xai|pplx|csk|nvapi)-(?=[A-Za-z_-]{0,255}\d)[\w-]{20,255}"
+        + r"|(?:gsk|hf|r8)_(?=[A-Za-z]{0,255}\d)[A-Za-z0-9]{16,255})",
     ),
-    ("a Google key", _START + r"(?:AIza[\w-]{35}|ya29\.[\w-]{20,255})"),
-    ("a Stripe key", _START + r"[rs]k_(?:live|test)_[A-Za-z0-9]{16,255}"),
+    ("a Google key", _START + r"(?:AIza[\w-]{30,255}|ya29\.[\w-]{20,255})"),
+    ("a Stripe key", _START + r"[prs]k_(?:live|test)_[A-Za-z0-9]{16,255}"),
     ("a package registry's token", _START + r"(?:npm_[A-Za-z0-9]{36}|pypi-[\w-]{50,1024})"),
-    ("a JSON web token", _START + r"eyJ[\w-]{10,4096}\.eyJ[\w-]{10,4096}\.[\w-]{10,4096}"),
+    ("a JSON web token", _START + r"eyJ[\w-]{10,4096}+(?:\.[\w-]{1,4096}+){1,4}"),
 )
 
 # Secrets that only their surroundings give away. The group is the secret itself.
@@ -40,13 +42,36 @@ _NAME: Final = (
 )
 _ASSIGNED: Final = re.compile(rf"(?i){_NAME}[\"']?[ \t]{{0,8}}(=|:|=>)[ \t]{{0,8}}{_VALUE}")
 _FLAG: Final = re.compile(rf"(?i)(?<![\w-])--[\w-]{{0,40}}{_NAME}([ \t]){_VALUE}")
-_BEARER: Final = re.compile(r"(?i)\b(?:Bearer|Basic)[ \t]([A-Za-z0-9._~+/=-]{16,4096})")
+_CREDENTIALS: Final = r"[A-Za-z0-9._~+/=-]"
+_BEARER: Final = re.compile(rf"(?i)\b(?:Bearer|Basic)[ \t]({_CREDENTIALS}{{16,4096}})")
+_HEADER: Final = re.compile(
+    r"(?i)\bAuthorization[\"']?[ \t]{0,8}[:=][ \t]{0,8}[\"']?"
+    rf"(?:Bearer|Basic)[ \t]{{1,8}}({_CREDENTIALS}{{8,4096}})"
+)
+_HEADER_VALUE: Final = re.compile(rf"(?i)\s*(?:Bearer|Basic)\s+{_CREDENTIALS}{{8,}}\s*")
 _URL: Final = re.compile(r"://[^\s/:@]{0,255}:([^\s/@]{1,255})@")
 
 _KEYS: Final = re.compile("|".join(f"({pattern})" for _, pattern in _FORMS))
 
 # A variable, a template, a call, or stars in place of a secret.
 _PLACEHOLDER: Final = re.compile(r"[$<{%*\[(]|.*[({]|(?:x+|\.+|-+)$", re.IGNORECASE)
+
+_NAME_WORD: Final = re.compile(
+    r"key|secret|passw(or)?d|passphrase|authorization|credentials?|cookie|bearer|apikey|auth",
+    re.IGNORECASE,
+)
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a field, header or variable of this name is likely to hold a secret."""
+    words = re.split(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])", name)
+    # A token is a secret where the name ends in it (auth_token), and a unit elsewhere (max_tokens).
+    return words[-1].lower() == "token" or any(_NAME_WORD.fullmatch(word) for word in words)
+
+
+def is_secret(value: str) -> bool:
+    """Return whether a value, whatever its field is named, has the look of a secret."""
+    return find_secret(value) is not None or _HEADER_VALUE.fullmatch(value) is not None
 
 
 def find_secret(text: str) -> str | None:
@@ -74,6 +99,13 @@ def redact(text: str) -> str:
     return "".join([*pieces, text[at:]])
 
 
+def mask(text: str, secrets: Iterable[str], mark: str = REDACTED) -> str:
+    """Return ``text`` with ``mark`` in place of each of ``secrets``, none of them empty."""
+    # The longest first: one may begin with another.
+    found = sorted(set(secrets), key=len, reverse=True)
+    return re.sub("|".join(map(re.escape, found)), lambda _: mark, text) if found else text
+
+
 def _secrets(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield what, where from and where to of each secret; they may overlap."""
     for match in _KEYS.finditer(text):
@@ -82,6 +114,8 @@ def _secrets(text: str) -> Iterator[tuple[str, int, int]]:
     for match in _URL.finditer(text):
         if not _PLACEHOLDER.match(match[1]):
             yield "a password in an address", match.start(1), match.end(1)
+    for match in _HEADER.finditer(text):
+        yield "an Authorization header", match.start(1), match.end(1)
     for match in _BEARER.finditer(text):
         if _mixed(match[1]):
             yield "an Authorization header", match.start(1), match.end(1)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.memory.secrets import REDACTED, find_secret, redact
+from aish_lsp.redaction import REDACTED, find_secret, is_secret, is_secret_name, mask, redact
 
 # Put together here, so that no scanner takes this file for a leak.
 LETTERS = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7cF0hJ3lM6"
@@ -19,11 +19,16 @@ SECRETS = {
     "sk-ant-" + "api03-" + LETTERS: "a model provider's key",
     "sk-proj-" + LETTERS: "a model provider's key",
     "sk-" + LETTERS: "a model provider's key",
+    "sk-test-" + LETTERS[:16]: "a model provider's key",
+    "gsk_" + LETTERS: "a model provider's key",
+    "pplx-" + LETTERS: "a model provider's key",
     "hf_" + LETTERS: "a model provider's key",
+    "r8_" + LETTERS: "a model provider's key",
     "AIza" + LETTERS[:35]: "a Google key",
     "sk_live_" + LETTERS[:24]: "a Stripe key",
     "npm_" + LETTERS: "a package registry's token",
     "eyJ" + LETTERS + ".eyJ" + LETTERS + "." + LETTERS: "a JSON web token",
+    "eyJ" + LETTERS + "." + LETTERS: "a JSON web token",
     "-----BEGIN OPENSSH " + "PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----": (
         "a private key"
     ),
@@ -40,6 +45,7 @@ IN_CONTEXT = [
     ("export API_KEY={}; run", "abcd1234efgh", "a password or key"),
     ("log in with --password {} then", "hunter22", "a password or key"),
     ("Authorization: Bearer {}", "abc123def456ghi789", "an Authorization header"),
+    ("-H 'Authorization: Basic {}'", "dXNlcjpwYXNz", "an Authorization header"),
 ]
 
 HARMLESS = [
@@ -53,6 +59,8 @@ HARMLESS = [
     "max_tokens=200000, token_budget=4096",
     "https://user:${PW}@host, https://localhost:8080/a@b, git@github.com:x/y.git",
     "sk-learn is scikit-learn; task-management-with-many-words",
+    "sk-learn-like-estimators-and-pipelines, hf_hub_download_with_retries(), eyJ.x",
+    "Authorization: Bearer $TOKEN; basic understanding of the bearer tokens",
     "Commit 6a7a240d9c1f2e3b4a5968778695a4b3c2d1e0f9 broke it",
     "Prefers passphrases to passwords",
     "primary key: id2345",
@@ -97,3 +105,31 @@ def test_redaction_leaves_nothing_to_redact_and_agrees_with_the_finder(text: str
 def test_a_hostile_text_costs_one_pass(piece: str) -> None:
     # Quadratic patterns would take hours; the suite's time-out is the bound.
     redact(piece * (1_000_000 // len(piece)))
+
+
+@pytest.mark.parametrize("name", ["api_key", "apiKey", "X-Api-Key", "auth_token", "PASSWORD"])
+def test_names_of_secrets(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", ["token_budget", "max_tokens", "monkey", "keep_turns", "author"])
+def test_names_that_only_sound_like_secrets(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+def test_looks_of_secrets() -> None:
+    assert is_secret("sk-ant-" + "x1" * 12)
+    assert is_secret("Authorization: Basic dXNlcjpwYXNz")
+    assert is_secret("Bearer abcdefghijklmnop")
+    assert is_secret("password=hunter2")
+    assert not is_secret("OPENAI_API_KEY")
+    assert not is_secret("pplx-70b-online-chat")
+    assert not is_secret("ask-the-desk-clerk-about-the-long-task-list")
+    assert not is_secret("basic authentication is needed here")
+    assert not is_secret("qwen2.5-coder-7b-instruct-q4_k_m")
+
+
+def test_known_secrets_are_masked_the_longest_first() -> None:
+    assert mask("ab abc a\\1", ["ab", "abc", "a\\1"]) == " ".join([REDACTED] * 3)
+    assert mask("a b", ["b"], r"\1") == r"a \1"
+    assert mask("a", []) == "a"
