@@ -36,7 +36,8 @@ class Endless:
     async def __call__(self, _: Request, peer: Peer) -> None:
         self.asked.set()
         sending = asyncio.create_task(self._send(peer))
-        await peer.wait_closed()
+        with suppress(OSError):  # a reset, where words were still on their way
+            await peer.wait_closed()
         self.closed_at.set_result(time.perf_counter())
         sending.cancel()
 
