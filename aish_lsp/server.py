@@ -127,13 +127,7 @@ class AishServer(LanguageServer):
         """Send ``value``, plain JSON data, under a progress token."""
         self.protocol.notify("$/progress", {"token": token, "value": value})
 
-    def begin_progress(
-        self,
-        title: str,
-        *,
-        cancellable: bool = True,
-        on_cancel: Callable[[], object] | None = None,
-    ) -> Progress:
+    def begin_progress(self, title: str, *, on_cancel: Callable[[], object]) -> Progress:
         """Begin progress of our own; silent where the client shows none.
 
         It may be reported on and ended at once: nothing waits for the client.
@@ -142,13 +136,9 @@ class AishServer(LanguageServer):
         if window is None or not window.work_done_progress:
             return Progress.silent()
         token = str(uuid.uuid4())
-        forget: Callable[[], object] | None = None
-        if on_cancel is not None:
-            self.protocol.on_token_cancel(token, on_cancel)
-            forget = partial(self.protocol.forget_token, token, on_cancel)
-        progress = Progress(
-            title, partial(self.send_progress, token), cancellable=cancellable, closed=forget
-        )
+        self.protocol.on_token_cancel(token, on_cancel)
+        forget = partial(self.protocol.forget_token, token, on_cancel)
+        progress = Progress(title, partial(self.send_progress, token), closed=forget)
         self.spawn(self._open_progress(token, progress), f"progress {title}")
         return progress
 

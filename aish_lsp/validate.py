@@ -67,20 +67,11 @@ def structure(data: object, cls: type[T], *, camel_case: bool) -> T:
     )
 
 
-def structure_tolerant(data: object, cls: type[T]) -> tuple[T, list[Problem]]:
-    """Return ``data`` as a ``cls`` and what is wrong with it: a bad key counts as absent.
-
-    The keys are those of the fields. Every field of ``cls`` must have a default. A bad element of a
-    list makes the whole list bad; a bad entry of a table leaves its other entries.
-    """
-    good, problems = sift(data, cls)
-    return structure(good, cls, camel_case=False), problems
-
-
 def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
     """Return the part of ``data`` that ``structure`` takes for a ``cls``, and what is wrong.
 
-    See ``structure_tolerant``; this form is for data that is merged with other before it is used.
+    The keys are those of the fields, each of which must have a default: a bad one counts as absent.
+    A bad element of a list makes the whole list bad; a bad entry of a table leaves its others.
     Only the first PROBLEMS are told: data may be a stranger's, and large.
     """
     problems: list[Problem] = []

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Final, TypeAlias
 
 from aish_lsp.text import BIDI, ODD_LINE_ENDS, escaped
@@ -107,18 +106,17 @@ class OutputBlock:
     by one space; one that begins with the fence gets a backslash before it.
     """
 
-    def __init__(self, command: str, fence: str = _FENCE) -> None:
+    def __init__(self, command: str) -> None:
         self._command = command
-        self._fence = fence
         self._sequence = ""
         self._breaks = _LineBreaks(lone_return="\n", table=_VISIBLE)
-        self._starts = _LineStarts(partial(_indented_start, fence=fence))
+        self._starts = _LineStarts(_indented_start)
         self._line_is_open = False
 
     def open(self) -> str:
         """Return the fence and the command, as the first line of the block."""
         command = self.feed(f"$ {self._command}\n")
-        return f"{self._fence}console\n{command}"
+        return f"{_FENCE}console\n{command}"
 
     def feed(self, delta: str) -> str:
         """Return what can be written of the output now."""
@@ -134,19 +132,13 @@ class OutputBlock:
         text = self._noted(self._starts.feed(rest) + self._starts.finish())
         if self._line_is_open:
             text += "\n"
-        return f"{text}{self._fence}\n\n{quote(status)}"
+        return f"{text}{_FENCE}\n\n{quote(status)}"
 
     def _noted(self, text: str) -> str:
         """Return ``text``; keep whether its last line is still open."""
         if text:
             self._line_is_open = not text.endswith("\n")
         return text
-
-
-def output_block(command: str, status: str, output: str) -> str:
-    """Return a finished command as one block, its fence longer than any in the output."""
-    block = OutputBlock(command, fence_for(f"{command}\n{output}"))
-    return block.open() + block.feed(output) + block.close(status)
 
 
 def fence_for(text: str) -> str:
@@ -226,17 +218,17 @@ def _escaped_start(line: str, ends: bool) -> str | None:
     return line.removesuffix(visible) + f"\\{visible}"
 
 
-def _indented_start(line: str, ends: bool, *, fence: str) -> str | None:
+def _indented_start(line: str, ends: bool) -> str | None:
     """Return an output's line indented, or its fence broken, where it has to be."""
     ours = ("CMD:", ":", YOU, AISH)
     if line.startswith(ours):
         return f" {line}"
     visible = line[:_LONGEST_START].lstrip(" \t")
-    if visible.startswith(fence):
+    if visible.startswith(_FENCE):
         # Not more blanks: to some highlighters a fence ends a block however far it is indented.
         indent = len(line[:_LONGEST_START]) - len(visible)
         return f"{line[:indent]}\\{line[indent:]}"
-    undecided = fence.startswith(visible) or any(start.startswith(line) for start in ours)
+    undecided = _FENCE.startswith(visible) or any(start.startswith(line) for start in ours)
     if undecided and not ends and len(line) < _LONGEST_START:
         return None
     return line

@@ -83,7 +83,7 @@ def _schema(_: argparse.Namespace) -> int:
 def _load(workspace: Path) -> Loaded:
     """Return the configuration as a server that is started here, without an editor, would."""
     from aish_lsp.config.loading import Configuration  # noqa: PLC0415 - brings the validator
-    from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - brings the file lock
+    from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - as above
     from aish_lsp.paths import data_dir  # noqa: PLC0415 - as above
 
     return Configuration(workspace, TrustStore(data_dir() / "trust.json")).loaded

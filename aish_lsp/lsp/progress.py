@@ -19,12 +19,10 @@ class Progress:
         title: str,
         send: Send | None,
         *,
-        cancellable: bool = True,
         closed: Callable[[], object] | None = None,
     ) -> None:
         self._title = title
         self._send = send
-        self._cancellable = cancellable
         self._closed = closed
         self._message: str | None = None
         self._open = False
@@ -40,7 +38,7 @@ class Progress:
         if self._send is None or self._open:
             return
         self._open = True
-        begin = {"kind": "begin", "title": self._title, "cancellable": self._cancellable}
+        begin = {"kind": "begin", "title": self._title, "cancellable": True}
         self._send(begin | self._with_message())
         if self._ended:
             self._send({"kind": "end"})

@@ -774,7 +774,7 @@ async def test_progress_of_our_own_begins_when_the_client_is_ready() -> None:
         {"kind": "end"},
     ]
     assert one.retained() == 0
-    other = one.server.begin_progress("Again", cancellable=False)
+    other = one.server.begin_progress("Again", on_cancel=lambda: None)
     await asyncio.sleep(0)
     assert one.sent[-1]["params"]["token"] != token
     other.end()
