@@ -109,6 +109,7 @@ class Client:
         self._next_id = 0
         self._pending: dict[int | str, asyncio.Future[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._readers: list[asyncio.Task[Any]] = []
         self._changed = asyncio.Event()
         self._stream: _Stream | _WebSocket
         self._announced: asyncio.Future[str]
@@ -125,7 +126,7 @@ class Client:
             cwd=self._cwd,
         )
         self._announced = asyncio.get_running_loop().create_future()
-        self._spawn(self._read_stderr())
+        self._readers = [self._spawn(self._read_stderr())]
         self._reading.set()
         if self.transport == "stdio":
             assert self.process.stdout is not None
@@ -134,7 +135,7 @@ class Client:
         else:
             self.address = await self.within(self._announced, "the server to listen")
             self._stream = await connect(self.address)
-        self._spawn(self._read())
+        self._readers.append(self._spawn(self._read()))
         return self
 
     async def stop(self) -> int:
@@ -149,6 +150,9 @@ class Client:
         except TimeoutError:
             self.process.kill()
             code = await self.process.wait()
+        # To the end of what it sent: a pipe that is not read stays open.
+        if self._readers:
+            await asyncio.wait(self._readers, timeout=10)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -303,10 +307,11 @@ class Client:
     async def _send(self, message: Any) -> None:
         await self._stream.send(json.dumps(message).encode())
 
-    def _spawn(self, work: Any) -> None:
+    def _spawn(self, work: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _read_stderr(self) -> None:
         assert self.process.stderr is not None
