@@ -10,6 +10,9 @@ from aish_lsp.chat.place import lines_of, open_place
 #: Characters by which a place in the text is known again.
 _TAIL: Final = 200
 
+#: Of these as many as the user's own edits, which may be close above, have left as they were.
+_KNOWN_BY: Final = (_TAIL, 100, 50, 25, 12)
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
@@ -54,8 +57,8 @@ def compose(text: str, tail: str, batch: list[Piece]) -> Insertion:
     if goes == "above":
         offset = _open_heading(text)
     elif goes == "on" and tail:
-        found = text.rfind(tail)
-        offset, apart = (found + len(tail), apart) if found >= 0 else (offset, True)
+        found = _behind(tail, text)
+        offset, apart = (offset, True) if found is None else (found, apart)
     before = text[max(0, offset - _TAIL) : offset]
     written = ""
     for piece in (replace(batch[0], apart=apart), *batch[1:]):
@@ -64,6 +67,16 @@ def compose(text: str, tail: str, batch: list[Piece]) -> Insertion:
         written += piece.text
     stands_above = goes == "above" and offset < len(text)
     return Insertion(offset, written, _blank_line(before + written) if stands_above else "")
+
+
+def _behind(tail: str, text: str) -> int | None:
+    """Return the place behind ``tail``, or behind the longest end of it that ``text`` holds."""
+    for length in _KNOWN_BY:
+        end = tail[-length:]
+        found = text.rfind(end)
+        if found >= 0:
+            return found + len(end)
+    return None
 
 
 def _open_heading(text: str) -> int:
