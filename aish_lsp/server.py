@@ -17,7 +17,6 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from aish_lsp import __version__
-from aish_lsp.lsp.asking import asker
 from aish_lsp.lsp.chat_document import ChatDocuments
 from aish_lsp.lsp.configuration import Configurations
 from aish_lsp.lsp.documents import TEXT_SYNC
@@ -26,6 +25,7 @@ from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.open_documents import OpenDocuments
 from aish_lsp.lsp.outbox import Outbox
 from aish_lsp.lsp.progress import Progress
+from aish_lsp.lsp.questions import asker
 from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler
 from aish_lsp.lsp.rpc import AishProtocol
 from aish_lsp.lsp.workspaces import Workspaces
@@ -45,7 +45,10 @@ FEATURES: tuple[str, ...] = (
     "aish_lsp.lsp.suggestions",
     "aish_lsp.lsp.memory",
     "aish_lsp.lsp.project",
-    "aish_lsp.lsp.accounts",
+    "aish_lsp.lsp.context",
+    "aish_lsp.lsp.cost",
+    "aish_lsp.lsp.models",
+    "aish_lsp.lsp.status",
 )
 
 #: Seconds in which a client answers that it will show a progress.

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.chat.markdown import YOU, escape_reply, output_block
+from aish_lsp.chat.markdown import YOU, OutputBlock, escape_reply
 from aish_lsp.chat.place import (
     Change,
     Place,
@@ -77,7 +77,8 @@ forged = st.lists(
 @given(forged, st.booleans(), forged)
 def test_nothing_of_a_reply_is_read(reply: str, keeps_place: bool, message: str) -> None:
     start = f"# aish\n\n## You\n\nold\n\n## aish\n\n{escape_reply(reply)}\n\n"
-    start += output_block("x", "exit status 0", reply)
+    block = OutputBlock("x")
+    start += block.open() + block.feed(reply) + block.close("exit status 0")
     place = Place(len(lines_of(start)) - 1)
     expected = prompt_after(f"{YOU}\n{message}", Place(0))
     if keeps_place:

@@ -1,4 +1,4 @@
-"""``aish.context.*``, ``aish.cost.*``, ``aish.model.*`` and ``aish.status``."""
+"""``aish.status`` and ``aish/status``: a workspace at a glance."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from aish_lsp.events import to_wire
 
 if TYPE_CHECKING:
-    from aish_lsp.conversation.report import ContextReport, CostReport
     from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.protocol import CostParams, ModelUseParams, Target
+    from aish_lsp.lsp.protocol import Target
     from aish_lsp.server import AishServer
     from aish_lsp.workspace import Status, Workspace
 
@@ -19,44 +18,11 @@ _STATUS_PAUSE = 0.25
 
 
 def setup(server: AishServer) -> None:
-    """Bind the commands, and send ``aish/status`` to clients that asked for it."""
-
-    async def context(_call: Call, params: Target) -> ContextReport:
-        workspace = server.workspaces.resolve(params)
-        await workspace.refresh()
-        return workspace.context()
-
-    async def reset(_call: Call, params: Target) -> object:
-        await server.workspaces.resolve(params).reset()
-        return {}
-
-    async def cost(_call: Call, params: CostParams) -> CostReport:
-        workspace = server.workspaces.resolve(params)
-        if params.all_sessions:
-            return await asyncio.to_thread(workspace.cost_of_all_sessions)
-        return workspace.cost()
-
-    async def cost_reset(_call: Call, params: Target) -> object:
-        server.workspaces.resolve(params).meter.usage.reset()
-        return {}
-
-    async def models(_call: Call, params: Target) -> object:
-        workspace = server.workspaces.resolve(params)
-        rows = await workspace.services.catalog.list(workspace.config)
-        return {"active": workspace.active_model, "models": rows}
-
-    async def use(_call: Call, params: ModelUseParams) -> object:
-        return {"name": await server.workspaces.resolve(params).use_model(params.name)}
+    """Bind the command, and send ``aish/status`` to clients that asked for it."""
 
     async def status(_call: Call, params: Target) -> Status:
         return server.workspaces.resolve(params).status()
 
-    server.bind("aish.context.show", context)
-    server.bind("aish.context.reset", reset)
-    server.bind("aish.cost.show", cost)
-    server.bind("aish.cost.reset", cost_reset)
-    server.bind("aish.model.list", models)
-    server.bind("aish.model.use", use)
     server.bind("aish.status", status)
     server.workspaces.on_open(lambda workspace: _announce(server, workspace))
 

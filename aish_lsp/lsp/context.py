@@ -1,0 +1,27 @@
+"""``aish.context.*``: where the tokens of the next request go."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aish_lsp.conversation.report import ContextReport
+    from aish_lsp.lsp.call import Call
+    from aish_lsp.lsp.protocol import Target
+    from aish_lsp.server import AishServer
+
+
+def setup(server: AishServer) -> None:
+    """Bind the context commands."""
+
+    async def show(_call: Call, params: Target) -> ContextReport:
+        workspace = server.workspaces.resolve(params)
+        await workspace.refresh()
+        return workspace.context()
+
+    async def reset(_call: Call, params: Target) -> object:
+        await server.workspaces.resolve(params).reset()
+        return {}
+
+    server.bind("aish.context.show", show)
+    server.bind("aish.context.reset", reset)

@@ -1,0 +1,29 @@
+"""``aish.cost.*``: what was used and what it cost."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aish_lsp.conversation.report import CostReport
+    from aish_lsp.lsp.call import Call
+    from aish_lsp.lsp.protocol import CostParams, Target
+    from aish_lsp.server import AishServer
+
+
+def setup(server: AishServer) -> None:
+    """Bind the cost commands."""
+
+    async def show(_call: Call, params: CostParams) -> CostReport:
+        workspace = server.workspaces.resolve(params)
+        if params.all_sessions:
+            return await asyncio.to_thread(workspace.cost_of_all_sessions)
+        return workspace.cost()
+
+    async def reset(_call: Call, params: Target) -> object:
+        server.workspaces.resolve(params).meter.usage.reset()
+        return {}
+
+    server.bind("aish.cost.show", show)
+    server.bind("aish.cost.reset", reset)
