@@ -1,0 +1,109 @@
+"""What tests of editors share: the pages that users copy from, a server, a place to work."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lsprotocol import converters, types
+
+from aish_lsp.lsp.documents import Documents
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "editors"
+
+QUESTION = "Wie geht das 😀: how do I run the tests here?"
+
+
+def blocks(page: str, language: str) -> list[str]:
+    """Return the code blocks of a page of docs/editors in one language."""
+    text = (PAGES / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A workspace, and on PATH a server that keeps what it is sent.
+
+    Attributes:
+        folder: the workspace, a git repository whose name is encoded in URIs.
+        sent: the file with all that the editor sent.
+        environment: what differs for the editor.
+    """
+
+    folder: Path
+    sent: Path
+    environment: dict[str, str]
+
+    @classmethod
+    def make(cls, root: Path) -> Place:
+        """Return a place in the empty folder ``root``."""
+        folder, home, programs = (root / name for name in ("wörk 1", "home", "bin"))
+        for path in (folder / ".git", home, programs):
+            path.mkdir(parents=True)
+        (folder / "Makefile").write_text("test:\n\t@echo tests ran\n")
+        (folder / "main.py").write_text("print()\n")
+        sent = root / "sent"
+        server = programs / "aish-lsp"
+        server.write_text(
+            f"#!/bin/sh\ntee -a {shlex.quote(str(sent))} |"
+            f' {shlex.quote(sys.executable)} -m aish_lsp "$@"\n'
+        )
+        server.chmod(0o755)
+        environment = {
+            "HOME": str(home),
+            "AISH_CONFIG": str(home / "config.toml"),
+            "AISH_DATA_DIR": str(root / "data"),
+            "AISH_DISCOVERY": "off",
+        }
+        return cls(folder, sent, environment)
+
+    @property
+    def programs(self) -> Path:
+        """The folder with ``aish-lsp``, for PATH."""
+        return self.folder.parent / "bin"
+
+    @property
+    def config(self) -> Path:
+        """The user's configuration of the server."""
+        return Path(self.environment["AISH_CONFIG"])
+
+    @property
+    def chat(self) -> Path:
+        """The chat document."""
+        return self.folder / ".aish" / "chat.md"
+
+    def text_as_told(self, path: Path) -> str:
+        """Return the text that a document has by all that the editor told of it."""
+        converter = converters.get_converter()
+        documents = Documents(None, position_encoding=types.PositionEncodingKind.Utf8)
+        for message in messages(self.sent.read_bytes()):
+            match message.get("method"):
+                case "textDocument/didOpen":
+                    opened = converter.structure(message["params"], types.DidOpenTextDocumentParams)
+                    documents.put_text_document(opened.text_document)
+                case "textDocument/didChange":
+                    change = converter.structure(
+                        message["params"], types.DidChangeTextDocumentParams
+                    )
+                    for part in change.content_changes:
+                        documents.update_text_document(change.text_document, part)
+        return documents.get_text_document(path.as_uri()).source
+
+
+def messages(stream: bytes) -> list[dict[str, Any]]:
+    """Return the messages of a stream in the base protocol; an incomplete last one is left out."""
+    found = []
+    while match := re.match(
+        rb"(?:[^\r\n]+\r\n)*?Content-Length: (\d+)\r\n(?:[^\r\n]+\r\n)*\r\n", stream
+    ):
+        end = match.end() + int(match[1])
+        if end > len(stream):
+            break
+        found.append(json.loads(stream[match.end() : end]))
+        stream = stream[end:]
+    return found

