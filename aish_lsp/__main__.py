@@ -35,21 +35,23 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
 
     Returns 1 where it cannot listen or log. Else the process ends here, even if a thread hangs.
     """
+    options = _parse(arguments) if arguments else None
+    try:
+        connect = _greeted(answer=create is None) if _on_stdio(options) else None
+    except KeyboardInterrupt:
+        return 130
     # Importing lsprotocol makes young garbage only: to look through the old objects, again and
     # again, is up to a third of the start; not to collect at all costs ten megabytes for good.
     usual = gc.get_threshold()
     gc.set_threshold(10_000, 1_000, 1_000)
-    options = _parse(arguments) if arguments else None
 
     from aish_lsp.lsp import logs, transport  # noqa: PLC0415 - not before, as the next ones
 
     try:
         if options is None:
             logs.configure()
-            connect: Open = transport.connect_stdio
         else:
             logs.configure(options.log_level, options.log_file)
-            connect = _connect(options)
         if create is None:
             from aish_lsp.server import create_server  # noqa: PLC0415
 
@@ -57,13 +59,41 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
         server = create()
         gc.freeze()
         gc.set_threshold(*usual)
-        code = transport.run(server, connect)
+        code = transport.run(server, connect() if connect else _listening(options))
     except OSError as error:
         sys.stderr.write(f"aish-lsp: {error}\n")
         return 1
     else:
         logs.flush()
         os._exit(code)
+
+
+def _on_stdio(options: Namespace | None) -> bool:
+    return options is None or (options.tcp is None and options.ws is None)
+
+
+def _greeted(*, answer: bool) -> Callable[[], Open]:
+    """Take stdin and stdout, and ``answer`` the client before anything slow is imported."""
+    from aish_lsp.lsp.greeting import Greeting, greet, take_stdio  # noqa: PLC0415 - stdio only
+
+    source, sink = take_stdio()
+    greeting = greet(source, sink) if answer else Greeting.none()
+
+    def connect() -> Open:
+        from aish_lsp.lsp.transport import connect_stdio  # noqa: PLC0415 - brings asyncio
+
+        return connect_stdio(source, sink, greeting)
+
+    return connect
+
+
+def _listening(options: Namespace | None) -> Open:
+    from aish_lsp.lsp import sockets  # noqa: PLC0415 - only where it listens
+
+    assert options is not None
+    if options.tcp is not None:
+        return sockets.tcp(*options.tcp)
+    return sockets.websocket(*options.ws)
 
 
 def _parse(arguments: Sequence[str]) -> Namespace:
@@ -86,16 +116,6 @@ def _parse(arguments: Sequence[str]) -> Namespace:
     parser.add_argument("--log-level", choices=LEVELS, default="info")
     parser.add_argument("--log-file", type=Path, help="log to this file and not to stderr")
     return parser.parse_args(arguments)
-
-
-def _connect(options: Namespace) -> Open:
-    from aish_lsp.lsp import sockets, transport  # noqa: PLC0415
-
-    if options.tcp is not None:
-        return sockets.tcp(*options.tcp)
-    if options.ws is not None:
-        return sockets.websocket(*options.ws)
-    return transport.connect_stdio
 
 
 if __name__ == "__main__":

@@ -58,6 +58,8 @@ class Endpoint(LanguageServerProtocol):
 
     def __init__(self, server: AishServer, converter: Converter) -> None:
         self.send_body: Callable[[bytes], None] | None = None
+        #: The request that was answered before we were there to: it gets no second answer.
+        self.answered: MessageId | None = None
         self._initialized = False
         self._shutdown_id: MessageId | None = None
         self._pending: dict[MessageId, tuple[str, Future[Any]]] = {}
@@ -148,6 +150,10 @@ class Endpoint(LanguageServerProtocol):
             return self._converter.structure({} if params is None else params, params_type)
         except Exception as error:
             path, what = _first_problem(error)
+            if method == types.INITIALIZE and self.answered is not None:
+                # Its outline was sound, and the client has our word: we take it for a plain one.
+                logger.warning("the client's capabilities are malformed at %s", path)
+                return self._structured(method, params | {"capabilities": {}})
             raise JsonRpcException(
                 f"{method}: {what}" + (f" at {path}" if path else ""),
                 INVALID_PARAMS,
@@ -223,6 +229,9 @@ class Endpoint(LanguageServerProtocol):
         if error is not None:
             self._send_error(msg_id, error.code, error.message, error.data)
             return
+        if msg_id == self.answered:
+            self.answered = None
+            return
         try:
             self._send({"jsonrpc": "2.0", "id": msg_id, "result": result})
         except UNSENDABLE as failure:
@@ -249,9 +258,10 @@ class Endpoint(LanguageServerProtocol):
             TypeError, ValueError, RecursionError: it has no form in JSON.
         """
         if self.send_body is not None:
-            self.send_body(encode(message, self._plain))
+            self.send_body(encode(message, self.plain))
 
-    def _plain(self, value: Any) -> Any:
+    def plain(self, value: Any) -> Any:
+        """Return one of LSP's values, or one of ours, as plain JSON data."""
         if attrs.has(type(value)):
             return self._converter.unstructure(value)
         if isinstance(value, enum.Enum):

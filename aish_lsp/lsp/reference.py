@@ -1,8 +1,12 @@
-"""docs/protocol.md, made from the registries of the code: ``python -m aish_lsp.lsp.reference``."""
+"""What is made from the registries of the code: docs/protocol.md and capabilities.json.
+
+``./dev docs`` runs this as a module.
+"""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 import types
 from collections.abc import Iterator
@@ -11,6 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 from aish_lsp import errors, events
 from aish_lsp.chat.commands import COLON_COMMANDS
 from aish_lsp.events import camel_case
+from aish_lsp.lsp.greeting import CAPABILITIES
 from aish_lsp.lsp.protocol import COMMANDS, Target
 
 _EVENTS = (
@@ -137,5 +142,24 @@ def _table(head: tuple[str, ...], rows: Any) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
+def capabilities() -> str:
+    """Return capabilities.json: what the server says that it can do, whoever asks."""
+    from lsprotocol.types import ClientCapabilities  # noqa: PLC0415 - only to write the references
+
+    from aish_lsp.server import create_server  # noqa: PLC0415 - as above
+
+    protocol = create_server().protocol
+    found = protocol.capabilities_for(ClientCapabilities())
+    return json.dumps(without_noes(protocol.plain(found)), indent=1) + "\n"
+
+
+def without_noes(value: Any) -> Any:
+    """Drop what is said to be impossible: to a client that is the same as not being said."""
+    if not isinstance(value, dict):
+        return value
+    return {key: without_noes(item) for key, item in value.items() if item is not False}
+
+
 if __name__ == "__main__":
+    CAPABILITIES.write_text(capabilities())
     sys.stdout.write(render())

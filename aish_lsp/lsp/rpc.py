@@ -113,7 +113,9 @@ class AishProtocol(Endpoint):
     ) -> Generator[Any, Any, types.InitializeResult]:
         """Take note of the client, and say what we can do."""
         server = self._server
-        encoding = ServerCapabilitiesBuilder.choose_position_encoding(params.capabilities)
+        self.server_capabilities = self.capabilities_for(params.capabilities)
+        encoding = self.server_capabilities.position_encoding
+        assert encoding is not None
         self._workspace = open_workspace(params, encoding)
         self.client_capabilities = params.capabilities
         server.process_id = params.process_id
@@ -122,17 +124,21 @@ class AishProtocol(Endpoint):
         handler = self.fm.features.get(types.INITIALIZE)
         if handler is not None:
             yield handler, (params,), None
-        self.server_capabilities = ServerCapabilitiesBuilder(
-            params.capabilities,
-            {*self.fm.features, *self.fm.builtin_features},
-            self.fm.feature_options,
-            server.commands.names,
-            TEXT_SYNC,
-            None,
-            encoding,
-        ).build()  # type: ignore[no-untyped-call]
         server.lifecycle.watch_parent(params.process_id)
         return types.InitializeResult(self.server_capabilities, self.server_info)
+
+    def capabilities_for(self, client: types.ClientCapabilities) -> types.ServerCapabilities:
+        """Return what we can do for a client with these capabilities."""
+        built: types.ServerCapabilities = ServerCapabilitiesBuilder(
+            client,
+            {*self.fm.features, *self.fm.builtin_features},
+            self.fm.feature_options,
+            self._server.commands.names,
+            TEXT_SYNC,
+            None,
+            ServerCapabilitiesBuilder.choose_position_encoding(client),
+        ).build()  # type: ignore[no-untyped-call]
+        return built
 
     @lsp_method(types.SHUTDOWN)
     async def lsp_shutdown(self, *_: Any) -> None:  # type: ignore[override]  # a generator in pygls

@@ -14,9 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from aish_lsp.errors import Busy
 from aish_lsp.lsp.framing import LARGEST_MESSAGE, FrameReader, frame
+from aish_lsp.lsp.greeting import CHUNK
 from aish_lsp.lsp.messages import encode
 from aish_lsp.lsp.outbox import Outbox
-from aish_lsp.lsp.transport import CHUNK, Open, attach, client_gone
+from aish_lsp.lsp.transport import Open, attach, client_gone
 
 if TYPE_CHECKING:
     from websockets.asyncio.server import ServerConnection

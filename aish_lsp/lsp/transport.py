@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from aish_lsp.lsp import logs
-from aish_lsp.lsp.framing import BadFrame, FrameReader, frame
+from aish_lsp.lsp.framing import BadFrame, frame
+from aish_lsp.lsp.greeting import Greeting, read, write
 from aish_lsp.lsp.outbox import Outbox
 
 if TYPE_CHECKING:
     from aish_lsp.server import AishServer
 
-#: Bytes read at once.
-CHUNK = 64 << 10
 #: Seconds for the last messages to get out.
 FLUSH = 1.0
 
@@ -72,77 +70,69 @@ def client_gone(server: AishServer) -> None:
     server.lifecycle.end("the client closed the connection", server.protocol.exit_code)
 
 
-async def connect_stdio(server: AishServer) -> None:
-    """Read from stdin and write to stdout, each in a thread of its own."""
-    loop = asyncio.get_running_loop()
-    source, sink = _take_stdio()
-    ready = threading.Event()
-    outbox = attach(server, ready.set, framed=True)
-    server.lifecycle.watches_parent = True
-    # Two batches may be under way; the reader waits for the loop with the next.
-    slots = threading.Semaphore(2)
+def connect_stdio(source: int, sink: int, greeting: Greeting) -> Open:
+    """Return what reads ``source`` and writes ``sink``, each in a thread of its own."""
 
-    def deliver(frames: list[bytes | BadFrame]) -> None:
+    async def connect(server: AishServer) -> None:
+        ready = threading.Event()
+        outbox = attach(server, ready.set, framed=True)
+        server.lifecycle.watches_parent = True
+        server.protocol.answered = greeting.answered
+        loop = asyncio.get_running_loop()
+        gone = partial(loop.call_soon_threadsafe, client_gone, server)
+        reader = _Reader(server, loop, source, greeting)
+        for name, work in (
+            ("aish reader", partial(reader.run, gone)),
+            ("aish writer", partial(_write_all, sink, outbox, ready, gone)),
+        ):
+            threading.Thread(target=work, name=name, daemon=True).start()
+
+    return connect
+
+
+class _Reader:
+    """Reads in a thread and hands messages to the loop, which it waits for."""
+
+    def __init__(
+        self, server: AishServer, loop: asyncio.AbstractEventLoop, source: int, greeting: Greeting
+    ) -> None:
+        self._server = server
+        self._loop = loop
+        self._source = source
+        self._frames = greeting.frames
+        self._received = greeting.received
+        # Two batches may be under way; the reader waits for the loop with the next.
+        self._slots = threading.Semaphore(2)
+
+    def run(self, gone: Callable[[], object]) -> None:
+        """Read to the end; ``gone`` is called in the loop's order, behind the messages."""
+        frames = self._received
+        while True:
+            if frames:
+                self._slots.acquire()
+                self._loop.call_soon_threadsafe(self._deliver, frames)
+            if not (data := read(self._source)):
+                break
+            frames = self._frames.feed(data)
+        gone()
+
+    def _deliver(self, frames: list[bytes | BadFrame]) -> None:
         for body in frames:
-            server.protocol.receive(body)
-        slots.release()
-
-    def read() -> None:
-        frames = FrameReader()
-        while data := _read(source):
-            if complete := frames.feed(data):
-                slots.acquire()
-                loop.call_soon_threadsafe(deliver, complete)
-        # In the loop, behind the messages: they decide about the exit code.
-        loop.call_soon_threadsafe(client_gone, server)
-
-    def write() -> None:
-        while not outbox.closed:
-            ready.wait()
-            ready.clear()
-            while parts := outbox.take():
-                data = b"".join(parts)
-                if not _write(sink, data):
-                    outbox.close()
-                    loop.call_soon_threadsafe(client_gone, server)
-                    return
-                outbox.sent(len(data))
-
-    threading.Thread(target=read, name="aish reader", daemon=True).start()
-    threading.Thread(target=write, name="aish writer", daemon=True).start()
+            self._server.protocol.receive(body)
+        self._slots.release()
 
 
-def _take_stdio() -> tuple[int, int]:
-    """Keep stdin and stdout to ourselves: neither a print nor a child process may touch them."""
-    source, sink = os.dup(0), os.dup(1)
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 0)
-    try:
-        os.dup2(2, 1)
-    except OSError:  # no stderr
-        os.dup2(nowhere, 1)
-    os.close(nowhere)
-    sys.stdout = sys.stderr
-    # An editor may hand over a stream that does not block; a thread of ours may wait.
-    os.set_blocking(source, True)
-    os.set_blocking(sink, True)
-    return source, sink
-
-
-def _read(source: int) -> bytes:
-    """Return the next bytes; none at the end."""
-    try:
-        return os.read(source, CHUNK)
-    except OSError:
-        return b""
-
-
-def _write(sink: int, data: bytes) -> bool:
-    """Write all of ``data``; return whether there was somebody to read it."""
-    view = memoryview(data)
-    try:
-        while view:
-            view = view[os.write(sink, view) :]
-    except OSError:
-        return False
-    return True
+def _write_all(
+    sink: int, outbox: Outbox, ready: threading.Event, gone: Callable[[], object]
+) -> None:
+    """Write what waits to be sent, until nobody reads it."""
+    while not outbox.closed:
+        ready.wait()
+        ready.clear()
+        while parts := outbox.take():
+            data = b"".join(parts)
+            if not write(sink, data):
+                outbox.close()
+                gone()
+                return
+            outbox.sent(len(data))
