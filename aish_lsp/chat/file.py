@@ -14,6 +14,7 @@ from typing import Final
 
 from aish_lsp.chat.markdown import FIRST_TEXT
 from aish_lsp.errors import StoreUnavailable
+from aish_lsp.project.git import git_command, git_environment
 
 #: Seconds that git may take to say whether it tracks the file.
 _GIT_TIMEOUT: Final = 5.0
@@ -126,16 +127,15 @@ class ChatFile:
 
     def _is_tracked(self) -> bool:
         """Return whether git has the file; where git cannot say, it has not."""
-        environment = {k: v for k, v in os.environ.items() if not k.startswith("GIT_")}
+        arguments = ("ls-files", "--error-unmatch", "--", ":(icase).aish/chat.md")
+        command = git_command(self.root, *arguments)
+        if command is None:
+            return False
         try:
-            # The repository may be hostile: its fsmonitor would be a program of its choice.
             done = subprocess.run(
-                [
-                    *("git", "--no-pager", "-c", "core.fsmonitor=false"),
-                    *("ls-files", "--error-unmatch", "--", ":(icase).aish/chat.md"),
-                ],
+                command,
                 cwd=self.root,
-                env={**environment, "GIT_OPTIONAL_LOCKS": "0"},
+                env=git_environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

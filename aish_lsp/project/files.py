@@ -1,14 +1,12 @@
 """The files of a workspace: those that git knows or would add, else those a walk finds.
 
-Opening a stranger's folder must run nothing of its own. git is started with all that a repository's
-configuration could make it run switched off, and never from a folder inside the workspace.
+Opening a stranger's folder must run nothing of its own.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import time
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -16,8 +14,9 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+from aish_lsp.project.git import git_command, git_environment
 from aish_lsp.project.ignore import Rule, parse, verdict
-from aish_lsp.project.text import read_regular
+from aish_lsp.project.safe_read import read_regular
 
 #: Files of one listing; more are left out.
 FILE_LIMIT = 200_000
@@ -30,39 +29,6 @@ _IGNORE_FILE_LIMIT = 128 << 10
 
 #: ``-t`` tags each name, so that one call tells what is tracked, deleted, sparse or new.
 _LS_FILES = ("ls-files", "-z", "-t", "-s", "-c", "-o", "-d", "--exclude-standard")
-_NOTHING_RUNS = (
-    *("-c", "core.fsmonitor=false"),
-    *("-c", f"core.hooksPath={os.devnull}"),
-    *("-c", "safe.bareRepository=explicit"),
-)
-_NOTHING_IS_FETCHED = {
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_LAZY_FETCH": "1",
-    "GIT_ALLOW_PROTOCOL": "none",  # for versions that do not know the variable above
-    "GIT_TERMINAL_PROMPT": "0",
-}
-#: What would turn git to another repository than the workspace's (``rev-parse --local-env-vars``).
-_OTHER_REPOSITORY = frozenset(
-    {
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_COMMON_DIR",
-        "GIT_CONFIG",
-        "GIT_CONFIG_COUNT",
-        "GIT_CONFIG_PARAMETERS",
-        "GIT_DIR",
-        "GIT_GRAFT_FILE",
-        "GIT_IMPLICIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_INTERNAL_SUPER_PREFIX",
-        "GIT_NAMESPACE",
-        "GIT_NO_REPLACE_OBJECTS",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_REPLACE_REF_BASE",
-        "GIT_SHALLOW_FILE",
-        "GIT_WORK_TREE",
-    }
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +82,14 @@ def _bounded(names: Iterable[str], *, truncated: bool = False, reason: str = "")
 
 async def _ask_git(root: Path) -> bytes | None:
     """Return git's answer, or None: no git, no repository, refused, too slow."""
-    git = _git(root)
-    if git is None:
+    command = git_command(root, *_LS_FILES)
+    if command is None:
         return None
-    environment = {key: value for key, value in os.environ.items() if key not in _OTHER_REPOSITORY}
     try:
         process = await asyncio.create_subprocess_exec(
-            *(git, "--no-pager", *_NOTHING_RUNS, *_LS_FILES),
+            *command,
             cwd=root,
-            env=environment | _NOTHING_IS_FETCHED,
+            env=git_environment(),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
@@ -147,18 +112,6 @@ async def _ask_git(root: Path) -> bytes | None:
         if process.returncode is None:
             process.kill()
             await process.communicate()
-
-
-def _git(root: Path) -> str | None:
-    """Return git's path: from an absolute entry of PATH, and none that the workspace holds."""
-    real_root = Path(os.path.realpath(root))
-    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    trusted = [
-        entry
-        for entry in entries
-        if Path(entry).is_absolute() and not Path(os.path.realpath(entry)).is_relative_to(real_root)
-    ]
-    return shutil.which("git", path=os.pathsep.join(trusted)) if trusted else None
 
 
 def _from_git(answer: bytes) -> FileList:

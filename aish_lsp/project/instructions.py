@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from aish_lsp.project.text import read_head
+from aish_lsp.project.safe_read import read_head
 from aish_lsp.text import without_hidden
 
 #: Where such files lie, the most general first; only the first that says something is read.

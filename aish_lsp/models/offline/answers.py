@@ -17,8 +17,8 @@ from aish_lsp.models.offline.follow_up import PORTS, Advice, advice, told
 from aish_lsp.models.offline.question import Question
 from aish_lsp.models.offline.quoting import plain_line, quoted
 from aish_lsp.models.offline.topics import Topic, tasks, topic
+from aish_lsp.project.safe_read import read_head
 from aish_lsp.project.tasks import Intent, Rank, Task, find_tasks
-from aish_lsp.project.text import read_head
 from aish_lsp.text import without_hidden
 
 CONNECT = (

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
-from aish_lsp.project.text import read_head
+from aish_lsp.project.safe_read import read_head
 
 #: Bytes of a manifest; a longer one is passed over.
 MANIFEST_LIMIT = 256 << 10

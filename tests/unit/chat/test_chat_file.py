@@ -188,6 +188,19 @@ def test_a_hostile_repository_spawns_nothing(
     assert not (tmp_path / "spawned").exists()
 
 
+def test_a_git_of_the_workspace_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake = tmp_path / "git"
+    fake.write_text(f"#!/bin/sh\ntouch {tmp_path}/spawned\n")
+    fake.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    for entry in (".", "", str(tmp_path)):
+        monkeypatch.setenv("PATH", os.pathsep.join((entry, os.environ["PATH"])))
+        ChatFile(tmp_path).ensure()
+    assert not (tmp_path / "spawned").exists()
+
+
 def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     chat = ChatFile(tmp_path)
