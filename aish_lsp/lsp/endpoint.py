@@ -229,8 +229,7 @@ class Endpoint(LanguageServerProtocol):
         if error is not None:
             self._send_error(msg_id, error.code, error.message, error.data)
             return
-        if msg_id == self.answered:
-            self.answered = None
+        if self._has_answer(msg_id):
             return
         try:
             self._send({"jsonrpc": "2.0", "id": msg_id, "result": result})
@@ -240,6 +239,9 @@ class Endpoint(LanguageServerProtocol):
     def _send_error(
         self, msg_id: MessageId | None, code: int, message: str, data: Any = None
     ) -> None:
+        if self._has_answer(msg_id):
+            logger.error("a request that was answered early failed: %s", message)
+            return
         error: dict[str, Any] = {"code": code, "message": message}
         whole = error if data is None else error | {"data": data}
         try:
@@ -247,6 +249,13 @@ class Endpoint(LanguageServerProtocol):
         except UNSENDABLE:
             logger.exception("the data of an error has no form in JSON")
             self._send({"jsonrpc": "2.0", "id": msg_id, "error": error})
+
+    def _has_answer(self, msg_id: MessageId | None) -> bool:
+        """Return, once, whether this request was answered before we were there to."""
+        if msg_id is None or msg_id != self.answered:
+            return False
+        self.answered = None
+        return True
 
     def _send_data(self, data: Any) -> None:
         self._send(data)
