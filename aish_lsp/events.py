@@ -11,27 +11,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from aish_lsp.models.events import FinishReason, Reasoning, Text, Usage
-
-__all__ = [
-    "Command",
-    "CommandInfo",
-    "End",
-    "Event",
-    "FinishReason",
-    "Notice",
-    "Output",
-    "Reasoning",
-    "Route",
-    "Start",
-    "Step",
-    "Text",
-    "Tool",
-    "Usage",
-    "to_wire",
-]
-
 Risk: TypeAlias = Literal["safe", "caution", "destructive"]
+
+FinishReason: TypeAlias = Literal[
+    "stop", "length", "tool", "refusal", "cancelled", "timeout", "denied", "error"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +36,22 @@ class Start:
     route: Route
     context_tokens: int
     token_budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of the reply's text. The pieces, joined, are exactly the text."""
+
+    kind: ClassVar[str] = "text"
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """A piece of the model's reasoning. Never scanned for commands."""
+
+    kind: ClassVar[str] = "reasoning"
+    delta: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +113,23 @@ class Notice:
     kind: ClassVar[str] = "notice"
     level: Literal["info", "warning", "error"]
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call as the server reported them.
+
+    ``input_tokens`` includes the cached ones; ``output_tokens`` includes the reasoning.
+    ``cost`` is in dollars, or None where the server does not tell.
+    """
+
+    kind: ClassVar[str] = "usage"
+    input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, TypeAlias
 
-FinishReason: TypeAlias = Literal[
-    "stop", "length", "tool", "refusal", "cancelled", "timeout", "denied", "error"
+from aish_lsp.events import FinishReason, Reasoning, Text, Usage
+
+__all__ = [
+    "Finish",
+    "FinishReason",
+    "ModelEvent",
+    "Reasoning",
+    "ReasoningMetadata",
+    "Text",
+    "ToolCall",
+    "Usage",
 ]
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """A piece of the reply's text. The pieces, joined, are exactly the text."""
-
-    kind: ClassVar[str] = "text"
-    delta: str
-
-
-@dataclass(frozen=True, slots=True)
-class Reasoning:
-    """A piece of the model's reasoning. Never scanned for commands."""
-
-    kind: ClassVar[str] = "reasoning"
-    delta: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,23 +34,6 @@ class ReasoningMetadata:
 
     provider: str
     metadata: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """Tokens of one call as the server reported them.
-
-    ``input_tokens`` includes the cached ones; ``output_tokens`` includes the reasoning.
-    ``cost`` is in dollars, or None where the server does not tell.
-    """
-
-    kind: ClassVar[str] = "usage"
-    input_tokens: int
-    output_tokens: int
-    reasoning_tokens: int = 0
-    cache_read_tokens: int = 0
-    cache_write_tokens: int = 0
-    cost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from aish_lsp.errors import InvalidArgument, NotFound
-from aish_lsp.models.events import FinishReason
+from aish_lsp.events import FinishReason
 from aish_lsp.shell.output import KeptOutput
 from aish_lsp.shell.process import Pipe, SupervisedProcess
 

@@ -181,17 +181,6 @@ async def test_a_process_that_is_not_the_editor_may_end(
             assert await client.command_result("test.echo")
 
 
-def test_nothing_slow_is_imported_to_serve() -> None:
-    script = (
-        "import sys, aish_lsp.__main__, aish_lsp.server; from aish_lsp.lsp import logs, transport\n"
-        "slow = {'httpx', 'httpx_sse', 'websockets', 'tree_sitter', 'rich', 'argparse', 'filelock',"
-        " 'pathspec', 'platformdirs', 'multiprocessing', 'xml', 'email', 'http'}\n"
-        "print(sorted(slow & set(sys.modules)))"
-    )
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert out.stdout == "[]\n"
-
-
 def test_the_version_is_told_without_starting_anything() -> None:
     script = (
         "import sys; from aish_lsp.__main__ import main; main(['--version']);"
