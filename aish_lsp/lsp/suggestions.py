@@ -81,6 +81,10 @@ class Suggestions:
         uri = params.text_document.uri
         only = params.context.only
         actions: list[tuple[bool, types.CodeAction]] = []
+        heading = self._heading(uri)
+        if heading is not None and params.range.end.line >= heading:
+            send = types.CodeAction("Send", kind=REFACTOR_KIND, command=_send(uri))
+            actions.append((False, send))
         here: set[str] = set()
         for line in self.lines(uri):
             if params.range.start.line <= line.line <= params.range.end.line:
@@ -106,12 +110,15 @@ class Suggestions:
             run = types.Command("Run", "aish.run", arguments=line.arguments(uri))
             edit = types.Command("Edit", "aish.chat.open", arguments=[_edit(line.text, uri)])
             lenses += [types.CodeLens(place, command=run), types.CodeLens(place, command=edit)]
-        chat = self._server.chats.at(uri)
-        heading = chat.heading() if chat else None
+        heading = self._heading(uri)
         if heading is not None:
-            send = types.Command("Send", "aish.chat.send", arguments=[{"uri": uri}])
-            lenses.append(types.CodeLens(_place(heading), command=send))
+            lenses.append(types.CodeLens(_place(heading), command=_send(uri)))
         return lenses
+
+    def _heading(self, uri: str) -> int | None:
+        """Return the line of the heading to write under, where ``uri`` is a chat that has one."""
+        chat = self._server.chats.at(uri)
+        return chat.heading() if chat else None
 
     def changed(self) -> None:
         """Make hints and lenses anew soon: a document or a suggestion has changed."""
@@ -222,6 +229,10 @@ def _actions_of(line: CommandLine, uri: str) -> Iterator[tuple[bool, types.CodeA
                 command=types.Command("Dismiss", "aish.commands.dismiss", arguments=[dismissed]),
             ),
         )
+
+
+def _send(uri: str) -> types.Command:
+    return types.Command("Send", "aish.chat.send", arguments=[{"uri": uri}])
 
 
 def _edit(text: str, uri: str) -> object:

@@ -1,4 +1,4 @@
-"""Code lenses through the real server, and when the client is told to ask for them again."""
+"""Code lenses through the real server, what stands in for them, and when they are renewed."""
 
 from __future__ import annotations
 
@@ -39,6 +39,18 @@ class Document:
             "textDocument/codeLens", {"textDocument": {"uri": self.uri}}
         )
         return [(lens["range"]["start"]["line"], lens["command"]["title"]) for lens in found]
+
+    async def actions(self, line: int) -> list[str]:
+        place = {"line": line, "character": 0}
+        found: list[Any] = await self.client.request(
+            "textDocument/codeAction",
+            {
+                "textDocument": {"uri": self.uri},
+                "range": {"start": place, "end": place},
+                "context": {"diagnostics": []},
+            },
+        )
+        return [action["title"] for action in found]
 
     async def refreshed(self, times: int) -> None:
         await self.client.wait_for(
@@ -96,6 +108,9 @@ async def test_a_chat_of_an_earlier_session_can_be_sent_once_it_is_open(folder: 
         await document.open(chat.read_text())
         await document.refreshed(1)
         assert await document.lenses() == [(8, "Send")]
+        # For editors that show no lenses.
+        assert await document.actions(7) == []
+        assert await document.actions(8) == await document.actions(10) == ["Send"]
         place = {"line": 10, "character": 3}
         found = await client.request(
             "textDocument/completion", {"textDocument": {"uri": document.uri}, "position": place}
