@@ -70,7 +70,7 @@ class UsageTotals:
                 local=call.local,
                 unpriced=call.cost is None and not call.local,
             )
-            totals.models.setdefault(call.model, {}).setdefault(call.category, Slot()).add(slot)
+            totals._add(call.model, call.category, slot)
         return totals
 
     def add(self, model: str, category: Category, usage: Usage, preset: Preset) -> float | None:
@@ -88,8 +88,11 @@ class UsageTotals:
             local=local and cost is None,
             unpriced=not local and cost is None,
         )
-        self.models.setdefault(model, {}).setdefault(category, Slot()).add(slot)
+        self._add(model, category, slot)
         return cost
+
+    def _add(self, model: str, category: str, slot: Slot) -> None:
+        self.models.setdefault(model, {}).setdefault(category, Slot()).add(slot)
 
     def total(self) -> Slot:
         """Return the sum of all slots."""

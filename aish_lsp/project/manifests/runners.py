@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from aish_lsp.project.manifests.reading import Manifests
 from aish_lsp.project.task import Intent, Rank, Task, named_tasks
@@ -43,10 +43,7 @@ _TASK_KEY = re.compile(r"( +)(?:([\w:.-]+)|\"([\w:.-]+)\"|'([\w:.-]+)'):(?:\s|$)
 
 def make(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of the makefile that make would read."""
-    name = manifests.first(*_MAKEFILES)
-    if name is not None:
-        targets = make_targets(manifests.text(name))
-        yield from named_tasks(targets, "make ", name)
+    return _entries(manifests, _MAKEFILES, make_targets, "make ")
 
 
 def make_targets(text: str) -> set[str]:
@@ -70,10 +67,7 @@ def make_targets(text: str) -> set[str]:
 
 def just(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a justfile: recipes that need no argument."""
-    name = manifests.first(*_JUSTFILES)
-    if name is not None:
-        recipes = just_recipes(manifests.text(name))
-        yield from named_tasks(recipes, "just ", name)
+    return _entries(manifests, _JUSTFILES, just_recipes, "just ")
 
 
 def just_recipes(text: str) -> set[str]:
@@ -93,10 +87,7 @@ def just_recipes(text: str) -> set[str]:
 
 def taskfile(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Taskfile."""
-    name = manifests.first(*_TASKFILES)
-    if name is not None:
-        tasks = taskfile_tasks(manifests.text(name))
-        yield from named_tasks(tasks, "task ", name)
+    return _entries(manifests, _TASKFILES, taskfile_tasks, "task ")
 
 
 def taskfile_tasks(text: str) -> set[str]:
@@ -119,6 +110,15 @@ def taskfile_tasks(text: str) -> set[str]:
         elif re.match(r"\s+internal:\s*true\b", line):
             tasks.discard(current)
     return tasks
+
+
+def _entries(
+    manifests: Manifests, files: tuple[str, ...], read: Callable[[str], set[str]], runner: str
+) -> Iterator[Task]:
+    """Yield the tasks among the entries that ``read`` finds in the first of ``files``."""
+    name = manifests.first(*files)
+    if name is not None:
+        yield from named_tasks(read(manifests.text(name)), runner, name)
 
 
 def scripts(manifests: Manifests) -> Iterator[Task]:
