@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from aish_lsp.conversation.turns import ExecOutput
-from aish_lsp.errors import InvalidArgument, NotFound
+from aish_lsp.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.events import End, FinishReason, Output
 from aish_lsp.questions import Question
 from aish_lsp.shell.environment import command_environment, secret_values
@@ -98,7 +98,9 @@ def _folder(workspace: Workspace, wanted: str | None) -> Path:
     """Return the folder to run in: its real path lies inside the workspace."""
     root = workspace.folder
     folder = root if wanted is None else root / wanted
-    if wanted is not None and not inside(root, folder):
+    if not root.is_dir():
+        raise NotFound(f"The folder {root} is gone.")
+    if wanted is not None and ("\0" in wanted or not inside(root, folder)):
         raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
     if not folder.is_dir():
         raise NotFound(f"The folder {folder} is gone.")
@@ -113,17 +115,20 @@ def approved(planned: Plan) -> Plan:
 class Execution:
     """The state of one command while it is approved and run."""
 
-    def __init__(self, workspace: Workspace, planned: Plan) -> None:
+    def __init__(self, workspace: Workspace, planned: Plan, emit: Emit) -> None:
         self._workspace = workspace
         self._plan = planned
-        self._emit: Emit
+        self._emit = emit
 
-    async def execute(self, emit: Emit) -> RunReport:
+    async def execute(self) -> RunReport:
         """Ask where asking is due, run, and keep the output for the next question.
 
         On cancellation the whole process group is ended and the partial output is returned.
+
+        Raises:
+            NotFound: the folder or the shell is gone.
+            InvalidArgument: the text cannot be passed to a shell.
         """
-        self._emit = emit
         risk = classify(self._plan.text, self._workspace.config.safety.shell)
         if self._must_ask(risk):
             try:
@@ -134,8 +139,11 @@ class Execution:
                 self._workspace.await_approval(self._plan)
             if not answer:
                 return await self._not_run("denied")
-        self._workspace.command_started(self._plan.command_id)
-        result = await self._run()
+        try:
+            result = await self._run()
+        except AishError as error:
+            await self._emit(End("error", error.to_wire()))
+            raise
         self._keep(result)
         await self._emit(End(result.finish_reason))
         return self._report(result)
@@ -168,6 +176,7 @@ class Execution:
 
     async def _run(self) -> RunResult:
         workspace, planned = self._workspace, self._plan
+        workspace.command_started(planned.command_id)
         environ = workspace.services.environ
 
         async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:

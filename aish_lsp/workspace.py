@@ -123,7 +123,9 @@ class Workspace:
         from aish_lsp.execution import Execution, plan  # noqa: PLC0415 - a cycle, as above
 
         planned = plan(self, request, request.command_id or new_id())
-        return self._start(planned.command_id, Execution(self, planned).execute, planned.text)
+        return self._start(
+            planned.command_id, lambda emit: Execution(self, planned, emit).execute(), planned.text
+        )
 
     def approve(self, command_id: str) -> Job[RunReport]:
         """Run, once, a command that nobody could be asked about before.
@@ -136,7 +138,10 @@ class Workspace:
         planned = self._awaiting.pop(command_id, None)
         if planned is None:
             raise NotFound(f"No command {command_id[:40]!r} waits for approval.")
-        return self._start(command_id, Execution(self, approved(planned)).execute, planned.text)
+        planned = approved(planned)
+        return self._start(
+            command_id, lambda emit: Execution(self, planned, emit).execute(), planned.text
+        )
 
     def cancel(self, job_id: str | None = None) -> int:
         """Stop one job, or all; return how many there were to stop."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lsprotocol import types
@@ -14,13 +16,13 @@ from aish_lsp.chat.markdown import (
     AISH,
     YOU,
     OutputBlock,
-    ReplyEscaper,
     escape_reply,
     quote,
 )
 from aish_lsp.chat.place import Change, Place, Position, last_place, open_place, prompt_after
+from aish_lsp.chat.transcript import SHOWN_OUTPUT, ReplyTranscript, run_status
 from aish_lsp.errors import AishError, InvalidArgument
-from aish_lsp.events import End, Event, Notice, Output, Text
+from aish_lsp.events import End, Output
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.protocol import Target
@@ -38,8 +40,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-#: Characters of a command's output that the document shows; the model gets its head and tail.
-_SHOWN_OUTPUT = 32_000
+logger = logging.getLogger(__name__)
 
 
 class ChatDocument:
@@ -76,7 +77,7 @@ class ChatDocument:
         Raises:
             StoreUnavailable: it cannot be made, or what is there must not be used.
         """
-        await self._writer.ensure()
+        await self._ready()
         if prompt:
             self._writer.begin(f"{prompt}\n")
             await self._writer.flush()
@@ -90,7 +91,7 @@ class ChatDocument:
         Raises:
             StoreUnavailable: the document cannot be made.
         """
-        await self._writer.ensure()
+        await self._ready()
         await self._writer.show()
         job = self._workspace.ask(question)
         self._follow(job, self._turn(job, question.prompt), "aish answers")
@@ -105,7 +106,7 @@ class ChatDocument:
             InvalidArgument: nothing is written there.
             StoreUnavailable, NotFound: there is no document to read, or no heading in it.
         """
-        await self._writer.ensure()
+        await self._ready()
         message = prompt
         if message is None:
             message = prompt_after(await self._writer.text(), self._place)
@@ -134,8 +135,23 @@ class ChatDocument:
                 self._place = self._place.shift(_change(change))
 
     async def aclose(self) -> None:
-        """Stop writing."""
+        """Wait until what is being written stands there, and write nothing more."""
+        async with self._section:
+            with suppress(AishError):
+                await self._writer.flush()
         await self._writer.close()
+
+    async def _ready(self) -> None:
+        """Make the document, with a heading to write under.
+
+        The last one may be answered: a server that was killed while it wrote left no other.
+        """
+        await self._writer.ensure()
+        if self._place is not None or self._section.locked():
+            return
+        if open_place(await self._writer.text()) is None:
+            self._writer.begin(f"{YOU}\n\n")
+            await self._writer.flush()
 
     # What is written
 
@@ -159,9 +175,16 @@ class ChatDocument:
         async with self._section:
             await self._write_prompt(prompt)
             self._begin_section()
-            reply = _Reply(self._writer.append)
-            async for event in job.events():
-                reply.take(event)
+            reply = ReplyTranscript(self._writer.append)
+            try:
+                async for event in job.events():
+                    reply.take(event)
+            except asyncio.CancelledError:
+                # The server ends, and the chat goes on with the next one.
+                reply.take(End("cancelled"))
+                reply.finish()
+                self._write_heading()
+                raise
             reply.finish()
             try:
                 await job.result()
@@ -179,6 +202,10 @@ class ChatDocument:
                 text = await COLON_COMMANDS.run(Chat(self._workspace, runs.append), command)
             except AishError as error:
                 text = quote(error.message)
+            except Exception as error:
+                # The chat must not be left without a heading to write under.
+                logger.exception(":%s failed", command.name)
+                text = quote(f"aish itself failed ({type(error).__name__}); its log tells more.")
             if text:
                 self._writer.append(escape_reply(text.rstrip() + "\n"))
             for job in runs:
@@ -217,16 +244,20 @@ class ChatDocument:
                 continue
             if not shown:
                 begin(block.open())
-            if shown < _SHOWN_OUTPUT:
+            if shown < SHOWN_OUTPUT:
                 self._writer.append(block.feed(event.delta))
             shown += len(event.delta)
-        report = await job.result()
+        try:
+            report = await job.result()
+        except AishError as error:
+            begin(quote(error.message))
+            return
         if report.finish_reason == "denied":
             begin(quote(self._denied(report)))
             return
         if not shown:
             begin(block.open())
-        self._writer.append(block.close(_status(report, shown)))
+        self._writer.append(block.close(run_status(report, shown)))
 
     def _denied(self, report: RunReport) -> str:
         if report.command_id in self._workspace.awaiting_approval:
@@ -241,44 +272,15 @@ class ChatDocument:
         self._place = None
         self._writer.begin(f"{AISH}\n\n")
 
-    async def _close_section(self) -> None:
-        """Write a new heading for the user, and keep its place."""
+    def _write_heading(self) -> None:
+        """Write a new heading for the user, above what they may have typed below meanwhile."""
         self._writer.append(f"{YOU}\n\n", apart=True)
+
+    async def _close_section(self) -> None:
+        """Write a new heading, and keep its place."""
+        self._write_heading()
         await self._writer.flush()
         self._place = last_place(await self._writer.text())
-
-
-class _Reply:
-    """Writes the events of a turn as they come."""
-
-    def __init__(self, append: Callable[..., None]) -> None:
-        self._append = append
-        self._escaper = ReplyEscaper()
-        self._held: list[str] = []
-        self._in_text = False
-
-    def take(self, event: Event) -> None:
-        """Write an event: text at once, notices where they do not break a line of it."""
-        match event:
-            case Text():
-                self._in_text = True
-                self._append(self._escaper.feed(event.delta))
-            case Notice() if self._in_text:
-                self._held.append(event.message)
-            case Notice():
-                self._append(quote(event.message) + "\n")
-            case End(finish_reason="cancelled"):
-                self._held.append("Stopped.")
-            case End(finish_reason="length"):
-                self._held.append("The reply reached its limit of tokens (max_output_tokens).")
-            case End(error={"message": message}) if self._in_text:
-                self._held.append(f"The reply broke off: {message}")
-
-    def finish(self) -> None:
-        """Write what was held back."""
-        self._append(self._escaper.finish())
-        for message in self._held:
-            self._append(quote(message), apart=True)
 
 
 class ChatDocuments:
@@ -303,6 +305,16 @@ class ChatDocuments:
                 return chat
         chat = self.of(self._server.workspaces.resolve(Target(uri=uri)))
         return chat if chat.is_at(uri) else None
+
+    def closed(self, workspace: Workspace) -> None:
+        """Let go of the chat document of a workspace that closes."""
+        chat = self._chats.pop(workspace, None)
+        if chat is not None:
+            self._server.spawn(chat.aclose(), "close a chat")
+
+    async def aclose(self) -> None:
+        """Finish all; the server is about to end."""
+        await asyncio.gather(*(chat.aclose() for chat in self._chats.values()))
 
 
 def setup(server: AishServer) -> None:
@@ -330,6 +342,8 @@ def setup(server: AishServer) -> None:
     server.bind("aish.chat.open", open_chat)
     server.bind("aish.chat.send", send)
     server.documents.on_change(changed)
+    server.workspaces.on_close(server.chats.closed)
+    server.on_shutdown(server.chats.aclose)
 
 
 def _completions(server: AishServer, params: types.CompletionParams) -> list[types.CompletionItem]:
@@ -367,20 +381,3 @@ def _change(change: types.TextDocumentContentChangeEvent) -> Change:
             Position(end.line, end.character),
         )
     return Change(change.text)
-
-
-def _status(report: RunReport, shown: int) -> str:
-    """Return how a command ended, as the line under its output."""
-    seconds = report.duration_ms / 1000
-    match report.finish_reason:
-        case "timeout":
-            ended = f"timed out after {seconds:.1f} s"
-        case "cancelled":
-            ended = f"stopped after {seconds:.1f} s"
-        case _ if report.signal is not None:
-            ended = f"ended by {report.signal} after {seconds:.1f} s"
-        case _:
-            ended = f"exit {report.exit_code} after {seconds:.1f} s"
-    if shown > _SHOWN_OUTPUT:
-        ended += f"; {shown - _SHOWN_OUTPUT:,} characters more are not shown"
-    return f"{ended}. Your next question carries the output."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,19 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Seconds in which a client answers what its settings are.
-_ANSWER = 5.0
+#: Seconds in which a client answers what its settings are, or that it will tell of changes.
+_ANSWER = 60.0
+
+#: Seconds of them that a question or a command waits.
+_PATIENCE = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Pull:
+    """A client that is being asked for its settings, and until when somebody waits for them."""
+
+    task: asyncio.Task[None]
+    until: float
 
 
 class Configurations:
@@ -27,7 +39,8 @@ class Configurations:
     def __init__(self, server: AishServer) -> None:
         self._server = server
         self._of: dict[Path | None, Configuration] = {}
-        self._first: dict[Path | None, asyncio.Task[None]] = {}
+        self._pulls: dict[Path | None, _Pull] = {}
+        self._pushed: Any = None
 
     def of(self, root: Path | None) -> Configuration:
         """Return the configuration of a folder, made on its first use."""
@@ -37,27 +50,35 @@ class Configurations:
             params = self._server.initialize_params
             if params is not None:
                 configuration.initialize(params.initialization_options)
+            configuration.update("workspace/configuration", self._pushed)
             self._of[root] = configuration
-            pulling = self._server.spawn(self._pull(root, configuration), "ask for the settings")
-            self._first[root] = pulling
+            self._pull(root, configuration)
         return self._of[root]
 
-    async def settled(self, root: Path | None) -> None:
-        """Wait until the client has said, or failed to say, what its settings are."""
-        first = self._first.get(root)
-        if first is not None:
-            await asyncio.wait([first])
+    def forget(self, root: Path | None) -> None:
+        """Drop the configuration of a folder that was closed."""
+        self._of.pop(root, None)
+        pull = self._pulls.pop(root, None)
+        if pull is not None:
+            pull.task.cancel()
 
-    async def pull(self) -> None:
+    async def settled(self, root: Path | None) -> None:
+        """Wait until the client has said what its settings are now, but not for long."""
+        pull = self._pulls.get(root)
+        if pull is not None:
+            left = max(0.0, pull.until - asyncio.get_running_loop().time())
+            await asyncio.wait([pull.task], timeout=left)
+
+    def pull(self) -> None:
         """Ask the client for the settings of every folder anew."""
-        for root, configuration in list(self._of.items()):
-            await self._pull(root, configuration)
+        for root, configuration in self._of.items():
+            self._pull(root, configuration)
 
     def push(self, settings: Any) -> None:
         """Take in what a client that cannot be asked has sent."""
-        section = settings.get("aish") if isinstance(settings, dict) else None
+        self._pushed = settings.get("aish") if isinstance(settings, dict) else None
         for configuration in self._of.values():
-            configuration.update("workspace/configuration", section)
+            configuration.update("workspace/configuration", self._pushed)
 
     @property
     def can_pull(self) -> bool:
@@ -65,9 +86,16 @@ class Configurations:
         workspace = self._server.protocol.client_capabilities.workspace
         return bool(workspace and workspace.configuration)
 
-    async def _pull(self, root: Path | None, configuration: Configuration) -> None:
+    def _pull(self, root: Path | None, configuration: Configuration) -> None:
         if not self.can_pull:
             return
+        if root in self._pulls:
+            # Its answer would be older than the one that is asked for now.
+            self._pulls[root].task.cancel()
+        task = self._server.spawn(self._ask(root, configuration), "ask for the settings")
+        self._pulls[root] = _Pull(task, asyncio.get_running_loop().time() + _PATIENCE)
+
+    async def _ask(self, root: Path | None, configuration: Configuration) -> None:
         item = types.ConfigurationItem(root.as_uri() if root else None, "aish")
         params = types.ConfigurationParams([item])
         try:
@@ -83,11 +111,13 @@ def setup(server: AishServer) -> None:
     """Follow the client's settings."""
 
     @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
-    async def _changed(params: types.DidChangeConfigurationParams) -> None:
+    def _changed(params: types.DidChangeConfigurationParams) -> None:
         if server.configurations.can_pull:
-            await server.configurations.pull()
+            server.configurations.pull()
         else:
             server.configurations.push(params.settings)
+
+    server.workspaces.on_close(lambda workspace: server.configurations.forget(workspace.root))
 
     @server.feature(types.INITIALIZED)
     async def _initialized(_params: types.InitializedParams) -> None:

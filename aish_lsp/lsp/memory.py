@@ -38,6 +38,10 @@ class Listed:
 def setup(server: AishServer) -> None:
     """Bind the memory commands."""
 
+    async def refresh(workspace: Workspace) -> None:
+        for notice in await asyncio.to_thread(workspace.memory.refresh):
+            server.tell(notice)
+
     async def add(_call: Call, params: MemoryAddParams) -> object:
         workspace = server.workspaces.resolve(params)
         added = await asyncio.to_thread(
@@ -54,7 +58,7 @@ def setup(server: AishServer) -> None:
 
     async def listed(_call: Call, params: MemoryListParams) -> object:
         workspace = server.workspaces.resolve(params)
-        await asyncio.to_thread(workspace.memory.refresh)
+        await refresh(workspace)
         told = _told(workspace)
         items = [
             Listed(
@@ -81,7 +85,7 @@ def setup(server: AishServer) -> None:
 
     async def inject(_call: Call, params: Target) -> object:
         workspace = server.workspaces.resolve(params)
-        await asyncio.to_thread(workspace.memory.refresh)
+        await refresh(workspace)
         selected = select(workspace.memory.items(), workspace.config.memory.inject_max_chars)
         return {
             "injected": len(selected.items),

@@ -18,6 +18,8 @@ def setup(server: AishServer) -> None:
 
     async def run(call: Call, params: RunParams) -> object:
         workspace = server.workspaces.resolve(params)
+        # They say what is asked about first, and which shell runs it.
+        await server.configurations.settled(workspace.root)
         request = RunRequest(
             command_id=params.command_id,
             text=params.text,

@@ -42,11 +42,16 @@ class Workspaces:
         self._open: dict[Path | None, Workspace] = {}
         self._last: Path | None = None
         self._openers: list[Callable[[Workspace], None]] = []
+        self._closers: list[Callable[[Workspace], None]] = []
         self._closing: set[asyncio.Task[None]] = set()
 
     def on_open(self, callback: Callable[[Workspace], None]) -> None:
         """Have ``callback`` called with each workspace that is opened."""
         self._openers.append(callback)
+
+    def on_close(self, callback: Callable[[Workspace], None]) -> None:
+        """Have ``callback`` called with each workspace whose folder went, and which now closes."""
+        self._closers.append(callback)
 
     @property
     def _folders(self) -> list[Path]:
@@ -63,6 +68,8 @@ class Workspaces:
             task = asyncio.create_task(workspace.aclose())
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+            for closer in self._closers:
+                closer(workspace)
 
     def resolve(self, target: Target) -> Workspace:
         """Return the workspace that a command means; the last one used where it names none.

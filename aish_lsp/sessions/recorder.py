@@ -45,7 +45,8 @@ class Recorder:
     ) -> None:
         self._usage_path = folder / "usage.jsonl"
         self._log = SessionLog.create(folder / "sessions", workspace_uri, redact)
-        self._troubles: dict[str, None] = {}
+        self._troubles: list[str] = []
+        self._told: dict[str, str] = {}
 
     @property
     def session_id(self) -> str:
@@ -115,7 +116,9 @@ class Recorder:
         try:
             append_usage(self._usage_path, record)
         except AishError as error:
-            self._troubles[error.message] = None
+            self._failed("usage", f"What is used is not being saved: {error.message}")
+        else:
+            self._told.pop("usage", None)
 
     def usage_of_all_sessions(self) -> list[UsageRecord]:
         """Return every call of this workspace.
@@ -126,9 +129,8 @@ class Recorder:
         return read_usage(self._usage_path)
 
     def take_troubles(self) -> list[str]:
-        """Return, once each, what could not be written."""
-        troubles = list(self._troubles)
-        self._troubles.clear()
+        """Return, once each, what could not be written; again where it could be meanwhile."""
+        troubles, self._troubles = self._troubles, []
         return troubles
 
     def close(self) -> None:
@@ -137,10 +139,17 @@ class Recorder:
 
     def _append(self, record: Mapping[str, Any], *, sync: bool = False) -> int:
         try:
-            return self._log.append(record, sync=sync)
+            number = self._log.append(record, sync=sync)
         except AishError as error:
-            self._troubles[f"This session is not being saved: {error.message}"] = None
+            self._failed("session", f"This session is not being saved: {error.message}")
             return 0
+        self._told.pop("session", None)
+        return number
+
+    def _failed(self, what: str, trouble: str) -> None:
+        if self._told.get(what) != trouble:
+            self._told[what] = trouble
+            self._troubles.append(trouble)
 
 
 def _usage_fields(usage: Usage | None) -> dict[str, Any] | None:

@@ -9,23 +9,14 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from client import Client
-from conversing import Place
-from fault_server import FaultServer, Peer, Request, Script, chunk_of
+from conversing import SHOWS_NOTHING, Place, fine
+from fault_server import FaultServer, Peer, Request, Script
 
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     """A workspace for a server process of the test's own."""
     return Place.make(tmp_path)
-
-
-async def fine(_: Request, peer: Peer) -> None:
-    """Answer as a model server should."""
-    await peer.head()
-    await peer.event(chunk_of("All is well."))
-    await peer.event(chunk_of("", finish_reason="stop"))
-    await peer.event("[DONE]")
-    await peer.chunk(b"")
 
 
 @dataclass
@@ -54,7 +45,7 @@ async def process(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Ser
         place.configure(model.url, context_window=8192, timeout=1.0)
         async with place.client() as client:
             served = Served(client, place, model)
-            await client.initialize(place.folder)
+            await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
             yield served
 
 

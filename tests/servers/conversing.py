@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from client import Client, Transport, execute
-from fault_server import Peer, Request, Script
+from client import CAPABILITIES, Client, Transport, execute
+from fault_server import Peer, Request, Script, chunk_of
 
 #: What a test must not inherit from the machine it runs on.
 UNSET = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY",
          "OPENROUTER_API_KEY", "GROQ_API_KEY", "MISTRAL_API_KEY", "DEEPSEEK_API_KEY",
          "XDG_CONFIG_HOME", "XDG_DATA_HOME", "HTTPS_PROXY", "https_proxy", "ALL_PROXY",
          "all_proxy")  # fmt: skip
+
+
+#: A client that shows progress and no documents: its chat is written into the file at once.
+SHOWS_NOTHING = CAPABILITIES | {"window": {"workDoneProgress": True}}
 
 
 @dataclass(frozen=True)
@@ -136,6 +140,15 @@ async def chat_holds(client: Client, place: Place, text: str, *, times: int = 1)
 def yes(params: Any) -> Any:
     """Press the first button of a question."""
     return params["actions"][0]
+
+
+async def fine(_: Request, peer: Peer) -> None:
+    """Answer as a model server should."""
+    await peer.head()
+    await peer.event(chunk_of("All is well."))
+    await peer.event(chunk_of("", finish_reason="stop"))
+    await peer.event("[DONE]")
+    await peer.chunk(b"")
 
 
 def forward_to(port: int) -> Script:

@@ -1,0 +1,65 @@
+"""What a turn and a command leave in the chat document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from aish_lsp.chat.markdown import ReplyEscaper, quote
+from aish_lsp.events import End, Event, Notice, Text
+
+if TYPE_CHECKING:
+    from aish_lsp.execution import RunReport
+
+#: Characters of a command's output that the document shows; the model gets its head and tail.
+SHOWN_OUTPUT = 32_000
+
+
+class ReplyTranscript:
+    """Writes the events of a turn as they come; ``append`` as ``ChatWriter.append``."""
+
+    def __init__(self, append: Callable[..., None]) -> None:
+        self._append = append
+        self._escaper = ReplyEscaper()
+        self._held: list[str] = []
+        self._in_text = False
+
+    def take(self, event: Event) -> None:
+        """Write an event: text at once, notices where they do not break a line of it."""
+        match event:
+            case Text():
+                self._in_text = True
+                self._append(self._escaper.feed(event.delta))
+            case Notice() if self._in_text:
+                self._held.append(event.message)
+            case Notice():
+                self._append(quote(event.message) + "\n")
+            case End(finish_reason="cancelled"):
+                self._held.append("Stopped.")
+            case End(finish_reason="length"):
+                self._held.append("The reply reached its limit of tokens (max_output_tokens).")
+            case End(error={"message": message}) if self._in_text:
+                self._held.append(f"The reply broke off: {message}")
+
+    def finish(self) -> None:
+        """Write what was held back."""
+        self._append(self._escaper.finish())
+        for message in self._held:
+            self._append(quote(message), apart=True)
+
+
+def run_status(report: RunReport, shown: int) -> str:
+    """Return how a command ended, as the line under its output."""
+    seconds = report.duration_ms / 1000
+    match report.finish_reason:
+        case "timeout":
+            ended = f"timed out after {seconds:.1f} s"
+        case "cancelled":
+            ended = f"stopped after {seconds:.1f} s"
+        case _ if report.signal is not None:
+            ended = f"ended by {report.signal} after {seconds:.1f} s"
+        case _:
+            ended = f"exit {report.exit_code} after {seconds:.1f} s"
+    if shown > SHOWN_OUTPUT:
+        ended += f"; {shown - SHOWN_OUTPUT:,} characters more are not shown"
+    return f"{ended}. Your next question carries the output."
