@@ -19,7 +19,6 @@ from pygls.lsp.server import LanguageServer
 from aish_lsp import __version__
 from aish_lsp.lsp.chat_document import ChatDocuments
 from aish_lsp.lsp.configuration import Configurations
-from aish_lsp.lsp.documents import TEXT_SYNC
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
 from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.open_documents import OpenDocuments
@@ -28,6 +27,7 @@ from aish_lsp.lsp.progress import Progress
 from aish_lsp.lsp.questions import asker
 from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler
 from aish_lsp.lsp.rpc import AishProtocol
+from aish_lsp.lsp.text_sync import TEXT_SYNC
 from aish_lsp.lsp.workspaces import Workspaces
 from aish_lsp.services import Services
 from aish_lsp.workspace import Workspace

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aish_lsp.cli.editor import DemoEditor, connected
+from aish_lsp.cli.demo_editor import DemoEditor, connected
 
 if TYPE_CHECKING:
     import argparse

@@ -13,9 +13,9 @@ from pygls.capabilities import ServerCapabilitiesBuilder
 from pygls.protocol import lsp_method
 
 from aish_lsp.lsp.call import Call
-from aish_lsp.lsp.documents import TEXT_SYNC, open_workspace
 from aish_lsp.lsp.endpoint import Endpoint
 from aish_lsp.lsp.messages import MessageId
+from aish_lsp.lsp.text_sync import TEXT_SYNC, open_workspace
 
 if TYPE_CHECKING:
     from cattrs import Converter

@@ -12,7 +12,7 @@ from typing import Any
 
 from lsprotocol import converters, types
 
-from aish_lsp.lsp.documents import Documents
+from aish_lsp.lsp.text_sync import Documents
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "editors"
 

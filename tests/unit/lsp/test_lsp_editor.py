@@ -11,8 +11,8 @@ import pytest
 from lsprotocol import types
 
 from aish_lsp.lsp.chat_writer import ChatWriter, EditorCapabilities, OpenDocument
-from aish_lsp.lsp.documents import Documents
 from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.text_sync import Documents
 
 
 class FakeServer:

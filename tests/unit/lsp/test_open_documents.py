@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from lsprotocol import types
 
-from aish_lsp.lsp.documents import Documents
 from aish_lsp.lsp.open_documents import OpenDocuments
+from aish_lsp.lsp.text_sync import Documents
 
 if TYPE_CHECKING:
     from aish_lsp.server import AishServer

@@ -1,4 +1,4 @@
-"""The open documents, with pygls' text synchronization.
+"""Text synchronization: pygls' documents, with the line ends of LSP.
 
 pygls ends a line where Python does (form feed, U+2028 and more); LSP knows three line ends. With
 such a character in a document every later position would be off, and an edit would garble it.
