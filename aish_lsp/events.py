@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any, ClassVar, Literal, TypeAlias
 
 Risk: TypeAlias = Literal["safe", "caution", "destructive"]
+Level: TypeAlias = Literal["info", "warning", "error"]
 
 FinishReason: TypeAlias = Literal[
     "stop", "length", "tool", "refusal", "cancelled", "timeout", "denied", "error"
@@ -111,7 +112,7 @@ class Notice:
     """Something that the user should know and that is no failure of the turn."""
 
     kind: ClassVar[str] = "notice"
-    level: Literal["info", "warning", "error"]
+    level: Level
     message: str
 
 

@@ -14,7 +14,7 @@ from aish_lsp.events import End, FinishReason, Output
 from aish_lsp.questions import Question
 from aish_lsp.shell.environment import command_environment, secret_values
 from aish_lsp.shell.output import clean_output, mask_secrets
-from aish_lsp.shell.risk import Risk, classify
+from aish_lsp.shell.risk import Verdict, classify
 from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.text import escaped
 
@@ -129,10 +129,10 @@ class Execution:
             NotFound: the folder or the shell is gone.
             InvalidArgument: the text cannot be passed to a shell.
         """
-        risk = classify(self._plan.text, self._workspace.config.safety.shell)
-        if self._must_ask(risk):
+        verdict = classify(self._plan.text, self._workspace.config.safety.shell)
+        if self._must_ask(verdict):
             try:
-                answer = await self._ask(risk)
+                answer = await self._ask(verdict)
             except asyncio.CancelledError:
                 return await self._not_run("cancelled")
             if answer is None:
@@ -152,7 +152,7 @@ class Execution:
         await self._emit(End(reason))
         return self._report(RunResult(None, None, "", False, 0, reason))
 
-    def _must_ask(self, risk: Risk) -> bool:
+    def _must_ask(self, verdict: Verdict) -> bool:
         """Return whether the user is to be asked first.
 
         A line of a stranger's document always asks; so does, for now, all that is not known to
@@ -161,15 +161,15 @@ class Execution:
         if self._plan.approved:
             return False
         always = self._workspace.config.safety.confirm == "always"
-        return always or self._plan.origin == "document" or risk.risk != "safe"
+        return always or self._plan.origin == "document" or verdict.risk != "safe"
 
-    async def _ask(self, risk: Risk) -> bool | None:
+    async def _ask(self, verdict: Verdict) -> bool | None:
         """Ask, showing exactly what will run, where, and why; None where nobody answered."""
-        reasons = "".join(f"\n- {reason}" for reason in risk.reasons)
+        reasons = "".join(f"\n- {reason}" for reason in verdict.reasons)
         if self._plan.origin == "document":
             reasons += "\n- it stands in a document, not in a reply"
         message = (
-            f"Run this command ({risk.risk})?\n\n{escaped(self._plan.text)}\n\n"
+            f"Run this command ({verdict.risk})?\n\n{escaped(self._plan.text)}\n\n"
             f"in {escaped(str(self._plan.cwd))}{reasons}"
         )
         return await self._workspace.services.ask_user(Question(message, yes="Run"))

@@ -19,7 +19,7 @@ from typing import (
 )
 
 from aish_lsp.events import camel_case as to_camel_case
-from aish_lsp.wording import LARGEST, Path, accepted, arms, hidden, shown
+from aish_lsp.wording import LARGEST, KeyPath, accepted, arms, hidden, shown
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -38,7 +38,7 @@ class Wrong(Exception):
         self.found = found
         self.accepted = accepted
 
-    def told(self, path: Path) -> str:
+    def told(self, path: KeyPath) -> str:
         """Return the message for a value at ``path``."""
         found = "a value that is not shown" if hidden(path, self.found) else shown(self.found)
         return f"found {found}; accepted: {self.accepted}"
@@ -54,7 +54,7 @@ def field_names(cls: type, *, camel_case: bool) -> dict[str, str]:
 @cache
 def converter(*, camel_case: bool) -> Converter:
     """Return the converter for one of the two spellings; it keeps what it generated per class."""
-    from cattrs import Converter  # noqa: PLC0415 - 70 ms that `aish-lsp --version` need not pay
+    from cattrs import Converter  # noqa: PLC0415 - loaded when something is checked
 
     strict = Converter(detailed_validation=True, forbid_extra_keys=True)
     for kind, check in (
@@ -77,6 +77,7 @@ def converter(*, camel_case: bool) -> Converter:
 
 
 def _origin(kind: Any) -> object:
+    """Return ``get_origin(kind)``, which mypy takes for nothing that a type could be."""
     return get_origin(kind)
 
 
@@ -162,10 +163,10 @@ def _union(kind: Any, converter: Converter) -> Hook:
     """Return a hook that takes the first alternative that fits."""
     from cattrs import BaseValidationError  # noqa: PLC0415 - see converter
 
-    arms = [(arm, converter.get_structure_hook(arm)) for arm in get_args(kind)]
+    alternatives = [(arm, converter.get_structure_hook(arm)) for arm in get_args(kind)]
 
     def hook(value: object, _: object) -> object:
-        for arm, structure_arm in arms:
+        for arm, structure_arm in alternatives:
             try:
                 return structure_arm(value, arm)
             except (Wrong, BaseValidationError):

@@ -23,6 +23,7 @@ from aish_lsp.events import (
     End,
     Event,
     FinishReason,
+    Level,
     Notice,
     Reasoning,
     Route,
@@ -315,7 +316,7 @@ class Turn:
     def _model(self) -> str:
         return self._chosen.preset.name if self._chosen else ""
 
-    async def _notice(self, level: Any, message: str) -> None:
+    async def _notice(self, level: Level, message: str) -> None:
         await self._emit(Notice(level, message))
 
     def _result(self) -> AskResult:

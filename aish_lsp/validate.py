@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.events import camel_case as to_camel_case
 from aish_lsp.strict import Wrong, converter, field_names
-from aish_lsp.wording import Path, accepted, dotted, nearest
+from aish_lsp.wording import KeyPath, accepted, dotted, nearest
 
 T = TypeVar("T")
 
@@ -40,9 +40,9 @@ class Problem:
 class _Failure:
     """A problem, and what has to go so that the rest can stand."""
 
-    path: Path
+    path: KeyPath
     message: str
-    drop: Path
+    drop: KeyPath
 
 
 def structure(data: object, cls: type[T], *, camel_case: bool) -> T:
@@ -87,7 +87,7 @@ def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
         data = without(data, [failure.drop for failure in failures])
 
 
-def without(data: object, paths: Iterable[Path]) -> object:
+def without(data: object, paths: Iterable[KeyPath]) -> object:
     """Return ``data`` with the keys at ``paths`` left out; an empty path leaves nothing.
 
     A place in a list stands for the whole list. What is not on the way of a path is shared, not
@@ -98,7 +98,7 @@ def without(data: object, paths: Iterable[Path]) -> object:
         return {}
     if not paths or not isinstance(data, Mapping):
         return data
-    below: dict[str | int, list[Path]] = {}
+    below: dict[str | int, list[KeyPath]] = {}
     for first, *rest in paths:
         below.setdefault(first, []).append(tuple(rest))
     return {
@@ -112,7 +112,7 @@ def _problem(failure: _Failure) -> Problem:
     return Problem(dotted(failure.path), failure.message)
 
 
-def _failures(error: Exception, path: Path, *, camel_case: bool) -> Iterator[_Failure]:
+def _failures(error: Exception, path: KeyPath, *, camel_case: bool) -> Iterator[_Failure]:
     """Yield what is wrong, in the order of the fields, out of the tree of errors of cattrs."""
     from cattrs import BaseValidationError, ForbiddenExtraKeysError  # noqa: PLC0415 - see strict.converter
 
@@ -139,7 +139,7 @@ def _failures(error: Exception, path: Path, *, camel_case: bool) -> Iterator[_Fa
         raise error
 
 
-def _place(error: Exception, path: Path, *, camel_case: bool) -> tuple[Path, Any]:
+def _place(error: Exception, path: KeyPath, *, camel_case: bool) -> tuple[KeyPath, Any]:
     """Return where ``error`` happened below ``path`` and the type wanted there, from its notes."""
     from cattrs import AttributeValidationNote, IterableValidationNote  # noqa: PLC0415 - as above
 
@@ -152,7 +152,7 @@ def _place(error: Exception, path: Path, *, camel_case: bool) -> tuple[Path, Any
     return path, None
 
 
-def _key(path: Path) -> Path:
+def _key(path: KeyPath) -> KeyPath:
     """Return the longest beginning of ``path`` that names a key, and not a place in a list."""
     for index, part in enumerate(path):
         if isinstance(part, int):

@@ -14,7 +14,7 @@ from aish_lsp.redaction import is_secret, is_secret_name
 from aish_lsp.text import is_seen
 
 #: Keys and, in lists, places.
-Path: TypeAlias = tuple[str | int, ...]
+KeyPath: TypeAlias = tuple[str | int, ...]
 
 #: Characters of a value or of a name that a message shows.
 SHOWN: Final = 40
@@ -60,7 +60,7 @@ def shown(value: object, limit: int = SHOWN) -> str:
     return "a list" if isinstance(value, list | tuple) else f"a {type(value).__name__}"
 
 
-def dotted(path: Path, limit: int = SHOWN) -> str:
+def dotted(path: KeyPath, limit: int = SHOWN) -> str:
     """Return a path as it is written in TOML, list places in brackets: ``models."a b".stop[0]``.
 
     Of a name that is no plain word, ``limit`` characters are shown.
@@ -75,7 +75,7 @@ def dotted(path: Path, limit: int = SHOWN) -> str:
     return text
 
 
-def hidden(path: Path, value: object) -> bool:
+def hidden(path: KeyPath, value: object) -> bool:
     """Return whether ``value`` may be a secret, by where it stands or by its look."""
     if not isinstance(value, str):
         return False

@@ -38,13 +38,14 @@ from aish_lsp.sessions.recorder import Recorder
 from aish_lsp.shell.pending import PendingCommands, new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import Config, Preset
     from aish_lsp.conversation.report import ContextReport, CostReport
     from aish_lsp.events import CommandInfo
     from aish_lsp.execution import Plan, RunReport, RunRequest
+    from aish_lsp.job import Emit
     from aish_lsp.memory.items import Kind, Scope
     from aish_lsp.memory.store import Added
     from aish_lsp.models.request import Message, Model
@@ -385,8 +386,8 @@ class Workspace:
         for listener in self._listeners:
             listener()
 
-    def _start(self, job_id: str, body: Callable[[Any], Any], label: str = "") -> Job[Any]:
-        job: Job[Any] = Job(job_id, body, label)
+    def _start(self, job_id: str, body: Callable[[Emit], Awaitable[R]], label: str = "") -> Job[R]:
+        job = Job(job_id, body, label)
         self._jobs[job_id] = job
 
         def ended() -> None:

@@ -47,8 +47,7 @@ async def _model(chat: Chat, argument: str) -> str:
         return f"{await workspace.use_model(argument)} answers from now on."
     models = await workspace.services.catalog.list(workspace.config)
     rows = [
-        f"- {'**' if row.name == workspace.active_model else ''}{row.name}"
-        f"{'**' if row.name == workspace.active_model else ''}"
+        f"- {f'**{row.name}**' if row.name == workspace.active_model else row.name}"
         f" ({row.source}): {row.model or 'its only model'}"
         f"{f' at {row.endpoint}' if row.endpoint else ''}"
         for row in models

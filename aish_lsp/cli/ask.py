@@ -7,11 +7,11 @@ import json
 import signal
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aish_lsp.cli.terminal import open_workspace, read_line
 from aish_lsp.errors import AishError
-from aish_lsp.events import CommandInfo, End, Notice, Output, Text, to_wire
+from aish_lsp.events import CommandInfo, End, Event, Notice, Output, Text, to_wire
 from aish_lsp.execution import RunRequest
 from aish_lsp.text import escaped
 from aish_lsp.turn import Ask
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from aish_lsp.job import Job
     from aish_lsp.workspace import Workspace
+
+R = TypeVar("R")
 
 
 def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -48,7 +50,7 @@ async def run(arguments: argparse.Namespace) -> int:
         return 0 if result.finish_reason in ("stop", "length", "tool") else 1
 
 
-async def _watched(job: Job[Any], show: Callable[[Any], None]) -> Any:
+async def _watched(job: Job[R], show: Callable[[Event], None]) -> R:
     """Show a job's events and return its result; Ctrl-C stops the job, not the program."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, job.cancel)
@@ -71,7 +73,7 @@ class _Printer:
     def __init__(self) -> None:
         self._line_is_open = False
 
-    def __call__(self, event: Any) -> None:
+    def __call__(self, event: Event) -> None:
         match event:
             case Text() | Output():
                 sys.stdout.write(event.delta)

@@ -22,6 +22,7 @@ from aish_lsp.paths import config_file, data_dir
 if TYPE_CHECKING:
     import argparse
 
+    from aish_lsp.config.schema import Preset
     from aish_lsp.workspace import Workspace
 
 #: ``ok``; ``missing``: something works less well; ``broken``: something does not work.
@@ -123,7 +124,7 @@ async def _models(workspace: Workspace) -> AsyncIterator[Finding]:
         yield Finding("model", "missing", "only the offline model answers", _CONNECT)
 
 
-async def _configured(workspace: Workspace, preset: Any) -> Finding:
+async def _configured(workspace: Workspace, preset: Preset) -> Finding:
     """Return whether a configured model's server answers, and its window."""
     from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
 

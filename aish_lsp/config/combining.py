@@ -13,7 +13,7 @@ from aish_lsp.config.rules import consistent
 from aish_lsp.config.schema import Config
 from aish_lsp.config.sources import Layer
 from aish_lsp.validate import Problem, structure
-from aish_lsp.wording import Path, dotted
+from aish_lsp.wording import KeyPath, dotted
 
 #: The origin of a value that no source names.
 DEFAULT: Final = "default"
@@ -75,7 +75,7 @@ def _origins(stack: Stack, data: Mapping[str, Any], config: Config) -> Iterator[
         yield dotted(path), _origin(stack, path) if there else DEFAULT
 
 
-def _origin(stack: Stack, path: Path) -> str:
+def _origin(stack: Stack, path: KeyPath) -> str:
     """Return where the value at ``path`` came from."""
     keys = tuple(part for part in path if isinstance(part, str))
     unit = next((keys[: len(table) + 1] for table in WHOLE if keys[: len(table)] == table), None)

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from aish_lsp.config.trust import TrustStore
 
 Source: TypeAlias = Literal["initializationOptions", "workspace/configuration"]
-
-
 What: TypeAlias = Literal["overlay", "settings"]
 
 

@@ -12,7 +12,7 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.redaction import is_secret, is_secret_name
 from aish_lsp.strict import DEEPEST
 from aish_lsp.validate import without
-from aish_lsp.wording import Path, nearest, shown
+from aish_lsp.wording import KeyPath, nearest, shown
 
 #: The model that is always there; a preset may be left out where this is meant.
 OFFLINE: Final = "offline"
@@ -24,7 +24,7 @@ _NO_KEYS: Final = (
 _PRESET_KEYS: Final = frozenset(field.name for field in dataclasses.fields(Preset)) - {"name"}
 
 
-def refused(data: object) -> Iterator[tuple[Path, str]]:
+def refused(data: object) -> Iterator[tuple[KeyPath, str]]:
     """Yield the keys of one source that are refused whatever their type, each with the reason."""
     for name, preset in _tables(data, "models"):
         place = ("models", name)
@@ -39,7 +39,7 @@ def refused(data: object) -> Iterator[tuple[Path, str]]:
             yield ("tools", "servers", name, "url"), reason
 
 
-def _refused_of_preset(path: Path, key: str, value: object) -> Iterator[tuple[Path, str]]:
+def _refused_of_preset(path: KeyPath, key: str, value: object) -> Iterator[tuple[KeyPath, str]]:
     if key == "name":
         yield path, "unknown; a preset is named by its table"
     elif key not in _PRESET_KEYS and is_secret_name(key):
@@ -62,9 +62,9 @@ def _refused_of_preset(path: Path, key: str, value: object) -> Iterator[tuple[Pa
                 yield place, _NO_KEYS
 
 
-def _texts(value: object, path: Path) -> Iterator[tuple[Path, str, str]]:
+def _texts(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:
     """Yield each text in ``value`` with its path and the name that it stands under."""
-    waiting: list[tuple[Path, str, object]] = [(path, str(path[-1]), value)]
+    waiting: list[tuple[KeyPath, str, object]] = [(path, str(path[-1]), value)]
     while waiting:
         place, name, item = waiting.pop()
         if isinstance(item, str):
@@ -95,7 +95,7 @@ def _address_problem(text: str) -> str | None:
     return None
 
 
-def consistent(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[Path, str]]]:
+def consistent(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[KeyPath, str]]]:
     """Return merged data without what names a preset that is not there, and what that was.
 
     A tool server that has not exactly one of ``command`` and ``url`` goes as well.
@@ -117,7 +117,7 @@ def consistent(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[P
     return good, wrong
 
 
-def _references(data: Mapping[str, Any]) -> Iterator[tuple[Path, str]]:
+def _references(data: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     """Yield each place that names a preset, with the name."""
     yield ("default_model",), data.get("default_model", "")
     for table, key in (("context", "summary_model"), ("memory", "summarizer_model")):

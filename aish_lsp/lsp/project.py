@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aish_lsp.project.tree import ProjectBlock
+
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import ProjectParams, Target
-    from aish_lsp.project.tree import ProjectBlock
     from aish_lsp.server import AishServer
     from aish_lsp.workspace import Workspace
 
@@ -40,6 +41,6 @@ async def _looked(workspace: Workspace) -> ProjectBlock:
     """Look at the project and return what the prompt carries of it: nothing while it is off."""
     config = workspace.config.project
     if not workspace.project.shown(config):
-        return type(workspace.project.block)("", 0, truncated=False)
+        return ProjectBlock("", 0, truncated=False)
     await workspace.project.refresh(config, patience=None)
     return workspace.project.block

@@ -6,7 +6,7 @@ import asyncio
 import difflib
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import AishError, Denied, NotFound
@@ -34,6 +34,9 @@ _BELIEVED = 15.0
 _WINDOW_BELIEVED = 300.0
 
 
+Source: TypeAlias = Literal["configured", "found", "offered", "built-in"]
+
+
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """A row of ``aish.model.list``."""
@@ -42,7 +45,7 @@ class ModelInfo:
     provider: str
     model: str
     endpoint: str
-    source: Literal["configured", "found", "offered", "built-in"]
+    source: Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,5 +230,5 @@ def _consent(offer: KeyOffer) -> Question:
     )
 
 
-def _row(preset: Preset, source: Any) -> ModelInfo:
+def _row(preset: Preset, source: Source) -> ModelInfo:
     return ModelInfo(preset.name, preset.provider, preset.model, preset.endpoint, source)

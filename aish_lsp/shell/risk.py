@@ -22,28 +22,28 @@ _LONGEST_SAFE = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Risk:
+class Verdict:
     """The verdict on a command; ``reasons`` are short phrases for the user, none when safe."""
 
     risk: events.Risk
     reasons: tuple[str, ...] = ()
 
 
-def classify(text: str, shell: str) -> Risk:
+def classify(text: str, shell: str) -> Verdict:
     """Return the risk of running ``text`` with ``shell``, a name or a path."""
     hidden = hidden_characters(text)
     if hidden:
-        return Risk("destructive", (f"holds hidden characters: {', '.join(hidden[:5])}",))
+        return Verdict("destructive", (f"holds hidden characters: {', '.join(hidden[:5])}",))
     known_shell = PurePath(shell).name in _KNOWN_SHELLS
     words = simple_command(text) if len(text) <= _LONGEST_SAFE else None
     if known_shell and words and only_reads(words):
-        return Risk("safe")
+        return Verdict("safe")
     suspicions = _suspicions(text)
     if suspicions:
-        return Risk("destructive", suspicions)
+        return Verdict("destructive", suspicions)
     if not known_shell:
-        return Risk("caution", (f"the grammar of {PurePath(shell).name} is not known",))
-    return Risk("caution", (_why_not_safe(words),))
+        return Verdict("caution", (f"the grammar of {PurePath(shell).name} is not known",))
+    return Verdict("caution", (_why_not_safe(words),))
 
 
 def _why_not_safe(words: list[str] | None) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from aish_lsp.models.offline.follow_up import PORTS, Advice, advice, told
 from aish_lsp.models.offline.question import Question
 from aish_lsp.models.offline.quoting import plain_line, quoted
-from aish_lsp.models.offline.topics import Topic, tasks, topic
+from aish_lsp.models.offline.topics import Topic, intents, topic
 from aish_lsp.project.safe_read import read_head
 from aish_lsp.project.tasks import Intent, Rank, Task, find_tasks
 from aish_lsp.text import without_hidden
@@ -114,7 +114,7 @@ def _parts(question: Question, workspace: _Workspace) -> Sequence[_Part] | None:
         return _follow_up(question, workspace)
     if about is not None:
         return _TOPIC_ANSWERS[about.name](about, workspace)
-    wanted = tasks(question.text)
+    wanted = intents(question.text)
     if wanted:
         return [part for intent in wanted for part in _task(intent, workspace)]
     if question.ran_since:

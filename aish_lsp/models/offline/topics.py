@@ -147,7 +147,7 @@ def topic(text: str) -> Topic | None:
     return None
 
 
-def tasks(text: str) -> tuple[Intent, ...]:
+def intents(text: str) -> tuple[Intent, ...]:
     """Return the tasks that ``text`` asks about, in the order in which it names them."""
     line = " ".join(text.split())
     found = {name: matcher.search(line) for name, matcher in _TASK_MATCHERS.items()}
