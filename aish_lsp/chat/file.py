@@ -35,8 +35,11 @@ class ChatFile:
         self.folder = self.root / ".aish"
         self.path = self.folder / "chat.md"
 
-    def ensure(self) -> None:
+    def ensure(self, *, is_open: bool = False) -> None:
         """Make what is missing: the folder, its ``.gitignore``, the file with its first text.
+
+        Where the file ``is_open`` in an editor and missing, it is left to the editor: it would be
+        newer than what the editor has.
 
         Raises:
             StoreUnavailable: it cannot be made, or what is there must not be used.
@@ -48,6 +51,8 @@ class ChatFile:
                 " the chat. Remove it from the repository (git rm --cached .aish/chat.md), or"
                 " delete it."
             )
+        if is_open:
+            return
         with self._errors("create"):
             self._create(self.path, FIRST_TEXT)
 

@@ -121,7 +121,8 @@ class ChatWriter:
         Raises:
             StoreUnavailable: they cannot be made, or what is there must not be used.
         """
-        await asyncio.to_thread(self._file.ensure)
+        is_open = self._editor.document(self.path) is not None
+        await asyncio.to_thread(self._file.ensure, is_open=is_open)
         text = await self.text()
         if last_place(text) is None:
             self.begin(f"{YOU}\n\n" if text.strip() else FIRST_TEXT)

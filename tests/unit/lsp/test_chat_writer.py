@@ -566,6 +566,18 @@ async def test_ensure_makes_a_heading_to_write_under(tmp_path: Path) -> None:
     assert editor.buffer == f"my notes\n\n{YOU}\n\n"
 
 
+async def test_a_document_that_is_open_and_not_saved_yet_gets_its_text_from_the_editor(
+    tmp_path: Path,
+) -> None:
+    editor = FakeEditor("")
+    writer = ChatWriter(tmp_path, editor)
+    await writer.ensure()
+    assert editor.buffer == FIRST_TEXT
+    # A file would be newer than what the editor has: it would ask which of the two to keep.
+    assert not writer.path.exists()
+    assert (writer.path.parent / ".gitignore").read_text() == "*\n"
+
+
 async def test_what_can_not_be_written_is_told_once(tmp_path: Path) -> None:
     writer = ChatWriter(tmp_path / "gone", FakeEditor(None))
     with pytest.raises(StoreUnavailable):
