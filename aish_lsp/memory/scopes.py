@@ -16,13 +16,8 @@ class MemoryScopes:
     ``prune_older_than_days`` hides older items from ``items``; they stay in the files.
     """
 
-    def __init__(
-        self,
-        user: MemoryStore,
-        workspace: MemoryStore,
-        prune_older_than_days: int | None = None,
-    ) -> None:
-        self.prune_older_than_days = prune_older_than_days
+    def __init__(self, user: MemoryStore, workspace: MemoryStore) -> None:
+        self.prune_older_than_days: int | None = None
         self._stores: dict[Scope, MemoryStore] = {"workspace": workspace, "user": user}
         self._told: set[str] = set()
 

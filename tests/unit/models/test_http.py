@@ -76,22 +76,22 @@ async def test_slow_headers(http: HttpClient) -> None:
         await asyncio.sleep(30)
 
     async with FaultServer(script) as server:
-        with pytest.raises(BackendUnavailable, match=r"sent nothing for 0\.2 s.*raise `timeout`"):
-            await events(http, server.url, timeout_s=0.2)
+        with pytest.raises(BackendUnavailable, match=r"sent nothing for 1 s.*raise `timeout`"):
+            await events(http, server.url, timeout_s=1)
 
 
 async def test_a_stall_between_events_is_bounded_and_activity_is_not(http: HttpClient) -> None:
     async def script(request: Request, peer: Peer) -> None:
         await peer.head()
-        for _ in range(5):
+        for _ in range(12):
             await peer.event("tick")
             await asyncio.sleep(0.2)
         await asyncio.sleep(30)
 
     async with FaultServer(script) as server:
-        with pytest.raises(BackendUnavailable, match=r"sent nothing for 0\.6 s") as caught:
-            await events(http, server.url, timeout_s=0.6)
-    assert caught.value.data["came"] == ["tick"] * 5
+        with pytest.raises(BackendUnavailable, match=r"sent nothing for 2 s") as caught:
+            await events(http, server.url, timeout_s=2)
+    assert caught.value.data["came"] == ["tick"] * 12
 
 
 async def test_reset_in_mid_stream(http: HttpClient) -> None:
