@@ -364,8 +364,8 @@ async def test_get_json_is_bounded_as_a_whole(http: HttpClient) -> None:
             await asyncio.sleep(0.05)
 
     async with FaultServer(script) as server:
-        with pytest.raises(BackendUnavailable, match=r"did not answer within 0\.3 s"):
-            await http.get_json(server.url, timeout_s=0.3)
+        with pytest.raises(BackendUnavailable, match=r"did not answer within 2 s"):
+            await http.get_json(server.url, timeout_s=2)
 
 
 async def test_get_json_wants_json(http: HttpClient) -> None:
