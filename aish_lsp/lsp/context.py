@@ -16,7 +16,8 @@ def setup(server: AishServer) -> None:
 
     async def show(_call: Call, params: Target) -> ContextReport:
         workspace = server.workspaces.resolve(params)
-        await workspace.refresh()
+        for notice in await workspace.refresh():
+            server.tell(notice)
         return workspace.context()
 
     async def reset(_call: Call, params: Target) -> object:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -65,7 +66,9 @@ class Place:
             "AISH_CONFIG": str(self.config),
             "AISH_DISCOVERY": "off",
         }
-        return Client(transport, env=dict.fromkeys(UNSET, "") | own | env, cwd=self.root)
+        configured = [name for name in os.environ if name.startswith("AISH_")]
+        unset = dict.fromkeys((*UNSET, *configured), "")
+        return Client(transport, env=unset | own | env, cwd=self.root)
 
     def configure(self, endpoint: str, *, grammar: str | None = None, **settings: Any) -> None:
         """Write a configuration with one model, at ``endpoint``."""

@@ -1,0 +1,36 @@
+"""The server, with a method that counts what it keeps: for the test that it keeps nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+from typing import Any
+
+from aish_lsp.__main__ import serve
+from aish_lsp.server import AishServer, create_server
+
+
+def create() -> AishServer:
+    server = create_server()
+
+    @server.feature("test/counts")
+    def _counts(_: Any) -> dict[str, int]:
+        protocol = server.protocol
+        gc.collect()
+        return {
+            "tasks": len(asyncio.all_tasks()),
+            "requests": len(protocol._request_futures),
+            "calls": len(protocol._calls),
+            "tokens": len(protocol._on_token_cancel),
+            "pending": len(protocol._pending),
+            "spawned": len(server._tasks),
+            "jobs": sum(len(workspace._jobs) for workspace in server.workspaces.all()),
+            "objects": len(gc.get_objects()),
+        }
+
+    return server
+
+
+if __name__ == "__main__":
+    sys.exit(serve(sys.argv[1:], create))
