@@ -74,16 +74,27 @@ class ChatDocument:
     async def open(self, prompt: str | None = None) -> str:
         """Make the document, show it, and put ``prompt`` under its last heading; return its URI.
 
+        Where it is open already, nothing is waited for: an editor that waits for the answer to a
+        command makes no edit meanwhile.
+
         Raises:
             StoreUnavailable: it cannot be made, or what is there must not be used.
         """
-        await self._ready()
-        if prompt:
-            self._writer.begin(f"{prompt}\n")
-            await self._writer.flush()
-        self._place = last_place(await self._writer.text())
-        await self._writer.show()
+        if self._editor.document(self._writer.path) is None:
+            await self._ready()
+        self._server.spawn(self._show(prompt), "show the chat document")
         return self.uri
+
+    async def _show(self, prompt: str | None) -> None:
+        try:
+            await self._ready()
+            if prompt:
+                self._writer.begin(f"{prompt}\n")
+                await self._writer.flush()
+            self._place = last_place(await self._writer.text())
+            await self._writer.show()
+        except AishError as error:
+            self._server.tell(error.message, error=True)
 
     async def ask(self, question: Ask) -> str:
         """Write a question down, begin its turn and follow it; return the turn's id.

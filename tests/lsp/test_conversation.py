@@ -76,7 +76,7 @@ async def test_a_plain_client_gets_the_reply_in_the_chat_document(project: Path)
         answer = await client.command_result("aish.ask", {"prompt": "How do I run the tests?"})
         assert set(answer) == {"turnId"}
         chat = project / ".aish" / "chat.md"
-        text = await until(client, chat, lambda text: text.rstrip().endswith("## You"))
+        text = await until(client, chat, lambda text: text.count("\n## You\n") == 2)
         assert "How do I run the tests?" in text
         assert "\nCMD: make test\n" in text
         assert (project / ".aish" / ".gitignore").read_text() == "*\n"
