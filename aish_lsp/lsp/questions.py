@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,10 @@ logger = logging.getLogger(__name__)
 #: Seconds that a question stands. Nobody's answer after that is a no.
 _PATIENCE = 600.0
 
+#: Seconds that a question waits, so that the answer to the command which led to it goes first:
+#: eglot waits ten seconds for that, and asks the user within them.
+_PRECEDENCE = 0.05
+
 
 def asker(server: AishServer) -> AskUser:
     """Return how to ask the user of ``server``'s client."""
@@ -26,6 +31,7 @@ def asker(server: AishServer) -> AskUser:
             "message": question.message,
             "actions": [{"title": question.yes}, {"title": question.no}],
         }
+        await asyncio.sleep(_PRECEDENCE)
         try:
             answer = await server.request("window/showMessageRequest", params, _PATIENCE)
         except Exception as error:  # noqa: BLE001 - whatever went wrong, nobody said yes
