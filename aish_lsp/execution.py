@@ -176,6 +176,9 @@ class Execution:
 
     async def _run(self) -> RunResult:
         workspace, planned = self._workspace, self._plan
+        # While the user was asked, another folder may have come in its place.
+        if not inside(workspace.folder, planned.cwd):
+            raise NotFound(f"The folder {planned.cwd} is not in the workspace any more.")
         workspace.command_started(planned.command_id)
         environ = workspace.services.environ
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,6 @@ from aish_lsp.events import (
     Command,
     CommandInfo,
     End,
-    Event,
     FinishReason,
     Level,
     Notice,
@@ -113,7 +112,7 @@ class Turn:
         except asyncio.CancelledError:
             # Nothing was written down yet, and nothing is to be kept.
             self._finish = "cancelled"
-            await self._tell(End("cancelled"))
+            await self._emit(End("cancelled"))
             return self._result()
         try:
             return await self._take_in_turn()
@@ -140,17 +139,12 @@ class Turn:
 
     async def _tell_the_end(self) -> None:
         if self._usage is not None:
-            await self._tell(self._usage)
+            await self._emit(self._usage)
         if self._finish == "stop" and not self._text:
-            await self._tell(Notice("warning", "The model answered with nothing. Ask again."))
+            await self._notice("warning", "The model answered with nothing. Ask again.")
         for trouble in self._workspace.troubles():
-            await self._tell(Notice("warning", trouble))
-        await self._tell(End(self._finish, self._error.to_wire() if self._error else None))
-
-    async def _tell(self, event: Event) -> None:
-        """Emit what is told once all is settled: a cancel that comes now comes too late."""
-        with suppress(asyncio.CancelledError):
-            await self._emit(event)
+            await self._notice("warning", trouble)
+        await self._emit(End(self._finish, self._error.to_wire() if self._error else None))
 
     async def _prepare(self) -> None:
         """Write the question down, choose the model, and make the request fit."""

@@ -77,14 +77,33 @@ async def test_a_folder_that_goes_while_a_command_waits_for_approval(place: Plac
         assert client.progress["r"] == [{"kind": "end", "finishReason": "error", "error": end}]
 
 
-@pytest.mark.parametrize("cwd", ["..", "/", "~", "a\0b", "link", "missing"])
-async def test_a_folder_that_is_no_place_to_run(place: Place, cwd: str) -> None:
+async def test_a_folder_that_leads_elsewhere_when_the_user_agrees(place: Place) -> None:
+    inner = place.folder / "inner"
+    inner.mkdir()
+    async with place.client() as client:
+
+        def swap_and_agree(params: Any) -> Any:
+            inner.rmdir()
+            inner.symlink_to(place.root)
+            return params["actions"][0]
+
+        client.answers["window/showMessageRequest"] = swap_and_agree
+        await client.initialize(place.folder)
+        command = {"text": "touch x", "cwd": "inner", "partialResultToken": "r"}
+        assert "not in the workspace" in await fails_with(1009, client, "aish.run", command)
+        assert not (place.root / "x").exists()
+
+
+async def test_a_folder_that_is_no_place_to_run(place: Place) -> None:
     (place.folder / "link").symlink_to(place.root)
     async with place.client() as client:
         await client.initialize(place.folder)
-        command = {"text": "ls", "cwd": cwd, "partialResultToken": "r"}
-        code = 1009 if cwd in {"missing", "~"} else -32602
-        assert await fails_with(code, client, "aish.run", command)
+        for cwd in ("..", "/", "a\0b", "link"):
+            command = {"text": "ls", "cwd": cwd, "partialResultToken": "r"}
+            assert "not inside" in await fails_with(-32602, client, "aish.run", command)
+        for cwd in ("missing", "~"):
+            command = {"text": "ls", "cwd": cwd, "partialResultToken": "r"}
+            assert "is gone" in await fails_with(1009, client, "aish.run", command)
 
 
 async def test_a_folder_that_is_closed_while_a_reply_streams(place: Place) -> None:
