@@ -19,11 +19,8 @@ def pytest_configure(config: pytest.Config) -> None:
     home = Path(tempfile.mkdtemp(prefix="aish-home-"))
     config.add_cleanup(lambda: _remove(home))
     for name in list(os.environ):
-        if (
-            name.startswith(("AISH_", "XDG_"))
-            and name != "AISH_SHARED"
-            or name.endswith("_API_KEY")
-        ):
+        ours = name.startswith(("AISH_", "XDG_")) and name != "AISH_SHARED"
+        if ours or name.endswith("_API_KEY"):
             del os.environ[name]
     os.environ.update(HOME=str(home), AISH_DATA_DIR=str(home / "data"), AISH_DISCOVERY="off")
 
