@@ -93,41 +93,6 @@ def _record(line: dict[str, Any]) -> UsageRecord | None:
     return UsageRecord(**values)
 
 
-@dataclass(slots=True)
-class UsageTotal:
-    """A sum of calls. ``cost`` is dollars, those of unpriced calls not among them.
-
-    ``local`` and ``unpriced`` are set where any call was so: a missing cost is not 0 dollars.
-    """
-
-    input: int = 0
-    output: int = 0
-    reasoning: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    calls: int = 0
-    cost: float = 0.0
-    local: bool = False
-    unpriced: bool = False
-
-    def add(self, record: UsageRecord) -> None:
-        """Add a call."""
-        for name in _COUNTS:
-            setattr(self, name, getattr(self, name) + getattr(record, name))
-        self.calls += 1
-        self.cost += record.cost or 0.0
-        self.local |= record.local and record.cost is None
-        self.unpriced |= not record.local and record.cost is None
-
-
-def totals(records: Iterable[UsageRecord]) -> dict[str, dict[str, UsageTotal]]:
-    """Return the sums by model and category."""
-    sums: dict[str, dict[str, UsageTotal]] = {}
-    for record in records:
-        sums.setdefault(record.model, {}).setdefault(record.category, UsageTotal()).add(record)
-    return sums
-
-
 def costs(records: Iterable[UsageRecord]) -> dict[str, float | None]:
     """Return the dollars of each session; None where no call of it had a price."""
     sums: dict[str, float | None] = {}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from aish_lsp.config.schema import Cost, Preset, Price
 from aish_lsp.conversation.usage import Slot, UsageTotals, call_cost, context_line, is_local
 from aish_lsp.models.events import Usage
+from aish_lsp.sessions.usage import UsageRecord
 
 LOCAL = Preset(name="local", endpoint="http://127.0.0.1:8080")
 CLOUD = Preset(name="cloud", endpoint="https://api.example.com/v1")
@@ -169,3 +171,25 @@ def test_the_context_line_is_exact() -> None:
         "[estimated session ctx: 412 tokens; token_budget=4096 (10% used)]"
     )
     assert context_line(0, 1) == "[estimated session ctx: 0 tokens; token_budget=1 (0% used)]"
+
+
+def test_what_was_written_down_sums_by_model_and_category() -> None:
+    def call(**fields: Any) -> UsageRecord:
+        values = {"model": "cloud", "category": "main", "input": 100, "output": 10} | fields
+        return UsageRecord(ts="2026-05-13T19:01:01Z", session="s", provider="openai", **values)
+
+    totals = UsageTotals.of(
+        [
+            call(cost=0.5, reasoning=4, cache_read=1),
+            call(cost=0.25, cache_write=2),
+            call(category="summary"),
+            call(model="local", local=True),
+        ]
+    )
+    assert totals.models == {
+        "cloud": {
+            "main": Slot(200, 20, 4, 1, 2, 2, 0.75, local=False, unpriced=False),
+            "summary": Slot(100, 10, 0, 0, 0, 1, 0.0, local=False, unpriced=True),
+        },
+        "local": {"main": Slot(100, 10, 0, 0, 0, 1, 0.0, local=True, unpriced=False)},
+    }

@@ -10,12 +10,10 @@ import pytest
 
 from aish_lsp.sessions.usage import (
     UsageRecord,
-    UsageTotal,
     append_usage,
     costs,
     now,
     read_usage,
-    totals,
 )
 
 
@@ -79,24 +77,6 @@ def test_damaged_and_foreign_lines_are_left_out(path: Path) -> None:
     path.write_text("\n".join(bad))
     append_usage(path, call("t"))
     assert [record.session for record in read_usage(path)] == ["s", "t"]
-
-
-def test_totals_by_model_and_category() -> None:
-    sums = totals(
-        [
-            call(cost=0.5, reasoning=4, cache_read=1),
-            call(cost=0.25, cache_write=2),
-            call(category="summary"),
-            call(model="local", local=True),
-        ]
-    )
-    assert sums == {
-        "cloud": {
-            "main": UsageTotal(200, 20, 4, 1, 2, 2, 0.75, local=False, unpriced=False),
-            "summary": UsageTotal(100, 10, 0, 0, 0, 1, 0.0, local=False, unpriced=True),
-        },
-        "local": {"main": UsageTotal(100, 10, 0, 0, 0, 1, 0.0, local=True, unpriced=False)},
-    }
 
 
 def test_costs_by_session_are_none_where_nothing_had_a_price() -> None:
