@@ -175,8 +175,10 @@ def test_the_context_line_is_exact() -> None:
 
 def test_what_was_written_down_sums_by_model_and_category() -> None:
     def call(**fields: Any) -> UsageRecord:
-        values = {"model": "cloud", "category": "main", "input": 100, "output": 10} | fields
-        return UsageRecord(ts="2026-05-13T19:01:01Z", session="s", provider="openai", **values)
+        values: dict[str, Any] = {"model": "cloud", "category": "main", "input": 100, "output": 10}
+        return UsageRecord(
+            ts="2026-05-13T19:01:01Z", session="s", provider="openai", **(values | fields)
+        )
 
     totals = UsageTotals.of(
         [
