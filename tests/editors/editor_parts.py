@@ -40,9 +40,9 @@ class Place:
     environment: dict[str, str]
 
     @classmethod
-    def make(cls, root: Path) -> Place:
-        """Return a place in the empty folder ``root``."""
-        folder, home, programs = (root / name for name in ("wörk 1", "home", "bin"))
+    def make(cls, root: Path, name: str = "wörk 1") -> Place:
+        """Return a place in the empty folder ``root``, its workspace called ``name``."""
+        folder, home, programs = (root / part for part in (name, "home", "bin"))
         for path in (folder / ".git", home, programs):
             path.mkdir(parents=True)
         (folder / "Makefile").write_text("test:\n\t@echo tests ran\n")
@@ -77,10 +77,10 @@ class Place:
         """The chat document."""
         return self.folder / ".aish" / "chat.md"
 
-    def text_as_told(self, path: Path) -> str:
+    def text_as_told(self, path: Path, encoding: types.PositionEncodingKind) -> str:
         """Return the text that a document has by all that the editor told of it."""
         converter = converters.get_converter()
-        documents = Documents(None, position_encoding=types.PositionEncodingKind.Utf8)
+        documents = Documents(None, position_encoding=encoding)
         for message in messages(self.sent.read_bytes()):
             match message.get("method"):
                 case "textDocument/didOpen":

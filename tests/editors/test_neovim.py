@@ -20,12 +20,16 @@ from typing import Any, TypeVar
 import pytest
 from editor_parts import QUESTION, Place, blocks
 from fault_server import FaultServer, Peer, Request, Script, chunk_of
+from lsprotocol import types
 
 T = TypeVar("T")
 
 pytestmark = pytest.mark.editor
 
 TIMEOUT = 60.0
+
+#: Of positions, as the server and this editor agree.
+ENCODING = types.PositionEncodingKind.Utf8
 
 
 def find() -> str:
@@ -219,7 +223,7 @@ def test_a_conversation(neovim: Neovim, place: Place) -> None:
     neovim.until("a second reply", lambda: neovim.lines.count("## You") == 3)
     assert "`make test` succeeded (exit 0). It printed:" in neovim.lines
     text = "\n".join([*neovim.lines, ""])
-    neovim.until("no difference", lambda: place.text_as_told(place.chat) == text)
+    neovim.until("no difference", lambda: place.text_as_told(place.chat, ENCODING) == text)
 
     neovim.keys("Gi:re<C-x><C-o>")
     neovim.until("the completion", lambda: neovim.lua("return vim.fn.pumvisible()") == 1)
@@ -270,7 +274,9 @@ def test_a_user_who_types_while_the_reply_comes(place: Place, init: Path) -> Non
         text = "\n".join(neovim.lines)
         assert f"## aish\n\n{''.join(words)}\n\n## You\n" in text
         assert neovim.lines[-len(draft) :] == draft
-        neovim.until("no difference", lambda: place.text_as_told(place.chat) == f"{text}\n")
+        neovim.until(
+            "no difference", lambda: place.text_as_told(place.chat, ENCODING) == f"{text}\n"
+        )
         neovim.keys(":w<CR>")
         neovim.until("the file", lambda: place.chat.read_text() == f"{text}\n")
 

@@ -1,0 +1,190 @@
+"""Emacs with the configuration of docs/editors/emacs.md, by the keys that a user presses."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shlex
+import shutil
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from editor_parts import QUESTION, Place, blocks
+from lsprotocol import types
+
+pytestmark = pytest.mark.editor
+
+TIMEOUT = 60.0
+
+#: Without the user's own files; those of the site say where Debian's packages are.
+CLEAN = ["-q", "--no-splash"]
+
+#: A new home has nothing compiled yet; Emacs does that now, with warnings in a window.
+QUIET = "(setq native-comp-async-report-warnings-errors nil)"
+
+
+def find() -> str:
+    """Return an Emacs that has eglot; skip where there is none."""
+    program = shutil.which("emacs")
+    if program is None or shutil.which("emacsclient") is None:
+        pytest.skip("Emacs is not installed: apt-get install emacs-nox elpa-eglot")
+    probe = [program, *CLEAN, "--batch", "--eval", "(require 'eglot)"]
+    if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
+        pytest.skip("Emacs has no eglot: apt-get install elpa-eglot, or Emacs 29")
+    return program
+
+
+class Emacs:
+    """Emacs in a terminal; emacsclient tells what its user sees."""
+
+    def __init__(self, init: Path, file: Path) -> None:
+        self._socket = init.with_name("emacs") / "server"
+        listen = (
+            "(progn (require 'server) (setq"
+            f' server-socket-dir "{self._socket.parent}" server-name "{self._socket.name}")'
+            " (server-start))"
+        )
+        argv = [
+            find(),
+            *CLEAN,
+            "-nw",
+            "--eval",
+            QUIET,
+            "--eval",
+            listen,
+            "-l",
+            str(init),
+            str(file),
+        ]
+        self._terminal, terminal = os.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
+        name = os.ttyname(terminal)
+        # What a new session opens first becomes its terminal.
+        self._process = subprocess.Popen(
+            ["sh", "-c", f"exec {shlex.join(argv)} <{name} >{name} 2>&1"], start_new_session=True
+        )
+        os.close(terminal)
+        self._printed = b""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+        self.until("Emacs to start", "t")
+
+    def close(self) -> None:
+        """End it, and with it the server."""
+        self._process.kill()
+        self._process.wait(TIMEOUT)
+        self._reader.join(TIMEOUT)
+        os.close(self._terminal)
+
+    def keys(self, keys: str) -> None:
+        """Press keys; C-c is written as "^c "."""
+        plain = re.sub(r"\^(.) ", lambda key: chr(ord(key[1].upper()) - 64), keys)
+        os.write(self._terminal, plain.encode())
+
+    def evaluate(self, expression: str) -> str | None:
+        """Return what an expression gives in the buffer that is seen; None where it fails."""
+        seen = f"(with-current-buffer (window-buffer (minibuffer-selected-window)) {expression})"
+        alone = f"(with-current-buffer (window-buffer) {expression})"
+        done = subprocess.run(
+            [
+                *("emacsclient", "-s", self._socket, "--eval"),
+                f"(if (minibuffer-selected-window) {seen} {alone})",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT,
+            check=False,
+        )
+        return done.stdout.strip() if done.returncode == 0 else None
+
+    def until(self, what: str, expression: str) -> None:
+        """Wait until an expression is true."""
+        end = time.monotonic() + TIMEOUT
+        while self.evaluate(expression) in {"nil", None}:
+            assert time.monotonic() < end, f"waited for: {what}\n{self.printed[-3000:]}"
+            time.sleep(0.05)
+
+    def until_asked(self, text: str) -> None:
+        """Wait until the minibuffer asks something in which ``text`` stands."""
+        window = "(window-buffer (active-minibuffer-window))"
+        found = f"(string-match-p {lisp(text)} (buffer-string))"
+        self.until(text, f"(and (active-minibuffer-window) (with-current-buffer {window} {found}))")
+
+    @property
+    def printed(self) -> str:
+        """What was printed on the terminal, without the codes that place and color it."""
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self._printed.decode(errors="replace"))
+
+    def _read(self) -> None:
+        try:
+            while data := os.read(self._terminal, 1 << 16):
+                self._printed += data
+        except OSError:
+            pass  # Emacs has ended
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    # eglot 1.9 does not find a buffer whose path is not ASCII.
+    made = Place.make(tmp_path, "work 1")
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", str(made.programs), prepend=":")
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    return made
+
+
+@pytest.fixture
+def emacs(place: Place, tmp_path: Path) -> Iterator[Emacs]:
+    init = tmp_path / "init.el"
+    init.write_text("\n".join(blocks("emacs.md", "elisp")))
+    started = Emacs(init, place.folder / "main.py")
+    yield started
+    started.close()
+
+
+def test_a_conversation(emacs: Emacs, place: Place) -> None:
+    emacs.keys("^c ao")
+    emacs.until("the chat and its server", '(and (string-suffix-p "chat.md" buffer-file-name)'
+                " (eglot-current-server) (eglot-managed-p))")  # fmt: skip
+    emacs.keys(f"{QUESTION}^c as")
+    emacs.until("a reply", headings(2))
+
+    emacs.keys("\x1b<^s CMD: make\r^c aa")
+    emacs.until_asked("Pick an action")
+    emacs.keys("\r")
+    emacs.until_asked("make test")
+    emacs.keys("\r")
+    emacs.until("the output", '(string-match-p "tests ran\\n````\\n\\n> exit 0" (buffer-string))')
+
+    emacs.keys("\x1b>did that work?^c as")
+    emacs.until("a second reply", headings(3))
+    emacs.until("the output in it", '(string-match-p "`make test` succeeded" (buffer-string))')
+    end = time.monotonic() + TIMEOUT
+    while emacs.evaluate(f"(string= (buffer-string) {lisp(told(place))})") != "t":
+        assert time.monotonic() < end, f"{emacs.evaluate('(buffer-string)')}\n{told(place)}"
+        time.sleep(0.1)
+    assert QUESTION in told(place)
+
+
+def told(place: Place) -> str:
+    """Return the chat as the server was told of it."""
+    return place.text_as_told(place.chat, types.PositionEncodingKind.Utf16)
+
+
+def headings(number: int) -> str:
+    """Return the expression that the chat has so many headings to write under."""
+    return f'(= {number} (how-many "^## You$" (point-min) (point-max)))'
+
+
+def lisp(text: str) -> str:
+    """Return a text as Lisp writes it."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

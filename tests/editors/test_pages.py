@@ -1,0 +1,42 @@
+"""The parts of the editors' pages that need no editor to be checked."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+from editor_parts import PAGES, blocks
+
+from aish_lsp.lsp.protocol import COMMANDS
+
+
+def test_pages_name_only_commands_that_exist() -> None:
+    for page in PAGES.glob("*.md"):
+        named = set(re.findall(r"\baish(?:\.[a-z]+)+\b", page.read_text(encoding="utf-8")))
+        assert named <= COMMANDS.keys(), page.name
+
+
+def test_the_configuration_of_helix_is_toml() -> None:
+    languages, keys = (tomllib.loads(block) for block in blocks("helix.md", "toml"))
+    assert languages["language-server"]["aish"] == {"command": "aish-lsp"}
+    assert all(entry["language-servers"][-1] == "aish" for entry in languages["language"])
+    assert all(key.startswith(":") for key in keys["keys"]["normal"]["space"]["i"].values())
+
+
+def test_the_extension_of_vscode_contributes_commands_that_exist(tmp_path: Path) -> None:
+    [manifest] = (json.loads(block) for block in blocks("vscode.md", "json"))
+    contributed = {item["command"] for item in manifest["contributes"]["commands"]}
+    bound = {item["command"] for item in manifest["contributes"]["keybindings"]}
+    assert bound <= contributed <= COMMANDS.keys()
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node.js is not installed: the extension's code is not checked")
+    [code] = blocks("vscode.md", "js")
+    file = tmp_path / manifest["main"]
+    file.write_text(code, encoding="utf-8")
+    subprocess.run([node, "--check", file], check=True, timeout=60)
