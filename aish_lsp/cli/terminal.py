@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,10 @@ from aish_lsp.workspace import Workspace
 
 if TYPE_CHECKING:
     from aish_lsp.questions import AskUser, Question
+
+
+#: Bytes of a line that are read at a time.
+_PIECE = 4096
 
 
 def asker() -> AskUser:
@@ -29,11 +35,45 @@ async def _ask(question: Question) -> bool | None:
 
 
 async def read_line(prompt: str) -> str | None:
-    """Read a line from the terminal after ``prompt`` on stderr; None at its end."""
+    """Read a line from the terminal after ``prompt`` on stderr; None at its end.
+
+    Ctrl-C at the prompt ends the program, even where it would stop a job otherwise.
+    """
     sys.stderr.write(prompt)
     sys.stderr.flush()
-    line = await asyncio.to_thread(sys.stdin.readline)
-    return line.rstrip("\n") if line else None
+    line = b""
+    with _ctrl_c_interrupts():
+        while not line.endswith(b"\n"):
+            piece = await _read_piece(sys.stdin.fileno())
+            if not piece:
+                break
+            line += piece
+    return line.decode(sys.stdin.encoding, "replace").rstrip("\n") if line else None
+
+
+async def _read_piece(terminal: int) -> bytes:
+    """Return what can be read at once; empty at the end. A thread that reads cannot be ended."""
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(terminal, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(terminal)
+    try:
+        return os.read(terminal, _PIECE)
+    except OSError:
+        return b""  # The terminal was closed.
+
+
+@contextlib.contextmanager
+def _ctrl_c_interrupts() -> Iterator[None]:
+    """Let Ctrl-C raise KeyboardInterrupt for a while, whatever handles it else."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextlib.asynccontextmanager

@@ -16,6 +16,9 @@ import pytest
 
 COMMAND = [sys.executable, "-m", "aish_lsp"]
 
+#: What a terminal makes an interrupt of.
+CTRL_C = "\x03"
+
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
@@ -101,8 +104,57 @@ def test_at_a_terminal_no_is_the_default(environment: dict[str, str], project: P
     assert "tests ran" not in said
 
 
-def at_terminal(environment: dict[str, str], arguments: list[str], answers: dict[str, str]) -> str:
-    """Run the command line at a pseudo terminal; type an answer at each prompt, once."""
+def test_at_a_terminal_a_command_can_be_edited(environment: dict[str, str], project: Path) -> None:
+    said = at_terminal(
+        environment,
+        ["ask", "How do I run the tests?", "--workspace", str(project)],
+        {"[N]o?": "e\n", "Run instead:": "echo $((40 + 2)) things\n"},
+    )
+    assert "42 things" in said
+    assert "tests ran" not in said
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [{"[N]o?": CTRL_C}, {"[N]o?": "e\n", "Run instead:": CTRL_C}],
+    ids=["offer", "edit"],
+)
+def test_ctrl_c_at_a_prompt_ends_the_program(
+    environment: dict[str, str], project: Path, answers: dict[str, str]
+) -> None:
+    arguments = ["ask", "How do I run the tests?", "--workspace", str(project)]
+    said = at_terminal(environment, arguments, answers, code=130)
+    assert "tests ran" not in said
+    assert "Traceback" not in said
+
+
+def test_ctrl_c_at_a_question_of_a_job_ends_the_program(
+    environment: dict[str, str], project: Path
+) -> None:
+    # Whether a key that was merely found may be used is asked while the job waits.
+    asking = {**environment, "OPENAI_API_KEY": "sk-test-0123456789abcdef", "AISH_DISCOVERY": "on"}
+    arguments = ["ask", "How?", "--model", "openai", "--workspace", str(project)]
+    said = at_terminal(asking, arguments, {"[y/N]": CTRL_C}, code=130)
+    assert "Traceback" not in said
+
+
+def test_ctrl_c_while_a_command_runs_stops_the_command_alone(
+    environment: dict[str, str], project: Path
+) -> None:
+    (project / "Makefile").write_text("test:\n\t@echo star''ted; sleep 50; echo en''ded\n")
+    arguments = ["ask", "How do I run the tests?", "--workspace", str(project)]
+    said = at_terminal(environment, arguments, {"[N]o?": "y\n", "started": CTRL_C}, code=0)
+    assert "ended" not in said
+    assert "Traceback" not in said
+
+
+def at_terminal(
+    environment: dict[str, str], arguments: list[str], answers: dict[str, str], *, code: int = 0
+) -> str:
+    """Run the command line at a pseudo terminal; type an answer at each prompt, once.
+
+    It must end with ``code``.
+    """
     pid, terminal = pty.fork()
     if pid == 0:
         os.execvpe(COMMAND[0], [*COMMAND, *arguments], environment)
@@ -124,9 +176,19 @@ def at_terminal(environment: dict[str, str], arguments: list[str], answers: dict
                 os.write(terminal, waiting.pop(prompt).encode())
     finally:
         os.close(terminal)
-        ended, _ = os.waitpid(pid, os.WNOHANG)
-        if ended == 0:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+        status = _ended(pid)
     assert not waiting, f"never asked {list(waiting)}:\n{said}"
+    assert status == code, said
     return said
+
+
+def _ended(pid: int) -> int:
+    """Return the exit code of a process that should be at its end; a signal's number is < 0."""
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGKILL)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
