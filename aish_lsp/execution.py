@@ -7,6 +7,7 @@ import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import unquote, urlsplit
 
 from aish_lsp.conversation.turns import ExecOutput
 from aish_lsp.errors import AishError, InvalidArgument, NotFound
@@ -21,6 +22,9 @@ from aish_lsp.text import escaped
 if TYPE_CHECKING:
     from aish_lsp.job import Emit
     from aish_lsp.workspace import Workspace
+
+#: Seconds that a command may take where nobody says otherwise: nothing runs for ever unseen.
+DEFAULT_TIMEOUT = 3600.0
 
 #: Where a command's text comes from: a reply of ours, the user's own hand, or some document.
 Origin = Literal["reply", "user", "document"]
@@ -64,7 +68,7 @@ class Plan:
     command_id: str
     text: str
     cwd: Path
-    timeout: float | None
+    timeout: float
     origin: Origin
     approved: bool
 
@@ -80,6 +84,8 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
     if request.command_id is not None:
         suggestion = workspace.commands.get(request.command_id)
         text = request.edited if request.edited is not None else suggestion.text
+    if request.command_id is not None and request.text is not None:
+        raise InvalidArgument("Give commandId or text, not both; edited changes one.", path="text")
     if text is None:
         raise InvalidArgument("Say what to run: commandId or text.", path="commandId")
     if not text.strip() or "\0" in text:
@@ -88,7 +94,7 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
         command_id=command_id,
         text=text,
         cwd=_folder(workspace, request.cwd),
-        timeout=request.timeout,
+        timeout=request.timeout or DEFAULT_TIMEOUT,
         origin=request.origin,
         approved=request.approved,
     )
@@ -100,10 +106,12 @@ def _folder(workspace: Workspace, wanted: str | None) -> Path:
     folder = root if wanted is None else root / wanted
     if not root.is_dir():
         raise NotFound(f"The folder {root} is gone.")
+    if wanted is not None and wanted.startswith("file://"):
+        folder = Path(unquote(urlsplit(wanted).path))
     if wanted is not None and ("\0" in wanted or not inside(root, folder)):
         raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
     if not folder.is_dir():
-        raise NotFound(f"The folder {folder} is gone.")
+        raise NotFound(f"{folder} is no folder, or is gone.")
     return folder
 
 

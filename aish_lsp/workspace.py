@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import os
 import platform
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,17 +25,19 @@ from aish_lsp.conversation.prompt import (
     tree_part,
 )
 from aish_lsp.conversation.report import cost_report
-from aish_lsp.conversation.turns import Conversation
+from aish_lsp.conversation.turns import Conversation, Turn
 from aish_lsp.conversation.usage import UsageTotals
-from aish_lsp.errors import NotFound
+from aish_lsp.errors import Busy, InvalidArgument, NotFound
 from aish_lsp.job import Job
 from aish_lsp.memory.background import background_text, select
 from aish_lsp.memory.scopes import MemoryScopes
 from aish_lsp.models.catalog import OFFLINE, Chosen, configured
-from aish_lsp.paths import data_dir, workspace_dir
+from aish_lsp.paths import config_file, data_dir, workspace_dir
 from aish_lsp.project.picture import ProjectPicture
 from aish_lsp.redaction import redact
 from aish_lsp.sessions.recorder import Recorder
+from aish_lsp.shell.environment import secret_values
+from aish_lsp.shell.output import mask_secrets
 from aish_lsp.shell.pending import PendingCommands, new_id
 
 if TYPE_CHECKING:
@@ -89,13 +92,11 @@ class Workspace:
         self.project = ProjectPicture(root)
         self.turn_lock = asyncio.Lock()
         folder = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
-        self.recorder = Recorder(folder, root.as_uri() if root else None, redact)
-        own_memory = configuration.config.memory.path
-        self.memory = MemoryScopes.open(
-            data_dir() / "memory.jsonl",
-            Path(own_memory).expanduser() if own_memory else folder / "memory.jsonl",
-        )
+        self.recorder = Recorder(folder, root.as_uri() if root else None, self._without_secrets)
         self._configuration = configuration
+        self._folder = folder
+        self._memory_path = self._configured_memory()
+        self.memory = MemoryScopes.open(data_dir() / "memory.jsonl", self._memory_path)
         self._named_model: str | None = None
         self._last_preset: Preset | None = None
         self._models: dict[str, Model] = {}
@@ -109,10 +110,10 @@ class Workspace:
 
     def ask(self, ask: Ask) -> Job[AskResult]:
         """Begin a turn. One is taken at a time: a second waits."""
-        from aish_lsp.turn import Turn  # noqa: PLC0415 - a cycle: a turn is taken in a workspace
+        from aish_lsp import turn  # noqa: PLC0415 - a cycle: a turn is taken in a workspace
 
         turn_id = new_id()
-        return self._start(turn_id, lambda emit: Turn(self, ask, turn_id, emit).take())
+        return self._start(turn_id, lambda emit: turn.Turn(self, ask, turn_id, emit).take())
 
     def run(self, request: RunRequest) -> Job[RunReport]:
         """Begin to run a command.
@@ -120,9 +121,12 @@ class Workspace:
         Raises:
             InvalidArgument: nothing to run, or a folder outside of the workspace.
             NotFound: no such suggestion, or the folder is gone.
+            Busy: that suggestion is being asked about, or runs, already.
         """
         from aish_lsp.execution import Execution, plan  # noqa: PLC0415 - a cycle, as above
 
+        if request.command_id in self._jobs:
+            raise Busy("That command is being asked about, or runs, already.")
         planned = plan(self, request, request.command_id or new_id())
         return self._start(
             planned.command_id, lambda emit: Execution(self, planned, emit).execute(), planned.text
@@ -189,9 +193,17 @@ class Workspace:
         Blocks until the item is on disk.
 
         Raises:
-            InvalidArgument: it looks like a secret, and ``force`` is not given.
+            InvalidArgument: it looks like a secret, and ``force`` is not given; or it holds a
+                model's key, whatever ``force`` says.
             StoreUnavailable, Busy: the file cannot be written now.
         """
+        for text in (content, *tags):
+            if isinstance(text, str) and mask_secrets(text, self._secrets()) != text:
+                raise InvalidArgument(
+                    "This holds the key of a model. What is remembered lies in a plain file and is"
+                    " sent to the model. Leave the key out.",
+                    path="content",
+                )
         source = {"session": self.recorder.session_id, "how": "user"}
         store = self.memory.store(scope)
         return store.add(kind, content, tags=tags, source=source, force=force)
@@ -274,16 +286,24 @@ class Workspace:
         return self.meter.cost(self.config.cost, size, limit)
 
     def next_messages(self) -> tuple[Message, ...]:
-        """Return the messages of the next request, but for the question that is not asked yet."""
+        """Return the messages of the next request, but for the question that is not asked yet.
+
+        Output that it will carry stands there as a user's message of its own.
+        """
         compress = self.config.context.compress
-        return messages(self.blocks(), self.conversation.turns, self._preset, compress)
+        return messages(self.blocks(), self._next_turns(), self._preset, compress)
+
+    def _next_turns(self) -> list[Turn]:
+        """Return the turns of the next request, as far as they are known."""
+        turns, pending = self.conversation.turns, tuple(self.conversation.pending)
+        return [*turns, Turn("user", "", exec=pending)] if pending else turns
 
     def _size(self) -> tuple[Measure, Limits, int]:
         """Return the next request's size, its limits, and the messages since the last call."""
         config, blocks, preset = self.config, self.blocks(), self._preset
         limit = limits(preset, config.context, self.services.catalog.known_window(preset))
-        sent = messages(blocks, self.conversation.turns, preset, config.context.compress)
-        return measure(blocks, sent), limit, len(self.conversation.pending)
+        sent = messages(blocks, self._next_turns(), preset, config.context.compress)
+        return measure(blocks, sent), limit, int(bool(self.conversation.pending))
 
     def cost_of_all_sessions(self) -> CostReport:
         """Return what this workspace has ever used and cost. Blocks.
@@ -318,11 +338,30 @@ class Workspace:
         """Return the environment variables that hold keys of configured models."""
         return [p.api_key_env for p in self.config.models.values() if p.api_key_env]
 
+    def _secrets(self) -> tuple[str, ...]:
+        """Return the values of the keys that there are at this time."""
+        return secret_values(self.services.environ, self.secret_names())
+
+    def _without_secrets(self, text: str) -> str:
+        """Return ``text`` without keys of ours and without what looks like a secret."""
+        # Ours first: of a key that only in part looks like one, the rest would stay.
+        return redact(mask_secrets(text, self._secrets()))
+
+    def _configured_memory(self) -> Path:
+        """Return the file of this workspace's memory; relative to the configuration's folder."""
+        own = self.config.memory.path
+        if not own:
+            return self._folder / "memory.jsonl"
+        return config_file().parent / os.path.expanduser(own)  # noqa: PTH111 - that one may raise
+
     # What a turn and an execution need
 
     async def refresh(self) -> list[str]:
         """Take in what changed outside: configuration, memory, project. Return what is wrong."""
         troubles = await asyncio.to_thread(self._configuration.reload)
+        if (path := self._configured_memory()) != self._memory_path:
+            self._memory_path = path
+            self.memory = MemoryScopes.open(data_dir() / "memory.jsonl", path)
         self.memory.prune_older_than_days = self.config.memory.prune_older_than_days
         troubles += await asyncio.to_thread(self.memory.refresh)
         if self.project.shown(self.config.project):
@@ -359,9 +398,13 @@ class Workspace:
             self._models[preset.provider] = open_model(preset, self.services.http, self.folder)
         return self._models[preset.provider]
 
+    def turn_began(self, turn_id: str) -> None:
+        """Have the suggestions of this turn count as the last ones, if it makes any."""
+        self._last_turn = turn_id
+        self.changed()
+
     def add_command(self, found: FoundCommand, turn_id: str) -> CommandInfo:
         """Keep a suggestion of a turn and tell those who show them."""
-        self._last_turn = turn_id
         info = self.commands.add(found, turn_id, self.config.safety.shell)
         self.changed()
         return info

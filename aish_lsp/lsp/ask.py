@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from aish_lsp.errors import InvalidArgument
 from aish_lsp.events import to_wire
 from aish_lsp.turn import Ask
 
@@ -20,6 +21,8 @@ def setup(server: AishServer) -> None:
     """Bind the commands."""
 
     async def ask(call: Call, params: AskParams) -> object:
+        if not params.prompt.strip():
+            raise InvalidArgument("The question is empty.", path="prompt")
         guess = server.workspaces.is_guess(params)
         workspace = server.workspaces.resolve(params)
         await server.configurations.settled(workspace.root)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from aish_lsp.conversation.report import CostReport
     from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.protocol import CostParams, Target
+    from aish_lsp.lsp.protocol import CostParams
     from aish_lsp.server import AishServer
 
 
@@ -21,9 +21,9 @@ def setup(server: AishServer) -> None:
             return await asyncio.to_thread(workspace.cost_of_all_sessions)
         return workspace.cost()
 
-    async def reset(_call: Call, params: Target) -> object:
+    async def reset(call: Call, params: CostParams) -> CostReport:
         server.workspaces.resolve(params).meter.usage.reset()
-        return {}
+        return await show(call, params)
 
     server.bind("aish.cost.show", show)
     server.bind("aish.cost.reset", reset)

@@ -10,6 +10,7 @@ import contextvars
 import enum
 import itertools
 import logging
+import secrets
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -64,6 +65,8 @@ class Endpoint(LanguageServerProtocol):
         self._shutdown_id: MessageId | None = None
         self._pending: dict[MessageId, tuple[str, Future[Any]]] = {}
         self._ids = itertools.count(1)
+        # An answer may be a yes to a command: only who was asked can know what it answers.
+        self._id_prefix = f"aish-{secrets.token_hex(16)}"
         super().__init__(server, converter)
 
     # Receiving
@@ -212,7 +215,8 @@ class Endpoint(LanguageServerProtocol):
             self._send_response(msg_id, future.result())
         elif isinstance(error, AishError):
             logger.info("request %s failed: %s", msg_id, error.kind)
-            self._send_error(msg_id, error.code, error.message, {"kind": error.kind} | error.data)
+            data = {camel_case(name): value for name, value in error.data.items()}
+            self._send_error(msg_id, error.code, error.message, {"kind": error.kind} | data)
         elif isinstance(error, JsonRpcException):
             self._send_error(msg_id, error.code, error.message, error.data)
         else:
@@ -296,7 +300,7 @@ class Endpoint(LanguageServerProtocol):
         The future raises JsonRpcException where the client answers with an error or with what is
         no answer to ``method``.
         """
-        request_id = f"aish-{next(self._ids)}" if msg_id is None else msg_id
+        request_id = f"{self._id_prefix}-{next(self._ids)}" if msg_id is None else msg_id
         future: Future[Any] = Future()
         future.add_done_callback(lambda _: self._pending.pop(request_id, None))
         if callback is not None:

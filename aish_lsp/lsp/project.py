@@ -8,7 +8,7 @@ from aish_lsp.project.tree import ProjectBlock
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.protocol import ProjectParams, Target
+    from aish_lsp.lsp.protocol import ProjectParams
     from aish_lsp.server import AishServer
     from aish_lsp.workspace import Workspace
 
@@ -21,15 +21,13 @@ def setup(server: AishServer) -> None:
         workspace.project.shape(params.depth, params.max_chars)
         return await _looked(workspace)
 
-    async def off(_call: Call, params: Target) -> ProjectBlock:
-        workspace = server.workspaces.resolve(params)
-        workspace.project.switch(on=False)
-        return await _looked(workspace)
+    async def off(call: Call, params: ProjectParams) -> ProjectBlock:
+        server.workspaces.resolve(params).project.switch(on=False)
+        return await show(call, params)
 
-    async def on(_call: Call, params: Target) -> ProjectBlock:
-        workspace = server.workspaces.resolve(params)
-        workspace.project.switch(on=True)
-        return await _looked(workspace)
+    async def on(call: Call, params: ProjectParams) -> ProjectBlock:
+        server.workspaces.resolve(params).project.switch(on=True)
+        return await show(call, params)
 
     server.bind("aish.project.show", show)
     server.bind("aish.project.refresh", show)

@@ -57,7 +57,10 @@ class CancelParams(Target):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunParams(Target):
-    """``edited`` is run in place of the suggestion; ``timeout`` is in seconds."""
+    """``edited`` is run in place of the suggestion; ``timeout`` is in seconds (an hour if none).
+
+    ``cwd`` is a folder in the workspace: relative to it, absolute, or a URI.
+    """
 
     command_id: str | None = None
     text: str | None = None
@@ -185,7 +188,7 @@ _SPECS = (
     CommandSpec(
         "aish.model.use",
         ModelUseParams,
-        "{name}",
+        "{active, models: [{name, provider, model, endpoint, source}]}",
         "Answer with this model from now on.",
     ),
     CommandSpec(
@@ -226,13 +229,13 @@ _SPECS = (
     ),
     CommandSpec(
         "aish.project.off",
-        Target,
+        ProjectParams,
         "{block, files, truncated}",
         "Tell the model nothing of the project.",
     ),
     CommandSpec(
         "aish.project.on",
-        Target,
+        ProjectParams,
         "{block, files, truncated}",
         "Tell the model of the project again.",
     ),
@@ -259,8 +262,8 @@ _SPECS = (
     ),
     CommandSpec(
         "aish.cost.reset",
-        Target,
-        "{}",
+        CostParams,
+        "as aish.cost.show",
         "Count this session's use from nothing.",
     ),
     CommandSpec(

@@ -18,6 +18,8 @@ def setup(server: AishServer) -> None:
 
     async def run(call: Call, params: RunParams) -> object:
         workspace = server.workspaces.resolve(params)
+        if server.workspaces.is_guess(params) and params.command_id is None:
+            server.tell(f"Runs in {workspace.folder}, the folder last used.")
         # They say what is asked about first, and which shell runs it.
         await server.configurations.settled(workspace.root)
         request = RunRequest(

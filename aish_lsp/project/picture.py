@@ -37,6 +37,7 @@ class ProjectPicture:
         self._root = root
         self._switched: bool | None = None
         self._shape = Shape()
+        self._stale = False
         self._block = ProjectBlock("", 0, truncated=False)
         self._instructions: Instructions | None = None
         self._refreshing: asyncio.Task[None] | None = None
@@ -57,7 +58,13 @@ class ProjectPicture:
 
     def shape(self, depth: int | None, max_chars: int | None) -> None:
         """Keep another depth or size for the pictures that follow."""
-        self._shape = Shape(depth or self._shape.depth, max_chars or self._shape.max_chars)
+        wanted = Shape(
+            self._shape.depth if depth is None else depth,
+            self._shape.max_chars if max_chars is None else max_chars,
+        )
+        if wanted != self._shape:
+            self._shape = wanted
+            self._stale = True
 
     def shown(self, config: Project) -> bool:
         """Return whether the prompt carries the picture."""
@@ -67,7 +74,9 @@ class ProjectPicture:
         """Look at the project anew; with ``patience`` (seconds) keep the old picture meanwhile."""
         if self._root is None:
             return
-        if self._refreshing is None or self._refreshing.done():
+        if self._stale or self._refreshing is None or self._refreshing.done():
+            self._stale = False
+            await self.aclose()
             self._refreshing = asyncio.create_task(self._look(self._root, config))
         await asyncio.wait([self._refreshing], timeout=patience)
         if self._refreshing.done():
@@ -76,8 +85,8 @@ class ProjectPicture:
     async def _look(self, root: Path, config: Project) -> None:
         self._block = await project_block(
             root,
-            depth=self._shape.depth or config.depth,
-            max_chars=self._shape.max_chars or config.max_chars,
+            depth=config.depth if self._shape.depth is None else self._shape.depth,
+            max_chars=config.max_chars if self._shape.max_chars is None else self._shape.max_chars,
         )
         self._instructions = await asyncio.to_thread(read_instructions, root, _INSTRUCTIONS_CHARS)
 

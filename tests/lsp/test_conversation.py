@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client import Client, RpcError, Transport, execute
+from client import Client, RpcError, Transport, execute, never
 
 
 @pytest.fixture
@@ -432,3 +432,43 @@ async def until(client: Client, path: Path, condition: Any) -> str:
 
 def read(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+async def test_a_suggestion_is_asked_about_and_run_once(project: Path) -> None:
+    async with Client() as client:
+        await client.initialize(project)
+        client.answers["window/showMessageRequest"] = never
+        [command] = (await ask(client, "How do I run the tests?", "t"))["commands"]
+        argument = {"commandId": command["id"], "partialResultToken": "r"}
+        _, first = await client.begin("workspace/executeCommand", execute("aish.run", argument))
+        await client.wait_for(lambda: client.asked("window/showMessageRequest"), "the question")
+        with pytest.raises(RpcError) as error:
+            await client.command_result("aish.run", argument)
+        assert error.value.data["kind"] == "busy"
+        await client.command_result("aish.cancel", {"turnId": command["id"]})
+        assert (await client.within(first, "the first"))["finishReason"] == "cancelled"
+        assert await client.command_result("aish.commands.list") == {"commands": [command]}
+
+
+async def test_a_folder_may_be_named_by_its_uri(folder: Path) -> None:
+    (folder / "in here").mkdir()
+    async with Client() as client:
+        await client.initialize(folder)
+        argument = {"text": "pwd", "partialResultToken": "t"}
+        run = await client.command_result(
+            "aish.run", argument | {"cwd": (folder / "in here").as_uri()}
+        )
+        assert run["output"] == f"{folder / 'in here'}\n"
+        with pytest.raises(RpcError, match="inside"):
+            await client.command_result("aish.run", argument | {"cwd": "file:///"})
+
+
+async def test_the_projects_picture_takes_another_shape_at_once(folder: Path) -> None:
+    (folder / "a").mkdir()
+    (folder / "a" / "b.py").write_text("")
+    async with Client() as client:
+        await client.initialize(folder)
+        deep = await client.command_result("aish.project.show")
+        assert "b.py" in deep["block"]
+        assert "b.py" not in (await client.command_result("aish.project.on", {"depth": 1}))["block"]
+        assert (await client.command_result("aish.project.show", {"maxChars": 0}))["block"] == ""
