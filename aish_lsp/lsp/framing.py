@@ -13,8 +13,16 @@ LARGEST_SKIPPED = 1 << 30
 #: Bytes of the longest header line.
 LONGEST_LINE = 64 << 10
 
-# Searched and not matched: after a bad header, the next good one may follow garbage in its line.
-_LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*(.*?)[ \t]*$", re.IGNORECASE)
+_LENGTH = re.compile(rb"content-length[ \t]*:[ \t]*(.*?)[ \t]*", re.IGNORECASE)
+_TYPE = re.compile(rb"content-type[ \t]*:", re.IGNORECASE)
+#: Where the next header may begin in the line that ends an unread body.
+_NEXT_HEADER = re.compile(rb"[}\]](?=content-(?:length|type)[ \t]*:)", re.IGNORECASE)
+#: Bytes of a line that an error shows.
+_SHOWN = 80
+
+
+class ForeignHeaderError(Exception):
+    """What comes is not the language server protocol, but HTTP for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +38,28 @@ def frame(body: bytes) -> bytes:
 
 
 class FrameReader:
-    """Cuts a stream into the bodies of its messages, however the bytes arrive."""
+    """Cuts a stream into the bodies of its messages, however the bytes arrive.
 
-    def __init__(self) -> None:
+    A ``strict`` one is for a stream that anybody may have opened. A web page may send a request
+    whose body holds messages of ours, so nothing is read behind a line that is no header of LSP.
+    """
+
+    def __init__(self, *, strict: bool = False) -> None:
+        self._strict = strict
         self._buffer = bytearray()
         self._body_length: int | None = None
         self._to_skip = 0
         self._declared: bytes | None = None
         self._in_header = False
+        self._lost = False
 
     def feed(self, data: bytes) -> list[bytes | BadFrame]:
-        """Return what ``data`` completes, in order."""
+        """Return what ``data`` completes, in order.
+
+        Raises:
+            ForeignHeaderError: the reader is strict, and a line is no header of LSP. The stream
+                must not be read on.
+        """
         self._buffer += data
         return list(self._frames())
 
@@ -54,6 +73,7 @@ class FrameReader:
             line = self._line()
             if line is None:
                 if len(self._buffer) > LONGEST_LINE:
+                    self._refuse_if_strict(self._buffer)
                     self._buffer.clear()
                     yield BadFrame("a header line is too long")
                 return
@@ -77,22 +97,33 @@ class FrameReader:
         return None if end < 0 else self._take(end + 1).rstrip(b"\r\n")
 
     def _read_header(self, line: bytes) -> BadFrame | None:
-        if line:
-            self._in_header = True
-            if match := _LENGTH.search(line):
-                self._declared = match.group(1)
-            return None
-        return self._end_header() if self._in_header else None
+        if not line:
+            return self._end_header() if self._in_header else None
+        self._in_header = True
+        if self._lost and (garbage := _NEXT_HEADER.search(line)):
+            line = line[garbage.end() :]
+        if match := _LENGTH.fullmatch(line):
+            self._declared = match.group(1)
+        elif not _TYPE.match(line):
+            self._refuse_if_strict(line)
+        return None
+
+    def _refuse_if_strict(self, line: bytes | bytearray) -> None:
+        if self._strict:
+            raise ForeignHeaderError(f"{bytes(line[:_SHOWN])!r} is no header of a message")
 
     def _end_header(self) -> BadFrame | None:
         """Decide from the header what follows it; return why nothing can."""
         declared, self._declared, self._in_header = self._declared, None, False
+        # A body may follow that is not known as one. The header behind it is in its last line.
+        self._lost = not self._strict
         if declared is None:
             return BadFrame("a message has no Content-Length")
         # Nineteen digits at most: int() of very many is slow, and refused by Python.
         if not re.fullmatch(rb"\d{1,19}", declared) or int(declared) > LARGEST_SKIPPED:
             return BadFrame("a message's Content-Length is not one")
         length = int(declared)
+        self._lost = False
         if length > LARGEST_MESSAGE:
             self._to_skip = length
             return BadFrame(f"a message of {length} bytes is over the limit of {LARGEST_MESSAGE}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import logging
 import secrets
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from aish_lsp.errors import Busy
-from aish_lsp.lsp.framing import LARGEST_MESSAGE, FrameReader, frame
+from aish_lsp.lsp.framing import LARGEST_MESSAGE, BadFrame, ForeignHeaderError, FrameReader, frame
 from aish_lsp.lsp.greeting import CHUNK
 from aish_lsp.lsp.messages import encode
 from aish_lsp.lsp.outbox import Outbox
@@ -25,27 +26,32 @@ if TYPE_CHECKING:
 
     from aish_lsp.server import AishServer
 
+logger = logging.getLogger(__name__)
+
 _OCCUPIED = "this aish-lsp has its client already; start another one"
 
 
 def tcp(host: str, port: int) -> Open:
-    """Return what serves the first client that connects to ``host``:``port``."""
+    """Return what serves the first client that sends a message to ``host``:``port``."""
 
     async def connect(server: AishServer) -> None:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            frames = FrameReader(strict=True)
+            # Only a message takes the one place: a web page's request must not, nor end us.
+            received = await _receive(reader, frames) if server.outbox is None else []
             if server.outbox is not None:
-                await _refuse(writer)
+                _refuse(writer)
+                return
+            if not received:
+                writer.close()
                 return
             ready = asyncio.Event()
             outbox = attach(server, _waker(ready), framed=True)
             sender = asyncio.create_task(_send_stream(outbox, ready, writer))
-            frames = FrameReader()
-            try:
-                while data := await reader.read(CHUNK):
-                    for body in frames.feed(data):
-                        server.protocol.receive(body)
-            except OSError:
-                pass  # gone
+            while received:
+                for body in received:
+                    server.protocol.receive(body)
+                received = await _receive(reader, frames)
             client_gone(server)
             await sender
 
@@ -108,7 +114,20 @@ def _refusal(request: Request, token: str, *, occupied: bool) -> tuple[HTTPStatu
     return None
 
 
-async def _refuse(writer: asyncio.StreamWriter) -> None:
+async def _receive(reader: asyncio.StreamReader, frames: FrameReader) -> list[bytes | BadFrame]:
+    """Return the next messages; none at the end, which is also where a stranger speaks."""
+    try:
+        while data := await reader.read(CHUNK):
+            if received := frames.feed(data):
+                return received
+    except OSError:
+        pass  # gone
+    except ForeignHeaderError as error:
+        logger.warning("closed a connection over TCP that is no editor's: %s", error)
+    return []
+
+
+def _refuse(writer: asyncio.StreamWriter) -> None:
     """Tell a second client over TCP why it is not served."""
     error = {"code": Busy.code, "message": _OCCUPIED, "data": {"kind": Busy.kind}}
     message = {"jsonrpc": "2.0", "id": None, "error": error}

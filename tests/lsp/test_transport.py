@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -174,10 +175,12 @@ async def test_only_who_knows_the_token_gets_in_and_no_browser(
         await end(process)
 
 
-async def listen(*arguments: str) -> tuple[asyncio.subprocess.Process, str]:
+async def listen(
+    *arguments: str, program: Sequence[str] = (ECHO,)
+) -> tuple[asyncio.subprocess.Process, str]:
     """Start a server; return it and the address that it prints."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, ECHO, *arguments, stderr=asyncio.subprocess.PIPE
+        sys.executable, *program, *arguments, stderr=asyncio.subprocess.PIPE
     )
     assert process.stderr is not None
     line = (await asyncio.wait_for(process.stderr.readline(), 30)).decode()
@@ -190,6 +193,93 @@ async def end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
         process.kill()
     await process.communicate()
+
+
+async def test_a_web_pages_request_over_tcp_runs_nothing(folder: Path) -> None:
+    """A page may post any text to any port, and choose what its Referer ends with."""
+    process, address = await listen("--tcp", "127.0.0.1:0", program=("-m", "aish_lsp", "serve"))
+    try:
+        for request in web_requests(folder):
+            assert await answer_to(address, request) == b""
+        assert process.stderr is not None
+        logged = await asyncio.wait_for(process.stderr.readline(), 30)
+        assert b"closed a connection" in logged
+        assert b"POST / HTTP/1.1" in logged
+        # None of them took the client's place.
+        editor = await connect(address)
+        await editor.send(INITIALIZE.encode())
+        assert b'"aish-lsp"' in (await asyncio.wait_for(editor.receive(), 30) or b"")
+        await editor.close()
+        assert await asyncio.wait_for(process.wait(), 30) == 1
+    finally:
+        await end(process)
+    assert list(folder.iterdir()) == []
+
+
+def web_requests(folder: Path) -> list[bytes]:
+    """Return posts that initialize, run a command, and say yes to whatever the server asks."""
+    initialize = {"processId": None, "rootUri": folder.as_uri(), "capabilities": {}}
+    run = execute("aish.run", {"text": "touch ran"})
+    messages: list[dict[str, Any]] = [
+        {"id": 1, "method": "initialize", "params": initialize},
+        {"method": "initialized", "params": {}},
+        {"id": 2, "method": "workspace/executeCommand", "params": run},
+        *({"id": f"aish-{number}", "result": {"title": "Run"}} for number in range(1, 20)),
+    ]
+    first, *others = (json.dumps({"jsonrpc": "2.0"} | message) for message in messages)
+    body = first.encode() + frames(*others)
+    length = b"Content-Length: %d\r\n" % len(body)
+    referer = b"Referer: http://evil.example/content-length:%d\r\n" % len(first)
+    head = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+    return [
+        head + length + b"Origin: http://evil.example\r\n" + referer + b"\r\n" + body,
+        head + length + b"\r\n" + frames(first, *others),
+        length + referer + b"\r\n" + body,
+    ]
+
+
+async def answer_to(address: str, data: bytes) -> bytes:
+    """Send ``data`` and return what comes until the server closes the connection."""
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        writer.write(data)
+        return await asyncio.wait_for(reader.read(), 30)
+    except ConnectionResetError:  # closed before all of it was read
+        return b""
+    finally:
+        writer.close()
+
+
+async def test_the_ids_of_the_servers_requests_cannot_be_guessed(
+    echo_client: Callable[..., Client],
+) -> None:
+    prefixes = set()
+    for _ in range(2):
+        async with echo_client("tcp") as client:
+            await client.initialize()
+            seen = record_ids(client)
+            for _ in range(2):
+                await client.command_result("test.ask", {"method": "client/x", "value": {}})
+        assert len(set(seen)) == 2
+        found = {re.fullmatch(r"aish-([0-9a-f]{32})-\d+", one) for one in seen}
+        assert None not in found
+        prefixes |= {one[1] for one in found if one}
+    assert len(prefixes) == 2
+
+
+def record_ids(client: Client) -> list[str]:
+    """Return a list to which the id of each request of the server is added."""
+    seen: list[str] = []
+    dispatch = client._dispatch
+
+    def noted(message: Any) -> None:
+        if "method" in message and "id" in message:
+            seen.append(message["id"])
+        dispatch(message)
+
+    client._dispatch = noted  # type: ignore[method-assign]
+    return seen
 
 
 async def test_another_interface_is_bound_when_named_and_with_a_warning() -> None:
