@@ -202,12 +202,12 @@ def _translated_errors(url: str, timeout_s: float) -> Iterator[None]:
         msg = f"A header for {where} cannot be sent. Check the key and `extra_headers`."
         raise BackendRejected(msg) from None
     except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
-        msg = f"The endpoint {where} is no address: {error}."
+        msg = f"The endpoint {where} is no address: {_ended(error)}"
         raise InvalidArgument(msg, path="endpoint") from error
     except httpx.TransportError as error:
         raise BackendUnavailable(_transport_message(error, url, timeout_s)) from error
     except httpx.DecodingError as error:
-        msg = f"The answer of {where} is damaged: {error}."
+        msg = f"The answer of {where} is damaged: {_ended(error)}"
         raise BackendUnavailable(msg) from error
 
 
@@ -223,10 +223,16 @@ def _transport_message(error: httpx.TransportError, url: str, timeout_s: float) 
             f"{where} sent nothing for {timeout_s:g} s. If the model needs longer, raise `timeout`."
         )
     if isinstance(error, httpx.ProxyError):
-        return f"The proxy to {where} failed: {error}. Check HTTPS_PROXY and NO_PROXY."
+        return f"The proxy to {where} failed: {_ended(error)} Check HTTPS_PROXY and NO_PROXY."
     if isinstance(error, httpx.ConnectError):
         return _connect_message(str(error), url)
-    return f"The connection to {where} broke off: {str(error) or type(error).__name__}."
+    return f"The connection to {where} broke off: {_ended(error)}"
+
+
+def _ended(error: Exception) -> str:
+    """Return an error's own words, or its name, as the end of a sentence: some have a period."""
+    words = str(error).rstrip(". ") or type(error).__name__
+    return f"{words}."
 
 
 def _connect_message(reason: str, url: str) -> str:
