@@ -179,6 +179,7 @@ class Turn:
         turn = self._conversation.append_user(self._ask.prompt)
         if self._ask.ephemeral:
             return
+        self._workspace.turn_began(self._id)
         recorder = self._workspace.recorder
         writing = asyncio.create_task(
             asyncio.to_thread(recorder.question, turn.content, turn.exec), name="write a question"

@@ -70,7 +70,8 @@ async def _memory(chat: Chat, argument: str) -> str:
     verb, _, rest = argument.partition(" ")
     match verb:
         case "" | "list":
-            return _listed(chat)
+            troubles = await chat.workspace.refresh()
+            return "\n\n".join([*troubles, _listed(chat)])
         case "add":
             kind, _, content = rest.strip().partition(" ")
             if kind not in KINDS:
@@ -128,7 +129,8 @@ async def _tree(chat: Chat, argument: str) -> str:
 
 @colon("context", help="where the tokens of the next request go")
 async def _context(chat: Chat, _argument: str) -> str:
-    return context_page(chat.workspace.context())
+    troubles = await chat.workspace.refresh()
+    return "\n\n".join([*troubles, context_page(chat.workspace.context())])
 
 
 @colon(
@@ -167,7 +169,7 @@ async def _approve(chat: Chat, argument: str) -> str:
 
 @colon("prompt", help="the exact request that would be sent")
 async def _prompt(chat: Chat, _argument: str) -> str:
-    parts = []
+    parts = await chat.workspace.refresh()
     for message in chat.workspace.next_messages():
         fence = fence_for(message.content)
         parts.append(f"**{message.role}**\n\n{fence}text\n{message.content}\n{fence}")

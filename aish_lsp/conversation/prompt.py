@@ -129,7 +129,7 @@ def user_text(turn: Turn) -> str:
     if not turn.exec:
         return turn.content
     blocks = "\n".join(exec_block(output) for output in turn.exec)
-    return f"{blocks}\n\n{turn.content}"
+    return f"{blocks}\n\n{turn.content}" if turn.content else blocks
 
 
 def messages(
