@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from aish_lsp.errors import NotFound
+from aish_lsp.errors import InvalidArgument, NotFound
 
 _COMMAND: Final = re.compile(r":(?P<name>\S*)[^\S\r\n]*(?P<argument>[^\r\n]*)")
 
@@ -107,9 +107,13 @@ class ColonRegistry(Generic[C]):
 
         Raises:
             NotFound: there is no such command.
+            InvalidArgument: it takes no argument and has one.
             AishError: whatever its handler refuses.
         """
-        return await self.find(command.name).handler(context, command.argument)
+        row = self.find(command.name)
+        if command.argument and not row.usage:
+            raise InvalidArgument(f"`:{row.name}` takes no argument. Type it alone on its line.")
+        return await row.handler(context, command.argument)
 
 
 def parse(message: str) -> ColonCommand | None:

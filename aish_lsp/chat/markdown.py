@@ -55,6 +55,9 @@ _VISIBLE: Final[Mapping[int, str]] = {
 _SEQUENCE: Final = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 _PART_OF_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8})?\Z")
 
+#: A line that opens a fenced block, or closes one: its indent, its fence, what follows that.
+_FENCE_LINE: Final = re.compile(r"^( {0,3})(`{3,}|~{3,})([^\n]*)", re.MULTILINE)
+
 #: ``(start of a line, whether that is all of it) -> the same, safe``, or None: more is needed.
 _Rewrite: TypeAlias = Callable[[str, bool], str | None]
 
@@ -145,6 +148,22 @@ def fence_for(text: str) -> str:
     """Return a fence that ``text`` cannot close: longer than any run of backticks in it."""
     runs = re.findall("`+", text)
     return max((*(f"{run}`" for run in runs), _FENCE), key=len)
+
+
+def open_fence(text: str) -> str:
+    """Return the line that closes the fenced block in which ``text`` ends; empty where in none.
+
+    It is indented as the block's first line, so that it closes the block of a list's item too.
+    """
+    indent = fence = ""
+    for match in _FENCE_LINE.finditer(text):
+        rest = match[3]
+        if not fence:
+            if match[2][0] == "~" or "`" not in rest:
+                indent, fence = match[1], match[2]
+        elif match[2].startswith(fence) and not rest.strip(" \t"):
+            fence = ""
+    return f"{indent}{fence}" if fence else ""
 
 
 class _LineBreaks:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aish_lsp.chat.markdown import ReplyEscaper, quote
+from aish_lsp.chat.markdown import ReplyEscaper, open_fence, quote
 from aish_lsp.events import End, Event, Notice, Text
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ class ReplyTranscript:
     def __init__(self, append: Callable[..., None]) -> None:
         self._append = append
         self._escaper = ReplyEscaper()
+        self._written: list[str] = []
         self._held: list[str] = []
         self._in_text = False
 
@@ -29,7 +30,7 @@ class ReplyTranscript:
         match event:
             case Text():
                 self._in_text = True
-                self._append(self._escaper.feed(event.delta))
+                self._write(self._escaper.feed(event.delta))
             case Notice() if self._in_text:
                 self._held.append(event.message)
             case Notice():
@@ -42,10 +43,20 @@ class ReplyTranscript:
                 self._held.append(f"The reply broke off: {message}")
 
     def finish(self) -> None:
-        """Write what was held back."""
-        self._append(self._escaper.finish())
+        """Write what was held back; end the reply's last line, and the code block it ends in."""
+        self._write(self._escaper.finish())
+        reply = "".join(self._written)
+        fence = open_fence(reply)
+        if reply and not reply.endswith("\n"):
+            self._append("\n")
+        if fence:
+            self._append(f"{fence}\n")
         for message in self._held:
             self._append(quote(message), apart=True)
+
+    def _write(self, text: str) -> None:
+        self._written.append(text)
+        self._append(text)
 
 
 def run_status(report: RunReport, shown: int) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.chat.colon import ColonCommand, ColonRegistry, complete, help_text, parse
-from aish_lsp.errors import NotFound
+from aish_lsp.errors import InvalidArgument, NotFound
 
 
 @pytest.fixture
@@ -59,6 +59,14 @@ def test_only_one_line_from_the_first_column_is_a_command(message: str) -> None:
     line = message.strip("\r\n")
     is_command = line.startswith(":") and not {"\n", "\r"} & set(line.rstrip())
     assert (parse(message) is not None) == is_command
+
+
+async def test_a_command_that_takes_no_argument_refuses_one(
+    registry: ColonRegistry[list[str]],
+) -> None:
+    with pytest.raises(InvalidArgument, match="`:reset` takes no argument"):
+        await registry.run([], ColonCommand("reset", "now"))
+    assert await registry.run([], ColonCommand("reset", "")) == "done"
 
 
 async def test_a_command_runs_with_its_argument(registry: ColonRegistry[list[str]]) -> None:

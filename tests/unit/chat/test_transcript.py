@@ -1,0 +1,64 @@
+"""What a reply leaves in the chat document, whatever it holds."""
+
+from __future__ import annotations
+
+import pytest
+
+from aish_lsp.chat.markdown import open_fence
+from aish_lsp.chat.transcript import ReplyTranscript
+from aish_lsp.events import End, FinishReason, Text
+
+
+def written(*deltas: str, end: FinishReason = "stop") -> str:
+    """Return what stands in the document once a reply of ``deltas`` has ended."""
+    text = ""
+
+    def append(more: str, *, apart: bool = False) -> None:
+        nonlocal text
+        text += f"\n{more}" if apart and more else more
+
+    reply = ReplyTranscript(append)
+    for delta in deltas:
+        reply.take(Text(delta))
+    reply.take(End(end))
+    reply.finish()
+    return text
+
+
+@pytest.mark.parametrize(
+    ("reply", "fence"),
+    [
+        ("```python\nprint()", "```"),
+        ("```python\nprint()\n```\n", ""),
+        ("````md\n```\ninner\n```\n", "````"),
+        ("~~~ `a`\ncode\n```\n", "~~~"),
+        ("~~~~\ncode\n~~~\n", "~~~~"),
+        ("~~~\ncode\n~~~~~  \nafter", ""),
+        ("```\ncode\n``` no end", "```"),
+        ("```inline``` code", ""),
+        ("    ```\nindented code", ""),
+        ("- item\n\n  ```sh\n  ls", "  ```"),
+        ("```\na\n```\n```\nb", "```"),
+        ("text `` ``` text", ""),
+        ("", ""),
+    ],
+)
+def test_the_fence_that_a_text_leaves_open(reply: str, fence: str) -> None:
+    assert open_fence(reply) == fence
+
+
+@pytest.mark.parametrize("reply", ["~~~\ncode", "```\ncode\n", "see:\n````py\ncode\n```"])
+def test_a_block_that_a_reply_leaves_open_is_closed_in_front_of_what_follows(reply: str) -> None:
+    text = written(*reply)
+    assert open_fence(text) == ""
+    assert text.startswith(reply)
+
+
+@pytest.mark.parametrize("reply", ["So.", "So.\n", "```\ncode\n```\n"])
+def test_a_reply_that_closes_its_blocks_gets_a_line_end_at_most(reply: str) -> None:
+    assert written(*reply).rstrip("\n") == reply.rstrip("\n")
+
+
+def test_a_reply_that_is_stopped_in_a_block_says_so_outside_of_it() -> None:
+    text = written("```\nhalf of the co", end="cancelled")
+    assert text == "```\nhalf of the co\n```\n\n> Stopped.\n"
