@@ -6,6 +6,7 @@ never stands at the beginning of a line elsewhere.
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from aish_lsp.models.offline.follow_up import PORTS, Advice, advice, told
-from aish_lsp.models.offline.question import Question
+from aish_lsp.models.offline.question import Question, Ran
 from aish_lsp.models.offline.quoting import plain_line, quoted
 from aish_lsp.models.offline.topics import Topic, intents, topic
 from aish_lsp.project.safe_read import read_head
@@ -55,6 +56,9 @@ _INSTEAD: Mapping[Intent, tuple[Intent, ...]] = {
 }
 
 _README_LIMIT = 16384
+
+#: A command whose " && " stand outside of quotes, as far as this can be told at a glance.
+_STEPS_ARE_PLAIN = re.compile(r"(?:[^'\"]|'[^'\"&]*')*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +134,19 @@ def _task(intent: Intent, workspace: _Workspace) -> Sequence[_Part]:
         return [_Part(f"I found no file here that tells how to {words}.", ("ls -la",))]
     first = found[0]
     words = _IN_WORDS[first.intent]
-    parts = [_Part(f"To {words} here (from {first.source}):", (first.command,))]
+    parts = [_Part(f"To {words} here (from {first.source}):", _steps(first))]
     others = (t for t in found if t.source != first.source and t.rank <= Rank.CONFIGURED)
     other = next(others, None)
     if other is not None:
-        parts.append(_Part(f"Or, from {other.source}:", (other.command,)))
+        parts.append(_Part(f"Or, from {other.source}:", _steps(other)))
     return parts
+
+
+def _steps(task: Task) -> tuple[str, ...]:
+    """Return the commands of a task, each to be run by itself, in order."""
+    if _STEPS_ARE_PLAIN.fullmatch(task.command):
+        return tuple(task.command.split(" && "))
+    return (task.command,)
 
 
 def _follow_up(question: Question, workspace: _Workspace) -> Sequence[_Part]:
@@ -143,30 +154,38 @@ def _follow_up(question: Question, workspace: _Workspace) -> Sequence[_Part]:
     ran = question.ran
     if ran is None:
         sentence = "Nothing has been run in this conversation yet; run a suggested command first."
-        return [_Part(sentence, tuple(task.command for task in workspace.best("test")[:1]))]
+        return [_Part(sentence, _best_steps("test", workspace))]
     sentence, quote = told(ran)
-    intent = next((t.intent for t in workspace.tasks if t.command == ran.command), None)
-    next_step = advice(ran, intent)
-    return [_Part(sentence, quote=quote), _next_part(next_step, ran.command, workspace)]
+    intent = next((t.intent for t in workspace.tasks if _steps(t)[-1] == ran.command), None)
+    next_part = _next_part(advice(ran, intent), ran, workspace)
+    return [_Part(sentence, quote=quote), *next_part]
 
 
-def _next_part(step: Advice, command: str, workspace: _Workspace) -> _Part:
-    """Return a step as a sentence and a command of this project's."""
+def _best_steps(intent: Intent, workspace: _Workspace) -> tuple[str, ...]:
+    """Return the commands of the surest task for ``intent``; none where there is no such task."""
+    return next(map(_steps, workspace.best(intent)), ())
+
+
+def _next_part(step: Advice, ran: Ran, workspace: _Workspace) -> Sequence[_Part]:
+    """Return a step as a sentence and commands of this project's; a success may need none."""
+    command = ran.command
     if step.again is not None and any(task.command == command for task in workspace.tasks):
-        return _Part(step.sentence, (f"{command} {step.again}",))
-    found = workspace.best(step.intent) if step.intent else []
-    if found and found[0].command != command:
-        return _Part(step.sentence, (found[0].command,))
+        return [_Part(step.sentence, (f"{command} {step.again}",))]
+    steps = _best_steps(step.intent, workspace) if step.intent else ()
+    if steps and steps[-1] != command:
+        return [_Part(step.sentence, steps)]
     if step.command:
-        return _Part(step.sentence, (step.command,))
+        return [_Part(step.sentence, (step.command,))]
+    if ran.exit == 0:
+        return []
     if workspace.in_git:
-        return _Part("What has changed here:", ("git status --short",))
-    return _Part("What is here:", ("ls -la",))
+        return [_Part("What has changed here:", ("git status --short",))]
+    return [_Part("What is here:", ("ls -la",))]
 
 
 def _unknown(workspace: _Workspace) -> Sequence[_Part]:
     """Return an honest answer with the nearest commands that help."""
-    nearest = [task.command for task in workspace.best("test")[:1]]
+    nearest = [*_best_steps("test", workspace)]
     nearest.append("git status --short --branch" if workspace.in_git else "ls -la")
     sentence = f"That is beyond me. I only know {_KNOWN}. What may help meanwhile:"
     return [_Part(sentence, tuple(nearest))]

@@ -33,7 +33,7 @@ _TELLING = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What to do next: a task of the project, else a command, else a look around.
+    """What to do next: a task of the project, else a command; after a failure, a look around.
 
     ``again`` are arguments for the same command, where it is one of the project's own.
     """

@@ -9,6 +9,12 @@ from collections.abc import Iterator
 from aish_lsp.project.manifests.reading import Manifests, is_plain, table
 from aish_lsp.project.task import Intent, Task
 
+#: How a CMakeLists.txt tells of tests: CTest's own calls, and those of test libraries.
+_CTEST = re.compile(
+    r"\b(enable_testing|(add|\w+_discover|\w+_add)_tests?)\s*\(|\binclude\s*\(\s*CTest",
+    re.IGNORECASE,
+)
+
 
 def cargo(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Rust crate or workspace."""
@@ -63,10 +69,10 @@ def cmake(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a CMake project, built in ``build``."""
     if not manifests.has("CMakeLists.txt"):
         return
-    build = "cmake -B build && cmake --build build"
+    build = "cmake -S . -B build && cmake --build build"
     yield Task("build", build, "CMakeLists.txt")
-    text = manifests.text("CMakeLists.txt")
-    if re.search(r"\b(enable_testing|add_test)\s*\(|\binclude\s*\(\s*CTest", text, re.IGNORECASE):
+    lists = ("CMakeLists.txt", "test/CMakeLists.txt", "tests/CMakeLists.txt")
+    if any(_CTEST.search(manifests.text(name)) for name in lists):
         yield Task("test", f"{build} && ctest --test-dir build", "CMakeLists.txt")
     if manifests.has("build/CMakeCache.txt"):
         yield Task("clean", "cmake --build build --target clean", "CMakeLists.txt")

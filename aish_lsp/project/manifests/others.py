@@ -27,23 +27,66 @@ _SIMPLE: Mapping[str, Mapping[Intent, str]] = {
 
 _COMPOSE = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 
-#: Commands that are believed when a CI file has one of them as the whole of a line.
+#: Commands that are believed when a line of a CI file is one of them, harmless options aside.
 _HINTS: Mapping[str, Intent] = {
-    "pytest": "test",
-    "python -m pytest": "test",
-    "python -m unittest": "test",
-    "tox": "test",
-    "nox": "test",
-    "make test": "test",
-    "make check": "test",
-    "npm test": "test",
-    "go test ./...": "test",
-    "cargo test": "test",
-    "prove -lr": "test",
-    "make": "build",
-    "ruff check .": "lint",
-    "shellcheck *.sh": "lint",
+    **dict.fromkeys(
+        (
+            *("pytest", "python -m pytest", "python3 -m pytest", "python -m unittest"),
+            *("python -m unittest discover", "tox", "nox", "uv run pytest", "poetry run pytest"),
+            *("pdm run pytest", "pipenv run pytest", "hatch test", "hatch run test"),
+            *("make test", "make check", "just test", "task test", "prove -lr"),
+            *("npm test", "npm run test", "pnpm test", "pnpm run test", "yarn test"),
+            *("yarn run test", "bun test", "bun run test", "deno test", "npx jest"),
+            *("npx vitest run", "npx mocha"),
+            *("cargo test", "cargo nextest run", "go test", "ctest", "meson test"),
+            *("./gradlew test", "./gradlew check", "gradle test", "gradle check"),
+            *("./mvnw test", "./mvnw verify", "mvn test", "mvn verify", "sbt test", "lein test"),
+            *(
+                "dotnet test",
+                "swift test",
+                "stack test",
+                "cabal test",
+                "dune test",
+                "zig build test",
+            ),
+            *("mix test", "flutter test", "dart test", "bazel test"),
+            *("bundle exec rspec", "bundle exec rake", "bundle exec rake test"),
+            *("bundle exec rake spec", "rspec", "rake test", "bin/rails test"),
+            *("composer test", "composer run test", "composer run-script test"),
+            *("vendor/bin/phpunit", "./vendor/bin/phpunit", "vendor/bin/pest"),
+        ),
+        "test",
+    ),
+    **dict.fromkeys(
+        (
+            *("make", "npm run build", "pnpm run build", "yarn build", "cargo build", "go build"),
+            *("./gradlew build", "mvn package", "dotnet build", "mix compile", "swift build"),
+        ),
+        "build",
+    ),
+    **dict.fromkeys(
+        (
+            *("ruff check .", "ruff check", "shellcheck *.sh", "npm run lint", "cargo clippy"),
+            *("go vet", "golangci-lint run", "bundle exec rubocop", "mix credo"),
+        ),
+        "lint",
+    ),
 }
+_MOST_WORDS = max(len(command.split(" ")) for command in _HINTS)
+
+#: What may stand behind such a command: it changes what is shown or covered, never what is run.
+_HARMLESS = frozenset(
+    (
+        *("-v", "-vv", "-q", "-s", "--verbose", "--quiet", "--color=yes", "--color=always"),
+        *("--all", "--workspace", "--all-features", "--all-targets", "--no-default-features"),
+        *("--locked", "--frozen", "--offline", "--release", "--no-fail-fast", "--doc", "--lib"),
+        *("./...", "//...", "-race", "-cover", "-short", "-count=1"),
+        *("--no-daemon", "--stacktrace", "--info", "--continue", "--parallel"),
+        *("-B", "-ntp", "--batch-mode", "--no-transfer-progress"),
+        *("--no-build", "--no-restore", "--trace", "--cover", "--coverage", "--ci", "--cov"),
+        *("--output-on-failure", "--test-dir", "build", "--warnings-as-errors"),
+    )
+)
 
 
 def simple(manifests: Manifests) -> Iterator[Task]:
@@ -105,6 +148,10 @@ def ruby(manifests: Manifests) -> Iterator[Task]:
             yield Task("test", "bin/rails test", "bin/rails")
     if manifests.has(".rspec") or manifests.has("spec/spec_helper.rb"):
         yield Task("test", f"{prefix}rspec", ".rspec" if manifests.has(".rspec") else "spec/")
+    elif re.search(
+        r"^[ \t]*gem[ (]+['\"]rspec(-rails)?['\"]", manifests.text("Gemfile"), re.MULTILINE
+    ):
+        yield Task("test", "bundle exec rspec", "Gemfile")
     rakefile = manifests.text("Rakefile")
     tasks = set(re.findall(r"^[ \t]*task[ (]+[:\"']?(\w+)", rakefile, re.MULTILINE))
     for name in re.findall(r"\bTestTask\.new(?:[ (]+[:\"'](\w+))?", rakefile):
@@ -146,11 +193,24 @@ def containers(manifests: Manifests) -> Iterator[Task]:
 
 
 def continuous_integration(manifests: Manifests) -> Iterator[Task]:
-    """Yield what the CI files run, where it is a command that is known by its every letter."""
+    """Yield what the CI files run, where it is a command that is known by its every word."""
     folder = ".github/workflows"
     workflows = [f"{folder}/{n}" for n in manifests.inside(folder) if n.endswith((".yml", ".yaml"))]
     for source in (*workflows, ".gitlab-ci.yml", ".circleci/config.yml", ".travis.yml"):
         for line in manifests.text(source).split("\n"):
-            command = re.sub(r"^(- )?((run|script):\s+)?", "", line.strip())
-            if command in _HINTS:
-                yield Task(_HINTS[command], command, source, Rank.HINT)
+            command = re.sub(r"^(- )?((run|script|command):\s+)?", "", line.strip())
+            intent = _hinted(command)
+            if intent is not None:
+                yield Task(intent, command, source, Rank.HINT)
+
+
+def _hinted(command: str) -> Intent | None:
+    """Return what a CI file runs ``command`` for, or None where one of its words is not known."""
+    words = command.split(" ")
+    for count in range(1, min(len(words), _MOST_WORDS) + 1):
+        if not _HARMLESS.issuperset(words[count:]):
+            continue
+        intent = _HINTS.get(" ".join(words[:count]))
+        if intent is not None:
+            return intent
+    return None

@@ -199,7 +199,6 @@ async def test_after_a_failure(project: Path) -> None:
         (1, "write: No space left on device", "df -h ."),
         (1, "./x: Permission denied", "ls -la"),
         (2, "something else", "git status --short"),
-        (0, "", "git status --short"),
     ],
 )
 async def test_what_to_do_next(project: Path, status: int, output: str, command: str) -> None:
@@ -207,6 +206,31 @@ async def test_what_to_do_next(project: Path, status: int, output: str, command:
     assert commands(reply) == [command]
     assert f"(exit {status}" in reply
     assert ("printed nothing" in reply) == (not output)
+
+
+async def test_after_a_success_that_leads_nowhere_nothing_is_suggested(
+    project: Path, tmp_path: Path
+) -> None:
+    for root in (project, tmp_path):
+        reply = await ask(root, after("./x", 0, "", "did that work?"))
+        assert reply == "`./x` succeeded (exit 0) and printed nothing."
+
+
+async def test_the_steps_of_a_task_are_commands_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "CMakeLists.txt").write_text("project(x)\nenable_testing()\n")
+    build = ["cmake -S . -B build", "cmake --build build"]
+    test = [*build, "ctest --test-dir build"]
+    assert commands(await ask(tmp_path, "run the tests")) == test
+    built = await ask(tmp_path, after(build[-1], 0, "", "did that work?"))
+    assert commands(built) == test
+    assert commands(await ask(tmp_path, after(test[-1], 0, "", "did that work?"))) == []
+
+
+async def test_what_is_quoted_is_not_taken_apart(tmp_path: Path) -> None:
+    (tmp_path / "x && y'z.sln").write_text("")
+    (tmp_path / "b.csproj").write_text("")
+    (command,) = commands(await ask(tmp_path, "run the tests"))
+    assert shlex.split(command) == ["dotnet", "test", "x && y'z.sln"]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +269,7 @@ async def test_another_question_after_a_command_is_answered(project: Path) -> No
 async def test_the_last_of_several_commands_counts(project: Path) -> None:
     ran = (ExecOutput("first", 1, "one\n\ntwo"), ExecOutput("second", 0, "three\n\nfour"))
     reply = await ask(project, user_text(Turn("user", "what did that print?", exec=ran)))
-    assert reply.startswith("`second` succeeded (exit 0). It printed:\n> three\n> four\n")
+    assert reply.startswith("`second` succeeded (exit 0). It printed:\n> three\n> four")
 
 
 async def test_nothing_was_run(project: Path) -> None:

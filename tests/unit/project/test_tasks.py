@@ -347,8 +347,8 @@ PROJECTS: list[tuple[str, Files, dict[str, str]]] = [
         "CMake",
         {"CMakeLists.txt": "project(x)\nenable_testing()\n"},
         {
-            "build": "cmake -B build && cmake --build build",
-            "test": "cmake -B build && cmake --build build && ctest --test-dir build",
+            "build": "cmake -S . -B build && cmake --build build",
+            "test": "cmake -S . -B build && cmake --build build && ctest --test-dir build",
             "clean": "",
         },
     ),
@@ -366,6 +366,17 @@ PROJECTS: list[tuple[str, Files, dict[str, str]]] = [
         "Ruby with RSpec",
         {"Gemfile": "", ".rspec": "", ".rubocop.yml": ""},
         {"test": "bundle exec rspec", "lint": "bundle exec rubocop", "install": "bundle install"},
+    ),
+    (
+        "Ruby with RSpec in its Gemfile alone",
+        {"Gemfile": "group :test do\n  gem 'rspec', '~> 3'\nend\n", "spec/x_spec.rb": ""},
+        {"test": "bundle exec rspec"},
+    ),
+    ("Ruby without RSpec", {"Gemfile": "# gem 'rspec'\ngem 'rspecial'\n"}, {"test": ""}),
+    (
+        "CMake with tests in their folder",
+        {"CMakeLists.txt": "project(x)\n", "tests/CMakeLists.txt": "catch_discover_tests(x)\n"},
+        {"test": "cmake -S . -B build && cmake --build build && ctest --test-dir build"},
     ),
     (
         "Ruby with Rake",
@@ -412,6 +423,56 @@ PROJECTS: list[tuple[str, Files, dict[str, str]]] = [
         {"test": "make test", "build": ""},
     ),
 ]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cargo nextest run",
+        "cargo nextest run --workspace --all-features",
+        "./gradlew check",
+        "./gradlew test --no-daemon",
+        "bundle exec rspec",
+        "ctest --test-dir build --output-on-failure",
+        "go test -race ./...",
+        "npm run test",
+        "mvn verify -B",
+        "dotnet test --no-build",
+        "mix test",
+        "composer test",
+    ],
+)
+@pytest.mark.parametrize("form", ["- run: {}", "  - {}", "run: |\n    {}", "script: {}"])
+def test_a_known_test_runner_of_a_ci_file_is_a_hint(
+    tmp_path: Path, command: str, form: str
+) -> None:
+    write(tmp_path, {".github/workflows/ci.yml": form.format(command) + "\n"})
+    (task,) = find_tasks(tmp_path)
+    assert (task.intent, task.command, task.rank) == ("test", command, Rank.HINT)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cargo nextest run; id",
+        "cargo nextest run && id",
+        "./gradlew check -I evil.gradle",
+        "go test -exec=id ./...",
+        "pytest -p evil",
+        "npm test --prefix /elsewhere",
+        "bundle exec rspec $(id)",
+        "cargo",
+        "go run ./...",
+        "go",
+        "mix test > x",
+        "mix  test",
+        "--verbose",
+        "",
+    ],
+)
+def test_any_other_line_of_a_ci_file_is_none(tmp_path: Path, command: str) -> None:
+    write(tmp_path, {".github/workflows/ci.yml": f"- run: {command}\n"})
+    assert find_tasks(tmp_path) == ()
 
 
 @pytest.mark.parametrize(
