@@ -74,7 +74,11 @@ class Emacs:
         self._printed = b""
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
-        self.until("Emacs to start", "t")
+        try:
+            self.until("Emacs to start", "t")
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End it, and with it the server."""

@@ -58,20 +58,26 @@ class Neovim:
                 stdout=stderr,
                 stderr=stderr,
             )
-        end = time.monotonic() + TIMEOUT
-        while not socket.exists():
-            assert time.monotonic() < end, "Neovim does not listen"
-            time.sleep(0.02)
-        self._nvim: Any = pynvim.attach("socket", path=str(socket))
-        self._nvim.ui_attach(100, 40, rgb=True)
-        self.until("aish-lsp is there", lambda: self.lua(READY))
+        self._nvim: Any = None
+        try:
+            end = time.monotonic() + TIMEOUT
+            while not socket.exists():
+                assert time.monotonic() < end, "Neovim does not listen"
+                time.sleep(0.02)
+            self._nvim = pynvim.attach("socket", path=str(socket))
+            self._nvim.ui_attach(100, 40, rgb=True)
+            self.until("aish-lsp is there", lambda: self.lua(READY))
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End it, and with it the server."""
         self._process.terminate()
         self._process.wait(TIMEOUT)
-        self._nvim.close()
-        self._nvim = None
+        if self._nvim is not None:
+            self._nvim.close()
+            self._nvim = None
         with warnings.catch_warnings():
             # pynvim leaves its socket to the garbage collector.
             warnings.simplefilter("ignore", ResourceWarning)
