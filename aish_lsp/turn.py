@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.conversation.budget import Prepared, prepare
 from aish_lsp.conversation.tokens import count
@@ -37,12 +37,17 @@ from aish_lsp.sessions.recorder import Reply
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from aish_lsp.conversation.report import ContextReport
     from aish_lsp.job import Emit
     from aish_lsp.models.catalog import Chosen
     from aish_lsp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
+
+#: What a turn's call is accounted as.
+_CATEGORY: Final[Category] = "main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +136,7 @@ class Turn:
             # What arrived must be kept although the fault is ours.
             logger.exception("a turn failed")
             self._finish, self._error = "error", _own_fault(error)
-        self._record()
+        await _whole(self._record())
         await self._tell_the_end()
         if self._error is not None and not self._text:
             raise self._error
@@ -182,7 +187,7 @@ class Turn:
         self._workspace.turn_began(self._id)
         recorder = self._workspace.recorder
         writing = asyncio.create_task(
-            asyncio.to_thread(recorder.question, turn.content, turn.exec), name="write a question"
+            recorder.question(turn.content, turn.exec), name="write a question"
         )
         try:
             await asyncio.shield(writing)
@@ -192,7 +197,7 @@ class Turn:
 
     async def _tell_what_was_given_up(self, prepared: Prepared) -> None:
         if prepared.evicted:
-            self._workspace.recorder.evicted(prepared.evicted)
+            await self._workspace.recorder.evicted(prepared.evicted)
             evicted = len(prepared.evicted)
             await self._notice("info", f"{evicted} old turns no longer fit and were left out.")
         if prepared.cut:
@@ -238,21 +243,26 @@ class Turn:
         self._commands.append(info)
         await self._emit(Command(info))
 
-    def _record(self) -> None:
-        """Write down what arrived, or that nothing did. No await: a cancel cannot cut it short."""
-        if self._prepared is None:
-            self._withdraw()
-            return
+    async def _record(self) -> None:
+        """Write down what arrived, or that nothing did; and what it took."""
         text = "".join(self._text)
-        if text or self._reasoning or self._usage is not None:
+        called = self._prepared is not None and (text or self._reasoning or self._usage is not None)
+        estimated = self._usage is None
+        if called:
             self._account(text)
-        if not text and not self._tool_calls:
-            self._withdraw()
-            return
+        if self._prepared is not None and (text or self._tool_calls):
+            await self._record_reply(text)
+        else:
+            await self._withdraw()
+        if called:
+            # Last: another process may hold that file for seconds.
+            await self._record_usage(estimated=estimated)
+
+    async def _record_reply(self, text: str) -> None:
         reasoning = self._stored_reasoning()
         n = 0
         if not self._ask.ephemeral:
-            n = self._workspace.recorder.reply(
+            n = await self._workspace.recorder.reply(
                 Reply(
                     text=text,
                     model=self._model,
@@ -268,15 +278,17 @@ class Turn:
         )
         for result in self._conversation.cancel_calls():
             if not self._ask.ephemeral:
-                self._workspace.recorder.tool_result(result.tool_call_id or "", result.content)
+                await self._workspace.recorder.tool_result(
+                    result.tool_call_id or "", result.content
+                )
 
-    def _withdraw(self) -> None:
+    async def _withdraw(self) -> None:
         """Take back a question that nothing answered; its command output is pending again."""
         turns = self._conversation.turns
         if turns and turns[-1].role == "user":
             self._conversation.withdraw_user()
             if self._question_n is not None:
-                self._workspace.recorder.unanswered(self._question_n)
+                await self._workspace.recorder.unanswered(self._question_n)
 
     def _stored_reasoning(self) -> StoredReasoning | None:
         """Return the reasoning with what its provider wants back; empty reasoning is none."""
@@ -295,13 +307,18 @@ class Turn:
         if self._usage is None:
             output = count(text) + count("".join(self._reasoning))
             self._usage = Usage(self._prepared.measure.total, output)
+        self._usage = self._workspace.meter.call_ended(
+            self._chosen.preset, _CATEGORY, self._usage, estimated=estimated
+        )
+
+    async def _record_usage(self, *, estimated: bool) -> None:
+        """Write down what the call took, as ``_account`` had it."""
+        assert self._chosen is not None
+        assert self._usage is not None
         preset = self._chosen.preset
-        category: Category = "main"
-        workspace = self._workspace
-        self._usage = workspace.meter.call_ended(preset, category, self._usage, estimated=estimated)
-        workspace.recorder.usage(
+        await self._workspace.recorder.usage(
             preset,
-            category,
+            _CATEGORY,
             self._usage,
             local=is_local(preset) and self._usage.cost is None,
             estimated=estimated,
@@ -334,3 +351,12 @@ def _own_fault(error: Exception) -> AishError:
     """Return what the user is told of an error that nobody foresaw."""
     name = type(error).__name__
     return AishError(f"aish itself failed ({name}), which its log tells more of. Ask again.")
+
+
+async def _whole(work: Coroutine[Any, Any, None]) -> None:
+    """Do ``work`` to its end; a cancel that comes meanwhile comes too late to stop anything."""
+    task = asyncio.create_task(work, name="record a turn")
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    await task

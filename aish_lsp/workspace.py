@@ -175,7 +175,7 @@ class Workspace:
         chosen = await self.services.catalog.choose(self.config, name, self.services.ask_user)
         self._named_model = chosen.preset.name
         self._last_preset = chosen.preset
-        self.recorder.model(chosen.preset.name)
+        await self.recorder.model(chosen.preset.name)
         self.changed()
         return chosen.preset.name
 
@@ -218,7 +218,7 @@ class Workspace:
             self.conversation.reset()
             self.commands.clear()
             self._awaiting.clear()
-            self.recorder.reset()
+            await self.recorder.reset()
         self.changed()
 
     # Its state
@@ -445,7 +445,7 @@ class Workspace:
         """Stop what runs, wait until it has recorded what it has, and close the files."""
         await self._stop_jobs()
         await self.project.aclose()
-        self.recorder.close()
+        await self.recorder.aclose()
 
     async def _stop_jobs(self) -> None:
         """Stop what runs, and wait until it has ended."""

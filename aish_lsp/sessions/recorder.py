@@ -5,10 +5,11 @@ A full disk does not stop a conversation: what could not be written is told once
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aish_lsp.errors import AishError
 from aish_lsp.events import to_wire
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from aish_lsp.events import CommandInfo
     from aish_lsp.models.events import ToolCall, Usage
     from aish_lsp.models.request import StoredReasoning
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,11 @@ class Reply:
 
 
 class Recorder:
-    """Writes one session. Its methods block, for a synced line at most."""
+    """Writes one session, in threads: a slow disk or a held lock holds nothing else up.
+
+    Lines are written in the order in which their methods were called. Whoever stops waiting for a
+    method does not stop its line.
+    """
 
     def __init__(
         self, folder: Path, workspace_uri: str | None, redact: Callable[[str], str]
@@ -47,18 +54,22 @@ class Recorder:
         self._log = SessionLog.create(folder / "sessions", workspace_uri, redact)
         self._troubles: list[str] = []
         self._told: dict[str, str] = {}
+        # One each, since usage may wait long for other processes and the log never does.
+        self._log_turn = asyncio.Lock()
+        self._usage_turn = asyncio.Lock()
+        self._writing: set[asyncio.Task[Any]] = set()
 
     @property
     def session_id(self) -> str:
         """The session's id."""
         return self._log.id
 
-    def question(self, text: str, exec_: Sequence[ExecOutput]) -> int:
+    async def question(self, text: str, exec_: Sequence[ExecOutput]) -> int:
         """Write a question down, synced; return its number, 0 where it could not be written."""
         outputs = [asdict(output) for output in exec_]
-        return self._append(records.user(text, outputs), sync=True)
+        return await self._append(records.user(text, outputs), sync=True)
 
-    def reply(self, reply: Reply) -> int:
+    async def reply(self, reply: Reply) -> int:
         """Write a reply down, synced; return its number."""
         record = records.assistant(
             reply.text,
@@ -69,32 +80,32 @@ class Recorder:
             usage=_usage_fields(reply.usage),
             commands=[{"id": command.id, "text": command.text} for command in reply.commands],
         )
-        return self._append(record, sync=True)
+        return await self._append(record, sync=True)
 
-    def tool_result(self, call_id: str, result: str) -> int:
+    async def tool_result(self, call_id: str, result: str) -> int:
         """Write a tool's result down; return its number."""
-        return self._append(records.tool(call_id, result))
+        return await self._append(records.tool(call_id, result))
 
-    def unanswered(self, n: int) -> None:
+    async def unanswered(self, n: int) -> None:
         """Write that question ``n`` got no reply."""
         if n:
-            self._append(records.unanswered(n))
+            await self._append(records.unanswered(n))
 
-    def evicted(self, turns: Sequence[Turn], summary: str | None = None) -> None:
+    async def evicted(self, turns: Sequence[Turn], summary: str | None = None) -> None:
         """Write that these turns are sent no more."""
         numbers = [turn.n for turn in turns if turn.n]
         if numbers:
-            self._append(records.evicted(min(numbers), max(numbers), summary))
+            await self._append(records.evicted(min(numbers), max(numbers), summary))
 
-    def reset(self) -> None:
+    async def reset(self) -> None:
         """Write that the conversation began anew."""
-        self._append(records.reset(), sync=True)
+        await self._append(records.reset(), sync=True)
 
-    def model(self, name: str) -> None:
+    async def model(self, name: str) -> None:
         """Write that another model answers from now on."""
-        self._append(records.model(name))
+        await self._append(records.model(name))
 
-    def usage(
+    async def usage(
         self, preset: Preset, category: str, usage: Usage, *, local: bool, estimated: bool
     ) -> None:
         """Add a call to ``usage.jsonl``."""
@@ -114,7 +125,7 @@ class Recorder:
             estimated=estimated,
         )
         try:
-            append_usage(self._usage_path, record)
+            await self._in_order(self._usage_turn, lambda: append_usage(self._usage_path, record))
         except AishError as error:
             self._failed("usage", f"What is used is not being saved: {error.message}")
         else:
@@ -133,13 +144,29 @@ class Recorder:
         troubles, self._troubles = self._troubles, []
         return troubles
 
-    def close(self) -> None:
-        """Let go of the file."""
-        self._log.close()
+    async def aclose(self) -> None:
+        """Wait until everything is written, and let go of the file."""
+        while self._writing:
+            await asyncio.wait(self._writing)
+        await asyncio.to_thread(self._log.close)
 
-    def _append(self, record: Mapping[str, Any], *, sync: bool = False) -> int:
+    async def _in_order(self, turn: asyncio.Lock, write: Callable[[], R]) -> R:
+        """Write in a thread, after what was begun before it; a cancel does not stop it."""
+
+        async def take_turn() -> R:
+            async with turn:
+                return await asyncio.to_thread(write)
+
+        task = asyncio.create_task(take_turn(), name="write to a session's files")
+        self._writing.add(task)
+        task.add_done_callback(self._writing.discard)
+        return await asyncio.shield(task)
+
+    async def _append(self, record: Mapping[str, Any], *, sync: bool = False) -> int:
         try:
-            number = self._log.append(record, sync=sync)
+            number = await self._in_order(
+                self._log_turn, lambda: self._log.append(record, sync=sync)
+            )
         except AishError as error:
             self._failed("session", f"This session is not being saved: {error.message}")
             return 0
