@@ -28,6 +28,12 @@ UNKNOWN_WINDOW = 4096
 MESSAGE_OVERHEAD = 4
 REQUEST_OVERHEAD = 3
 
+#: How many texts' counts are remembered.
+_REMEMBERED = 1 << 14
+
+#: By length and hash, so that no text is kept alive; two that differ in neither are not to be met.
+_counts: dict[tuple[int, int], int] = {}
+
 #: Characters of a command's output that are kept at each end when nothing else is left to give.
 _CUT = 400
 
@@ -98,9 +104,9 @@ def measure(blocks: Blocks, sent: tuple[Message, ...]) -> Measure:
     What the system message holds beside its parts, headings and blank lines, counts as ``system``.
     """
     parts = blocks.in_force()
-    memory, project = count(parts.background), count(parts.tree)
-    instructions, summary = count(parts.instructions), count(parts.summary)
-    framed = count(blocks.text()) - memory - project - instructions - summary
+    memory, project = _tokens(parts.background), _tokens(parts.tree)
+    instructions, summary = _tokens(parts.instructions), _tokens(parts.summary)
+    framed = _tokens(blocks.text()) - memory - project - instructions - summary
     breakdown = Breakdown(
         system=max(0, framed) + MESSAGE_OVERHEAD + REQUEST_OVERHEAD,
         memory=memory,
@@ -113,15 +119,30 @@ def measure(blocks: Blocks, sent: tuple[Message, ...]) -> Measure:
     return Measure(breakdown.total, breakdown, "estimated")
 
 
+def _tokens(text: str) -> int:
+    """Return ``count`` of a text; of one that was counted before, from memory.
+
+    The same turns and blocks are measured at each question and at each change of the status.
+    """
+    key = len(text), hash(text)
+    counted = _counts.get(key)
+    if counted is None:
+        counted = count(text)
+        if len(_counts) >= _REMEMBERED:
+            _counts.clear()
+        _counts[key] = counted
+    return counted
+
+
 def message_tokens(message: Message) -> int:
     """Return the tokens of one message with its calls and its own overhead, less its reasoning."""
-    calls = sum(count(call.name) + count(call.arguments) for call in message.tool_calls)
-    return MESSAGE_OVERHEAD + count(message.content) + calls
+    calls = sum(_tokens(call.name) + _tokens(call.arguments) for call in message.tool_calls)
+    return MESSAGE_OVERHEAD + _tokens(message.content) + calls
 
 
 def reasoning_tokens(message: Message) -> int:
     """Return the tokens of the reasoning that goes back with a message."""
-    return 0 if message.reasoning is None else count(message.reasoning.text)
+    return 0 if message.reasoning is None else _tokens(message.reasoning.text)
 
 
 def prepare(

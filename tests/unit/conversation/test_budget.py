@@ -448,3 +448,22 @@ def test_what_is_prepared_is_never_over_the_budget(
         if len(list(conversation.exchanges())) > 1:
             assert len(conversation.turns) <= context.max_turns
     assert conversation.pending == pending
+
+
+def test_a_text_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted: list[str] = []
+
+    def counting(text: str) -> int:
+        counted.append(text)
+        return count(text)
+
+    monkeypatch.setattr(budget, "count", counting)
+    monkeypatch.setattr(budget, "_counts", {})
+    blocks = Blocks(base="Base.", background="[background] once")
+    sent = (Message("system", blocks.text()), Message("user", "first"))
+    first = measure(blocks, sent)
+    assert len(counted) == len(set(counted))
+    counted.clear()
+    again = measure(blocks, (*sent, Message("assistant", "then")))
+    assert counted == ["then"]
+    assert again.total == first.total + budget.MESSAGE_OVERHEAD + count("then")
