@@ -5,17 +5,35 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from aish_lsp import __version__
+from aish_lsp.cli.folder import folder
 from aish_lsp.errors import AishError
 
 
 def main(argv: Sequence[str]) -> int:
     """Run the command line ``argv``; return the exit code."""
-    arguments = parser().parse_args(argv)
+    try:
+        try:
+            return _run(parser().parse_args(argv))
+        finally:
+            # What cannot be written is told here, and not when the interpreter ends.
+            sys.stdout.flush()
+    except OSError as error:
+        _give_up_stdout()
+        # Whoever closed the pipe has seen enough.
+        if not isinstance(error, BrokenPipeError):
+            sys.stderr.write(f"aish-lsp: {error}\n")
+        return 1
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    """Run a command; tell an error in the form that the command line asks for."""
     try:
         run = arguments.run(arguments)
         return int(asyncio.run(run) if asyncio.iscoroutine(run) else run)
@@ -24,12 +42,13 @@ def main(argv: Sequence[str]) -> int:
             sys.stdout.write(json.dumps({"error": error.to_wire() | error.data}) + "\n")
         sys.stderr.write(f"aish-lsp: {error.message}\n")
         return 1
-    except BrokenPipeError:
-        # Whoever read our output has seen enough.
-        sys.stderr.close()
-        return 1
-    except KeyboardInterrupt:
-        return 130
+
+
+def _give_up_stdout() -> None:
+    """Lead stdout nowhere: the interpreter flushes it again at its end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -41,8 +60,7 @@ def parser() -> argparse.ArgumentParser:
     common.add_argument(
         "--workspace",
         metavar="DIR",
-        type=_folder,
-        default=Path.cwd(),
+        type=folder,
         help="the workspace (default: here)",
     )
     whole = argparse.ArgumentParser(
@@ -58,11 +76,3 @@ def parser() -> argparse.ArgumentParser:
     for module in (ask, demo, doctor, config):
         module.add_parser(commands, common)
     return whole
-
-
-def _folder(text: str) -> Path:
-    """Return a folder that is there, for argparse."""
-    path = Path(text)
-    if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"{text} is not a folder")
-    return path.resolve()

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace, read_line
 from aish_lsp.errors import AishError
 from aish_lsp.events import CommandInfo, End, Event, Notice, Output, Text, to_wire
@@ -39,7 +40,7 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
 async def run(arguments: argparse.Namespace) -> int:
     """Ask, stream the reply, offer its commands; return the exit code."""
     question = sys.stdin.read() if arguments.question == "-" else arguments.question
-    async with open_workspace(arguments.workspace) as workspace:
+    async with open_workspace(workspace_folder(arguments)) as workspace:
         job = workspace.ask(Ask(question, arguments.model))
         result = await _watched(job, _as_json if arguments.json else _Printer())
         if arguments.json:

@@ -7,6 +7,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
+from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.redaction import is_secret
 from aish_lsp.wording import dotted
 
@@ -35,7 +36,7 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def _show(arguments: argparse.Namespace) -> int:
-    loaded = _load(arguments.workspace)
+    loaded = _load(workspace_folder(arguments))
     values = list(_values(loaded))
     if arguments.json:
         _write_json(
@@ -60,7 +61,7 @@ def _show(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> int:
     from aish_lsp.paths import config_file  # noqa: PLC0415 - only what this action needs
 
-    problems = _load(arguments.workspace).problems
+    problems = _load(workspace_folder(arguments)).problems
     if arguments.json:
         told = [dataclasses.asdict(problem) for problem in problems]
         _write_json({"ok": not problems, "file": str(config_file()), "problems": told})

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from aish_lsp import __version__
+from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.errors import AishError
 from aish_lsp.events import to_wire
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Preset
     from aish_lsp.workspace import Workspace
+
+#: Seconds for a command that prints a key; a request waits longer for it.
+KEY_TIMEOUT = 10.0
+
+#: Seconds for all that a model's server is asked about itself.
+SERVER_TIMEOUT = 10.0
 
 #: ``ok``; ``missing``: something works less well; ``broken``: something does not work.
 State = Literal["ok", "missing", "broken"]
@@ -51,7 +58,7 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
 
 async def run(arguments: argparse.Namespace) -> int:
     """Look, and tell; return 1 where something is broken."""
-    async with open_workspace(arguments.workspace) as workspace:
+    async with open_workspace(workspace_folder(arguments)) as workspace:
         findings = [finding async for finding in _findings(workspace)]
     if arguments.json:
         sys.stdout.write(json.dumps([to_wire(finding) for finding in findings], indent=2) + "\n")
@@ -133,14 +140,33 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
         return Finding(what, "ok", "the offline model")
     if preset.api_key_env and not os.environ.get(preset.api_key_env):
         return Finding(what, "broken", f"{preset.api_key_env} is not set", "Set it to the key.")
-    async with asyncio.timeout(10):
-        told = await describe(workspace.services.http, preset)
+    trouble = await _key_trouble(preset)
+    if trouble:
+        advice = "Run the key command in a terminal: it must print the key and end soon."
+        return Finding(what, "broken", trouble, advice)
+    try:
+        async with asyncio.timeout(SERVER_TIMEOUT):
+            told = await describe(workspace.services.http, preset)
+    except TimeoutError:
+        found = f"{preset.endpoint} did not tell about itself within {SERVER_TIMEOUT:g} s"
+        return Finding(what, "broken", found, "Start the server anew, or correct the endpoint.")
     if told.kind is None and not told.models:
         advice = "Start the server, or correct the endpoint in config.toml."
         return Finding(what, "broken", f"nothing answers at {preset.endpoint}", advice)
     window = preset.context_window or told.context_window
     size = f"window {window:,} tokens" if window else "window not told: set context_window"
     return Finding(what, "ok", f"{preset.endpoint}: {preset.model or 'its only model'}, {size}")
+
+
+async def _key_trouble(preset: Preset) -> str:
+    """Return what keeps the key of ``preset`` from being had; empty where nothing does."""
+    from aish_lsp.models.keys import resolve_key  # noqa: PLC0415 - only for a configured model
+
+    try:
+        await resolve_key(preset, os.environ, timeout_s=KEY_TIMEOUT)
+    except AishError as error:
+        return error.message
+    return ""
 
 
 _CONNECT = (

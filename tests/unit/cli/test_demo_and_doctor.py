@@ -71,6 +71,20 @@ def test_the_doctor_names_what_is_broken(tmp_path: Path, configuration: str, wha
     assert findings(done)[what]["advice"]
 
 
+def test_the_doctor_does_not_wait_for_a_key_command(tmp_path: Path) -> None:
+    command = "['sleep', '80']"
+    (tmp_path / "config.toml").write_text(
+        f"[models.slow]\nendpoint = 'https://x.invalid'\napi_key_command = {command}\n"
+    )
+    done = run(tmp_path, "doctor", "--json")
+    assert done.returncode == 1
+    finding = findings(done)["model slow"]
+    assert finding["state"] == "broken"
+    assert "did not end within" in finding["found"]
+    assert finding["advice"]
+    assert "Traceback" not in done.stderr
+
+
 def test_the_doctor_never_shows_a_key(tmp_path: Path) -> None:
     key = "sk-test-0123456789abcdef"
     done = run(tmp_path, "doctor", OPENAI_API_KEY=key, AISH_DISCOVERY="on")

@@ -1,0 +1,93 @@
+"""What holds for every command: a current folder that is gone, a stdout that takes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def start(
+    tmp_path: Path, script: str, *arguments: str, cwd: Path | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command line as ``"$@"`` of a shell script."""
+    environment = {**os.environ, "HOME": str(tmp_path), "AISH_DATA_DIR": str(tmp_path / "data")}
+    return subprocess.run(
+        ["sh", "-c", script, "sh", sys.executable, "-m", "aish_lsp", *arguments],
+        env=environment,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.fixture
+def gone(tmp_path: Path) -> Path:
+    """A folder for a script that deletes it before anything else."""
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    return folder
+
+
+def test_from_a_deleted_folder_a_named_workspace_is_used(tmp_path: Path, gone: Path) -> None:
+    arguments = ("ask", "help", "--workspace", str(tmp_path))
+    done = start(tmp_path, 'rmdir "$PWD"; exec "$@"', *arguments, cwd=gone)
+    assert done.returncode == 0, done.stderr
+    assert "Ask me" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [("ask", "help"), ("doctor",), ("config", "show")])
+def test_a_deleted_folder_is_told_in_a_line(
+    tmp_path: Path, gone: Path, arguments: tuple[str, ...]
+) -> None:
+    done = start(tmp_path, 'rmdir "$PWD"; exec "$@"', *arguments, cwd=gone)
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == [
+        "aish-lsp: The current folder is gone. Go to another, or name the workspace by --workspace."
+    ]
+
+
+def test_a_deleted_folder_cannot_be_named(tmp_path: Path, gone: Path) -> None:
+    arguments = ("config", "show", "--workspace", ".")
+    done = start(tmp_path, 'rmdir "$PWD"; exec "$@"', *arguments, cwd=gone)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_what_needs_no_folder_runs_in_a_deleted_one(tmp_path: Path, gone: Path) -> None:
+    done = start(tmp_path, 'rmdir "$PWD"; exec "$@"', "config", "schema", cwd=gone)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("ask", "help"),
+        ("ask", "help", "--json"),
+        ("ask", "x", "--model", "nosuch", "--json"),
+        ("doctor",),
+        ("config", "schema"),
+    ],
+)
+def test_a_full_stdout_is_told_in_a_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    done = start(tmp_path, 'exec "$@" >/dev/full', *arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "No space left on device" in done.stderr.splitlines()[-1]
+    assert done.stderr.count("No space left on device") == 1
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+def test_a_closed_pipe_is_no_trouble(tmp_path: Path) -> None:
+    script = '{ "$@"; echo "exit $?" >&2; } | true'
+    done = start(tmp_path, script, "config", "schema", cwd=tmp_path)
+    assert done.stderr == "exit 1\n"
