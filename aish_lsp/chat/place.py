@@ -104,9 +104,14 @@ def prompt_after(text: str, place: Place | None) -> str:
                 " end of .aish/chat.md, and your message below it. To start afresh, delete the"
                 " file and run aish.chat.open."
             )
-    message = "\n".join(lines[place.line + 1 :]).rstrip()
-    blank = len(message) - len(message.lstrip())
-    return message[message.rfind("\n", 0, blank) + 1 :]
+    return without_blank_lines("\n".join(lines[place.line + 1 :]))
+
+
+def without_blank_lines(text: str) -> str:
+    """Return ``text`` without blank lines around it, and without blanks at its end."""
+    text = text.rstrip()
+    blank = len(text) - len(text.lstrip())
+    return text[text.rfind("\n", 0, blank) + 1 :]
 
 
 def lines_of(text: str) -> list[str]:

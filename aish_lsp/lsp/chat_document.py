@@ -19,9 +19,16 @@ from aish_lsp.chat.markdown import (
     escape_reply,
     quote,
 )
-from aish_lsp.chat.place import Change, Place, Position, last_place, open_place, prompt_after
+from aish_lsp.chat.place import (
+    Change,
+    Place,
+    Position,
+    open_place,
+    prompt_after,
+    without_blank_lines,
+)
 from aish_lsp.chat.transcript import SHOWN_OUTPUT, ReplyTranscript, run_status
-from aish_lsp.errors import AishError, InvalidArgument
+from aish_lsp.errors import AishError, Busy, InvalidArgument
 from aish_lsp.events import End, Output
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
@@ -53,6 +60,11 @@ class ChatDocument:
         self._writer = ChatWriter(workspace.folder, self._editor)
         self._place: Place | None = None
         self._section = asyncio.Lock()
+        self._making = asyncio.Lock()
+        # Messages that were sent and whose answer's heading is not in the document yet.
+        self._unanswered = 0
+        # What `open` put under the heading last, as it stands there.
+        self._proposed = ""
 
     @property
     def uri(self) -> str:
@@ -74,6 +86,9 @@ class ChatDocument:
     async def open(self, prompt: str | None = None) -> str:
         """Make the document, show it, and put ``prompt`` under its last heading; return its URI.
 
+        The prompt takes the place of one that was put there before; over anything that the user
+        wrote it is not put, and they are told. While a reply is written it waits for the end.
+
         Where it is open already, nothing is waited for: an editor that waits for the answer to a
         command makes no edit meanwhile.
 
@@ -88,13 +103,45 @@ class ChatDocument:
     async def _show(self, prompt: str | None) -> None:
         try:
             await self._ready()
-            if prompt:
-                self._writer.begin(f"{prompt}\n")
-                await self._writer.flush()
-            self._place = last_place(await self._writer.text())
+            if prompt and prompt.strip():
+                await self._propose(without_blank_lines(prompt))
             await self._writer.show()
         except AishError as error:
             self._server.tell(error.message, error=True)
+
+    async def _propose(self, prompt: str) -> None:
+        """Put ``prompt`` under the open heading, once nothing else is being written.
+
+        Raises:
+            Busy: the user has a message there that is not sent.
+            StoreUnavailable: the document cannot be read or written.
+        """
+        if self._section.locked():
+            self._server.tell(
+                "The chat is being written. The command comes under its next heading."
+            )
+        while True:
+            async with self._section:
+                if not self._unanswered:
+                    await self._put(prompt)
+                    return
+            # What was sent before is answered first: it waits for the same lock.
+            await asyncio.sleep(0)
+
+    async def _put(self, prompt: str) -> None:
+        text = await self._writer.text()
+        self._place = open_place(text)
+        standing = prompt_after(text, self._place)
+        if standing in ("", self._proposed):
+            self._writer.replace(standing, prompt if standing else f"{prompt}\n")
+            await self._writer.flush()
+            standing = prompt_after(await self._writer.text(), self._place)
+        if standing != prompt:
+            raise Busy(
+                f"A message of yours stands under the last `{YOU}`. Send it or delete it, then try"
+                " again."
+            )
+        self._proposed = prompt
 
     async def ask(self, question: Ask) -> str:
         """Write a question down, begin its turn and follow it; return the turn's id.
@@ -104,8 +151,13 @@ class ChatDocument:
         """
         await self._ready()
         await self._writer.show()
+        return self._begin_turn(question, question.prompt)
+
+    def _begin_turn(self, question: Ask, prompt: str | None) -> str:
+        """Begin a turn and follow it; ``prompt`` is written down before. Return the turn's id."""
         job = self._workspace.ask(question)
-        self._follow(job, self._turn(job, question.prompt), "aish answers")
+        self._unanswered += 1
+        self._follow(job, self._turn(job, prompt), "aish answers")
         return job.id
 
     async def send(self, prompt: str | None) -> str | None:
@@ -115,12 +167,14 @@ class ChatDocument:
 
         Raises:
             InvalidArgument: nothing is written there.
+            Busy: it is being sent already, or a reply is being written.
             StoreUnavailable, NotFound: there is no document to read, or no heading in it.
         """
         await self._ready()
         message = prompt
         if message is None:
-            message = prompt_after(await self._writer.text(), self._place)
+            # From here on nothing is awaited: a second request must not read the same message.
+            message = self._message(await self._writer.text())
         if not message.strip():
             raise InvalidArgument(
                 f"Nothing is written under the last `{YOU}`. Write a question there and send it.",
@@ -129,11 +183,23 @@ class ChatDocument:
         written = message if prompt is not None else None
         command = parse(message)
         if command is not None:
+            self._unanswered += 1
             self._server.spawn(self._carry_out(command, written), f":{command.name}")
             return None
-        job = self._workspace.ask(Ask(message))
-        self._follow(job, self._turn(job, written), "aish answers")
-        return job.id
+        return self._begin_turn(Ask(message), written)
+
+    def _message(self, text: str) -> str:
+        """Return what the user wrote.
+
+        Raises:
+            Busy: it is being sent already, or a reply is being written.
+            NotFound: there is no heading to write under.
+        """
+        if self._unanswered:
+            raise Busy(f"A message is being sent already. Wait for its `{AISH}`.")
+        if self._section.locked() and self._place is None and open_place(text) is None:
+            raise Busy(f"A reply is being written. Write and send below the next `{YOU}`.")
+        return prompt_after(text, self._place)
 
     def follow_run(self, job: Job[RunReport]) -> None:
         """Show a command's output while it runs, above the heading that the user writes under."""
@@ -157,12 +223,14 @@ class ChatDocument:
 
         The last one may be answered: a server that was killed while it wrote left no other.
         """
-        await self._writer.ensure()
-        if self._place is not None or self._section.locked():
-            return
-        if open_place(await self._writer.text()) is None:
-            self._writer.begin(f"{YOU}\n\n")
-            await self._writer.flush()
+        async with self._making:
+            await self._writer.ensure()
+            if self._place is not None or self._section.locked():
+                return
+            async with self._section:
+                if open_place(await self._writer.text()) is None:
+                    self._writer.begin(f"{YOU}\n\n")
+                    await self._writer.flush()
 
     # What is written
 
@@ -184,8 +252,7 @@ class ChatDocument:
 
     async def _turn(self, job: Job[AskResult], prompt: str | None) -> None:
         async with self._section:
-            await self._write_prompt(prompt)
-            self._begin_section()
+            is_above = await self._begin_section(prompt)
             reply = ReplyTranscript(self._writer.append)
             try:
                 async for event in job.events():
@@ -194,21 +261,21 @@ class ChatDocument:
                 # The server ends, and the chat goes on with the next one.
                 reply.take(End("cancelled"))
                 reply.finish()
-                self._write_heading()
+                if not is_above:
+                    self._write_heading()
                 raise
             reply.finish()
             try:
                 await job.result()
             except AishError as error:
                 self._writer.append(quote(error.message), apart=True)
-            await self._close_section()
+            await self._close_section(is_above=is_above)
 
     async def _carry_out(self, command: ColonCommand, prompt: str | None) -> None:
         """Carry a ``:`` command out and write its answer, or the output of what it runs."""
         runs: list[Job[RunReport]] = []
         async with self._section:
-            await self._write_prompt(prompt)
-            self._begin_section()
+            is_above = await self._begin_section(prompt)
             try:
                 text = await COLON_COMMANDS.run(Chat(self._workspace, runs.append), command)
             except AishError as error:
@@ -224,19 +291,25 @@ class ChatDocument:
                     f"aish runs {job.label}", on_cancel=job.cancel
                 )
                 await self._until_written(self._output(job, self._writer.append), job, progress)
-            await self._close_section()
+            await self._close_section(is_above=is_above)
 
-    async def _write_prompt(self, prompt: str | None) -> None:
-        """Write a message that does not stand in the document yet under a heading of its own."""
-        if prompt is None:
-            return
+    async def _write_prompt(self, prompt: str) -> bool:
+        """Write a message that does not stand in the document yet, under a heading of its own.
+
+        Where a draft stands under the open heading, it comes above that: the draft is still the
+        next message. Return whether it does.
+        """
+        message = escape_reply(prompt.rstrip() + "\n")
         try:
             draft = prompt_after(await self._writer.text(), self._place)
         except AishError:
+            message = f"{YOU}\n\n{message}"
             draft = ""
         if draft:
-            self._writer.begin(f"{YOU}\n\n")
-        self._writer.begin(escape_reply(prompt.rstrip() + "\n"))
+            self._writer.insert(f"{YOU}\n\n{message}")
+        else:
+            self._writer.begin(message)
+        return bool(draft)
 
     async def _run(self, job: Job[RunReport]) -> None:
         """Write a command's output above the heading that the user writes under."""
@@ -244,7 +317,7 @@ class ChatDocument:
         async with self._section:
             await self._output(job, self._writer.insert)
             await self._writer.flush()
-            self._place = last_place(await self._writer.text())
+            self._place = open_place(await self._writer.text())
 
     async def _output(self, job: Job[RunReport], begin: Callable[[str], None]) -> None:
         """Write a command's output as it comes; ``begin`` writes its first piece."""
@@ -278,20 +351,33 @@ class ChatDocument:
             )
         return f"Not run: {report.text}"
 
-    def _begin_section(self) -> None:
-        """Write our heading: what stands above it is answered, and is not read again."""
-        self._place = None
-        self._writer.begin(f"{AISH}\n\n")
+    async def _begin_section(self, prompt: str | None) -> bool:
+        """Write our heading: what stands above it is answered, and is not read again.
+
+        Return whether that is above a draft of the user's, which keeps the open heading.
+        """
+        try:
+            is_above = prompt is not None and await self._write_prompt(prompt)
+            self._place = None
+            if is_above:
+                self._writer.append(f"{AISH}\n\n", apart=True)
+            else:
+                self._writer.begin(f"{AISH}\n\n")
+            await self._writer.settle()
+        finally:
+            self._unanswered -= 1
+        return is_above
 
     def _write_heading(self) -> None:
         """Write a new heading for the user, above what they may have typed below meanwhile."""
         self._writer.append(f"{YOU}\n\n", apart=True)
 
-    async def _close_section(self) -> None:
-        """Write a new heading, and keep its place."""
-        self._write_heading()
+    async def _close_section(self, *, is_above: bool) -> None:
+        """Write a new heading, unless a draft below has one, and keep its place."""
+        if not is_above:
+            self._write_heading()
         await self._writer.flush()
-        self._place = last_place(await self._writer.text())
+        self._place = open_place(await self._writer.text())
 
 
 class ChatDocuments:

@@ -161,6 +161,13 @@ class ChatWriter:
         """
         self._add(Piece(well_formed(text), apart=True, goes="above"))
 
+    def replace(self, standing: str, text: str) -> None:
+        """Write ``text`` under the open heading in place of ``standing``, or of nothing if empty.
+
+        Nothing is written where something else stands there by then.
+        """
+        self._add(Piece(well_formed(text), apart=True, goes="in place", standing=standing))
+
     def append(self, text: str, *, apart: bool = False) -> None:
         """Write ``text`` behind what was written before; ``apart``: after a blank line."""
         if text:
@@ -172,11 +179,15 @@ class ChatWriter:
         Raises:
             StoreUnavailable: some of it could not be written and is not in the document.
         """
-        while self._task is not None and not self._task.done():
-            await asyncio.shield(self._task)
+        await self.settle()
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    async def settle(self) -> None:
+        """Wait until nothing waits to be written; a failure is left to the next ``flush``."""
+        while self._task is not None and not self._task.done():
+            await asyncio.shield(self._task)
 
     async def close(self) -> None:
         """Drop what is not written yet."""
@@ -221,7 +232,7 @@ class ChatWriter:
             StoreUnavailable: it could not be written.
         """
         document = self._editor.document(self.path)
-        if document is None and batch[0].goes == "to the end":
+        if document is None and (batch[0].goes in ("to the end", "in place") or self._is_opening()):
             document = await self._opened()
         if document and self._takes_edits and self._editor.capabilities.apply_edit:
             if await self._write_by_edits(batch):
@@ -232,6 +243,10 @@ class ChatWriter:
                 self._takes_edits = False
         await asyncio.to_thread(self._write_to_file, batch, document)
 
+    def _is_opening(self) -> bool:
+        """Return whether the editor was asked to show the document a moment ago."""
+        return asyncio.get_running_loop().time() <= self._opens_until
+
     async def _opened(self) -> OpenDocument | None:
         """Have the editor open the document; return it, or None where it does not in time.
 
@@ -241,11 +256,10 @@ class ChatWriter:
         Raises:
             StoreUnavailable: the file cannot be read, or must not be used.
         """
-        loop = asyncio.get_running_loop()
-        if loop.time() > self._opens_until:
+        if not self._is_opening():
             await self.show()
         while (document := self._editor.document(self.path)) is None:
-            if not self._opens_documents or loop.time() > self._opens_until:
+            if not self._opens_documents or not self._is_opening():
                 break
             await asyncio.sleep(_ECHO_POLL)
         self._opens_documents = document is not None
@@ -336,16 +350,20 @@ class ChatWriter:
         self, document: OpenDocument, text: str, insertion: Insertion
     ) -> types.WorkspaceEdit:
         """Return ``insertion`` into ``document``, whose text is ``text``, as LSP has it."""
-        before = text[: insertion.offset]
-        last_line = before[before.rfind("\n") + 1 :]
-        position = types.Position(before.count("\n"), self._editor.width(last_line))
+        begin = self._position(text[: insertion.offset])
+        end = self._position(text[: insertion.offset + insertion.removes])
         new_text = insertion.text + insertion.behind
         new_text = new_text.replace("\n", line_end_of(document.text))
-        edits = [types.TextEdit(types.Range(position, position), new_text)]
+        edits = [types.TextEdit(types.Range(begin, end), new_text)]
         if not self._editor.capabilities.document_changes:
             return types.WorkspaceEdit(changes={document.uri: edits})
         identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
         return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, edits)])
+
+    def _position(self, before: str) -> types.Position:
+        """Return where ``before``, the start of the document, ends."""
+        last_line = before[before.rfind("\n") + 1 :]
+        return types.Position(before.count("\n"), self._editor.width(last_line))
 
     def _write_to_file(self, batch: list[Piece], document: OpenDocument | None) -> None:
         """Write ``batch`` into the file. It blocks.
@@ -360,10 +378,11 @@ class ChatWriter:
         base = on_disk if document is None or self._lags(document) else document.text
         text, line_end = with_line_feeds(base), line_end_of(base)
         insertion = compose(text, self._tail, batch)
+        if not insertion.text:
+            return
         if base == on_disk and insertion.offset == len(text):
             self._file.append(insertion.text.replace("\n", line_end))
         else:
-            whole = insertion.made_in(text) + text[insertion.offset :]
-            self._file.replace(whole.replace("\n", line_end))
+            self._file.replace(insertion.whole_in(text).replace("\n", line_end))
         self._tail = insertion.tail_in(text)
         self._file_is_ahead = True

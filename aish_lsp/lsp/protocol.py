@@ -79,7 +79,11 @@ class DismissParams(Target):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatParams(Target):
-    """``prompt`` is put under the last heading, in place of what stands there."""
+    """``prompt`` is put under the last heading by *open*, and sent by *send*.
+
+    It takes the place of a prompt that *open* put there and nobody changed. A draft of the user's
+    stays: *open* then puts nothing and tells them; *send* writes its prompt above the draft.
+    """
 
     prompt: str | None = None
 
@@ -171,13 +175,15 @@ _SPECS = (
         "aish.chat.open",
         ChatParams,
         "{uri}",
-        "Show the chat document.",
+        "Show the chat document. `prompt` is put under the last `## You`, in place of one\n"
+        "that was put there before; a message of the user's stays there, and they are told.",
     ),
     CommandSpec(
         "aish.chat.send",
         ChatParams,
         "{turnId}, null where no turn was begun",
-        "Send what stands under the last `## You`, or run it where it is a `:` command.",
+        "Send what stands under the last `## You`, or run it where it is a `:` command.\n"
+        "A `prompt` is sent in its place; what stands there stays for the next message.",
     ),
     CommandSpec(
         "aish.model.list",
