@@ -5,6 +5,7 @@ All of it blocks. One process at a time has a log open: it holds a lock on the f
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import threading
@@ -26,6 +27,10 @@ SUFFIX: Final = ".jsonl"
 
 #: Characters of a title.
 _TITLE_LIMIT: Final = 80
+
+#: What a question without a reply says of itself, and the room that its line keeps for it.
+_MARK: Final = b', "meta": "unanswered"'
+_ROOM: Final = b" " * len(_MARK)
 
 #: Fields that go back to a provider as they are: a signature that is blacked out is no signature.
 _OPAQUE: Final = frozenset({"metadata"})
@@ -59,6 +64,7 @@ class SessionLog:
         self._mutex = threading.Lock()
         self._fd: int | None = None
         self._last = 0
+        self._rooms: dict[int, int] = {}
 
     @classmethod
     def create(
@@ -139,19 +145,47 @@ class SessionLog:
             fd = self._open()
             number = self._last + 1
             line = json_line({"n": number, "ts": _timestamp(datetime.now(UTC)), **clean})
+            markable = is_question(clean) and "meta" not in clean
+            if markable:
+                line = f"{line[:-1]}{_ROOM.decode()}}}"
             if os.fstat(fd).st_size == 0:
                 line = f"{json_line({'meta': self._meta})}\n{line}"
             append_line(fd, self.path, line, sync=sync)
             self._last = number
+            if markable:
+                # Behind the room stand the brace and the line feed.
+                self._rooms[number] = os.fstat(fd).st_size - 2 - len(_ROOM)
             return number
 
-    def mark_unanswered(self, n: int) -> int:
-        """Write that the question ``n`` got no reply (see ``records.unanswered``).
+    def mark_unanswered(self, n: int) -> None:
+        """Write that the question ``n`` got no reply: as ``meta`` of its own line.
+
+        Its line keeps room for that, so that no line is ever moved or cut. Where there is no such
+        room any more (the log was opened anew, or the file changed) it is an event of its own.
 
         Raises:
             StoreUnavailable: as ``append``.
         """
-        return self.append(records.unanswered(n))
+        with self._mutex:
+            room = self._rooms.pop(n, None)
+            if room is not None and self._mark(room):
+                return
+        self.append(records.unanswered(n))
+
+    def _mark(self, room: int) -> bool:
+        """Write the mark into the room at this offset; return False where it is not there."""
+        with contextlib.suppress(OSError):
+            # What is opened for appending would append, wherever it is told to write.
+            fd = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                same = self._fd is not None and os.path.samestat(os.fstat(fd), os.fstat(self._fd))
+                if same and os.pread(fd, len(_ROOM) + 2, room) == _ROOM + b"}\n":
+                    os.pwrite(fd, _MARK, room)
+                    os.fsync(fd)
+                    return True
+            finally:
+                os.close(fd)
+        return False
 
     def set_name(self, name: str | None) -> None:
         """Save the session under a name; None takes it away.
@@ -178,6 +212,7 @@ class SessionLog:
             if self._fd is not None:
                 os.close(self._fd)
                 self._fd = None
+                self._rooms.clear()
 
     def _open(self) -> int:
         """Return the descriptor; open and lock the file where that is still to do."""

@@ -89,7 +89,7 @@ class Recorder:
     async def unanswered(self, n: int) -> None:
         """Write that question ``n`` got no reply."""
         if n:
-            await self._append(records.unanswered(n))
+            await self._logged(lambda: self._log.mark_unanswered(n))
 
     async def evicted(self, turns: Sequence[Turn], summary: str | None = None) -> None:
         """Write that these turns are sent no more."""
@@ -163,15 +163,17 @@ class Recorder:
         return await asyncio.shield(task)
 
     async def _append(self, record: Mapping[str, Any], *, sync: bool = False) -> int:
+        """Append a line; return its number, 0 where it could not be written."""
+        return await self._logged(lambda: self._log.append(record, sync=sync)) or 0
+
+    async def _logged(self, write: Callable[[], R]) -> R | None:
         try:
-            number = await self._in_order(
-                self._log_turn, lambda: self._log.append(record, sync=sync)
-            )
+            written = await self._in_order(self._log_turn, write)
         except AishError as error:
             self._failed("session", f"This session is not being saved: {error.message}")
-            return 0
+            return None
         self._told.pop("session", None)
-        return number
+        return written
 
     def _failed(self, what: str, trouble: str) -> None:
         if self._told.get(what) != trouble:

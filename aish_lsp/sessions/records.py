@@ -82,11 +82,7 @@ def norris(status: Literal["start", "step", "end"], **fields: Any) -> Record:
 
 
 def unanswered(turn: int) -> Record:
-    """Return that the question ``turn`` got no reply.
-
-    The question is on the disk before its request is sent, and a line is never rewritten; so this
-    is a line of its own. A ``"meta": "unanswered"`` on the question says the same when read.
-    """
+    """Return that the question ``turn`` got no reply, where its own line could not be marked."""
     return {"event": UNANSWERED, "turn": turn}
 
 

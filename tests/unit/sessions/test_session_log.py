@@ -65,9 +65,8 @@ def test_the_lines_are_those_of_the_contract(folder: Path) -> None:
         log.append(records.reset()),
         log.append(records.model("deep")),
         log.append(records.norris("start", goal="g")),
-        log.mark_unanswered(1),
     ]
-    assert numbers == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert numbers == [1, 2, 3, 4, 5, 6, 7]
     header, *rest = lines(log.path)
     created = header["meta"].pop("created")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", created)
@@ -98,7 +97,6 @@ def test_the_lines_are_those_of_the_contract(folder: Path) -> None:
         {"n": 5, "event": "reset"},
         {"n": 6, "event": "model", "model": "deep"},
         {"n": 7, "event": "norris", "status": "start", "goal": "g"},
-        {"n": 8, "event": "unanswered", "turn": 1},
     ]
     assert stat.S_IMODE(log.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -310,3 +308,39 @@ def test_every_text_survives(folder: Path) -> None:
     log.append(records.user(content))
     log.close()
     assert load(log.path).records[0]["content"] == content
+
+
+def test_a_question_without_a_reply_is_marked_in_its_own_line(folder: Path) -> None:
+    log = SessionLog.create(folder, URI)
+    log.append(records.user("first"), sync=True)
+    log.append(records.assistant("a", "m", finish="stop"))
+    log.append(records.user("second }"), sync=True)
+    before = log.path.stat()
+    log.mark_unanswered(3)
+    log.append(records.user("third"))
+    after = log.path.stat()
+    assert (before.st_ino, before.st_nlink) == (after.st_ino, after.st_nlink)
+    _, first, _, second, third = lines(log.path)
+    assert "meta" not in first
+    assert without_ts(second) == {
+        "n": 3,
+        "role": "user",
+        "content": "second }",
+        "meta": "unanswered",
+    }
+    assert "meta" not in third
+    log.close()
+
+
+def test_where_there_is_no_room_for_the_mark_it_is_a_line_of_its_own(folder: Path) -> None:
+    log = SessionLog.create(folder, URI)
+    log.append(records.user("q"))
+    log.close()
+    log.mark_unanswered(1)
+    assert without_ts(lines(log.path)[-1]) == {"n": 2, "event": "unanswered", "turn": 1}
+    log.append(records.user("r"))
+    text = log.path.read_bytes()
+    log.path.write_bytes(text.replace(b"             ", b""))
+    log.mark_unanswered(3)
+    assert without_ts(lines(log.path)[-1]) == {"n": 4, "event": "unanswered", "turn": 3}
+    log.close()
