@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from aish_lsp.errors import BackendRejected
@@ -69,6 +72,7 @@ async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
+            start_new_session=True,
         )
     except OSError as error:
         msg = f"{source} cannot be run: {error.strerror}."
@@ -81,7 +85,9 @@ async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
         raise BackendRejected(msg) from None
     finally:
         if process.returncode is None:
-            process.kill()
+            # With its children: they hold the pipe open, and the wait is for that too.
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
     if process.returncode != 0:
         msg = f"{source} failed with exit code {process.returncode}. Try it in a terminal."

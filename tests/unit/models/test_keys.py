@@ -92,3 +92,12 @@ async def test_a_command_that_does_not_end_is_killed() -> None:
 )
 def test_headers(key: str | None, extra: dict[str, str], headers: dict[str, Any]) -> None:
     assert request_headers(Preset(extra_headers=extra), key) == headers
+
+
+async def test_a_command_that_hangs_is_ended_with_its_children() -> None:
+    begun = time.monotonic()
+    with pytest.raises(BackendRejected, match="did not end"):
+        await resolve_key(
+            Preset(api_key_command=["sh", "-c", "sleep 60; echo key"]), {}, timeout_s=0.2
+        )
+    assert time.monotonic() - begun < 30
