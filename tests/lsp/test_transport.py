@@ -218,7 +218,7 @@ async def test_a_web_pages_request_over_tcp_runs_nothing(folder: Path) -> None:
 
 def web_requests(folder: Path) -> list[bytes]:
     """Return posts that initialize, run a command, and say yes to whatever the server asks."""
-    initialize = {"processId": None, "rootUri": folder.as_uri(), "capabilities": {}}
+    initialize: dict[str, Any] = {"processId": None, "rootUri": folder.as_uri(), "capabilities": {}}
     run = execute("aish.run", {"text": "touch ran"})
     messages: list[dict[str, Any]] = [
         {"id": 1, "method": "initialize", "params": initialize},
