@@ -17,7 +17,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from aish_lsp import __version__
-from aish_lsp.lsp.chat_document import ChatDocuments
+from aish_lsp.lsp.chats import ChatDocuments
 from aish_lsp.lsp.configuration import Configurations
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
 from aish_lsp.lsp.messages import MessageId
@@ -41,7 +41,7 @@ FEATURES: tuple[str, ...] = (
     "aish_lsp.lsp.workspaces",
     "aish_lsp.lsp.ask",
     "aish_lsp.lsp.run",
-    "aish_lsp.lsp.chat_document",
+    "aish_lsp.lsp.chats",
     "aish_lsp.lsp.suggestions",
     "aish_lsp.lsp.memory",
     "aish_lsp.lsp.project",

@@ -1,0 +1,109 @@
+"""``aish.chat.*``: the chat documents of a client, their commands and their completion."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from lsprotocol import types
+
+from aish_lsp.chat.colon import complete
+from aish_lsp.chat.commands import COLON_COMMANDS
+from aish_lsp.lsp.chat_document import ChatDocument
+from aish_lsp.lsp.protocol import Target
+
+if TYPE_CHECKING:
+    from aish_lsp.lsp.call import Call
+    from aish_lsp.lsp.protocol import ChatParams
+    from aish_lsp.server import AishServer
+    from aish_lsp.workspace import Workspace
+
+
+class ChatDocuments:
+    """The chat documents of a client's workspaces."""
+
+    def __init__(self, server: AishServer) -> None:
+        self._server = server
+        self._chats: dict[Workspace, ChatDocument] = {}
+
+    def of(self, workspace: Workspace) -> ChatDocument:
+        """Return the chat document of ``workspace``."""
+        if workspace not in self._chats:
+            self._chats[workspace] = ChatDocument(self._server, workspace)
+        return self._chats[workspace]
+
+    def at(self, uri: str) -> ChatDocument | None:
+        """Return the chat document that ``uri`` is, if it is one, also of an earlier session."""
+        if not uri.lower().endswith("/.aish/chat.md"):
+            return None
+        for chat in self._chats.values():
+            if chat.is_at(uri):
+                return chat
+        chat = self.of(self._server.workspaces.resolve(Target(uri=uri)))
+        return chat if chat.is_at(uri) else None
+
+    def closed(self, workspace: Workspace) -> None:
+        """Let go of the chat document of a workspace that closes."""
+        chat = self._chats.pop(workspace, None)
+        if chat is not None:
+            self._server.spawn(chat.aclose(), "close a chat")
+
+    async def aclose(self) -> None:
+        """Finish all; the server is about to end."""
+        await asyncio.gather(*(chat.aclose() for chat in self._chats.values()))
+
+
+def setup(server: AishServer) -> None:
+    """Bind the commands, follow the documents, complete the ``:`` commands."""
+
+    async def open_chat(_call: Call, params: ChatParams) -> object:
+        workspace = server.workspaces.resolve(params)
+        return {"uri": await server.chats.of(workspace).open(params.prompt)}
+
+    async def send(_call: Call, params: ChatParams) -> object:
+        workspace = server.workspaces.resolve(params)
+        return {"turnId": await server.chats.of(workspace).send(params.prompt)}
+
+    def changed(uri: str, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
+        chat = server.chats.at(uri)
+        if chat is not None:
+            chat.follow_changes(changes)
+
+    @server.feature(
+        types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[":", " "])
+    )
+    def _complete(params: types.CompletionParams) -> list[types.CompletionItem]:
+        return _completions(server, params)
+
+    server.bind("aish.chat.open", open_chat)
+    server.bind("aish.chat.send", send)
+    server.documents.on_change(changed)
+    server.workspaces.on_close(server.chats.closed)
+    server.on_shutdown(server.chats.aclose)
+
+
+def _completions(server: AishServer, params: types.CompletionParams) -> list[types.CompletionItem]:
+    """Return the ``:`` commands that may stand at the cursor of a chat document."""
+    uri, at = params.text_document.uri, params.position
+    if server.chats.at(uri) is None:
+        return []
+    prefix = server.documents.prefix(uri, at)
+    workspace = server.workspaces.of_document(uri)
+    models = workspace.config.models if workspace else {}
+    values = {"model": [*models, "offline"]}
+    return [
+        types.CompletionItem(
+            label=item.label,
+            kind=types.CompletionItemKind.Keyword,
+            detail=item.detail,
+            filter_text=item.insert,
+            text_edit=types.TextEdit(
+                types.Range(
+                    types.Position(at.line, server.documents.width(prefix[: item.start])), at
+                ),
+                item.insert,
+            ),
+        )
+        for item in complete(COLON_COMMANDS, prefix, values)
+    ]
