@@ -39,10 +39,10 @@ async def read_line(prompt: str) -> str | None:
 
     Ctrl-C at the prompt ends the program, even where it would stop a job otherwise.
     """
-    sys.stderr.write(prompt)
-    sys.stderr.flush()
     line = b""
     with _ctrl_c_interrupts():
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
         while not line.endswith(b"\n"):
             piece = await _read_piece(sys.stdin.fileno())
             if not piece:
