@@ -40,7 +40,7 @@ async def read_line(prompt: str) -> str | None:
     Ctrl-C at the prompt ends the program, even where it would stop a job otherwise.
     """
     line = b""
-    with _ctrl_c_interrupts():
+    with _ctrl_c_ends_the_program():
         sys.stderr.write(prompt)
         sys.stderr.flush()
         while not line.endswith(b"\n"):
@@ -67,13 +67,22 @@ async def _read_piece(terminal: int) -> bytes:
 
 
 @contextlib.contextmanager
-def _ctrl_c_interrupts() -> Iterator[None]:
-    """Let Ctrl-C raise KeyboardInterrupt for a while, whatever handles it else."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+def _ctrl_c_ends_the_program() -> Iterator[None]:
+    """Let Ctrl-C end the program for a while, whatever it does else.
+
+    Nothing runs while a question stands, and what was asked is on the disk: there is nothing to
+    wind up, and an exception in the middle of somebody's task would wind up the wrong things.
+    """
+    before = signal.signal(signal.SIGINT, _leave)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _leave(_number: int, _frame: object) -> None:
+    os.write(2, b"\n")
+    os._exit(130)
 
 
 @contextlib.asynccontextmanager
