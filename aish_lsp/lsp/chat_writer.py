@@ -34,6 +34,10 @@ ANSWER_TIMEOUT: Final = 5.0
 #: Seconds in which it then has to tell the change; eglot takes half a second, Neovim 150 ms.
 ECHO_TIMEOUT: Final = 2.0
 
+#: Seconds in which an editor has to tell a change that it is known to have made. Where a question
+#: was the last that the user answered, eglot does not before the next key.
+TELL_TIMEOUT: Final = 300.0
+
 #: Seconds in which an editor has to open the document that it was asked to show.
 OPEN_TIMEOUT: Final = 2.0
 
@@ -294,6 +298,7 @@ class ChatWriter:
         of the user's overtook was refused by the rules, and that does not count.
         """
         refusals = 0
+        claimed: OpenDocument | None = None
         for number in range(_MOST_TRIES):
             if number:
                 await self._pace()
@@ -305,7 +310,12 @@ class ChatWriter:
             if not insertion.text:
                 return True
             says_so = await self._answer(self._workspace_edit(document, text, insertion))
-            if await self._is_made(document, text, insertion, says_so=says_so):
+            patience = ECHO_TIMEOUT if says_so else 0
+            if claimed == document and not says_so:
+                # It refuses what it said that it made: it did, and its document is another now.
+                patience = TELL_TIMEOUT
+            claimed = document if says_so else None
+            if await self._is_made(document, text, insertion, patience):
                 self._tail = insertion.tail_in(text)
                 self._file_is_ahead = False
                 return True
@@ -324,26 +334,27 @@ class ChatWriter:
             return False
 
     async def _is_made(
-        self, before: OpenDocument, text: str, insertion: Insertion, *, says_so: bool
+        self, before: OpenDocument, text: str, insertion: Insertion, patience: float
     ) -> bool:
         """Return whether the edit is in the editor's document.
 
-        The next edit must not be made from a text without it, so its change is waited for. Only an
-        editor that says so, and whose document did change, is believed without.
+        The next edit must not be made from a text without it, so its change is waited for, for
+        ``patience`` seconds: 0 where the editor does not say that it made it. Else, if the document
+        did change, it is believed without.
         """
         loop = asyncio.get_running_loop()
-        deadline = loop.time() + ECHO_TIMEOUT
+        deadline = loop.time() + patience
         begin = insertion.made_in(text)
         tail = insertion.tail_in(text)
         while True:
             now = self._editor.document(self.path)
             if now is None:
-                return says_so
+                return patience > 0
             shown = with_line_feeds(now.text)
             if shown != text and (shown.startswith(begin) or shown.count(tail) > text.count(tail)):
                 return True
-            if not says_so or loop.time() > deadline:
-                return says_so and now.version != before.version
+            if loop.time() >= deadline:
+                return patience > 0 and now.version != before.version
             await asyncio.sleep(_ECHO_POLL)
 
     def _workspace_edit(

@@ -19,10 +19,12 @@ from aish_lsp.errors import StoreUnavailable
 from aish_lsp.lsp import chat_writer
 from aish_lsp.lsp.chat_writer import ChatWriter, EditorCapabilities, OpenDocument
 
-#: How an editor meets an edit: makes it; makes it and tells the change late; makes it but never
-#: answers; says no, without reason or because the user was faster; answers with an error; not at
-#: all; says that it made it and did not.
-Manner: TypeAlias = Literal["make", "late", "mute", "refuse", "overtaken", "error", "silent", "lie"]
+#: How an editor meets an edit: makes it; makes it and tells the change late, or leaves that to the
+#: test; makes it but never answers; says no, without reason or because the user was faster; answers
+#: with an error; not at all; says that it made it and did not.
+Manner: TypeAlias = Literal[
+    "make", "late", "untold", "mute", "refuse", "overtaken", "error", "silent", "lie"
+]
 GOOD: tuple[Manner, ...] = ("make", "late", "mute", "overtaken")
 BAD: tuple[Manner, ...] = ("refuse", "error", "silent", "lie")
 
@@ -128,6 +130,8 @@ class FakeEditor:
                 pass
         if not self._make(edit):
             return False
+        if manner == "untold":
+            return True
         if manner == "late":
             asyncio.get_running_loop().call_later(0.01, self.tell)
         else:
@@ -260,6 +264,26 @@ async def test_one_odd_edit_is_no_reason_to_give_up(tmp_path: Path, manner: Mann
         await writer.flush()
     assert editor.buffer is not None
     assert editor.buffer.lstrip("+") == f"{OPEN}one two three four"
+    assert not writer.path.exists()
+
+
+async def test_an_editor_that_tells_of_an_edit_only_after_a_while_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_writer, "ECHO_TIMEOUT", 0.05)
+    editor = FakeEditor(OPEN, manners=["make", "untold", "make"])
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("one ")
+    await writer.flush()
+    writer.append("two ")
+    while len(editor.edits) < 3:  # the second one is sent again, and refused
+        await asyncio.sleep(0.01)
+    writer.append("three")
+    await asyncio.sleep(0.1)
+    assert len(editor.edits) == 3
+    editor.tell()
+    await writer.flush()
+    assert editor.buffer == f"{OPEN}one two three"
     assert not writer.path.exists()
 
 
