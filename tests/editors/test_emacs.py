@@ -175,9 +175,11 @@ def test_a_conversation(emacs: Emacs, place: Place) -> None:
     emacs.keys("\r")
     emacs.until_asked("Choose an option")
     emacs.keys("\r")
+    emacs.until("some output", '(string-match-p "^tests ran" (buffer-string))')
+    emacs.keys("\x1b>")  # else eglot may not tell the server that it is there
     emacs.until("the output", '(string-match-p "tests ran\\n````\\n\\n> exit 0" (buffer-string))')
 
-    emacs.keys("\x1b>did that work?^c as")
+    emacs.keys("did that work?^c as")
     emacs.until("a second reply", headings(3))
     end = time.monotonic() + TIMEOUT
     while emacs.evaluate(f"(string= (buffer-string) {lisp(told(place))})") != "t":
