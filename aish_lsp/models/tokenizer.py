@@ -1,0 +1,259 @@
+"""An endpoint's own tokenizer: asked ahead, side by side, and never waited for long.
+
+Whether there is one shows at the first question. What was counted is remembered, so that a budget
+looks it up; what is not known yet, the caller estimates.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from aish_lsp.errors import AishError
+from aish_lsp.models.address import server_url
+from aish_lsp.models.keys import request_headers, resolve_key
+from aish_lsp.models.template import learn_overhead
+from aish_lsp.models.tokenize_api import (
+    LlamaCppApi,
+    NotACountError,
+    Post,
+    TokenizeApi,
+    VllmApi,
+    is_busy,
+)
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.models.http import HttpClient
+    from aish_lsp.models.template import TemplateOverhead
+
+logger = logging.getLogger(__name__)
+
+#: Seconds that one ``fetch`` may take.
+FETCH_TIMEOUT = 2.0
+
+#: Questions that are asked side by side.
+AT_ONCE = 8
+
+#: Counts that are remembered; beyond it the oldest go first.
+REMEMBERED = 1 << 15
+
+#: Seconds without a question to a server that is busy: at first, and at most.
+FIRST_PAUSE = 5.0
+LONGEST_PAUSE = 300.0
+
+_APIS: tuple[TokenizeApi, ...] = (LlamaCppApi(), VllmApi())
+
+# The body was not understood; validators say 422.
+_MALFORMED = frozenset({400, 422})
+_DENIED = frozenset({401, 403})
+
+# Fields of a request that both servers' templates look at.
+_TEMPLATE_OPTIONS = ("chat_template_kwargs",)
+
+
+class EndpointTokenizer:
+    """The tokenizer of ``preset``'s endpoint, if it has one.
+
+    ``environ`` is where keys are looked up, ``timeout_s`` the seconds that one ``fetch`` may take,
+    ``clock`` tells seconds.
+    """
+
+    def __init__(
+        self,
+        http: HttpClient,
+        preset: Preset,
+        environ: Mapping[str, str] = os.environ,
+        *,
+        timeout_s: float = FETCH_TIMEOUT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._http = http
+        self._preset = preset
+        self._environ = environ
+        self._timeout_s = timeout_s
+        # Of the two ways to ask, the one that was answered; None as long as none was.
+        self._api: TokenizeApi | None = None
+        self._capable = True
+        self._notices: list[str] = []
+        # By hash and length: texts would be kept alive. Python keeps a text's hash with the text,
+        # and its secret key leaves nobody a way to make two texts collide.
+        self._counts: dict[tuple[int, int], int] = {}
+        self._overhead: TemplateOverhead | None = None
+        self._overhead_learned = False
+        self._pause = _Pause(clock)
+        self._template_pause = _Pause(clock)
+        self._fetching = asyncio.Lock()
+        self._slots = asyncio.Semaphore(AT_ONCE)
+
+    @property
+    def overhead(self) -> TemplateOverhead | None:
+        """What the chat template adds; None as long as that is not known."""
+        return self._overhead if self._capable else None
+
+    @property
+    def capable(self) -> bool:
+        """False once it is known that there is no tokenizer here."""
+        return self._capable
+
+    def known(self, text: str) -> int | None:
+        """Return the tokens of ``text`` from memory, None where it was not counted."""
+        return self._counts.get((hash(text), len(text))) if text else 0
+
+    def take_notices(self) -> list[str]:
+        """Return what the user should be told; nothing is returned twice."""
+        notices, self._notices = self._notices, []
+        return notices
+
+    async def fetch(self, texts: Iterable[str]) -> None:
+        """Count those of ``texts`` that are not known, as far as the server does so in time.
+
+        The first time it also learns what the chat template adds. Never raises.
+        """
+        wanted = self._unknown(dict.fromkeys(texts))
+        if not self._is_due(wanted):
+            return
+        missing: list[str] = []
+        try:
+            # One at a time: what another one asks for is not asked twice.
+            async with asyncio.timeout(self._timeout_s), self._fetching:
+                missing = self._unknown(wanted)
+                if self._is_due(missing):
+                    await self._ask_for(missing)
+        except TimeoutError:
+            if missing and self._unknown(missing) == missing:
+                self._pause.begin()
+            else:
+                # What came is kept and the rest asked for anew; only the template can wait.
+                self._template_pause.begin()
+
+    async def _ask_for(self, missing: list[str]) -> None:
+        """Ask for all of ``missing``, and for the template's part where that is due."""
+        try:
+            headers = request_headers(self._preset, await resolve_key(self._preset, self._environ))
+        except AishError as error:
+            # The model cannot be asked either, and that tells the user.
+            logger.info("no tokens are counted: %s", error.message)
+            self._pause.begin()
+            return
+        post = partial(self._post, headers)
+        # Long texts come last: none holds up the others, nor the first question of all.
+        waiting = iter(sorted(missing, key=len))
+        if self._api is None:
+            # Alone: where there is no tokenizer, that is enough to know it.
+            await self._count(next(waiting), post)
+        async with asyncio.TaskGroup() as group:
+            if self._api is not None and self._template_due:
+                group.create_task(self._learn_overhead(self._api, post))
+            for _ in range(min(AT_ONCE, len(missing))):
+                group.create_task(self._count_all(waiting, post))
+
+    def _unknown(self, texts: Iterable[str]) -> list[str]:
+        return [text for text in texts if self.known(text) is None]
+
+    def _is_due(self, missing: list[str]) -> bool:
+        """Tell whether there is something to ask, and somebody."""
+        return self._may_ask and (bool(missing) or self._template_due)
+
+    @property
+    def _may_ask(self) -> bool:
+        return self._capable and not self._pause.lasts
+
+    @property
+    def _template_due(self) -> bool:
+        asked = self._api is None or self._overhead_learned
+        return not asked and not self._template_pause.lasts
+
+    async def _count_all(self, waiting: Iterator[str], post: Post) -> None:
+        """Count what is waiting, beside others that do the same, until the server fails one."""
+        while self._may_ask and (text := next(waiting, None)) is not None:
+            await self._count(text, post)
+
+    async def _count(self, text: str, post: Post) -> None:
+        """Count ``text``, in the other way if the server does not understand the first."""
+        for api in sorted(_APIS, key=lambda api: api is not self._api):
+            try:
+                tokens = await api.count(post, text)
+            except NotACountError:
+                self._give_up("its answer is no count")
+                return
+            except AishError as error:
+                if error.data.get("status") in _MALFORMED:
+                    continue
+                self._failed(error)
+                return
+            self._api = api
+            self._remember(text, tokens)
+            self._pause.reset()
+            return
+        self._give_up("it understands neither way to ask")
+
+    def _failed(self, error: AishError) -> None:
+        """Wait, or never ask again."""
+        if is_busy(error):
+            self._pause.begin()
+            return
+        if self._capable and error.data.get("status") in _DENIED:
+            self._notices.append(
+                f"Tokens are only estimated for model {self._preset.name!r}: {error.message} "
+                "To do without the server's tokenizer, set `tokenize.use_endpoint` to false."
+            )
+        self._give_up(error.message)
+
+    def _give_up(self, reason: str) -> None:
+        self._capable = False
+        logger.info("model %r has no tokenizer for us: %s", self._preset.name, reason)
+
+    def _remember(self, text: str, tokens: int) -> None:
+        if len(self._counts) >= REMEMBERED:
+            del self._counts[next(iter(self._counts))]
+        self._counts[hash(text), len(text)] = tokens
+
+    async def _learn_overhead(self, api: TokenizeApi, post: Post) -> None:
+        # What a template is told beside the messages changes what it adds.
+        extra = self._preset.extra_body
+        options = {name: extra[name] for name in _TEMPLATE_OPTIONS if name in extra}
+        try:
+            self._overhead = await learn_overhead(api, post, options)
+            self._overhead_learned = True
+        except* AishError:
+            self._template_pause.begin()
+
+    async def _post(self, headers: Mapping[str, str], path: str, body: Mapping[str, Any]) -> Any:
+        """Post ``body`` beside the endpoint's API; at most ``AT_ONCE`` at a time."""
+        url = server_url(self._preset.endpoint, path)
+        named = {"model": self._preset.model, **body} if self._preset.model else body
+        async with self._slots:
+            # ``fetch`` ends first: what a time-out means depends on what came beside it.
+            return await self._http.post_json(
+                url, named, headers=headers, timeout_s=2 * self._timeout_s
+            )
+
+
+class _Pause:
+    """A time without questions, each twice as long as the last until something was answered."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._end = -math.inf
+        self._next = FIRST_PAUSE
+
+    @property
+    def lasts(self) -> bool:
+        return self._clock() < self._end
+
+    def begin(self) -> None:
+        """Begin a pause; one that lasts is not prolonged by what was under way before it."""
+        if not self.lasts:
+            self._end = self._clock() + self._next
+            self._next = min(2 * self._next, LONGEST_PAUSE)
+
+    def reset(self) -> None:
+        """Have the next pause be a short one."""
+        self._next = FIRST_PAUSE
