@@ -112,7 +112,9 @@ def _decode(body: bytes) -> Any:
 def _words(value: Any, depth: int = 6) -> str | None:
     """Return the message in a decoded error of any usual shape, or None."""
     if isinstance(value, str):
-        return value.strip() or None
+        before, inner = _nested(value) if depth else ("", None)
+        words = _words(inner, depth - 1) if inner else None
+        return f"{before}{words}" if words else value.strip() or None
     if depth == 0:
         return None
     if isinstance(value, list):
@@ -126,14 +128,33 @@ def _words(value: Any, depth: int = 6) -> str | None:
     if words and isinstance(location, list):
         words = f"{'.'.join(map(str, location))}: {words}"
     metadata = value.get("metadata")
-    upstream = _words(metadata.get("raw")) if isinstance(metadata, dict) else None
+    upstream = _words(metadata.get("raw"), depth - 1) if isinstance(metadata, dict) else None
     return f"{words}: {upstream}" if words and upstream else words
 
 
+def _nested(text: str) -> tuple[str, dict[str, Any] | None]:
+    """Return the error object that a proxy put into its words as JSON, and what it says before."""
+    before, brace, _ = text.partition("{")
+    if not brace:
+        return "", None
+    try:
+        inner, _ = json.JSONDecoder().raw_decode(text, len(before))
+    except (ValueError, RecursionError):
+        return "", None
+    # Other objects than errors are quoted in messages too: a schema, an argument.
+    is_error = "error" in inner or ("message" in inner and inner.keys() & {"code", "type"})
+    return before.lstrip(), inner if is_error else None
+
+
 def _details(decoded: Any, redact: Redactor) -> dict[str, Any]:
-    """Return the fields of an error object that a program can act on."""
+    """Return the fields of an error object that a program can act on.
+
+    Of an error within an error, the innermost says the most.
+    """
     if isinstance(decoded, list):
         decoded = decoded[0] if decoded else None
+    if isinstance(decoded, str):
+        return _details(_nested(decoded)[1], redact)
     if not isinstance(decoded, dict):
         return {}
     error = decoded["error"] if isinstance(decoded.get("error"), dict) else decoded
@@ -144,6 +165,11 @@ def _details(decoded: Any, redact: Redactor) -> dict[str, Any]:
             details[key] = redact(value[:200])
         elif isinstance(value, int):
             details[key] = value
+    metadata = error.get("metadata")
+    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    for said in (error.get("error"), error.get("message"), raw):
+        if isinstance(said, str):
+            details |= _details(said, redact)
     return details
 
 

@@ -41,6 +41,20 @@ def refused(body: Any, status: int = 400, headers: dict[str, str] | None = None)
             {"error": {"message": "Provider error", "metadata": {"raw": "slow down"}}},
             "Provider error: slow down",
         ),
+        (
+            {"error": {"message": "Provider error", "metadata": {"raw": '{"error": "slow down"}'}}},
+            "Provider error: slow down",
+        ),
+        (
+            {"error": {"message": 'Upstream said 400: {"error": {"message": "too long"}} (x)'}},
+            "Upstream said 400: too long",
+        ),
+        ({"error": '{"message": "too long", "code": 400}'}, "too long"),
+        (
+            {"error": {"message": 'Invalid schema {"title": "A", "message": {}} in tool'}},
+            'Invalid schema {"title": "A", "message": {}} in tool',
+        ),
+        ({"error": "{" * 1000}, "{" * QUOTE_LIMIT + "…"),
         ({"error": True, "message": "plain"}, "plain"),
         (b"upstream connect error", "upstream connect error"),
         (b"<html><body><h1>502 Bad Gateway</h1></body></html>", "an HTML page (502 Bad Gateway)"),
@@ -89,6 +103,19 @@ def test_a_prompt_that_is_too_long_tells_its_tokens() -> None:
         "code": 400,
         "n_prompt_tokens": 900,
         "n_ctx": 512,
+    }
+
+
+def test_the_innermost_error_tells_its_fields() -> None:
+    inner = {"type": "exceed_context_size_error", "n_prompt_tokens": 900, "n_ctx": 512}
+    said = json.dumps({"error": {"message": "too long", **inner}})
+    outer = {"error": {"message": f"From upstream: {said}", "type": "upstream_error", "code": 400}}
+    error = refused(outer)
+    assert error.data == {
+        "status": 400,
+        "provider_message": "From upstream: too long",
+        "code": 400,
+        **inner,
     }
 
 
