@@ -152,7 +152,7 @@ def _overhead(system: int | None, question: int, dialog: int, call: int | None) 
     message's own. Each part is kept within what it is a part of: a sum may get too large by that.
     """
     first = max(0, question)
-    exchange = max(0, dialog - first)
+    exchange = max(0, dialog - question)
     user = first - system if system is not None else -1
     if not 0 <= user <= exchange:
         user = exchange // 2
@@ -164,5 +164,5 @@ def _overhead(system: int | None, question: int, dialog: int, call: int | None) 
         user=user,
         assistant=exchange - user,
         tool=user,
-        call=ASSUMED_CALL if call is None else max(0, call - first - exchange),
+        call=ASSUMED_CALL if call is None else max(0, call - question - exchange),
     )

@@ -64,7 +64,7 @@ def truth(template: Template, messages: Messages) -> int:
 
 
 def conversation(questions: int) -> Messages:
-    messages = [{"role": "system", "content": "What the system says."}]
+    messages = [{"role": "system", "content": "What the system says, at some length."}]
     for number in range(questions):
         if number:
             messages.append({"role": "assistant", "content": f"Reply {number}."})
