@@ -216,10 +216,13 @@ def overflow_of(error: AishError) -> Overflow | None:
     None is for every other reason, and for a reply that is asked to be as long as the window:
     that no shorter input can cure.
     """
-    if not isinstance(error, BackendRejected | BackendUnavailable):
-        return None
     data = error.data
-    status, words = data.get("status"), str(data.get("provider_message", ""))
+    if (
+        not isinstance(error, BackendRejected | BackendUnavailable)
+        or "provider_message" not in data
+    ):
+        return None
+    status, words = data.get("status"), str(data["provider_message"])
     names = {str(data.get(field)).lower() for field in ("type", "code")}
     if status in _OTHER_REASONS or any(_PACE.search(text) for text in (words, *names)):
         return None
@@ -250,7 +253,7 @@ def _numbers_in(words: str) -> dict[str, int] | None:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], ...]:
-    """Return the table's sentences as patterns; some milliseconds, at the first failed call."""
+    """Return the table's sentences as patterns; a tenth of a second, at the first refusal."""
     marks = re.compile("|".join(map(re.escape, _MARKS)))
 
     def pattern(sentence: str) -> re.Pattern[str]:

@@ -11,6 +11,7 @@ import pytest
 
 from aish_lsp.config.schema import Preset, Price
 from aish_lsp.models import prices
+from aish_lsp.models.discovery import find_offers
 from aish_lsp.models.prices import AS_OF, price_of
 
 OPENAI = "https://api.openai.com/v1"
@@ -181,3 +182,10 @@ def test_a_model_without_tiers_costs_the_same_at_any_length() -> None:
 def test_another_tariff_is_unknown(extra: dict[str, Any]) -> None:
     assert price(OPENAI, "gpt-4o", extra_body=extra) is None
     assert price(OPENAI, "gpt-4o", extra_body={"logit_bias": {}}) == GPT_4O
+
+
+def test_the_models_that_are_offered_for_a_key_have_prices() -> None:
+    variables = "OPENAI ANTHROPIC GEMINI GROQ MISTRAL DEEPSEEK".split()
+    offers = find_offers({f"{name}_API_KEY": "k" for name in variables})
+    assert len(offers) == len(variables)
+    assert [offer.label for offer in offers if price_of(offer.preset) is None] == []
