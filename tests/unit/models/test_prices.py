@@ -185,7 +185,7 @@ def test_another_tariff_is_unknown(extra: dict[str, Any]) -> None:
 
 
 def test_the_models_that_are_offered_for_a_key_have_prices() -> None:
-    variables = "OPENAI ANTHROPIC GEMINI GROQ MISTRAL DEEPSEEK".split()
+    variables = ["OPENAI", "ANTHROPIC", "GEMINI", "GROQ", "MISTRAL", "DEEPSEEK"]
     offers = find_offers({f"{name}_API_KEY": "k" for name in variables})
     assert len(offers) == len(variables)
     assert [offer.label for offer in offers if price_of(offer.preset) is None] == []
