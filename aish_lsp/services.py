@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from aish_lsp.conversation.calibration import Calibration
 from aish_lsp.models.catalog import Catalog
+from aish_lsp.paths import data_dir
 from aish_lsp.questions import nobody
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from aish_lsp.config.schema import Preset, Tokenize
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.models.http import HttpClient
+    from aish_lsp.models.tokenizer import EndpointTokenizer
     from aish_lsp.questions import AskUser
 
 
@@ -25,6 +29,8 @@ class Services:
         self._http: HttpClient | None = None
         self._trust: TrustStore | None = None
         self._catalog: Catalog | None = None
+        self._calibration: Calibration | None = None
+        self._tokenizers: dict[tuple[str, str, float], EndpointTokenizer] = {}
 
     @property
     def http(self) -> HttpClient:
@@ -40,7 +46,6 @@ class Services:
         """What the user has granted."""
         if self._trust is None:
             from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - not needed at start
-            from aish_lsp.paths import data_dir  # noqa: PLC0415 - as above
 
             self._trust = TrustStore(data_dir() / "trust.json")
         return self._trust
@@ -51,6 +56,37 @@ class Services:
         if self._catalog is None:
             self._catalog = Catalog(self.http, self.trust, self.environ)
         return self._catalog
+
+    @property
+    def calibration(self) -> Calibration:
+        """What models' tokens come to, against what is estimated."""
+        if self._calibration is None:
+            self._calibration = Calibration(data_dir() / "calibration.json")
+        return self._calibration
+
+    def tokenizer(self, preset: Preset, tokenize: Tokenize) -> EndpointTokenizer | None:
+        """Return the tokenizer of the model's own server; None where it is not to be asked."""
+        if not tokenize.use_endpoint or preset.provider != "openai":
+            return None
+        timeout_s = tokenize.timeout_ms / 1000
+        key = preset.endpoint, preset.model, timeout_s
+        if key not in self._tokenizers:
+            from aish_lsp.models.tokenizer import (  # noqa: PLC0415 - not needed by default
+                EndpointTokenizer,
+            )
+
+            self._tokenizers[key] = EndpointTokenizer(
+                self.http, preset, self.environ, timeout_s=timeout_s
+            )
+        tokenizer = self._tokenizers[key]
+        return tokenizer if tokenizer.capable else None
+
+    def take_troubles(self) -> list[str]:
+        """Return, once each, what the user should know of these parts."""
+        troubles = [*self.catalog.take_troubles(), *self.calibration.take_troubles()]
+        for tokenizer in self._tokenizers.values():
+            troubles += tokenizer.take_notices()
+        return troubles
 
     async def aclose(self) -> None:
         """Close connections."""

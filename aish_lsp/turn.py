@@ -12,11 +12,10 @@ from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.conversation.budget import Prepared, prepare
-from aish_lsp.conversation.tokens import count
+from aish_lsp.conversation.budget import Budget, Limits, Prepared
 from aish_lsp.conversation.turns import Conversation
 from aish_lsp.conversation.usage import Category, is_local
-from aish_lsp.errors import AishError, InvalidArgument
+from aish_lsp.errors import AishError, BackendRejected, InvalidArgument
 from aish_lsp.events import (
     Command,
     CommandInfo,
@@ -30,18 +29,22 @@ from aish_lsp.events import (
     Text,
     Usage,
 )
-from aish_lsp.models.address import reasoning_source
 from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
+from aish_lsp.models.overflow import overflow_of
+from aish_lsp.models.reasoning import reasoning_source
 from aish_lsp.models.request import ModelRequest, StoredReasoning
 from aish_lsp.sessions.recorder import Reply
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
+from aish_lsp.summarizer import Summarizer
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from aish_lsp.conversation.counter import Counter
     from aish_lsp.conversation.report import ContextReport
     from aish_lsp.job import Emit
     from aish_lsp.models.catalog import Chosen
+    from aish_lsp.models.overflow import Overflow
     from aish_lsp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -90,7 +93,10 @@ class Turn:
         self._emit = emit
         self._conversation = Conversation() if ask.ephemeral else workspace.conversation
         self._chosen: Chosen | None = None
+        self._counter: Counter | None = None
+        self._limit: Limits | None = None
         self._prepared: Prepared | None = None
+        self._evicted_turns = 0
         self._question_n: int | None = None
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -127,7 +133,7 @@ class Turn:
     async def _take_in_turn(self) -> AskResult:
         try:
             await self._prepare()
-            await self._receive()
+            await self._receive_or_make_room()
         except asyncio.CancelledError:
             self._finish = "cancelled"
         except AishError as error:
@@ -163,21 +169,33 @@ class Turn:
         if self._chosen.notice and workspace.first_time(self._chosen.notice):
             await self._notice("info", self._chosen.notice)
         preset = self._chosen.preset
-        limit = await workspace.limits(preset)
-        self._prepared = prepare(
-            self._conversation, workspace.blocks(), preset, workspace.config.context, limit
-        )
-        workspace.meter.request_sent(self._prepared.measure, evicted=bool(self._prepared.evicted))
-        await self._tell_what_was_given_up(self._prepared)
+        self._counter = workspace.accounting.counter(preset, workspace.config)
+        self._limit = await workspace.accounting.limits(preset, workspace.config)
+        await self._make_fit(self._limit)
+        assert self._prepared is not None
         await self._emit(
             Start(
                 turn_id=self._id,
                 model=preset.name,
                 route=Route("chat", self._chosen.why),
                 context_tokens=self._prepared.measure.total,
-                token_budget=limit.budget,
+                token_budget=self._limit.budget,
             )
         )
+
+    async def _make_fit(self, limit: Limits) -> None:
+        """Put the request together, evicting what has to go, and see that it may be paid for."""
+        assert self._chosen is not None
+        assert self._counter is not None
+        workspace, preset = self._workspace, self._chosen.preset
+        context = workspace.config.context
+        summarizer = Summarizer(workspace, preset, self._emit)
+        budget = Budget(workspace.blocks(), context, limit, self._counter)
+        roll = summarizer.roll if context.summarize and not self._ask.ephemeral else None
+        prepared = await budget.prepare(self._conversation, roll)
+        await self._tell_what_was_given_up(prepared)
+        workspace.accounting.check_cap(preset, workspace.config, prepared.measure.total)
+        self._prepared = prepared
 
     async def _write_down(self) -> None:
         """Log the question; a cancel that comes meanwhile waits until its number is known."""
@@ -197,12 +215,51 @@ class Turn:
 
     async def _tell_what_was_given_up(self, prepared: Prepared) -> None:
         if prepared.evicted:
-            await self._workspace.recorder.evicted(prepared.evicted)
-            evicted = len(prepared.evicted)
-            await self._notice("info", f"{evicted} old turns no longer fit and were left out.")
+            await self._workspace.recorder.evicted(prepared.evicted, prepared.summary)
+            self._workspace.meter.evicted()
+            self._evicted_turns += len(prepared.evicted)
+            became = "were left out" if prepared.summary is None else "went into the summary"
+            await self._notice("info", f"{len(prepared.evicted)} old turns {became}.")
         if prepared.cut:
             cut = ", ".join(prepared.cut)
             await self._notice("warning", f"To fit the budget this was cut or left out: {cut}.")
+
+    async def _receive_or_make_room(self) -> None:
+        """Receive the reply; where the server finds the request too long, once more with less."""
+        try:
+            await self._receive()
+        except BackendRejected as error:
+            overflow = overflow_of(error)
+            if overflow is None or self._text or self._reasoning or self._tool_calls:
+                raise
+            await self._make_room(overflow, error)
+            await self._receive()
+
+    async def _make_room(self, overflow: Overflow, error: BackendRejected) -> None:
+        """Evict by the server's own count.
+
+        Raises:
+            BackendRejected: ``error``, where there is nothing to evict.
+        """
+        assert self._counter is not None
+        assert self._limit is not None
+        assert self._prepared is not None
+        workspace, preset, refused = self._workspace, self._counter.preset, self._prepared
+        if overflow.window is not None:
+            workspace.services.catalog.told_window(preset, overflow.window)
+        limit = await workspace.accounting.limits(preset, workspace.config)
+        # A server that names no number has at least not lied about its answer.
+        counted = overflow.prompt_tokens or max(refused.measure.total, self._limit.window) + 1
+        if refused.cut or preset.local_compress:
+            raise error
+        workspace.accounting.refused(self._conversation, refused, self._counter, counted)
+        self._counter = workspace.accounting.counter(preset, workspace.config)
+        await self._make_fit(replace(limit, budget=min(limit.budget, counted - 1)))
+        if not self._prepared.evicted and not self._prepared.cut:
+            raise error
+        await self._notice(
+            "warning", f"{preset.name} found the question too long: asked again with less."
+        )
 
     async def _receive(self) -> None:
         """Send the request and pass its reply on, finding commands as their lines complete."""
@@ -255,8 +312,11 @@ class Turn:
         else:
             await self._withdraw()
         if called:
-            # Last: another process may hold that file for seconds.
+            if not estimated:
+                self._verify()
+            # Last: another process may hold these files for seconds.
             await self._record_usage(estimated=estimated)
+            await self._workspace.services.calibration.save()
 
     async def _record_reply(self, text: str) -> None:
         reasoning = self._stored_reasoning()
@@ -301,14 +361,22 @@ class Turn:
 
     def _account(self, text: str) -> None:
         """Add the call's usage to the session; estimate it where the server told none."""
-        assert self._chosen is not None
+        assert self._counter is not None
         assert self._prepared is not None
-        estimated = self._usage is None
         if self._usage is None:
-            output = count(text) + count("".join(self._reasoning))
+            said = (text, "".join(self._reasoning))
+            output = sum(self._counter.settled(self._counter.text(part)) for part in said)
             self._usage = Usage(self._prepared.measure.total, output)
-        self._usage = self._workspace.meter.call_ended(
-            self._chosen.preset, _CATEGORY, self._usage, estimated=estimated
+        self._usage = self._workspace.meter.call_ended(self._counter.preset, _CATEGORY, self._usage)
+
+    def _verify(self) -> None:
+        """Compare what was estimated with what the server reported, and go on from that."""
+        assert self._counter is not None
+        assert self._limit is not None
+        assert self._prepared is not None
+        assert self._usage is not None
+        self._workspace.accounting.answered(
+            *(self._conversation, self._prepared, self._counter, self._usage, self._limit.window)
         )
 
     async def _record_usage(self, *, estimated: bool) -> None:
@@ -342,7 +410,7 @@ class Turn:
             usage=self._usage,
             finish_reason=self._finish,
             error=self._error.to_wire() if self._error else None,
-            evicted_turns=len(self._prepared.evicted) if self._prepared else 0,
+            evicted_turns=self._evicted_turns,
             context=self._workspace.context(),
         )
 

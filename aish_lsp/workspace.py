@@ -6,30 +6,20 @@ It opens, owns and closes what is below; a front end asks it for jobs and reads 
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import os
-import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
-from aish_lsp.conversation.budget import Limits, Measure, limits, measure
-from aish_lsp.conversation.meter import Meter
-from aish_lsp.conversation.prompt import (
-    Blocks,
-    Surroundings,
-    base_prompt,
-    instructions_part,
-    messages,
-    summary_block,
-    tree_part,
-)
+from aish_lsp.accounting import Accounting
+from aish_lsp.composition import compose
+from aish_lsp.conversation.measure import Draft, Measure, measure
+from aish_lsp.conversation.prompt import in_force, messages
 from aish_lsp.conversation.report import cost_report
 from aish_lsp.conversation.turns import Conversation, Turn
 from aish_lsp.conversation.usage import UsageTotals
 from aish_lsp.errors import Busy, InvalidArgument, NotFound
-from aish_lsp.job import Job
-from aish_lsp.memory.background import background_text, select
+from aish_lsp.job_table import JobTable
 from aish_lsp.memory.scopes import MemoryScopes
 from aish_lsp.models.catalog import OFFLINE, Chosen, configured
 from aish_lsp.paths import config_file, data_dir, workspace_dir
@@ -41,22 +31,23 @@ from aish_lsp.shell.output import mask_secrets
 from aish_lsp.shell.pending import PendingCommands, new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Callable, Sequence
 
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import Config, Preset
+    from aish_lsp.conversation.budget import Limits
+    from aish_lsp.conversation.meter import Meter
+    from aish_lsp.conversation.prompt import Blocks
     from aish_lsp.conversation.report import ContextReport, CostReport
     from aish_lsp.events import CommandInfo
     from aish_lsp.execution import Plan, RunReport, RunRequest
-    from aish_lsp.job import Emit
+    from aish_lsp.job import Job
     from aish_lsp.memory.items import Kind, Scope
     from aish_lsp.memory.store import Added
     from aish_lsp.models.request import Message, Model
     from aish_lsp.services import Services
     from aish_lsp.shell.suggestions import FoundCommand
     from aish_lsp.turn import Ask, AskResult
-
-R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +79,7 @@ class Workspace:
         self.services = services
         self.conversation = Conversation()
         self.commands = PendingCommands()
-        self.meter = Meter()
+        self.accounting = Accounting(services)
         self.project = ProjectPicture(root)
         self.turn_lock = asyncio.Lock()
         folder = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
@@ -100,7 +91,7 @@ class Workspace:
         self._named_model: str | None = None
         self._last_preset: Preset | None = None
         self._models: dict[str, Model] = {}
-        self._jobs: dict[str, Job[Any]] = {}
+        self.jobs = JobTable(self.changed)
         self._awaiting: dict[str, Plan] = {}
         self._last_turn = ""
         self._told: set[str] = set()
@@ -113,7 +104,7 @@ class Workspace:
         from aish_lsp import turn  # noqa: PLC0415 - a cycle: a turn is taken in a workspace
 
         turn_id = new_id()
-        return self._start(turn_id, lambda emit: turn.Turn(self, ask, turn_id, emit).take())
+        return self.jobs.start(turn_id, lambda emit: turn.Turn(self, ask, turn_id, emit).take())
 
     def run(self, request: RunRequest) -> Job[RunReport]:
         """Begin to run a command.
@@ -125,10 +116,10 @@ class Workspace:
         """
         from aish_lsp.execution import Execution, plan  # noqa: PLC0415 - a cycle, as above
 
-        if request.command_id in self._jobs:
+        if request.command_id in self.jobs:
             raise Busy("That command is being asked about, or runs, already.")
         planned = plan(self, request, request.command_id or new_id())
-        return self._start(
+        return self.jobs.start(
             planned.command_id, lambda emit: Execution(self, planned, emit).execute(), planned.text
         )
 
@@ -144,16 +135,9 @@ class Workspace:
         if planned is None:
             raise NotFound(f"No command {command_id[:40]!r} waits for approval.")
         planned = approved(planned)
-        return self._start(
+        return self.jobs.start(
             command_id, lambda emit: Execution(self, planned, emit).execute(), planned.text
         )
-
-    def cancel(self, job_id: str | None = None) -> int:
-        """Stop one job, or all; return how many there were to stop."""
-        if job_id is not None:
-            job = self._jobs.get(job_id)
-            return int(job is not None and job.cancel())
-        return sum(job.cancel() for job in list(self._jobs.values()))
 
     def dismiss(self, command_id: str) -> None:
         """Drop a suggestion.
@@ -213,7 +197,7 @@ class Workspace:
 
         What runs is stopped first: what it records must not be left behind.
         """
-        await self._stop_jobs()
+        await self.jobs.stop()
         async with self.turn_lock:
             self.conversation.reset()
             self.commands.clear()
@@ -254,35 +238,25 @@ class Workspace:
         """The ids of the commands that wait for ``:approve``."""
         return list(self._awaiting)
 
+    @property
+    def meter(self) -> Meter:
+        """The numbers of this session."""
+        return self.accounting.meter
+
     def blocks(self) -> Blocks:
         """Compose the prompt's blocks as of now."""
-        config = self.config
-        picture = self.project if self.project.shown(config.project) else None
-        instructions = picture.instructions if picture else None
-        selected = select(self.memory.items(), config.memory.inject_max_chars)
-        return Blocks(
-            base=base_prompt(self._surroundings(), config.context.system_prompt),
-            background=background_text(selected.items),
-            tree=tree_part(picture.block.block) if picture else "",
-            instructions=(
-                instructions_part(instructions.name, instructions.text) if instructions else ""
-            ),
-            summary=summary_block(self.conversation.summary),
-        )
-
-    def _surroundings(self) -> Surroundings:
-        system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
-        today = dt.datetime.now().astimezone().date().isoformat()
-        return Surroundings(system, self.config.safety.shell, today, self.folder.name or "/")
+        summary = self.conversation.summary
+        return compose(self.config, self.folder, self.memory, self.project, summary)
 
     def context(self) -> ContextReport:
         """Return where the tokens of the next request would go."""
-        size, limit, new = self._size()
-        return self.meter.context(size, limit, new)
+        size, limit = self._size()
+        counter = self.accounting.counter(self._preset, self.config)
+        return self.meter.context(size, limit, self._preset, counter.name)
 
     def cost(self) -> CostReport:
         """Return what this session has used and cost."""
-        size, limit, _ = self._size()
+        size, limit = self._size()
         return self.meter.cost(self.config.cost, size, limit)
 
     def next_messages(self) -> tuple[Message, ...]:
@@ -298,12 +272,14 @@ class Workspace:
         turns, pending = self.conversation.turns, tuple(self.conversation.pending)
         return [*turns, Turn("user", "", exec=pending)] if pending else turns
 
-    def _size(self) -> tuple[Measure, Limits, int]:
-        """Return the next request's size, its limits, and the messages since the last call."""
+    def _size(self) -> tuple[Measure, Limits]:
+        """Return the next request's size, and its limits."""
         config, blocks, preset = self.config, self.blocks(), self._preset
-        limit = limits(preset, config.context, self.services.catalog.known_window(preset))
-        sent = messages(blocks, self._next_turns(), preset, config.context.compress)
-        return measure(blocks, sent), limit, int(bool(self.conversation.pending))
+        counter = self.accounting.counter(preset, config)
+        sent = in_force(self._next_turns(), blocks, preset, config.context.compress)
+        anchor = self.conversation.anchors.get(counter.form)
+        size = measure(Draft(blocks.in_force(), sent), counter, anchor)
+        return size, self.accounting.known_limits(preset, config)
 
     def cost_of_all_sessions(self) -> CostReport:
         """Return what this workspace has ever used and cost. Blocks.
@@ -311,17 +287,17 @@ class Workspace:
         Raises:
             StoreUnavailable: ``usage.jsonl`` cannot be read.
         """
-        size, limit, _ = self._size()
+        size, limit = self._size()
         ever = UsageTotals.of(self.recorder.usage_of_all_sessions())
         return cost_report(ever, self.config.cost, size.total, limit.budget)
 
     def status(self) -> Status:
         """Return the workspace at a glance."""
-        size, limit, _ = self._size()
+        size, limit = self._size()
         total = self.meter.usage.total()
         return Status(
             model=self.active_model,
-            busy=bool(self._jobs),
+            busy=len(self.jobs) > 0,
             context=ContextShare(size.total, limit.budget),
             cost=total.cost or None,
             commands=len(self.commands.all()),
@@ -332,7 +308,7 @@ class Workspace:
     def troubles(self) -> list[str]:
         """Return, once, what the user should know: thresholds passed, files not written."""
         warnings = self.meter.usage.warnings(self.config.cost)
-        return [*warnings, *self.recorder.take_troubles(), *self.services.catalog.take_troubles()]
+        return [*warnings, *self.recorder.take_troubles(), *self.services.take_troubles()]
 
     def secret_names(self) -> list[str]:
         """Return the environment variables that hold keys of configured models."""
@@ -386,10 +362,6 @@ class Workspace:
             self._last_preset = chosen.preset
         return chosen
 
-    async def limits(self, preset: Preset) -> Limits:
-        """Return what a request to ``preset`` must fit into."""
-        return limits(preset, self.config.context, await self.services.catalog.window(preset))
-
     def open_model(self, preset: Preset) -> Model:
         """Return the adapter that speaks to ``preset``."""
         if preset.provider not in self._models:
@@ -429,26 +401,8 @@ class Workspace:
         for listener in self._listeners:
             listener()
 
-    def _start(self, job_id: str, body: Callable[[Emit], Awaitable[R]], label: str = "") -> Job[R]:
-        job = Job(job_id, body, label)
-        self._jobs[job_id] = job
-
-        def ended() -> None:
-            self._jobs.pop(job_id, None)
-            self.changed()
-
-        job.start(ended)
-        self.changed()
-        return job
-
     async def aclose(self) -> None:
         """Stop what runs, wait until it has recorded what it has, and close the files."""
-        await self._stop_jobs()
+        await self.jobs.stop()
         await self.project.aclose()
         await self.recorder.aclose()
-
-    async def _stop_jobs(self) -> None:
-        """Stop what runs, and wait until it has ended."""
-        jobs = list(self._jobs.values())
-        self.cancel()
-        await asyncio.gather(*(job.result() for job in jobs), return_exceptions=True)

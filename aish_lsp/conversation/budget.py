@@ -1,41 +1,47 @@
-"""Measuring a request and keeping it within its budget (context.md; seed: aish-context-lua).
+"""Keeping a request within its budget (context.md; seed: aish-context-lua).
 
-``measure`` is the one place that says how large a request is: the display, the eviction and the
-request itself use its value.
+Whole exchanges go first, oldest first, into the rolling summary; then long output is cut, then the
+blocks go. What is still too large is refused, and nothing is lost.
 """
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, TypeAlias
 
-from aish_lsp.conversation.prompt import messages
-from aish_lsp.conversation.tokens import count
+from aish_lsp.conversation.counter import NOTHING
+from aish_lsp.conversation.measure import Draft, draft_tokens, margin_of, measure
+from aish_lsp.conversation.prompt import in_force, messages, summary_block
 from aish_lsp.errors import OverBudget
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from aish_lsp.config.schema import Context, Preset
+    from aish_lsp.conversation.counter import Counter, Tokens
+    from aish_lsp.conversation.measure import Anchor, Measure
     from aish_lsp.conversation.prompt import Blocks
     from aish_lsp.conversation.turns import Conversation, Turn
-    from aish_lsp.models.request import Message
+    from aish_lsp.models.request import Message, ToolSchema
 
 #: The window, and the budget, of a model that nobody knows anything about (the seed's 4096).
 UNKNOWN_WINDOW = 4096
 
-#: Tokens that a chat template puts around each message, and around the whole.
-MESSAGE_OVERHEAD = 4
-REQUEST_OVERHEAD = 3
-
-#: How many texts' counts are remembered.
-_REMEMBERED = 1 << 14
-
-#: By length and hash, so that no text is kept alive; two that differ in neither are not to be met.
-_counts: dict[tuple[int, int], int] = {}
-
 #: Characters of a command's output that are kept at each end when nothing else is left to give.
 _CUT = 400
+
+#: The share of the budget that is kept free, at an eviction, for a summary that grows.
+_SUMMARY_SHARE = 8
+
+#: Characters that a token of a summary is at least worth, in most languages that are written.
+_CHARS_PER_TOKEN = 3
+
+#: Characters below which a summary says nothing.
+_SHORTEST_SUMMARY = 80
+
+#: Extends the summary by turns that go: ``(summary, turns, max_chars)`` to the new summary.
+Roll: TypeAlias = Callable[[str, Sequence["Turn"], int], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,164 +52,216 @@ class Limits:
     output_reserve: int
     budget: int
 
-
-@dataclass(frozen=True, slots=True)
-class Breakdown:
-    """Where the tokens of a request go; the parts add up to its total."""
-
-    system: int = 0
-    memory: int = 0
-    project: int = 0
-    summary: int = 0
-    instructions: int = 0
-    tools: int = 0
-    messages: int = 0
-    reasoning: int = 0
-
     @property
-    def total(self) -> int:
-        """The sum of the parts."""
-        return sum(getattr(self, field.name) for field in fields(self))
+    def room(self) -> int:
+        """What the reply leaves of the window."""
+        return max(1, self.window - self.output_reserve)
 
-
-@dataclass(frozen=True, slots=True)
-class Measure:
-    """The size of a request in tokens, and whether it was counted or estimated."""
-
-    total: int
-    breakdown: Breakdown
-    basis: Literal["actual", "estimated"]
+    def hold(self, total: int, margin: int) -> bool:
+        """Return whether a request of this size is within the budget, and safe in the window."""
+        return total <= self.budget and total + margin <= self.room
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request that fits: its messages, its size, and what was given up for it."""
+    """A request that fits, its size, and what was given up for it.
+
+    ``summary`` is the rolling summary that the evicted turns went into; None where it stayed.
+    """
 
     messages: tuple[Message, ...]
+    draft: Draft
     measure: Measure
-    evicted: tuple[Turn, ...]
-    cut: tuple[str, ...]
+    evicted: tuple[Turn, ...] = ()
+    cut: tuple[str, ...] = ()
+    summary: str | None = None
 
 
 def limits(preset: Preset, context: Context, told_window: int | None) -> Limits:
     """Return the limits of ``preset``; ``told_window`` is what its server says, if it does.
 
+    Of a configured window and one that is told, the smaller holds.
+
     The effective budget is the smaller of the configured one and what the reply leaves of the
     window; a reply reserve as large as the window leaves one token, so that the error that
     follows is about the budget.
     """
-    window = preset.context_window or told_window or UNKNOWN_WINDOW
+    known = [window for window in (preset.context_window, told_window) if window]
+    window = min(known, default=UNKNOWN_WINDOW)
     room = max(1, window - preset.max_output_tokens)
     wanted = preset.token_budget or context.token_budget or room
     return Limits(window, preset.max_output_tokens, min(wanted, room))
 
 
-def measure(blocks: Blocks, sent: tuple[Message, ...]) -> Measure:
-    """Return the size of the request made of ``blocks`` and of the messages ``sent``.
+class Budget:
+    """One request on its way to fit.
 
-    What the system message holds beside its parts, headings and blank lines, counts as ``system``.
+    Args:
+        blocks: the system message's parts.
+        context: the configuration of the conversation.
+        limit: what the request must fit into.
+        counter: counts for the model that it goes to.
+        tools: what is offered to the model.
     """
-    parts = blocks.in_force()
-    memory, project = _tokens(parts.background), _tokens(parts.tree)
-    instructions, summary = _tokens(parts.instructions), _tokens(parts.summary)
-    framed = _tokens(blocks.text()) - memory - project - instructions - summary
-    breakdown = Breakdown(
-        system=max(0, framed) + MESSAGE_OVERHEAD + REQUEST_OVERHEAD,
-        memory=memory,
-        project=project,
-        summary=summary,
-        instructions=instructions,
-        messages=sum(message_tokens(message) for message in sent if message.role != "system"),
-        reasoning=sum(reasoning_tokens(message) for message in sent),
-    )
-    return Measure(breakdown.total, breakdown, "estimated")
 
+    def __init__(
+        self,
+        blocks: Blocks,
+        context: Context,
+        limit: Limits,
+        counter: Counter,
+        tools: tuple[ToolSchema, ...] = (),
+    ) -> None:
+        self._blocks = blocks
+        self._context = context
+        self._limit = limit
+        self._counter = counter
+        self._tools = tools
 
-def _tokens(text: str) -> int:
-    """Return ``count`` of a text; of one that was counted before, from memory.
+    async def prepare(self, conversation: Conversation, roll: Roll | None = None) -> Prepared:
+        """Make the next request fit, evicting whole exchanges from ``conversation``.
 
-    The same turns and blocks are measured at each question and at each change of the status.
-    """
-    key = len(text), hash(text)
-    counted = _counts.get(key)
-    if counted is None:
-        counted = count(text)
-        if len(_counts) >= _REMEMBERED:
-            _counts.clear()
-        _counts[key] = counted
-    return counted
+        The current user turn is never evicted. When nothing is left to evict, command output is
+        cut to its head and tail, then ``[project]`` goes, then ``[background]``. With ``roll``,
+        what is evicted goes into the summary.
 
+        Raises:
+            OverBudget: it still does not fit. Nothing is evicted then.
+        """
+        whole = self._draft(self._blocks.in_force(), conversation.turns)
+        await self._fetch(whole)
+        anchor = conversation.anchors.get(self._counter.form)
+        size = measure(whole, self._counter, anchor)
+        if len(conversation.turns) <= self._context.max_turns and self._fits(size):
+            return self._prepared(whole, size)
+        target = self._target(summarizing=roll is not None)
+        end, anchor = self._evictions(conversation, whole, size, anchor, target)
+        prepared = await self._fitting(conversation.turns[end:], anchor)
+        if not end:
+            return prepared
+        prepared = replace(prepared, evicted=tuple(conversation.turns[:end]))
+        if roll is not None:
+            prepared = await self._summarized(conversation.summary, prepared, anchor, roll)
+        conversation.evict(end)
+        if anchor is not None:
+            conversation.anchors[self._counter.form] = anchor
+        if prepared.summary is not None:
+            conversation.summary = prepared.summary
+        return prepared
 
-def message_tokens(message: Message) -> int:
-    """Return the tokens of one message with its calls and its own overhead, less its reasoning."""
-    calls = sum(_tokens(call.name) + _tokens(call.arguments) for call in message.tool_calls)
-    return MESSAGE_OVERHEAD + _tokens(message.content) + calls
+    def _draft(self, blocks: Blocks, turns: Sequence[Turn]) -> Draft:
+        sent = in_force(turns, blocks, self._counter.preset, self._context.compress)
+        return Draft(blocks, tuple(sent), self._tools)
 
+    async def _fetch(self, draft: Draft) -> None:
+        """Have the server's tokenizer, where there is one, count what is new in ``draft``."""
+        blocks = draft.blocks
+        texts = (blocks.background, blocks.tree, blocks.summary, blocks.instructions, blocks.text())
+        await self._counter.fetch(texts, draft.turns, draft.tools)
 
-def reasoning_tokens(message: Message) -> int:
-    """Return the tokens of the reasoning that goes back with a message."""
-    return 0 if message.reasoning is None else _tokens(message.reasoning.text)
+    def _fits(self, size: Measure) -> bool:
+        return self._limit.hold(size.total, size.margin)
 
+    def _prepared(self, draft: Draft, size: Measure, cut: tuple[str, ...] = ()) -> Prepared:
+        # Compressed already: as it stands in the draft.
+        preset = replace(self._counter.preset, local_compress=False)
+        sent = messages(draft.blocks, draft.turns, preset, self._context.compress)
+        return Prepared(sent, draft, size, cut=cut)
 
-def prepare(
-    conversation: Conversation,
-    blocks: Blocks,
-    preset: Preset,
-    context: Context,
-    limit: Limits,
-) -> Prepared:
-    """Make the next request fit, evicting whole exchanges from ``conversation``.
+    def _evictions(
+        self,
+        conversation: Conversation,
+        whole: Draft,
+        size: Measure,
+        anchor: Anchor | None,
+        target: int,
+    ) -> tuple[int, Anchor | None]:
+        """Return how many turns, all of the oldest exchanges, have to go. One pass.
 
-    The current user turn is never evicted. When nothing is left to evict, command output is cut
-    to its head and tail, then ``[project]`` goes, then ``[background]``.
+        And what is left then of the server's count, where that tells more than counting anew.
+        """
+        turns, most = len(conversation.turns), self._context.max_turns
+        if turns > most:
+            # Else each further exchange would evict one more, and no prefix would stay cached.
+            most = max(1, int(most * self._context.low_water))
+        # A compressed request holds the last turns only: what it leaves out has no size.
+        left_out = turns - len(whole.turns)
+        left, gone = draft_tokens(whole, self._counter), NOTHING
+        end = 0
+        for start, exchange_end in list(conversation.exchanges())[:-1]:
+            total, margin, kept = self._after(end, gone, left, size, anchor)
+            # One more, since the parts of a sum are rounded apart.
+            held = self._limit.hold(total + 1, margin + 1)
+            if turns - start <= most and total <= target and held:
+                return end, kept
+            sent = whole.turns[max(0, start - left_out) : max(0, exchange_end - left_out)]
+            tokens = self._counter.turns(sent)
+            left, gone = left.less(tokens), gone.plus(tokens)
+            end = exchange_end
+        return end, self._after(end, gone, left, size, anchor)[-1]
 
-    Raises:
-        OverBudget: it still does not fit. Nothing is evicted then.
-    """
-    sent = messages(blocks, conversation.turns, preset, context.compress)
-    end = _evicted(conversation, sent, measure(blocks, sent).total, context, limit)
-    for form in _forms(blocks, conversation.turns[end:]):
-        sent = messages(form.blocks, form.turns, preset, context.compress)
-        size = measure(form.blocks, sent)
-        if size.total <= limit.budget:
-            return Prepared(sent, size, tuple(conversation.evict(end)), form.cut)
-    raise _over_budget(size, limit)
+    def _after(
+        self, end: int, gone: Tokens, left: Tokens, size: Measure, anchor: Anchor | None
+    ) -> tuple[int, int, Anchor | None]:
+        """Return total and margin once the first ``end`` turns are gone, and what they rest on.
 
+        That is the server's count less what is gone, or what is left counted anew: whichever is
+        the surer.
+        """
+        total, margin = self._counter.settled(left), margin_of(left, self._counter)
+        kept = anchor.without(end, gone) if anchor else None
+        surer = size.margin + margin_of(gone, self._counter)
+        if kept is None or surer > margin:
+            return total, margin, None
+        return size.total - self._counter.settled(gone), surer, kept
 
-def _evicted(
-    conversation: Conversation,
-    sent: tuple[Message, ...],
-    total: int,
-    context: Context,
-    limit: Limits,
-) -> int:
-    """Return how many turns, all of the oldest exchanges, have to go. One pass."""
-    turns = len(conversation.turns)
-    if turns <= context.max_turns and total <= limit.budget:
-        return 0
-    exchanges = list(conversation.exchanges())
-    sizes = _exchange_sizes(sent)
-    # A compressed request holds the last exchanges only: what it leaves out has no size.
-    sizes = [0] * (len(exchanges) - len(sizes)) + sizes
-    target = context.low_water * limit.budget
-    evicted = 0
-    for (_, end), size in zip(exchanges[:-1], sizes, strict=False):
-        if turns - evicted <= context.max_turns and total <= target:
-            break
-        total -= size
-        evicted = end
-    return evicted
+    def _target(self, *, summarizing: bool) -> int:
+        """Return the tokens to evict down to, so that the requests after this one fit too."""
+        budget = self._limit.budget
+        target = int(budget * self._context.low_water)
+        return min(target, budget - budget // _SUMMARY_SHARE) if summarizing else target
 
+    async def _fitting(self, turns: list[Turn], anchor: Anchor | None) -> Prepared:
+        """Return the request of these turns, with as little given up as makes it fit.
 
-def _exchange_sizes(sent: tuple[Message, ...]) -> list[int]:
-    """Return the tokens of each exchange of a request."""
-    sizes: list[int] = []
-    for message in sent:
-        if message.role == "user":
-            sizes.append(0)
-        if sizes:
-            sizes[-1] += message_tokens(message) + reasoning_tokens(message)
-    return sizes
+        Raises:
+            OverBudget: no form of it fits.
+        """
+        for form in _forms(self._blocks.in_force(), turns):
+            draft = self._draft(form.blocks, form.turns)
+            await self._fetch(draft)
+            size = measure(draft, self._counter, None if form.cut else anchor)
+            if self._fits(size):
+                return self._prepared(draft, size, form.cut)
+        raise _over_budget(size, self._limit)
+
+    async def _summarized(
+        self, prior: str, prepared: Prepared, anchor: Anchor | None, roll: Roll
+    ) -> Prepared:
+        """Return ``prepared`` with what it evicts in its summary, as far as there is room."""
+        room = self._room(prepared.measure) + sum(self._counter.text(summary_block(prior)))
+        most = min(self._context.max_summary_chars, room * _CHARS_PER_TOKEN)
+        if most < _SHORTEST_SUMMARY:
+            return prepared
+        summary = await roll(prior, prepared.evicted, most)
+        while summary != prior and len(summary) >= _SHORTEST_SUMMARY:
+            blocks = replace(prepared.draft.blocks, summary=summary_block(summary)).in_force()
+            draft = replace(prepared.draft, blocks=blocks)
+            await self._fetch(draft)
+            size = measure(draft, self._counter, None if prepared.cut else anchor)
+            if self._fits(size):
+                done = self._prepared(draft, size, prepared.cut)
+                return replace(done, evicted=prepared.evicted, summary=summary)
+            # Of a script that takes more tokens a character than most.
+            summary = summary[: len(summary) // 2]
+        return prepared
+
+    def _room(self, size: Measure) -> int:
+        """Return the tokens that may still be added to a request."""
+        left = self._limit.room - size.total - size.margin
+        return max(
+            0, min(self._limit.budget - size.total, int(left / (1 + self._counter.p99_error)))
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,8 +314,15 @@ def _over_budget(size: Measure, limit: Limits) -> OverBudget:
         if getattr(size.breakdown, field.name)
     }
     named = ", ".join(f"{name} {tokens}" for name, tokens in parts.items())
+    estimated = ""
+    if size.total <= limit.budget:
+        estimated = (
+            f" The count is an estimate, which may be {size.margin} too low; with"
+            " tokenize.use_endpoint = true the server's own tokenizer counts, where it has one."
+        )
     return OverBudget(
-        f"The question needs {size.total} tokens ({named}) and the budget is {limit.budget}. "
+        f"The question needs {size.total} tokens ({named}) and the budget is {limit.budget}."
+        f"{estimated} "
         "Ask a shorter question, choose a model with a larger window (:model), or raise "
         "context.token_budget and models.NAME.context_window.",
         total=size.total,

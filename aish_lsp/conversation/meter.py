@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,8 +20,11 @@ from aish_lsp.conversation.usage import Category, UsageTotals
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Cost, Preset
-    from aish_lsp.conversation.budget import Limits, Measure
+    from aish_lsp.conversation.budget import Limits
+    from aish_lsp.conversation.measure import Measure
     from aish_lsp.models.events import Usage
+
+logger = logging.getLogger(__name__)
 
 
 class Meter:
@@ -28,44 +32,52 @@ class Meter:
 
     def __init__(self) -> None:
         self.usage = UsageTotals()
-        self._estimated: int | None = None
-        self._last_call: LastCall | None = None
-        self._accuracy: Accuracy | None = None
+        self._last_calls: dict[str, LastCall] = {}
+        self._accuracy: dict[str, Accuracy] = {}
         self._compactions = 0
 
-    def request_sent(self, size: Measure, *, evicted: bool) -> None:
-        """Note the size that the request which now leaves was measured at."""
-        self._estimated = size.total
-        self._compactions += evicted
+    def evicted(self) -> None:
+        """Note that turns were evicted from the conversation."""
+        self._compactions += 1
 
-    def call_ended(
-        self, preset: Preset, category: Category, usage: Usage, *, estimated: bool
-    ) -> Usage:
-        """Add a call; return its usage with its cost. ``estimated``: the server told none."""
-        cost = self.usage.add(preset.name, category, usage, preset)
-        if not estimated and category == "main":
-            self._last_call = LastCall(
-                input=usage.input_tokens,
-                output=usage.output_tokens,
-                reasoning=usage.reasoning_tokens,
-                cache_read=usage.cache_read_tokens,
-                cache_write=usage.cache_write_tokens,
-                at=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                model=preset.name,
-            )
-            if self._estimated is not None:
-                self._accuracy = accuracy(self._estimated, usage.input_tokens)
-        return replace(usage, cost=cost)
+    def call_ended(self, preset: Preset, category: Category, usage: Usage) -> Usage:
+        """Add a call, its tokens reported or estimated; return its usage with its cost."""
+        return replace(usage, cost=self.usage.add(preset.name, category, usage, preset))
 
-    def context(self, size: Measure, limit: Limits, new_since: int) -> ContextReport:
-        """Return the report of the next request; ``new_since``: messages since the last call."""
+    def verified(self, preset: Preset, usage: Usage, size: Measure) -> None:
+        """Compare the size that a request was sent with to what its server reported of it."""
+        self._last_calls[preset.name] = LastCall(
+            input=usage.input_tokens,
+            output=usage.output_tokens,
+            reasoning=usage.reasoning_tokens,
+            cache_read=usage.cache_read_tokens,
+            cache_write=usage.cache_write_tokens,
+            at=dt.datetime.now(dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            model=preset.name,
+        )
+        compared = accuracy(size.total, usage.input_tokens)
+        self._accuracy[preset.name] = compared
+        logger.info(
+            "%s: estimated %d tokens (%s), actual %d, error %+d (%+.1f %%)",
+            preset.name,
+            compared.estimated,
+            size.basis,
+            compared.actual,
+            compared.error_tokens,
+            compared.error_percent,
+        )
+
+    def context(
+        self, size: Measure, limit: Limits, preset: Preset, tokenizer: str
+    ) -> ContextReport:
+        """Return the report of the next request, with what the model's last call came to."""
         return context_report(
             size,
             limit,
-            last_call=self._last_call,
-            accuracy=self._accuracy,
-            new_since=new_since,
+            last_call=self._last_calls.get(preset.name),
+            accuracy=self._accuracy.get(preset.name),
             compactions=self._compactions,
+            tokenizer=tokenizer,
         )
 
     def cost(self, thresholds: Cost, size: Measure, limit: Limits) -> CostReport:

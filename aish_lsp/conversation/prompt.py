@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from aish_lsp.models.address import reasoning_source
+from aish_lsp.models.reasoning import goes_back
 from aish_lsp.models.request import Message
 from aish_lsp.text import one_line, well_formed, without_hidden
 
@@ -138,17 +138,22 @@ def messages(
     preset: Preset,
     compress: Compress,
 ) -> tuple[Message, ...]:
-    """Return all messages of a request, in the form that ``preset`` wants. Nothing is changed.
-
-    ``local_compress`` is for the conversation alone: Norris is never compressed.
-    """
-    sent = list(turns)
-    if preset.local_compress and not blocks.norris:
-        sent = compressed(sent, compress)
-    rendered = [_message(turn, preset) for turn in sent]
+    """Return all messages of a request, in the form that ``preset`` wants. Nothing is changed."""
+    sent = in_force(turns, blocks, preset, compress)
+    rendered = [message(turn, preset) for turn in sent]
     if not preset.use_tool_role:
         rendered = list(_folded(rendered))
     return (Message("system", blocks.text()), *rendered)
+
+
+def in_force(
+    turns: Sequence[Turn], blocks: Blocks, preset: Preset, compress: Compress
+) -> Sequence[Turn]:
+    """Return the turns that are sent: all, or for a ``local_compress`` preset the last ones.
+
+    That is for the conversation alone: Norris is never compressed.
+    """
+    return compressed(turns, compress) if preset.local_compress and not blocks.norris else turns
 
 
 def compressed(turns: Sequence[Turn], compress: Compress) -> list[Turn]:
@@ -177,12 +182,10 @@ def _cut(turn: Turn, limit: int) -> Turn:
     return replace(turn, content=tail, exec=())
 
 
-def _message(turn: Turn, preset: Preset) -> Message:
+def message(turn: Turn, preset: Preset) -> Message:
     """Return a turn as a message; reasoning goes back only to the provider it came from."""
     reasoning = turn.reasoning
-    if reasoning is not None and (
-        reasoning.provider != reasoning_source(preset) or not (reasoning.text or reasoning.metadata)
-    ):
+    if reasoning is not None and not goes_back(reasoning, preset):
         reasoning = None
     content = user_text(turn) if turn.role == "user" else turn.content
     return Message(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Literal
 
+from aish_lsp.conversation.measure import Breakdown
 from aish_lsp.conversation.usage import Slot, context_line
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Cost
-    from aish_lsp.conversation.budget import Breakdown, Limits, Measure
+    from aish_lsp.conversation.budget import Limits
+    from aish_lsp.conversation.measure import Measure
     from aish_lsp.conversation.usage import UsageTotals
 
 _BAR = 32
@@ -40,7 +42,11 @@ class Accuracy:
 
 @dataclass(frozen=True, slots=True)
 class ContextReport:
-    """Where the tokens of the next request go. All in tokens but ``percent``."""
+    """Where the tokens of the next request go. All in tokens but ``percent``.
+
+    ``basis`` is actual where the server has counted all but the ``new_since`` tokens of turns that
+    came after its last call; ``tokenizer`` is who counts the rest: heuristic, or endpoint.
+    """
 
     total: int
     token_budget: int
@@ -63,8 +69,8 @@ def context_report(
     *,
     last_call: LastCall | None,
     accuracy: Accuracy | None,
-    new_since: int,
     compactions: int,
+    tokenizer: str,
 ) -> ContextReport:
     """Return the report of a request of this size under these limits."""
     return ContextReport(
@@ -77,10 +83,10 @@ def context_report(
         basis=size.basis,
         breakdown=size.breakdown,
         last_call=last_call,
-        new_since=new_since,
+        new_since=size.new_since,
         accuracy=accuracy,
         compactions=compactions,
-        tokenizer="heuristic",
+        tokenizer=tokenizer,
     )
 
 
@@ -91,34 +97,41 @@ def accuracy(estimated: int, actual: int) -> Accuracy:
 
 
 def context_page(report: ContextReport) -> str:
-    """Return the report as a page: a bar, the parts, the last call."""
+    """Return the report as a page: a bar, the parts, what they rest on."""
     used = min(_BAR, round(_BAR * report.total / report.token_budget))
     bar = "█" * used + "░" * (_BAR - used)
     share = f"{report.total:,} / {report.token_budget:,} tokens ({report.percent:.0f} %)"
+    parts = {field.name: getattr(report.breakdown, field.name) for field in fields(Breakdown)}
+    rows = [(name, tokens) for name, tokens in parts.items() if tokens]
     lines = [
         "```",
         f"Context  {share}  {bar}",
         "",
+        *(f"  {name:<13}{tokens:>9,}" for name, tokens in (*rows, ("free", report.free))),
+        "",
+        f"Window {report.context_window:,}, {report.output_reserve:,} kept for the reply.",
+        *_grounds(report),
+        "```",
     ]
-    for field in fields(report.breakdown):
-        tokens = getattr(report.breakdown, field.name)
-        if tokens:
-            lines.append(f"  {field.name:<13}{tokens:>9,}")
-    lines.append(f"  {'free':<13}{report.free:>9,}")
-    lines.append("")
-    lines.append(
-        f"Window {report.context_window:,}, {report.output_reserve:,} kept for the reply; "
-        f"{report.basis}, counted by {report.tokenizer}."
-    )
-    if report.last_call is not None:
-        call = report.last_call
-        lines.append(f"Last call to {call.model}: {call.input:,} in, {call.output:,} out.")
-    if report.accuracy is not None:
+    return "\n".join(lines)
+
+
+def _grounds(report: ContextReport) -> list[str]:
+    """Return the lines that say what the numbers rest on."""
+    call, compared = report.last_call, report.accuracy
+    counted = "the model's own tokenizer" if report.tokenizer == "endpoint" else "an estimate"
+    lines = [f"Total: {report.basis}; the parts, and what is new, by {counted}."]
+    if call is not None:
+        since = f", {report.new_since:,} new since" if report.basis == "actual" else ""
+        lines.append(f"Last call to {call.model}: {call.input:,} in, {call.output:,} out{since}.")
+    if compared is not None:
         lines.append(
-            f"Estimated {report.accuracy.estimated:,}, was {report.accuracy.actual:,} "
-            f"({report.accuracy.error_percent:+.1f} %)."
+            f"It was expected to be {compared.estimated:,} and was {compared.actual:,} "
+            f"({compared.error_percent:+.1f} %)."
         )
-    return "\n".join([*lines, "```"])
+    if report.compactions:
+        lines.append(f"Old turns were evicted {report.compactions} times.")
+    return lines
 
 
 @dataclass(frozen=True, slots=True)

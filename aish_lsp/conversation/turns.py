@@ -10,6 +10,7 @@ from aish_lsp.errors import InvalidArgument
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from aish_lsp.conversation.measure import Anchor
     from aish_lsp.models.events import ToolCall
     from aish_lsp.models.request import StoredReasoning
 
@@ -31,7 +32,7 @@ class Turn:
     """One message of the conversation. Never changed once it is appended.
 
     ``content`` of a user turn is the user's own text; ``exec`` is what it carries before that;
-    ``n`` is its number in the session log.
+    ``n`` is its number in the session log; ``sizes`` is what a ``Counter`` has found it to be.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -41,15 +42,20 @@ class Turn:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     reasoning: StoredReasoning | None = None
+    sizes: dict[str, int] = field(default_factory=dict, init=False, compare=False, repr=False)
 
 
 @dataclass(slots=True)
 class Conversation:
-    """The turns still in force, the summary of those that are not, and output not yet sent."""
+    """The turns still in force, the summary of those that are not, and output not yet sent.
+
+    ``anchors`` is what servers have counted of it, by model; gone when a turn that was counted is.
+    """
 
     turns: list[Turn] = field(default_factory=list)
     summary: str = ""
     pending: list[ExecOutput] = field(default_factory=list)
+    anchors: dict[str, Anchor] = field(default_factory=dict, repr=False)
 
     def append_output(self, output: ExecOutput) -> None:
         """Keep a command's output for the next user turn.
@@ -139,7 +145,9 @@ class Conversation:
     def evict(self, count: int) -> list[Turn]:
         """Remove and return the first ``count`` turns."""
         evicted = self.turns[:count]
-        del self.turns[:count]
+        if evicted:
+            del self.turns[:count]
+            self.anchors.clear()
         return evicted
 
     def reset(self) -> None:
@@ -147,3 +155,4 @@ class Conversation:
         self.turns.clear()
         self.summary = ""
         self.pending.clear()
+        self.anchors.clear()

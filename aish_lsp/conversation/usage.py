@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from aish_lsp.errors import CostCap
 from aish_lsp.models.address import is_loopback
+from aish_lsp.models.events import Usage
+from aish_lsp.models.prices import price_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aish_lsp.config.schema import Cost, Preset, Price
-    from aish_lsp.models.events import Usage
     from aish_lsp.sessions.usage import UsageRecord
 
 Category: TypeAlias = Literal["main", "summary", "memory", "norris", "route"]
@@ -127,11 +129,49 @@ def is_local(preset: Preset) -> bool:
     return preset.provider == "offline" or is_loopback(preset.endpoint)
 
 
+def price_for(preset: Preset, tokens: int) -> Price | None:
+    """Return what a request of so many tokens costs: the preset's own price, else the table's."""
+    return preset.price or price_of(preset, tokens)
+
+
 def call_cost(usage: Usage, preset: Preset) -> float | None:
-    """Return one call's cost in dollars: as the server told it, else from the preset's price."""
+    """Return one call's cost in dollars: as the server told it, else by the model's price."""
     if usage.cost is not None:
         return usage.cost
-    return None if preset.price is None else _priced(usage, preset.price)
+    price = price_for(preset, usage.input_tokens)
+    return None if price is None else _priced(usage, price)
+
+
+def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) -> None:
+    """See whether a request of ``tokens``, and the longest reply to it, stay below the cap.
+
+    Raises:
+        CostCap: they might not, or nobody knows what they cost.
+    """
+    cap = thresholds.cap_at_dollars
+    price = price_for(preset, tokens)
+    if cap is None or (price is None and is_local(preset)):
+        return
+    if price is None:
+        raise CostCap(
+            f"There is a cap of ${cap:g} a session and no price is known of the model"
+            f" {preset.name}. Set models.{preset.name}.price, for example {{input = 0.15, output ="
+            " 0.60}} (dollars a million tokens), or take cost.cap_at_dollars away.",
+            capAtDollars=cap,
+        )
+    spent = used.total().cost
+    # A provider may choose to write all of it to its cache, which some take more for.
+    written = tokens if (price.cache_write or 0) > price.input else 0
+    most = _priced(Usage(tokens, preset.max_output_tokens, cache_write_tokens=written), price)
+    if spent + most > cap:
+        raise CostCap(
+            f"This question may cost ${most:.4f}. With ${spent:.4f} spent, that is over the"
+            f" session's cap of ${cap:g}. Raise cost.cap_at_dollars, reset the costs (:cost"
+            " reset), or choose a cheaper or a local model (:model).",
+            capAtDollars=cap,
+            spent=spent,
+            estimate=most,
+        )
 
 
 def _priced(usage: Usage, price: Price) -> float:

@@ -34,7 +34,7 @@ def setup(server: AishServer) -> None:
         return await stream(call, params.partial_result_token, job, "aish answers")
 
     async def cancel(_call: Call, params: CancelParams) -> object:
-        return {"cancelled": server.workspaces.resolve(params).cancel(params.turn_id)}
+        return {"cancelled": server.workspaces.resolve(params).jobs.cancel(params.turn_id)}
 
     server.bind("aish.ask", ask)
     server.bind("aish.cancel", cancel)

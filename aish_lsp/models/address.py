@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from aish_lsp.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from aish_lsp.config.schema import Preset
 
 _VERSION = re.compile(r"v\d+\w*")
 _CHAT = "/chat/completions"
@@ -76,14 +72,6 @@ def is_loopback(url: str) -> bool:
     except ValueError:
         return False
     return address.is_loopback or address.is_unspecified
-
-
-def reasoning_source(preset: Preset) -> str:
-    """Return who wrote the reasoning of a reply from ``preset``; it goes back to nobody else.
-
-    Many servers speak the ``openai`` protocol: there it is the server, elsewhere the provider.
-    """
-    return host(preset.endpoint) if preset.provider == "openai" else preset.provider
 
 
 def _split(endpoint: str) -> SplitResult:

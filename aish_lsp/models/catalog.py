@@ -137,10 +137,16 @@ class Catalog:
 
     def known_window(self, preset: Preset) -> int | None:
         """Return the context window (tokens) as far as it is known without asking."""
-        if preset.context_window is not None:
-            return preset.context_window
         known = self._windows.get((preset.endpoint, preset.model))
-        return known.tokens if known else None
+        told = known.tokens if known else None
+        if preset.context_window is None or told is None:
+            return preset.context_window or told
+        return min(preset.context_window, told)
+
+    def told_window(self, preset: Preset, tokens: int) -> None:
+        """Believe what a server said of its window when a request was too long for it."""
+        until = time.monotonic() + _WINDOW_BELIEVED
+        self._windows[preset.endpoint, preset.model] = _Window(tokens, until)
 
     async def _ask_window(self, preset: Preset) -> None:
         from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx

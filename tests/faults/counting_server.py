@@ -25,7 +25,7 @@ def create() -> AishServer:
             "tokens": len(protocol._on_token_cancel),
             "pending": len(protocol._pending),
             "spawned": len(server._tasks),
-            "jobs": sum(len(workspace._jobs) for workspace in server.workspaces.all()),
+            "jobs": sum(len(workspace.jobs) for workspace in server.workspaces.all()),
             "objects": len(gc.get_objects()),
         }
 

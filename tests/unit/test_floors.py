@@ -22,7 +22,9 @@ FLOORS = (
     {"server"},
     {"lsp"},
     {"chat"},
-    {"workspace", "turn", "execution", "services"},
+    {"workspace", "turn", "summarizer", "execution"},
+    {"accounting", "composition", "job_table"},
+    {"services"},
     {"conversation"},
     {"models", "memory", "sessions", "project", "shell", "config"},
 )
@@ -32,9 +34,11 @@ EXCEPTIONS = {
     # Run time
     ("workspace", "turn"): "a cycle of one floor: a turn is taken in a workspace, which begins it",
     ("workspace", "execution"): "as above",
+    ("turn", "summarizer"): "a part of a turn, which asks in its workspace's name too",
     ("lsp.reference", "server"): "a script: it asks a whole server what it says of itself",
     ("models.catalog", "config.schema"): "a preset is what a model is asked for by",
     ("models.discovery", "config.schema"): "as above: what is found becomes a preset",
+    ("models.prices", "config.schema"): "as above: the table has what a preset may have",
     ("models.offline", "project"): "its answers are the project's own tasks and words",
     # Types only
     ("lsp", "server"): "each feature is handed the server that it is set up in",

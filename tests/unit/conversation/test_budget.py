@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import asyncio
 import time
-from dataclasses import fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from histories import assert_acceptable, conversations
@@ -9,19 +11,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Compress, Context, Preset
-from aish_lsp.conversation import budget
-from aish_lsp.conversation.budget import (
-    MESSAGE_OVERHEAD,
-    REQUEST_OVERHEAD,
-    Limits,
-    Prepared,
-    limits,
-    measure,
-    message_tokens,
-    prepare,
-    reasoning_tokens,
+from aish_lsp.conversation import counter as counter_module
+from aish_lsp.conversation.budget import Budget, Limits, Prepared, Roll, limits
+from aish_lsp.conversation.counter import Counter
+from aish_lsp.conversation.measure import Anchor, Draft, measure
+from aish_lsp.conversation.prompt import (
+    Blocks,
+    in_force,
+    instructions_part,
+    messages,
+    tree_part,
 )
-from aish_lsp.conversation.prompt import Blocks, instructions_part, messages, tree_part
 from aish_lsp.conversation.tokens import count
 from aish_lsp.conversation.turns import Conversation, ExecOutput, Turn
 from aish_lsp.errors import OverBudget
@@ -42,7 +42,8 @@ NORRIS = replace(FULL, norris="[NORRIS MODE] goal")
 
 
 def limit(tokens: int) -> Limits:
-    return Limits(window=tokens + 1000, output_reserve=1000, budget=tokens)
+    """Return limits with a window so large that only the budget counts."""
+    return Limits(window=10 * tokens + 1000, output_reserve=1000, budget=tokens)
 
 
 def talk(exchanges: int, words: int = 20) -> Conversation:
@@ -55,19 +56,36 @@ def talk(exchanges: int, words: int = 20) -> Conversation:
     return conversation
 
 
-def size_of(conversation: Conversation, blocks: Blocks = BASE, preset: Preset = PRESET) -> int:
-    sent = messages(blocks, conversation.turns, preset, CONTEXT.compress)
-    return measure(blocks, sent).total
+def draft_of(
+    conversation: Conversation,
+    blocks: Blocks = BASE,
+    preset: Preset = PRESET,
+    context: Context = CONTEXT,
+) -> Draft:
+    sent = in_force(conversation.turns, blocks, preset, context.compress)
+    return Draft(blocks.in_force(), sent)
+
+
+def size_of(
+    conversation: Conversation,
+    blocks: Blocks = BASE,
+    preset: Preset = PRESET,
+    context: Context = CONTEXT,
+) -> int:
+    return measure(draft_of(conversation, blocks, preset, context), Counter(preset)).total
 
 
 def ready(
     conversation: Conversation,
-    tokens: int,
+    tokens: int | Limits,
     blocks: Blocks = BASE,
     context: Context = CONTEXT,
     preset: Preset = PRESET,
+    roll: Roll | None = None,
 ) -> Prepared:
-    return prepare(conversation, blocks, preset, context, limit(tokens))
+    limited = limit(tokens) if isinstance(tokens, int) else tokens
+    budget = Budget(blocks, context, limited, Counter(preset))
+    return asyncio.run(budget.prepare(conversation, roll))
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -79,6 +97,7 @@ def ready(
         (Preset(), Context(), None, Limits(4096, 1024, 3072)),
         (Preset(), Context(), 8192, Limits(8192, 1024, 7168)),
         (Preset(context_window=2048), Context(), 8192, Limits(2048, 1024, 1024)),
+        (Preset(context_window=8192), Context(), 2048, Limits(2048, 1024, 1024)),
         (Preset(), Context(token_budget=500), 8192, Limits(8192, 1024, 500)),
         (Preset(token_budget=600), Context(token_budget=500), 8192, Limits(8192, 1024, 600)),
         (Preset(), Context(token_budget=10**6), 8192, Limits(8192, 1024, 7168)),
@@ -87,63 +106,6 @@ def ready(
 )
 def test_limits(preset: Preset, context: Context, told: int | None, expected: Limits) -> None:
     assert limits(preset, context, told) == expected
-
-
-# --- measure --------------------------------------------------------------------------------------
-
-
-def test_every_part_of_a_request_is_counted() -> None:
-    call = ToolCall("1", "read", '{"path": "a"}')
-    reasoning = StoredReasoning("because " * 9, "127.0.0.1", {})
-    turns = [
-        Turn("user", "q", exec=(ExecOutput("ls", 0, "a"),)),
-        Turn("assistant", "a", tool_calls=(call,), reasoning=reasoning),
-        Turn("tool", "result", tool_call_id="1"),
-    ]
-    sent = messages(FULL, turns, PRESET, CONTEXT.compress)
-    size = measure(FULL, sent)
-    parts = size.breakdown
-    assert parts.memory == count(FULL.background)
-    assert parts.project == count(FULL.tree)
-    assert parts.instructions == count(FULL.instructions)
-    assert parts.summary == count(FULL.summary)
-    assert parts.reasoning == count(reasoning.text) == reasoning_tokens(sent[2])
-    assert parts.messages == (
-        3 * MESSAGE_OVERHEAD
-        + count("[exec output]\n$ ls (exit 0)\na\n\nq")
-        + count("a")
-        + count("read")
-        + count(call.arguments)
-        + count("result")
-    )
-    assert parts.tools == 0
-    whole = count(FULL.text()) + MESSAGE_OVERHEAD + REQUEST_OVERHEAD
-    assert size.total == whole + parts.messages + parts.reasoning
-    assert size.basis == "estimated"
-
-
-def test_what_norris_leaves_out_is_not_counted() -> None:
-    size = measure(NORRIS, ())
-    assert size == measure(Blocks(NORRIS.base, norris=NORRIS.norris), ())
-    assert size.breakdown.total == size.breakdown.system
-
-
-@given(
-    conversations(),
-    st.sampled_from([BASE, FULL, NORRIS, Blocks(""), Blocks("", summary="x")]),
-    st.booleans(),
-    st.booleans(),
-)
-def test_the_parts_add_up(
-    conversation: Conversation, blocks: Blocks, fold: bool, small: bool
-) -> None:
-    preset = replace(PRESET, use_tool_role=not fold, local_compress=small)
-    sent = messages(blocks, conversation.turns, preset, CONTEXT.compress)
-    size = measure(blocks, sent)
-    parts = [getattr(size.breakdown, field.name) for field in fields(size.breakdown)]
-    assert all(isinstance(part, int) and part >= 0 for part in parts)
-    assert sum(parts) == size.total == size.breakdown.total
-    assert size.total >= count(sent[0].content) + sum(message_tokens(m) for m in sent[1:])
 
 
 # --- eviction -------------------------------------------------------------------------------------
@@ -187,8 +149,9 @@ def test_too_many_turns_are_evicted_though_they_fit() -> None:
     conversation = talk(20)
     assert len(conversation.turns) == 41
     prepared = ready(conversation, 10**6)
-    assert len(prepared.evicted) == 2
-    assert len(conversation.turns) == 39
+    # Down to the low water mark: not again at each of the next questions.
+    assert len(prepared.evicted) == 12
+    assert len(conversation.turns) == 29
     assert ready(talk(19), 10**6).evicted == ()
 
 
@@ -196,8 +159,8 @@ def test_too_many_turns_and_too_large_both_have_to_be_cured() -> None:
     conversation = talk(20)
     tokens = 2 * size_of(conversation)
     prepared = ready(conversation, tokens, context=Context(max_turns=7))
-    assert len(conversation.turns) == 7
-    assert len(prepared.evicted) == 34
+    assert len(conversation.turns) == 5
+    assert len(prepared.evicted) == 36
     conversation = talk(20)
     tokens = size_of(conversation)
     ready(conversation, tokens, context=Context(low_water=0.5))
@@ -233,16 +196,16 @@ def test_reasoning_counts_for_the_eviction_only_where_it_is_sent() -> None:
         conversation = Conversation()
         for number in range(4):
             conversation.append_user(f"q{number}")
-            reasoning = StoredReasoning("hm " * 100, "127.0.0.1", {})
+            reasoning = StoredReasoning("hm " * 100, "anthropic", {"signature": "s"})
             conversation.append_assistant("a", reasoning=reasoning)
         conversation.append_user("q")
         return conversation
 
-    tokens = size_of(thoughtful()) - 1
-    prepared = ready(thoughtful(), tokens, context=Context(low_water=0.6))
+    cloud = Preset(name="cloud", provider="anthropic")
+    tokens = size_of(thoughtful(), preset=cloud) - 1
+    prepared = ready(thoughtful(), tokens, context=Context(low_water=0.6), preset=cloud)
     assert len(prepared.evicted) == 4
-    other = Preset(name="cloud", provider="anthropic")
-    assert ready(thoughtful(), tokens, preset=other).evicted == ()
+    assert ready(thoughtful(), tokens).evicted == ()
 
 
 def test_a_compressed_request_evicts_by_what_it_sends() -> None:
@@ -251,8 +214,8 @@ def test_a_compressed_request_evicts_by_what_it_sends() -> None:
     assert ready(conversation, size_of(conversation, preset=small), preset=small).evicted == ()
     assert len(conversation.turns) == 31
     prepared = ready(conversation, 10**6, preset=small, context=Context(max_turns=9))
-    assert len(prepared.evicted) == 22
-    assert len(conversation.turns) == 9
+    assert len(prepared.evicted) == 26
+    assert len(conversation.turns) == 5
 
 
 def test_ten_thousand_turns_are_evicted_in_one_linear_pass(
@@ -260,12 +223,12 @@ def test_ten_thousand_turns_are_evicted_in_one_linear_pass(
 ) -> None:
     counted = 0
 
-    def counting(text: str) -> int:
+    def counting(text: str, family: str) -> int:
         nonlocal counted
         counted += len(text)
-        return count(text)
+        return count(text, family)
 
-    monkeypatch.setattr(budget, "count", counting)
+    monkeypatch.setattr(counter_module, "count", counting)
     characters = []
     for exchanges in (500, 5000):
         conversation = talk(exchanges)
@@ -277,6 +240,168 @@ def test_ten_thousand_turns_are_evicted_in_one_linear_pass(
         assert len(prepared.evicted) + len(conversation.turns) == 2 * exchanges + 1
         characters.append(counted)
     assert characters[1] < 11 * characters[0]
+
+
+# --- what a server has counted --------------------------------------------------------------------
+
+
+def counted(conversation: Conversation, actual: int, blocks: Blocks = BASE) -> Conversation:
+    """Return ``conversation`` with a server's count of all of it but the question."""
+    turns = len(conversation.turns) - 1
+    form = Counter(PRESET).form
+    conversation.anchors[form] = Anchor(actual, 0, turns, blocks.text())
+    return conversation
+
+
+def test_a_count_of_the_server_evicts_though_the_estimate_would_fit() -> None:
+    estimated = size_of(talk(10))
+    conversation = counted(talk(10), 3 * estimated)
+    prepared = ready(conversation, 2 * estimated)
+    # Of the server's count, as far as is known: two thirds of it, down to low water.
+    assert 3 * estimated - prepared.measure.total > estimated / 2
+    assert prepared.measure.total <= CONTEXT.low_water * 2 * estimated
+    assert prepared.measure.basis == "estimated"
+
+
+def test_the_rest_of_a_count_is_gone_on_with_where_little_of_it_went() -> None:
+    estimated = size_of(talk(10))
+    conversation = counted(talk(10), 2 * estimated)
+    gone = Counter(PRESET).turns(conversation.turns[:4])
+    prepared = ready(conversation, 2 * estimated, context=Context(low_water=0.95))
+    assert len(prepared.evicted) == 4
+    assert prepared.measure.total == pytest.approx(2 * estimated - gone.estimated, abs=20)
+    assert conversation.anchors[Counter(PRESET).form].evicted == gone
+
+
+def test_a_count_of_the_server_spares_what_the_estimate_would_evict() -> None:
+    estimated = size_of(talk(10))
+    conversation = counted(talk(10), estimated // 2)
+    prepared = ready(conversation, estimated * 3 // 4)
+    assert prepared.evicted == ()
+    assert prepared.measure.basis == "actual"
+
+
+def test_another_models_count_says_nothing() -> None:
+    estimated = size_of(talk(10))
+    conversation = counted(talk(10), 10 * estimated)
+    other = replace(PRESET, model="other")
+    assert ready(conversation, 2 * estimated, preset=other).evicted == ()
+
+
+def test_a_count_is_gone_with_the_reset_and_with_most_of_what_was_counted() -> None:
+    conversation = counted(talk(3), 900)
+    conversation.evict(2)
+    assert conversation.anchors == {}
+    conversation = counted(talk(3), 900)
+    conversation.reset()
+    assert conversation.anchors == {}
+    conversation = counted(talk(10), 900)
+    ready(conversation, 10**6, context=Context(max_turns=2))
+    assert conversation.anchors == {}
+
+
+# --- the window -----------------------------------------------------------------------------------
+
+
+def test_an_estimate_leaves_room_for_its_own_error() -> None:
+    conversation = talk(10)
+    total = size_of(conversation)
+    margin = measure(draft_of(conversation), Counter(PRESET)).margin
+    assert margin > total / 2
+    fits = Limits(window=total + margin, output_reserve=0, budget=total)
+    assert ready(talk(10), fits).evicted == ()
+    evicted = ready(talk(10), replace(fits, window=total + margin - 1))
+    assert evicted.evicted
+    assert evicted.measure.total + evicted.measure.margin <= fits.window
+
+
+def test_the_error_of_an_estimate_that_hardly_fits_says_that_it_is_one() -> None:
+    conversation = talk(0)
+    limited = Limits(window=100, output_reserve=0, budget=90)
+    conversation.turns[-1] = replace(conversation.turns[-1], content="word " * 60)
+    assert size_of(conversation) <= 90
+    with pytest.raises(OverBudget, match=r"estimate.*tokenize\.use_endpoint"):
+        ready(conversation, limited)
+
+
+# --- the summary ----------------------------------------------------------------------------------
+
+
+class Summaries:
+    """Answers with what it is given, and keeps what it was asked."""
+
+    def __init__(self, *answers: str) -> None:
+        self._answers = list(answers)
+        self.asked: list[tuple[str, list[str], int]] = []
+
+    async def roll(self, prior: str, evicted: Sequence[Turn], max_chars: int) -> str:
+        self.asked.append((prior, [turn.content for turn in evicted], max_chars))
+        return self._answers.pop(0)
+
+
+def test_what_is_evicted_goes_into_the_summary_in_one_call() -> None:
+    summary = "They asked fifteen questions. " * 5
+    summaries = Summaries(summary)
+    conversation = talk(15)
+    conversation.summary = "before"
+    before = [turn.content for turn in conversation.turns]
+    tokens = size_of(conversation) - 1
+    prepared = ready(conversation, tokens, roll=summaries.roll)
+    ((prior, evicted, max_chars),) = summaries.asked
+    assert prior == "before"
+    assert evicted == before[: len(prepared.evicted)]
+    assert 80 <= max_chars <= CONTEXT.max_summary_chars
+    assert conversation.summary == prepared.summary == summary
+    assert f"[earlier conversation summary]\n{summary}" in prepared.messages[0].content
+    assert prepared.measure.total <= tokens
+    assert prepared.measure.breakdown.summary > 0
+
+
+def test_nothing_is_summarized_when_nothing_goes() -> None:
+    summaries = Summaries()
+    assert ready(talk(5), 10**6, roll=summaries.roll).summary is None
+    assert summaries.asked == []
+
+
+def test_a_summary_that_stays_as_it_was_leaves_the_request_as_it_was() -> None:
+    summaries = Summaries("")
+    conversation = talk(15)
+    prepared = ready(conversation, size_of(conversation) - 1, roll=summaries.roll)
+    assert prepared.evicted
+    assert prepared.summary is None
+    assert conversation.summary == ""
+
+
+def test_a_summary_that_is_too_large_is_cut_until_it_fits() -> None:
+    summaries = Summaries("\u4e00\u4e8c" * 1000)
+    conversation = talk(15)
+    tokens = size_of(conversation) - 1
+    prepared = ready(conversation, tokens, roll=summaries.roll)
+    assert prepared.measure.total <= tokens
+    assert prepared.summary is not None
+    assert 80 <= len(prepared.summary) < 2000
+
+
+def test_nothing_is_lost_when_the_summary_is_interrupted() -> None:
+    async def interrupted(*_args: object) -> str:
+        raise asyncio.CancelledError
+
+    conversation = talk(15)
+    before = list(conversation.turns)
+    with pytest.raises(asyncio.CancelledError):
+        ready(conversation, size_of(conversation) - 1, roll=interrupted)
+    assert conversation.turns == before
+    assert conversation.summary == ""
+
+
+def test_over_budget_is_said_before_anything_is_summarized() -> None:
+    summaries = Summaries()
+    conversation = talk(15)
+    conversation.turns[-1] = replace(conversation.turns[-1], content="word " * 500)
+    before = list(conversation.turns)
+    with pytest.raises(OverBudget):
+        ready(conversation, 300, roll=summaries.roll)
+    assert conversation.turns == before
 
 
 # --- last resorts ---------------------------------------------------------------------------------
@@ -426,17 +551,15 @@ def test_what_is_prepared_is_never_over_the_budget(
     preset = replace(PRESET, use_tool_role=not fold, local_compress=small)
     before, pending = list(conversation.turns), list(conversation.pending)
     exchanges = list(conversation.exchanges())
-    whole = measure(blocks, messages(blocks, before, preset, context.compress)).total
+    whole = size_of(conversation, blocks, preset, context)
     try:
-        prepared = prepare(conversation, blocks, preset, context, limit(tokens))
+        prepared = ready(conversation, tokens, blocks, context, preset)
     except OverBudget:
         assert conversation.turns == before
     else:
         assert prepared.measure.total <= tokens
         kept = prepared.messages[0].content
-        assert prepared.measure.total >= count(kept) + sum(
-            message_tokens(message) for message in prepared.messages[1:]
-        )
+        assert prepared.measure.total >= count(kept)
         assert_acceptable(prepared.messages, tool_role=not fold)
         assert [*prepared.evicted, *conversation.turns] == before
         assert len(prepared.evicted) in {0, *(start for start, _ in exchanges)}
@@ -448,22 +571,3 @@ def test_what_is_prepared_is_never_over_the_budget(
         if len(list(conversation.exchanges())) > 1:
             assert len(conversation.turns) <= context.max_turns
     assert conversation.pending == pending
-
-
-def test_a_text_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted: list[str] = []
-
-    def counting(text: str) -> int:
-        counted.append(text)
-        return count(text)
-
-    monkeypatch.setattr(budget, "count", counting)
-    monkeypatch.setattr(budget, "_counts", {})
-    blocks = Blocks(base="Base.", background="[background] once")
-    sent = (Message("system", blocks.text()), Message("user", "first"))
-    first = measure(blocks, sent)
-    assert len(counted) == len(set(counted))
-    counted.clear()
-    again = measure(blocks, (*sent, Message("assistant", "then")))
-    assert counted == ["then"]
-    assert again.total == first.total + budget.MESSAGE_OVERHEAD + count("then")

@@ -279,26 +279,35 @@ def test_a_tool_cannot_forge_a_heading(heading: str, preset: Preset) -> None:
 
 
 def test_a_reply_that_stands_alone_keeps_its_reasoning_when_folded() -> None:
-    reasoning = StoredReasoning("hm", "127.0.0.1", {})
+    reasoning = StoredReasoning("hm", "127.0.0.1", {"reasoning_details": [{"text": "hm"}]})
     turns = [Turn("user", "q"), Turn("assistant", "a", reasoning=reasoning)]
     assert messages(Blocks("B"), turns, FOLDED, COMPRESS)[2].reasoning == reasoning
 
 
+PARTS = {"reasoning_details": [{"text": "hm"}]}
+CLOUD = Preset(name="cloud", provider="anthropic")
+
+
 @pytest.mark.parametrize(
-    ("reasoning", "sent_back"),
+    ("reasoning", "preset", "sent_back"),
     [
-        (StoredReasoning("hm", "127.0.0.1", {}), True),
-        (StoredReasoning("", "127.0.0.1", {"encrypted": "x"}), True),
-        (StoredReasoning("", "127.0.0.1", {}), False),
-        (StoredReasoning("hm", "anthropic", {"signature": "x"}), False),
-        (None, False),
+        (StoredReasoning("hm", "127.0.0.1", PARTS), PRESET, True),
+        (StoredReasoning("", "127.0.0.1", PARTS), PRESET, True),
+        (StoredReasoning("hm", "127.0.0.1", {}), PRESET, False),
+        (StoredReasoning("", "127.0.0.1", {}), PRESET, False),
+        (StoredReasoning("hm", "anthropic", {"signature": "x"}), PRESET, False),
+        (StoredReasoning("hm", "anthropic", {"signature": "x"}), CLOUD, True),
+        (StoredReasoning("", "anthropic", {"encrypted": "x"}), CLOUD, True),
+        (StoredReasoning("", "anthropic", {}), CLOUD, False),
+        (StoredReasoning("hm", "127.0.0.1", PARTS), CLOUD, False),
+        (None, PRESET, False),
     ],
 )
-def test_reasoning_goes_back_to_its_provider_only(
-    reasoning: StoredReasoning | None, sent_back: bool
+def test_reasoning_goes_back_to_its_provider_only_and_as_it_wants_it(
+    reasoning: StoredReasoning | None, preset: Preset, sent_back: bool
 ) -> None:
     turns = [Turn("user", "q"), Turn("assistant", "a", reasoning=reasoning)]
-    sent = messages(Blocks("B"), turns, PRESET, COMPRESS)
+    sent = messages(Blocks("B"), turns, preset, COMPRESS)
     assert sent[2].reasoning == (reasoning if sent_back else None)
 
 

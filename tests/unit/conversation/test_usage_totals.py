@@ -8,7 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Cost, Preset, Price
-from aish_lsp.conversation.usage import Slot, UsageTotals, call_cost, context_line, is_local
+from aish_lsp.conversation.usage import (
+    Slot,
+    UsageTotals,
+    call_cost,
+    check_cap,
+    context_line,
+    is_local,
+)
+from aish_lsp.errors import CostCap
 from aish_lsp.models.events import Usage
 from aish_lsp.sessions.usage import UsageRecord
 
@@ -195,3 +203,47 @@ def test_what_was_written_down_sums_by_model_and_category() -> None:
         },
         "local": {"main": Slot(100, 10, 0, 0, 0, 1, 0.0, local=True, unpriced=False)},
     }
+
+
+# --- the cap --------------------------------------------------------------------------------------
+
+
+def test_a_request_that_might_cross_the_cap_is_refused_before_it_is_sent() -> None:
+    used = UsageTotals()
+    preset = replace(PRICED, price=Price(input=2.0, output=10.0), max_output_tokens=1000)
+    most = (5000 * 2.0 + 1000 * 10.0) / 1e6
+    check_cap(used, Cost(cap_at_dollars=most), preset, 5000)
+    with pytest.raises(CostCap, match="cap_at_dollars") as refused:
+        check_cap(used, Cost(cap_at_dollars=most), preset, 5001)
+    assert refused.value.data["capAtDollars"] == most
+    used.add("cloud", "summary", CALL, PRICED)
+    with pytest.raises(CostCap):
+        check_cap(used, Cost(cap_at_dollars=most), preset, 5000)
+    used.reset()
+    check_cap(used, Cost(cap_at_dollars=most), preset, 5000)
+
+
+def test_writing_to_the_cache_is_counted_on_where_it_is_dearer() -> None:
+    preset = replace(PRICED, max_output_tokens=1)
+    plain = (5000 * 2.0 + 10.0) / 1e6
+    with pytest.raises(CostCap):
+        check_cap(UsageTotals(), Cost(cap_at_dollars=plain), preset, 5000)
+
+
+def test_under_a_cap_a_model_without_a_price_is_refused_and_a_local_one_is_not() -> None:
+    cap = Cost(cap_at_dollars=100.0)
+    with pytest.raises(CostCap, match=r"models\.cloud\.price"):
+        check_cap(UsageTotals(), cap, CLOUD, 1)
+    check_cap(UsageTotals(), cap, LOCAL, 10**9)
+    check_cap(UsageTotals(), Cost(), CLOUD, 10**9)
+    # A price that the user gave their own server counts.
+    dear = replace(LOCAL, price=Price(input=1000.0))
+    with pytest.raises(CostCap):
+        check_cap(UsageTotals(), cap, dear, 10**6)
+
+
+def test_the_table_prices_what_the_user_did_not() -> None:
+    preset = Preset(name="mini", endpoint="https://api.openai.com/v1", model="gpt-4o-mini")
+    assert call_cost(Usage(10**6, 0), preset) == pytest.approx(0.15)
+    own = replace(preset, price=Price(input=7.0))
+    assert call_cost(Usage(10**6, 0), own) == pytest.approx(7.0)

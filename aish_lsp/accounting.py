@@ -1,0 +1,118 @@
+"""What a workspace's requests weigh and cost: who counts them, their limits, what came of them."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from aish_lsp.conversation.budget import Limits, limits
+from aish_lsp.conversation.counter import Counter, model_key
+from aish_lsp.conversation.measure import Anchor, draft_tokens
+from aish_lsp.conversation.meter import Meter
+from aish_lsp.conversation.usage import check_cap
+from aish_lsp.models.reasoning import goes_back
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import Config, Preset
+    from aish_lsp.conversation.budget import Prepared
+    from aish_lsp.conversation.turns import Conversation, Turn
+    from aish_lsp.events import Usage
+    from aish_lsp.services import Services
+
+logger = logging.getLogger(__name__)
+
+#: Between these shares of what was estimated, a count is one that a server may mean.
+_LEAST, _MOST = 0.5, 3.0
+
+#: Tokens by which a small request may be off whatever its estimate.
+_SLACK = 64
+
+
+class Accounting:
+    """The counters and the limits of the models that one workspace asks, and its meter."""
+
+    def __init__(self, services: Services) -> None:
+        self.meter = Meter()
+        self._services = services
+
+    def counter(self, preset: Preset, config: Config) -> Counter:
+        """Return who counts for ``preset``."""
+        tokenizer = self._services.tokenizer(preset, config.tokenize)
+        return Counter(preset, tokenizer, self._services.calibration.ratio(model_key(preset)))
+
+    def known_limits(self, preset: Preset, config: Config) -> Limits:
+        """Return what a request must fit into, as far as is known without asking its server."""
+        return limits(preset, config.context, self._services.catalog.known_window(preset))
+
+    async def limits(self, preset: Preset, config: Config) -> Limits:
+        """Return what a request must fit into; the server is asked for its window."""
+        return limits(preset, config.context, await self._services.catalog.window(preset))
+
+    def check_cap(self, preset: Preset, config: Config, tokens: int) -> None:
+        """See whether a request of so many tokens may be paid for.
+
+        Raises:
+            CostCap: it could cross ``cost.cap_at_dollars``, or nobody knows what it costs.
+        """
+        check_cap(self.meter.usage, config.cost, preset, tokens)
+
+    def refused(
+        self, conversation: Conversation, prepared: Prepared, counter: Counter, tokens: int
+    ) -> None:
+        """Take in that a server counted ``tokens`` in a request that it found too long."""
+        self._learn(prepared, counter, tokens)
+        turns = len(prepared.draft.turns)
+        conversation.anchors[counter.form] = _anchor(prepared, tokens, output=0, turns=turns)
+
+    def answered(
+        self,
+        conversation: Conversation,
+        prepared: Prepared,
+        counter: Counter,
+        usage: Usage,
+        window: int,
+    ) -> None:
+        """Take in what a server reported of a request and of the reply, now the last but results.
+
+        What no server can mean is logged and not used: the estimates go on.
+        """
+        expected = counter.settled(draft_tokens(prepared.draft, counter))
+        if not _LEAST * expected - _SLACK <= usage.input_tokens <= window:
+            logger.warning(
+                "%s reported %d tokens of a request of about %d: not used",
+                *(counter.preset.name, usage.input_tokens, expected),
+            )
+            return
+        self.meter.verified(counter.preset, usage, prepared.measure)
+        self._learn(prepared, counter, usage.input_tokens)
+        sent = len(prepared.draft.turns)
+        if prepared.cut or counter.preset.local_compress or len(conversation.turns) <= sent:
+            # The turns, as they stand, are not what the server has counted.
+            return
+        output = _kept_output(conversation.turns[sent], usage, counter)
+        anchor = _anchor(prepared, usage.input_tokens, output=output, turns=sent + 1)
+        conversation.anchors[counter.form] = anchor
+
+    def _learn(self, prepared: Prepared, counter: Counter, actual: int) -> None:
+        raw = draft_tokens(prepared.draft, counter)
+        if not raw.counted:
+            self._services.calibration.learn(model_key(counter.preset), raw.estimated, actual)
+
+
+def _anchor(prepared: Prepared, counted: int, *, output: int, turns: int) -> Anchor:
+    draft = prepared.draft
+    return Anchor(counted, output, turns, draft.blocks.text(), draft.tools)
+
+
+def _kept_output(reply: Turn, usage: Usage, counter: Counter) -> int:
+    """Return the tokens of a reply that go back with the next request.
+
+    The reported output less the reasoning, unless that goes back too; within what the reply can
+    be, since some servers report no reasoning apart, or no output at all.
+    """
+    kept = usage.output_tokens
+    reasoning = reply.reasoning
+    if reasoning is not None and not goes_back(reasoning, counter.preset):
+        kept -= usage.reasoning_tokens or counter.settled(counter.text(reasoning.text))
+    counted = counter.settled(counter.turns([reply]))
+    return round(min(max(kept, _LEAST * counted - _SLACK, 0), _MOST * counted + _SLACK))
