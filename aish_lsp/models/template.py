@@ -26,7 +26,7 @@ _T = TypeVar("_T")
 # A text's end may make a token with the mark behind it, where marks are no tokens of their own: one
 # that ends in a letter never does, one that ends in a period may. Real texts end in either.
 _SYSTEM_TEXT = "You are a shell assistant"
-_USER_TEXT = "List the files here"
+_USER_TEXT = "Which files are here"
 _ASSISTANT_TEXT = "There are three of them."
 _CALL_NAME = "list_files"
 _CALL_ARGUMENTS = '{"path": "src"}'

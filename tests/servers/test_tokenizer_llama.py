@@ -86,8 +86,7 @@ def post(server: LlamaServer, path: str, body: dict[str, Any]) -> Any:
 def prompt_tokens(server: LlamaServer, messages: Messages) -> int:
     """Return what a request with ``messages`` was to the server."""
     body = {"messages": messages, "max_tokens": 1}
-    tokens: int = post(server, "/v1/chat/completions", body)["usage"]["prompt_tokens"]
-    return tokens
+    return int(post(server, "/v1/chat/completions", body)["usage"]["prompt_tokens"])
 
 
 def tokenizer(http: HttpClient, server: LlamaServer, **settings: Any) -> EndpointTokenizer:
@@ -105,7 +104,7 @@ async def estimate(mine: EndpointTokenizer, messages: Messages) -> int:
     assert None not in counts
     overhead = mine.overhead
     assert overhead is not None
-    added = overhead.request + overhead.call * len(calls)
+    added: int = overhead.request + overhead.call * len(calls)
     added += sum(getattr(overhead, message["role"]) for message in messages)
     return added + sum(count or 0 for count in counts)
 
