@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ class Services:
         self._trust: TrustStore | None = None
         self._catalog: Catalog | None = None
         self._calibration: Calibration | None = None
+        self._keeping: asyncio.Task[None] | None = None
         self._tokenizers: dict[tuple[str, str, float], EndpointTokenizer] = {}
 
     @property
@@ -64,6 +66,11 @@ class Services:
             self._calibration = Calibration(data_dir() / "calibration.json")
         return self._calibration
 
+    def keep_calibration(self) -> None:
+        """Write down what was learned, without anybody waiting for it."""
+        if self._keeping is None or self._keeping.done():
+            self._keeping = asyncio.create_task(self.calibration.save(), name="keep calibration")
+
     def tokenizer(self, preset: Preset, tokenize: Tokenize) -> EndpointTokenizer | None:
         """Return the tokenizer of the model's own server; None where it is not to be asked."""
         if not tokenize.use_endpoint or preset.provider != "openai":
@@ -89,6 +96,9 @@ class Services:
         return troubles
 
     async def aclose(self) -> None:
-        """Close connections."""
+        """Write down what was learned, and close connections."""
+        if self._keeping is not None:
+            await self._keeping
+            await self.calibration.save()
         if self._http is not None:
             await self._http.aclose()

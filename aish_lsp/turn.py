@@ -10,11 +10,9 @@ import asyncio
 import logging
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from aish_lsp.conversation.budget import Budget, Limits, Prepared
 from aish_lsp.conversation.turns import Conversation
-from aish_lsp.conversation.usage import Category, is_local
 from aish_lsp.errors import AishError, BackendRejected, InvalidArgument
 from aish_lsp.events import (
     Command,
@@ -30,27 +28,21 @@ from aish_lsp.events import (
     Usage,
 )
 from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
-from aish_lsp.models.overflow import overflow_of
 from aish_lsp.models.reasoning import reasoning_source
-from aish_lsp.models.request import ModelRequest, StoredReasoning
+from aish_lsp.models.request import StoredReasoning
 from aish_lsp.sessions.recorder import Reply
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
-from aish_lsp.summarizer import Summarizer
+from aish_lsp.turn_request import TurnRequest
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from aish_lsp.conversation.counter import Counter
     from aish_lsp.conversation.report import ContextReport
     from aish_lsp.job import Emit
     from aish_lsp.models.catalog import Chosen
-    from aish_lsp.models.overflow import Overflow
     from aish_lsp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
-
-#: What a turn's call is accounted as.
-_CATEGORY: Final[Category] = "main"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +85,8 @@ class Turn:
         self._emit = emit
         self._conversation = Conversation() if ask.ephemeral else workspace.conversation
         self._chosen: Chosen | None = None
-        self._counter: Counter | None = None
-        self._limit: Limits | None = None
-        self._prepared: Prepared | None = None
-        self._evicted_turns = 0
+        self._request: TurnRequest | None = None
+        self._sent = False
         self._question_n: int | None = None
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -169,33 +159,17 @@ class Turn:
         if self._chosen.notice and workspace.first_time(self._chosen.notice):
             await self._notice("info", self._chosen.notice)
         preset = self._chosen.preset
-        self._counter = workspace.accounting.counter(preset, workspace.config)
-        self._limit = await workspace.accounting.limits(preset, workspace.config)
-        await self._make_fit(self._limit)
-        assert self._prepared is not None
+        self._request = TurnRequest(workspace, self._conversation, preset, self._emit)
+        await self._request.fit()
         await self._emit(
             Start(
                 turn_id=self._id,
                 model=preset.name,
                 route=Route("chat", self._chosen.why),
-                context_tokens=self._prepared.measure.total,
-                token_budget=self._limit.budget,
+                context_tokens=self._request.tokens,
+                token_budget=self._request.budget,
             )
         )
-
-    async def _make_fit(self, limit: Limits) -> None:
-        """Put the request together, evicting what has to go, and see that it may be paid for."""
-        assert self._chosen is not None
-        assert self._counter is not None
-        workspace, preset = self._workspace, self._chosen.preset
-        context = workspace.config.context
-        summarizer = Summarizer(workspace, preset, self._emit)
-        budget = Budget(workspace.blocks(), context, limit, self._counter)
-        roll = summarizer.roll if context.summarize and not self._ask.ephemeral else None
-        prepared = await budget.prepare(self._conversation, roll)
-        await self._tell_what_was_given_up(prepared)
-        workspace.accounting.check_cap(preset, workspace.config, prepared.measure.total)
-        self._prepared = prepared
 
     async def _write_down(self) -> None:
         """Log the question; a cancel that comes meanwhile waits until its number is known."""
@@ -213,62 +187,23 @@ class Turn:
             self._question_n = await writing
             self._conversation.turns[-1] = replace(turn, n=self._question_n)
 
-    async def _tell_what_was_given_up(self, prepared: Prepared) -> None:
-        if prepared.evicted:
-            await self._workspace.recorder.evicted(prepared.evicted, prepared.summary)
-            self._workspace.meter.evicted()
-            self._evicted_turns += len(prepared.evicted)
-            became = "were left out" if prepared.summary is None else "went into the summary"
-            await self._notice("info", f"{len(prepared.evicted)} old turns {became}.")
-        if prepared.cut:
-            cut = ", ".join(prepared.cut)
-            await self._notice("warning", f"To fit the budget this was cut or left out: {cut}.")
-
     async def _receive_or_make_room(self) -> None:
         """Receive the reply; where the server finds the request too long, once more with less."""
+        assert self._request is not None
         try:
-            await self._receive()
+            await self._receive(self._request)
         except BackendRejected as error:
-            overflow = overflow_of(error)
-            if overflow is None or self._text or self._reasoning or self._tool_calls:
+            if self._text or self._reasoning or self._tool_calls:
                 raise
-            await self._make_room(overflow, error)
-            await self._receive()
+            await self._request.make_room(error)
+            await self._receive(self._request)
 
-    async def _make_room(self, overflow: Overflow, error: BackendRejected) -> None:
-        """Evict by the server's own count.
-
-        Raises:
-            BackendRejected: ``error``, where there is nothing to evict.
-        """
-        assert self._counter is not None
-        assert self._limit is not None
-        assert self._prepared is not None
-        workspace, preset, refused = self._workspace, self._counter.preset, self._prepared
-        if overflow.window is not None:
-            workspace.services.catalog.told_window(preset, overflow.window)
-        limit = await workspace.accounting.limits(preset, workspace.config)
-        # A server that names no number has at least not lied about its answer.
-        counted = overflow.prompt_tokens or max(refused.measure.total, self._limit.window) + 1
-        if refused.cut or preset.local_compress:
-            raise error
-        workspace.accounting.refused(self._conversation, refused, self._counter, counted)
-        self._counter = workspace.accounting.counter(preset, workspace.config)
-        await self._make_fit(replace(limit, budget=min(limit.budget, counted - 1)))
-        if not self._prepared.evicted and not self._prepared.cut:
-            raise error
-        await self._notice(
-            "warning", f"{preset.name} found the question too long: asked again with less."
-        )
-
-    async def _receive(self) -> None:
+    async def _receive(self, request: TurnRequest) -> None:
         """Send the request and pass its reply on, finding commands as their lines complete."""
-        assert self._chosen is not None
-        assert self._prepared is not None
         scanner = SuggestionScanner()
-        model = self._workspace.open_model(self._chosen.preset)
-        request = ModelRequest(self._chosen.preset, self._prepared.messages)
-        async with aclosing(model.stream(request)) as stream:
+        model = self._workspace.open_model(request.preset)
+        self._sent = True
+        async with aclosing(model.stream(request.to_model())) as stream:
             async for event in stream:
                 match event:
                     case Text():
@@ -303,20 +238,21 @@ class Turn:
     async def _record(self) -> None:
         """Write down what arrived, or that nothing did; and what it took."""
         text = "".join(self._text)
-        called = self._prepared is not None and (text or self._reasoning or self._usage is not None)
-        estimated = self._usage is None
+        reported = self._usage
+        # Of a call that nothing came back from nobody knows what it took.
+        called = self._request if self._sent and (text or self._reasoning or reported) else None
         if called:
-            self._account(text)
-        if self._prepared is not None and (text or self._tool_calls):
+            self._usage = called.account(reported, text, "".join(self._reasoning))
+        if called and (text or self._tool_calls):
             await self._record_reply(text)
         else:
             await self._withdraw()
-        if called:
-            if not estimated:
-                self._verify()
-            # Last: another process may hold these files for seconds.
-            await self._record_usage(estimated=estimated)
-            await self._workspace.services.calibration.save()
+        if called and self._usage is not None:
+            if reported is not None:
+                called.verify(reported)
+                self._workspace.services.keep_calibration()
+            # Last: another process may hold that file for seconds.
+            await called.record_usage(self._usage, estimated=reported is None)
 
     async def _record_reply(self, text: str) -> None:
         reasoning = self._stored_reasoning()
@@ -359,39 +295,6 @@ class Turn:
             return None
         return StoredReasoning(text, reasoning_source(self._chosen.preset), metadata)
 
-    def _account(self, text: str) -> None:
-        """Add the call's usage to the session; estimate it where the server told none."""
-        assert self._counter is not None
-        assert self._prepared is not None
-        if self._usage is None:
-            said = (text, "".join(self._reasoning))
-            output = sum(self._counter.settled(self._counter.text(part)) for part in said)
-            self._usage = Usage(self._prepared.measure.total, output)
-        self._usage = self._workspace.meter.call_ended(self._counter.preset, _CATEGORY, self._usage)
-
-    def _verify(self) -> None:
-        """Compare what was estimated with what the server reported, and go on from that."""
-        assert self._counter is not None
-        assert self._limit is not None
-        assert self._prepared is not None
-        assert self._usage is not None
-        self._workspace.accounting.answered(
-            *(self._conversation, self._prepared, self._counter, self._usage, self._limit.window)
-        )
-
-    async def _record_usage(self, *, estimated: bool) -> None:
-        """Write down what the call took, as ``_account`` had it."""
-        assert self._chosen is not None
-        assert self._usage is not None
-        preset = self._chosen.preset
-        await self._workspace.recorder.usage(
-            preset,
-            _CATEGORY,
-            self._usage,
-            local=is_local(preset) and self._usage.cost is None,
-            estimated=estimated,
-        )
-
     @property
     def _model(self) -> str:
         return self._chosen.preset.name if self._chosen else ""
@@ -410,7 +313,7 @@ class Turn:
             usage=self._usage,
             finish_reason=self._finish,
             error=self._error.to_wire() if self._error else None,
-            evicted_turns=self._evicted_turns,
+            evicted_turns=self._request.evicted if self._request else 0,
             context=self._workspace.context(),
         )
 

@@ -22,7 +22,7 @@ FLOORS = (
     {"server"},
     {"lsp"},
     {"chat"},
-    {"workspace", "turn", "summarizer", "execution"},
+    {"workspace", "turn", "turn_request", "summarizer", "execution"},
     {"accounting", "composition", "job_table"},
     {"services"},
     {"conversation"},
@@ -34,7 +34,8 @@ EXCEPTIONS = {
     # Run time
     ("workspace", "turn"): "a cycle of one floor: a turn is taken in a workspace, which begins it",
     ("workspace", "execution"): "as above",
-    ("turn", "summarizer"): "a part of a turn, which asks in its workspace's name too",
+    ("turn", "turn_request"): "a turn's part, which asks in its workspace's name too",
+    ("turn_request", "summarizer"): "as above",
     ("lsp.reference", "server"): "a script: it asks a whole server what it says of itself",
     ("models.catalog", "config.schema"): "a preset is what a model is asked for by",
     ("models.discovery", "config.schema"): "as above: what is found becomes a preset",

@@ -1,0 +1,160 @@
+"""The request of one turn: made to fit, made to fit again, and compared with what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.conversation.budget import Budget, Limits, Prepared
+from aish_lsp.conversation.usage import Category, is_local
+from aish_lsp.errors import OverBudget
+from aish_lsp.events import Notice, Usage
+from aish_lsp.models.overflow import overflow_of
+from aish_lsp.models.request import ModelRequest
+from aish_lsp.summarizer import Summarizer
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.conversation.turns import Conversation
+    from aish_lsp.errors import BackendRejected
+    from aish_lsp.job import Emit
+    from aish_lsp.workspace import Workspace
+
+#: What a turn's call is accounted as.
+_CATEGORY: Final[Category] = "main"
+
+
+class TurnRequest:
+    """What one question sends to its model, once it was made to ``fit``.
+
+    Args:
+        workspace: where it is asked.
+        conversation: what it goes on; the workspace's own, unless it is to leave no trace.
+        preset: the model.
+        emit: where the user is told.
+
+    Attributes:
+        evicted: how many turns had to go for it.
+    """
+
+    def __init__(
+        self, workspace: Workspace, conversation: Conversation, preset: Preset, emit: Emit
+    ) -> None:
+        self.preset = preset
+        self.evicted = 0
+        self._workspace = workspace
+        self._conversation = conversation
+        self._emit = emit
+        self._counter = workspace.accounting.counter(preset, workspace.config)
+        self._limit: Limits | None = None
+        self._prepared: Prepared | None = None
+
+    @property
+    def tokens(self) -> int:
+        """The size of the request."""
+        return self._fitted.measure.total
+
+    @property
+    def budget(self) -> int:
+        """The tokens that it had to fit into."""
+        assert self._limit is not None
+        return self._limit.budget
+
+    @property
+    def _fitted(self) -> Prepared:
+        assert self._prepared is not None, "the request was not made to fit"
+        return self._prepared
+
+    def to_model(self) -> ModelRequest:
+        """Return it as the adapter takes it."""
+        return ModelRequest(self.preset, self._fitted.messages)
+
+    async def fit(self) -> None:
+        """Put the request together, evicting what has to go, and see that it may be paid for.
+
+        Raises:
+            OverBudget: it does not fit, whatever is left out. Nothing is lost.
+            CostCap: it might cross the session's cap.
+        """
+        workspace = self._workspace
+        self._limit = await workspace.accounting.limits(self.preset, workspace.config)
+        self._prepared = await self._prepare(self._limit)
+
+    async def make_room(self, error: BackendRejected) -> None:
+        """Evict by the server's own count, where ``error`` says that the request is too long.
+
+        Raises:
+            BackendRejected: ``error``, where it says something else or nothing is left to evict.
+            CostCap: as ``fit``.
+        """
+        overflow = overflow_of(error)
+        refused, accounting = self._fitted, self._workspace.accounting
+        if overflow is None or refused.cut or self.preset.local_compress:
+            raise error
+        if overflow.window is not None:
+            self._workspace.services.catalog.told_window(self.preset, overflow.window)
+        assert self._limit is not None
+        # Where the server names no number, all that is known is that it does not fit.
+        counted = overflow.prompt_tokens or max(refused.measure.total, self._limit.window) + 1
+        accounting.refused(self._conversation, refused, self._counter, counted)
+        self._counter = accounting.counter(self.preset, self._workspace.config)
+        limit = await accounting.limits(self.preset, self._workspace.config)
+        self._limit = replace(limit, budget=min(limit.budget, counted - 1))
+        try:
+            self._prepared = await self._prepare(self._limit)
+        except OverBudget:
+            raise error from None
+        if not self._prepared.evicted and not self._prepared.cut:
+            raise error
+        message = f"{self.preset.name} found the question too long: asked again with less."
+        await self._emit(Notice("warning", message))
+
+    async def _prepare(self, limit: Limits) -> Prepared:
+        workspace, conversation = self._workspace, self._conversation
+        context = workspace.config.context
+        budget = Budget(workspace.blocks(), context, limit, self._counter)
+        summarizing = context.summarize and conversation is workspace.conversation
+        summarizer = Summarizer(workspace, self.preset, self._emit)
+        prepared = await budget.prepare(conversation, summarizer.roll if summarizing else None)
+        await self._tell_what_was_given_up(prepared)
+        workspace.accounting.check_cap(self.preset, workspace.config, prepared.measure.total)
+        return prepared
+
+    async def _tell_what_was_given_up(self, prepared: Prepared) -> None:
+        if prepared.evicted:
+            await self._workspace.recorder.evicted(prepared.evicted, prepared.summary)
+            self._workspace.meter.evicted()
+            self.evicted += len(prepared.evicted)
+            became = "were left out" if prepared.summary is None else "went into the summary"
+            await self._emit(Notice("info", f"{len(prepared.evicted)} old turns {became}."))
+        if prepared.cut:
+            cut = ", ".join(prepared.cut)
+            message = f"To fit the budget this was cut or left out: {cut}."
+            await self._emit(Notice("warning", message))
+
+    def account(self, usage: Usage | None, text: str, reasoning: str) -> Usage:
+        """Add the call to the session and return its usage with its cost.
+
+        Where the server reported none it is estimated.
+        """
+        if usage is None:
+            counter = self._counter
+            output = sum(counter.settled(counter.text(part)) for part in (text, reasoning))
+            usage = Usage(self.tokens, output)
+        return self._workspace.meter.call_ended(self.preset, _CATEGORY, usage)
+
+    def verify(self, usage: Usage) -> None:
+        """Compare what was estimated with what the server reported, and go on from that.
+
+        The reply, if there is one, is in the conversation by now.
+        """
+        assert self._limit is not None
+        accounting, window = self._workspace.accounting, self._limit.window
+        accounting.answered(self._conversation, self._fitted, self._counter, usage, window)
+
+    async def record_usage(self, usage: Usage, *, estimated: bool) -> None:
+        """Write down what the call took, as ``account`` had it."""
+        local = is_local(self.preset) and usage.cost is None
+        await self._workspace.recorder.usage(
+            self.preset, _CATEGORY, usage, local=local, estimated=estimated
+        )
