@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.accounting import Accounting
 from aish_lsp.composition import compose
-from aish_lsp.conversation.measure import Draft, Measure, measure
+from aish_lsp.conversation.measure import Draft, Measure, fetch, measure
 from aish_lsp.conversation.prompt import in_force, messages
 from aish_lsp.conversation.report import cost_report
 from aish_lsp.conversation.turns import Conversation, Turn
@@ -272,14 +272,27 @@ class Workspace:
         turns, pending = self.conversation.turns, tuple(self.conversation.pending)
         return [*turns, Turn("user", "", exec=pending)] if pending else turns
 
+    async def count(self) -> None:
+        """Ask the model's server for what only it knows of the next request. Never raises.
+
+        That is its window and, where its tokenizer is asked, what has not been counted yet.
+        """
+        draft, counter = self._draft(), self.accounting.counter(self._preset, self.config)
+        await self.accounting.limits(self._preset, self.config)
+        await fetch(draft, counter)
+
+    def _draft(self) -> Draft:
+        """Return what the next request is made of, as far as it is known."""
+        blocks, compress = self.blocks(), self.config.context.compress
+        turns = in_force(self._next_turns(), blocks, self._preset, compress)
+        return Draft(blocks.in_force(), turns)
+
     def _size(self) -> tuple[Measure, Limits]:
         """Return the next request's size, and its limits."""
-        config, blocks, preset = self.config, self.blocks(), self._preset
-        counter = self.accounting.counter(preset, config)
-        sent = in_force(self._next_turns(), blocks, preset, config.context.compress)
+        counter = self.accounting.counter(self._preset, self.config)
         anchor = self.conversation.anchors.get(counter.form)
-        size = measure(Draft(blocks.in_force(), sent), counter, anchor)
-        return size, self.accounting.known_limits(preset, config)
+        size = measure(self._draft(), counter, anchor)
+        return size, self.accounting.known_limits(self._preset, self.config)
 
     def cost_of_all_sessions(self) -> CostReport:
         """Return what this workspace has ever used and cost. Blocks.

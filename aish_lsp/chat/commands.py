@@ -130,6 +130,7 @@ async def _tree(chat: Chat, argument: str) -> str:
 @colon("context", help="where the tokens of the next request go")
 async def _context(chat: Chat, _argument: str) -> str:
     troubles = await chat.workspace.refresh()
+    await chat.workspace.count()
     return "\n\n".join([*troubles, context_page(chat.workspace.context())])
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from aish_lsp.conversation.counter import NOTHING
-from aish_lsp.conversation.measure import Draft, draft_tokens, margin_of, measure
+from aish_lsp.conversation.measure import Draft, draft_tokens, fetch, margin_of, measure
 from aish_lsp.conversation.prompt import in_force, messages, summary_block
 from aish_lsp.errors import OverBudget
 
@@ -129,7 +129,7 @@ class Budget:
             OverBudget: it still does not fit. Nothing is evicted then.
         """
         whole = self._draft(self._blocks.in_force(), conversation.turns)
-        await self._fetch(whole)
+        await fetch(whole, self._counter)
         anchor = conversation.anchors.get(self._counter.form)
         size = measure(whole, self._counter, anchor)
         if len(conversation.turns) <= self._context.max_turns and self._fits(size):
@@ -152,12 +152,6 @@ class Budget:
     def _draft(self, blocks: Blocks, turns: Sequence[Turn]) -> Draft:
         sent = in_force(turns, blocks, self._counter.preset, self._context.compress)
         return Draft(blocks, tuple(sent), self._tools)
-
-    async def _fetch(self, draft: Draft) -> None:
-        """Have the server's tokenizer, where there is one, count what is new in ``draft``."""
-        blocks = draft.blocks
-        texts = (blocks.background, blocks.tree, blocks.summary, blocks.instructions, blocks.text())
-        await self._counter.fetch(texts, draft.turns, draft.tools)
 
     def _fits(self, size: Measure) -> bool:
         return self._limit.hold(size.total, size.margin)
@@ -229,7 +223,7 @@ class Budget:
         """
         for form in _forms(self._blocks.in_force(), turns):
             draft = self._draft(form.blocks, form.turns)
-            await self._fetch(draft)
+            await fetch(draft, self._counter)
             size = measure(draft, self._counter, None if form.cut else anchor)
             if self._fits(size):
                 return self._prepared(draft, size, form.cut)
@@ -244,16 +238,18 @@ class Budget:
         if most < _SHORTEST_SUMMARY:
             return prepared
         summary = await roll(prior, prepared.evicted, most)
-        while summary != prior and len(summary) >= _SHORTEST_SUMMARY:
+        while summary != prior:
             blocks = replace(prepared.draft.blocks, summary=summary_block(summary)).in_force()
             draft = replace(prepared.draft, blocks=blocks)
-            await self._fetch(draft)
+            await fetch(draft, self._counter)
             size = measure(draft, self._counter, None if prepared.cut else anchor)
             if self._fits(size):
                 done = self._prepared(draft, size, prepared.cut)
                 return replace(done, evicted=prepared.evicted, summary=summary)
             # Of a script that takes more tokens a character than most.
             summary = summary[: len(summary) // 2]
+            if len(summary) < _SHORTEST_SUMMARY:
+                break
         return prepared
 
     def _room(self, size: Measure) -> int:

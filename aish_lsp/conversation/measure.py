@@ -91,6 +91,15 @@ class Measure:
     new_since: int
 
 
+async def fetch(draft: Draft, counter: Counter) -> None:
+    """Have the model's own tokenizer, where it is asked, count what ``measure`` will look at."""
+    if counter.name == "heuristic":
+        return
+    blocks = draft.blocks
+    texts = (blocks.background, blocks.tree, blocks.summary, blocks.instructions, blocks.text())
+    await counter.fetch(texts, draft.turns, draft.tools)
+
+
 def measure(draft: Draft, counter: Counter, anchor: Anchor | None = None) -> Measure:
     """Return the size of the request that ``draft`` makes.
 

@@ -131,6 +131,9 @@ class Conversation:
         assert self.turns, "there is no question to withdraw"
         assert self.turns[-1].role == "user", "only a question that nothing answered is withdrawn"
         self.pending[:0] = self.turns.pop().exec
+        for model, anchor in list(self.anchors.items()):
+            if anchor.turns > len(self.turns):
+                del self.anchors[model]
 
     def exchanges(self) -> Iterator[tuple[int, int]]:
         """Yield (start, end) of each exchange: a user turn with all that answers it."""

@@ -18,6 +18,7 @@ def setup(server: AishServer) -> None:
         workspace = server.workspaces.resolve(params)
         for notice in await workspace.refresh():
             server.tell(notice)
+        await workspace.count()
         return workspace.context()
 
     async def reset(_call: Call, params: Target) -> object:

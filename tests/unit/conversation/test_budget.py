@@ -295,6 +295,14 @@ def test_a_count_is_gone_with_the_reset_and_with_most_of_what_was_counted() -> N
     conversation = counted(talk(3), 900)
     conversation.reset()
     assert conversation.anchors == {}
+    conversation = counted(talk(3), 900)
+    conversation.withdraw_user()
+    assert len(conversation.anchors) == 1
+    # A refused question was counted too, and is taken back.
+    conversation.append_user("too long")
+    conversation.anchors["refused"] = Anchor(9000, 0, len(conversation.turns), "")
+    conversation.withdraw_user()
+    assert list(conversation.anchors) == [Counter(PRESET).form]
     conversation = counted(talk(10), 900)
     ready(conversation, 10**6, context=Context(max_turns=2))
     assert conversation.anchors == {}
@@ -355,6 +363,12 @@ def test_what_is_evicted_goes_into_the_summary_in_one_call() -> None:
     assert f"[earlier conversation summary]\n{summary}" in prepared.messages[0].content
     assert prepared.measure.total <= tokens
     assert prepared.measure.breakdown.summary > 0
+
+
+def test_a_summary_may_be_short() -> None:
+    conversation = talk(15)
+    prepared = ready(conversation, size_of(conversation) - 1, roll=Summaries("Tea.").roll)
+    assert conversation.summary == prepared.summary == "Tea."
 
 
 def test_nothing_is_summarized_when_nothing_goes() -> None:
