@@ -74,8 +74,9 @@ class Accounting:
     ) -> None:
         """Take in what a server reported of a request and of the reply, now the last but results.
 
-        What no server can mean is logged and not used: the estimates go on.
+        What no server can mean is shown and not used: the estimates go on.
         """
+        self.meter.verified(counter.preset, usage, prepared.measure)
         expected = counter.settled(draft_tokens(prepared.draft, counter))
         if not _LEAST * expected - _SLACK <= usage.input_tokens <= window:
             logger.warning(
@@ -83,7 +84,6 @@ class Accounting:
                 *(counter.preset.name, usage.input_tokens, expected),
             )
             return
-        self.meter.verified(counter.preset, usage, prepared.measure)
         self._learn(prepared, counter, usage.input_tokens)
         sent = len(prepared.draft.turns)
         if prepared.cut or counter.preset.local_compress or len(conversation.turns) <= sent:
