@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Between these shares of what was estimated, a count is one that a server may mean.
+#: Between these shares of what is estimated without what was learned, a count is one that a server
+#: may mean. What was learned must not decide what is learned next.
 _LEAST, _MOST = 0.5, 3.0
 
 #: Tokens by which a small request may be off whatever its estimate.
@@ -77,7 +78,8 @@ class Accounting:
         What no server can mean is shown and not used: the estimates go on.
         """
         self.meter.verified(counter.preset, usage, prepared.measure)
-        expected = counter.settled(draft_tokens(prepared.draft, counter))
+        plain = Counter(counter.preset)
+        expected = plain.settled(draft_tokens(prepared.draft, plain))
         if not _LEAST * expected - _SLACK <= usage.input_tokens <= window:
             logger.warning(
                 "%s reported %d tokens of a request of about %d: not used",
@@ -107,12 +109,14 @@ def _anchor(prepared: Prepared, counted: int, *, output: int, turns: int) -> Anc
 def _kept_output(reply: Turn, usage: Usage, counter: Counter) -> int:
     """Return the tokens of a reply that go back with the next request.
 
-    The reported output less the reasoning, unless that goes back too; within what the reply can
-    be, since some servers report no reasoning apart, or no output at all.
+    The reported output less the reasoning, unless that goes back too. Where that is nothing, or is
+    out of proportion to the reply, it is what the reply is counted at: some servers report no
+    reasoning apart, or no output at all.
     """
     kept = usage.output_tokens
     reasoning = reply.reasoning
     if reasoning is not None and not goes_back(reasoning, counter.preset):
         kept -= usage.reasoning_tokens or counter.settled(counter.text(reasoning.text))
     counted = counter.settled(counter.turns([reply]))
-    return round(min(max(kept, _LEAST * counted - _SLACK, 0), _MOST * counted + _SLACK))
+    likely = max(1, _LEAST * counted - _SLACK) <= kept <= _MOST * counted + _SLACK
+    return kept if likely else counted
