@@ -1,0 +1,214 @@
+"""What servers report of their use, and what is made of it where it cannot be true."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from context_parts import (
+    asked,
+    assert_alternating,
+    configure,
+    counted,
+    honest,
+    notices,
+    ratios,
+    says,
+    shown,
+    story,
+    used,
+)
+from conversing import ask
+from fault_server import Peer, Request, Script, chunk_of
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+#: Long enough for its tokens to be missed where they are not counted.
+REPLY = story(9, 2000)
+
+
+def fields(**wrong: Any) -> Callable[[Request, str], Any]:
+    """Report what is true but for some fields; None leaves a field out."""
+
+    def usage(request: Request, text: str) -> Any:
+        reported = honest(request, text) | wrong
+        return {name: value for name, value in reported.items() if value is not None}
+
+    return usage
+
+
+def in_every_chunk(request: Request, text: str, pieces: int = 8) -> list[dict[str, Any]]:
+    """Return the chunks of a server that repeats what it used so far."""
+    size = len(text) // pieces + 1
+    parts = [text[start : start + size] for start in range(0, len(text), size)]
+    sent = ["".join(parts[: end + 1]) for end in range(len(parts))]
+    return [
+        chunk_of(part) | {"usage": honest(request, so_far)}
+        for part, so_far in zip(parts, sent, strict=True)
+    ]
+
+
+async def cumulative(request: Request, peer: Peer) -> None:
+    await peer.head()
+    for chunk in in_every_chunk(request, REPLY):
+        await peer.event(chunk)
+    await peer.event(chunk_of("", finish_reason="stop"))
+    await peer.event("[DONE]")
+    await peer.chunk(b"")
+
+
+async def null_but_for_the_last(request: Request, peer: Peer) -> None:
+    await peer.head()
+    await peer.event(chunk_of(REPLY) | {"usage": None})
+    await peer.event(chunk_of("", finish_reason="stop") | {"usage": honest(request, REPLY)})
+    await peer.chunk(b"")
+
+
+async def zero_but_for_the_last(request: Request, peer: Peer) -> None:
+    nothing = {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}
+    await peer.head()
+    await peer.event(chunk_of(REPLY) | {"usage": nothing})
+    await peer.event(chunk_of("", finish_reason="stop") | {"usage": honest(request, REPLY)})
+    await peer.chunk(b"")
+
+
+async def no_number(request: Request, peer: Peer) -> None:
+    """JSON has no NaN, and some write it all the same."""
+    usage = {"prompt_tokens": float("nan"), "completion_tokens": float("inf")}
+    await peer.head()
+    await peer.event(chunk_of(REPLY))
+    await peer.event(json.dumps(chunk_of("", finish_reason="stop") | {"usage": usage}))
+    await peer.chunk(b"")
+
+
+#: Of these the input is believed.
+BELIEVED: dict[str, Script] = {
+    "only in the last chunk": says(REPLY),
+    "null but for the last chunk": null_but_for_the_last,
+    "zero but for the last chunk": zero_but_for_the_last,
+    "cumulative in every chunk": cumulative,
+    "no output, with text": says(REPLY, fields(completion_tokens=0)),
+    "output missing": says(REPLY, fields(completion_tokens=None)),
+    "output negative": says(REPLY, fields(completion_tokens=-50)),
+    "output true": says(REPLY, fields(completion_tokens=True)),
+    "output far too large": says(REPLY, fields(completion_tokens=900_000)),
+    "a total far too large": says(REPLY, fields(total_tokens=10**9)),
+    "a total far too small": says(REPLY, fields(total_tokens=1)),
+    "more cached than sent": says(REPLY, fields(prompt_tokens_details={"cached_tokens": 10**6})),
+    "cached negative": says(REPLY, fields(prompt_tokens_details={"cached_tokens": -3})),
+    "details of another kind": says(
+        REPLY, fields(prompt_tokens_details=[1], completion_tokens_details="none")
+    ),
+    "more reasoned than said": says(
+        REPLY, fields(completion_tokens_details={"reasoning_tokens": 10**6})
+    ),
+}
+
+#: Of these nothing is.
+NOT_BELIEVED: dict[str, Script] = {
+    "missing": says(REPLY, lambda *_: None),
+    "empty": says(REPLY, lambda *_: {}),
+    "a list": says(REPLY, lambda *_: [100, 200]),
+    "zero": says(REPLY, fields(prompt_tokens=0, completion_tokens=0)),
+    "input zero": says(REPLY, fields(prompt_tokens=0)),
+    "input missing": says(REPLY, fields(prompt_tokens=None)),
+    "negative": says(REPLY, fields(prompt_tokens=-400, completion_tokens=-5)),
+    "far too small": says(REPLY, fields(prompt_tokens=5)),
+    "larger than the window": says(REPLY, fields(prompt_tokens=10**9)),
+    "beyond all bounds": says(REPLY, fields(prompt_tokens=10**300)),
+    "true": says(REPLY, fields(prompt_tokens=True)),
+    "a text": says(REPLY, fields(prompt_tokens="lots")),
+    "no number": no_number,
+}
+
+
+@pytest.mark.parametrize("fault", [*BELIEVED, *NOT_BELIEVED])
+@pytest.mark.parametrize("before", [0, 1], ids=["the first", "a later"])
+async def test_reported_use(served: Any, fault: str, before: int) -> None:
+    client, place = served.client, served.place
+    name = configure(place, {"endpoint": served.model.url})
+    served.script = says(REPLY)
+    for number in range(before):
+        await ask(client, story(number), f"told {number}")
+    served.script = (BELIEVED | NOT_BELIEVED)[fault]
+    result = await ask(client, story(before), "t")
+    assert (result["text"], result["error"], result["finishReason"]) == (REPLY, None, "stop")
+    assert notices(client, "t") == []
+
+    sent = counted(served.model.requests[-1])
+    real = sent + len(REPLY) // 4
+    report = await shown(client)
+    assert report["total"] == pytest.approx(real, rel=0.2)
+    # A call before it, which was believed, is gone on with.
+    assert report["basis"] == ("actual" if fault in BELIEVED or before else "estimated")
+    if fault in BELIEVED:
+        assert report["lastCall"]["input"] == sent
+        assert report["lastCall"]["cacheRead"] <= sent
+        assert report["lastCall"]["reasoning"] <= report["lastCall"]["output"]
+    assert ratios(place).get(name, 1.0) == pytest.approx(1.0, abs=0.4)
+
+    served.script = says()
+    result = await ask(client, "And now?", "next")
+    assert (result["text"], result["error"], result["evictedTurns"]) == ("All is well.", None, 0)
+    messages = asked(served.model)[-1]
+    assert_alternating(messages)
+    assert len(messages) == 2 * before + 4
+    report = await shown(client)
+    last = report["lastCall"]
+    assert (report["basis"], report["newSince"]) == ("actual", 0)
+    assert last["input"] == counted(served.model.requests[-1])
+    assert abs(report["total"] - last["input"] - last["output"]) < 20
+
+    lines = used(place, name)
+    assert len(lines) == before + 2
+    for line in lines:
+        counts = [line[key] for key in ("input", "output", "reasoning", "cacheRead", "cacheWrite")]
+        assert all(type(count) is int and count >= 0 for count in counts)
+    assert lines[before]["estimated"] is (fault in ESTIMATED)
+    if fault in ESTIMATED:
+        assert lines[before]["input"] == pytest.approx(sent, rel=0.3)
+        assert lines[before]["output"] == pytest.approx(len(REPLY) // 4, rel=0.3)
+
+
+#: Where the server tells no number at all, the use is estimated and marked so.
+ESTIMATED = {"missing", "empty", "a list", "zero", "negative", "no number"}
+
+
+async def test_what_is_not_believed_does_not_change_what_is_learned(served: Any) -> None:
+    client, place = served.client, served.place
+    name = configure(place, {"endpoint": served.model.url})
+    served.script = says()
+    await ask(client, story(1), "one")
+    await client.command_result("aish.context.show")
+    served.script = says("Fine.", fields(prompt_tokens=5))
+    for number in range(2, 6):
+        await ask(client, story(number), f"liar {number}")
+    served.script = says()
+    result = await ask(client, story(6), "after")
+    last = (await shown(client))["accuracy"]
+    assert last["actual"] == result["usage"]["inputTokens"]
+    assert abs(last["errorPercent"]) < 15
+    assert ratios(place).get(name, 1.0) == pytest.approx(1.0, abs=0.4)
+
+
+async def test_another_tokenizer_behind_the_same_name_is_learned_anew(served: Any) -> None:
+    """Counts of thrice and of once the text are both such as a server may mean."""
+    client, place = served.client, served.place
+    name = configure(place, {"endpoint": served.model.url})
+
+    def thrice(request: Request, text: str) -> Any:
+        return {key: 3 * value for key, value in honest(request, text).items()}
+
+    served.script = says("Fine.", thrice)
+    for number in range(3):
+        await ask(client, story(number, 600), f"told {number}")
+    served.script = says()
+    await client.command_result("aish.context.reset")
+    for number in range(4):
+        await ask(client, story(number, 600), f"anew {number}")
+        await client.command_result("aish.context.reset")
+    await ask(client, "And now?", "next")
+    assert (await shown(client))["basis"] == "actual"
+    assert ratios(place)[name] == pytest.approx(1.0, abs=0.5)
