@@ -207,14 +207,17 @@ class Reply:
 
 
 def read_usage(raw: Json | None) -> Usage | None:
-    """Return the usage that a server reported, or None where it makes no sense."""
+    """Return the usage that a server reported, or None where it makes no sense.
+
+    A request without a token does not: what it took is then estimated, so that a cap holds.
+    """
     if raw is None:
         return None
     prompt_details = _dict(raw.get("prompt_tokens_details"))
     completion_details = _dict(raw.get("completion_tokens_details"))
     prompt = _count(raw.get("prompt_tokens"))
     completion = _count(raw.get("completion_tokens"))
-    if prompt == completion == 0:
+    if prompt == 0 and not _cost(raw):
         return None
     reasoning = _count(completion_details.get("reasoning_tokens"))
     # xAI and Gemini leave the reasoning out of completion_tokens; the total tells.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections.abc import Callable
@@ -100,19 +101,19 @@ def is_summary(request: Request) -> bool:
     return system.startswith("You summarize a conversation")
 
 
+def chats(model: FaultServer) -> list[Request]:
+    """Return the requests for a completion that the model server got."""
+    return [one for one in model.requests if one.path.endswith("/chat/completions")]
+
+
 def asked(model: FaultServer) -> list[list[Json]]:
-    """Return the messages of each question that the model server got, summaries left out."""
-    return [
-        request.json["messages"]
-        for request in model.requests
-        if request.path.endswith("/chat/completions") and not is_summary(request)
-    ]
+    """Return the messages of each question that the model server got."""
+    return [one.json["messages"] for one in chats(model) if not is_summary(one)]
 
 
 def summaries_asked(model: FaultServer) -> list[list[Json]]:
     """Return the messages of each request for a summary."""
-    found = (one for one in model.requests if one.path.endswith("/chat/completions"))
-    return [request.json["messages"] for request in found if is_summary(request)]
+    return [one.json["messages"] for one in chats(model) if is_summary(one)]
 
 
 # What is seen of it
@@ -161,6 +162,15 @@ def ratios(place: Place) -> dict[str, float]:
         return {}
     models = json.loads(path.read_text(encoding="utf-8"))["models"]
     return {key.rpartition("/")[2]: entry["ratio"] for key, entry in models.items()}
+
+
+async def learned(place: Place, name: str) -> float:
+    """Return a model's ratio as soon as it is written: nobody waits for that."""
+    for _ in range(500):
+        if name in ratios(place):
+            break
+        await asyncio.sleep(0.02)
+    return ratios(place)[name]
 
 
 def used(place: Place, name: str) -> list[Json]:
