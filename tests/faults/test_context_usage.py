@@ -10,11 +10,12 @@ import pytest
 from context_parts import (
     asked,
     assert_alternating,
+    chats,
     configure,
     counted,
     honest,
+    learned,
     notices,
-    ratios,
     says,
     shown,
     story,
@@ -125,51 +126,50 @@ NOT_BELIEVED: dict[str, Script] = {
 
 
 @pytest.mark.parametrize("fault", [*BELIEVED, *NOT_BELIEVED])
-@pytest.mark.parametrize("before", [0, 1], ids=["the first", "a later"])
-async def test_reported_use(served: Any, fault: str, before: int) -> None:
+async def test_reported_use(served: Any, fault: str) -> None:
+    """At the first question, and at one that follows a call which was believed."""
     client, place = served.client, served.place
     name = configure(place, {"endpoint": served.model.url})
-    served.script = says(REPLY)
-    for number in range(before):
-        await ask(client, story(number), f"told {number}")
-    served.script = (BELIEVED | NOT_BELIEVED)[fault]
-    result = await ask(client, story(before), "t")
-    assert (result["text"], result["error"], result["finishReason"]) == (REPLY, None, "stop")
-    assert notices(client, "t") == []
+    for asked_before in (0, 2):
+        served.script = (BELIEVED | NOT_BELIEVED)[fault]
+        result = await ask(client, story(asked_before), "t")
+        assert (result["text"], result["error"], result["finishReason"]) == (REPLY, None, "stop")
+        assert notices(client, "t") == []
+        sent = counted(served.model.requests[-1])
+        report = await shown(client)
+        assert report["total"] == pytest.approx(sent + len(REPLY) // 4, rel=0.2)
+        # The call before it is gone on with.
+        believed = fault in BELIEVED or asked_before > 0
+        assert report["basis"] == ("actual" if believed else "estimated")
+        if fault in BELIEVED:
+            last = report["lastCall"]
+            assert last["input"] == sent
+            assert last["cacheRead"] <= sent
+            assert last["reasoning"] <= last["output"]
 
-    sent = counted(served.model.requests[-1])
-    real = sent + len(REPLY) // 4
-    report = await shown(client)
-    assert report["total"] == pytest.approx(real, rel=0.2)
-    # A call before it, which was believed, is gone on with.
-    assert report["basis"] == ("actual" if fault in BELIEVED or before else "estimated")
-    if fault in BELIEVED:
-        assert report["lastCall"]["input"] == sent
-        assert report["lastCall"]["cacheRead"] <= sent
-        assert report["lastCall"]["reasoning"] <= report["lastCall"]["output"]
-    assert ratios(place).get(name, 1.0) == pytest.approx(1.0, abs=0.4)
-
-    served.script = says()
-    result = await ask(client, "And now?", "next")
-    assert (result["text"], result["error"], result["evictedTurns"]) == ("All is well.", None, 0)
-    messages = asked(served.model)[-1]
-    assert_alternating(messages)
-    assert len(messages) == 2 * before + 4
-    report = await shown(client)
-    last = report["lastCall"]
-    assert (report["basis"], report["newSince"]) == ("actual", 0)
-    assert last["input"] == counted(served.model.requests[-1])
-    assert abs(report["total"] - last["input"] - last["output"]) < 20
+        served.script = says()
+        result = await ask(client, "And now?", "next")
+        assert (result["error"], result["evictedTurns"]) == (None, 0)
+        messages = asked(served.model)[-1]
+        assert_alternating(messages)
+        assert len(messages) == 2 * asked_before + 4
+        report = await shown(client)
+        last = report["lastCall"]
+        assert (report["basis"], report["newSince"]) == ("actual", 0)
+        assert last["input"] == counted(served.model.requests[-1])
+        assert abs(report["total"] - last["input"] - last["output"]) < 20
+    assert await learned(place, name) == pytest.approx(1.0, abs=0.4)
 
     lines = used(place, name)
-    assert len(lines) == before + 2
+    assert len(lines) == 4
     for line in lines:
         counts = [line[key] for key in ("input", "output", "reasoning", "cacheRead", "cacheWrite")]
         assert all(type(count) is int and count >= 0 for count in counts)
-    assert lines[before]["estimated"] is (fault in ESTIMATED)
+    for line in lines[::2]:
+        assert line["estimated"] is (fault in ESTIMATED)
     if fault in ESTIMATED:
-        assert lines[before]["input"] == pytest.approx(sent, rel=0.3)
-        assert lines[before]["output"] == pytest.approx(len(REPLY) // 4, rel=0.3)
+        assert lines[2]["input"] == pytest.approx(counted(chats(served.model)[2]), rel=0.3)
+        assert lines[2]["output"] == pytest.approx(len(REPLY) // 4, rel=0.3)
 
 
 #: Where the server tells no input at all, the use is estimated and marked so.
@@ -190,7 +190,7 @@ async def test_what_is_not_believed_does_not_change_what_is_learned(served: Any)
     last = (await shown(client))["accuracy"]
     assert last["actual"] == result["usage"]["inputTokens"]
     assert abs(last["errorPercent"]) < 15
-    assert ratios(place).get(name, 1.0) == pytest.approx(1.0, abs=0.4)
+    assert await learned(place, name) == pytest.approx(1.0, abs=0.4)
 
 
 async def test_another_tokenizer_behind_the_same_name_is_learned_anew(served: Any) -> None:
@@ -211,4 +211,4 @@ async def test_another_tokenizer_behind_the_same_name_is_learned_anew(served: An
         await client.command_result("aish.context.reset")
     await ask(client, "And now?", "next")
     assert (await shown(client))["basis"] == "actual"
-    assert ratios(place)[name] == pytest.approx(1.0, abs=0.5)
+    assert await learned(place, name) == pytest.approx(1.0, abs=0.5)
