@@ -21,12 +21,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-#: Between these shares of what is estimated without what was learned, a count is one that a server
-#: may mean. What was learned must not decide what is learned next.
-_LEAST, _MOST = 0.5, 3.0
+#: Of what a request is estimated at: a server that counts less, or more, cannot mean it. The upper
+#: bound is that of a tokenizer that takes each byte for a token.
+_LEAST, _MOST = 0.5, 8.0
 
-#: Tokens by which a small request may be off whatever its estimate.
-_SLACK = 64
+#: Tokens by which a small request may be above its estimate: some providers put in words of theirs.
+_SLACK = 512
+
+#: Of what a reply is counted at, as above; and tokens by which a short one may be off.
+_LEAST_REPLY, _MOST_REPLY, _REPLY_SLACK = 0.5, 3.0, 64
 
 
 class Accounting:
@@ -36,10 +39,11 @@ class Accounting:
         self.meter = Meter()
         self._services = services
 
-    def counter(self, preset: Preset, config: Config) -> Counter:
-        """Return who counts for ``preset``."""
+    def counter(self, preset: Preset, config: Config, least_ratio: float = 0.0) -> Counter:
+        """Return who counts for ``preset``; estimates are corrected by ``least_ratio`` or more."""
         tokenizer = self._services.tokenizer(preset, config.tokenize)
-        return Counter(preset, tokenizer, self._services.calibration.ratio(model_key(preset)))
+        ratio = self._services.calibration.ratio(model_key(preset))
+        return Counter(preset, tokenizer, max(ratio, least_ratio))
 
     def known_limits(self, preset: Preset, config: Config) -> Limits:
         """Return what a request must fit into, as far as is known without asking its server."""
@@ -60,8 +64,7 @@ class Accounting:
     def refused(
         self, conversation: Conversation, prepared: Prepared, counter: Counter, tokens: int
     ) -> None:
-        """Take in that a server counted ``tokens`` in a request that it found too long."""
-        self._learn(prepared, counter, tokens)
+        """Take in that a request of about ``tokens`` was too long for its server."""
         turns = len(prepared.draft.turns)
         conversation.anchors[counter.form] = _anchor(prepared, tokens, output=0, turns=turns)
 
@@ -71,22 +74,13 @@ class Accounting:
         prepared: Prepared,
         counter: Counter,
         usage: Usage,
-        window: int,
     ) -> None:
         """Take in what a server reported of a request and of the reply, now the last but results.
 
-        What no server can mean is shown and not used: the estimates go on.
+        What no server can mean is not used: the estimates go on.
         """
-        self.meter.verified(counter.preset, usage, prepared.measure)
-        plain = Counter(counter.preset)
-        expected = plain.settled(draft_tokens(prepared.draft, plain))
-        if not _LEAST * expected - _SLACK <= usage.input_tokens <= window:
-            logger.warning(
-                "%s reported %d tokens of a request of about %d: not used",
-                *(counter.preset.name, usage.input_tokens, expected),
-            )
+        if not self.learn(prepared, counter, usage.input_tokens):
             return
-        self._learn(prepared, counter, usage.input_tokens)
         sent = len(prepared.draft.turns)
         if prepared.cut or counter.preset.local_compress or len(conversation.turns) <= sent:
             # The turns, as they stand, are not what the server has counted.
@@ -95,15 +89,24 @@ class Accounting:
         anchor = _anchor(prepared, usage.input_tokens, output=output, turns=sent + 1)
         conversation.anchors[counter.form] = anchor
 
-    def _learn(self, prepared: Prepared, counter: Counter, actual: int) -> None:
-        raw = draft_tokens(prepared.draft, counter)
-        if not raw.counted:
-            self._services.calibration.learn(model_key(counter.preset), raw.estimated, actual)
+    def learn(self, prepared: Prepared, counter: Counter, actual: int) -> bool:
+        """Learn from what a server counted in a request; return whether it can mean that."""
+        # By plain estimates: what was learned must not decide what is learned next.
+        estimated = sum(draft_tokens(prepared.draft, Counter(counter.preset)))
+        if not _LEAST * estimated <= actual <= _MOST * estimated + _SLACK:
+            logger.warning(
+                "%s reported %d tokens of a request of about %d: not used",
+                *(counter.preset.name, actual, estimated),
+            )
+            return False
+        if counter.name == "heuristic":
+            self._services.calibration.learn(model_key(counter.preset), estimated, actual)
+        return True
 
 
 def _anchor(prepared: Prepared, counted: int, *, output: int, turns: int) -> Anchor:
     draft = prepared.draft
-    return Anchor(counted, output, turns, draft.blocks.text(), draft.tools)
+    return Anchor(counted, output, turns, draft.blocks, draft.tools)
 
 
 def _kept_output(reply: Turn, usage: Usage, counter: Counter) -> int:
@@ -118,5 +121,5 @@ def _kept_output(reply: Turn, usage: Usage, counter: Counter) -> int:
     if reasoning is not None and not goes_back(reasoning, counter.preset):
         kept -= usage.reasoning_tokens or counter.settled(counter.text(reasoning.text))
     counted = counter.settled(counter.turns([reply]))
-    likely = max(1, _LEAST * counted - _SLACK) <= kept <= _MOST * counted + _SLACK
-    return kept if likely else counted
+    least = max(1, _LEAST_REPLY * counted - _REPLY_SLACK)
+    return kept if least <= kept <= _MOST_REPLY * counted + _REPLY_SLACK else counted

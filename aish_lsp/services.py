@@ -32,7 +32,7 @@ class Services:
         self._catalog: Catalog | None = None
         self._calibration: Calibration | None = None
         self._keeping: asyncio.Task[None] | None = None
-        self._tokenizers: dict[tuple[str, str, float], EndpointTokenizer] = {}
+        self._tokenizers: dict[tuple[str, str], tuple[Preset, float, EndpointTokenizer]] = {}
 
     @property
     def http(self) -> HttpClient:
@@ -76,29 +76,31 @@ class Services:
         if not tokenize.use_endpoint or preset.provider != "openai":
             return None
         timeout_s = tokenize.timeout_ms / 1000
-        key = preset.endpoint, preset.model, timeout_s
-        if key not in self._tokenizers:
+        key = preset.endpoint, preset.model
+        known = self._tokenizers.get(key)
+        # With another key, say, one that was refused may answer.
+        if known is None or known[:2] != (preset, timeout_s):
             from aish_lsp.models.tokenizer import (  # noqa: PLC0415 - not needed by default
                 EndpointTokenizer,
             )
 
-            self._tokenizers[key] = EndpointTokenizer(
-                self.http, preset, self.environ, timeout_s=timeout_s
-            )
-        tokenizer = self._tokenizers[key]
-        return tokenizer if tokenizer.capable else None
+            tokenizer = EndpointTokenizer(self.http, preset, self.environ, timeout_s=timeout_s)
+            known = self._tokenizers[key] = preset, timeout_s, tokenizer
+        return known[2] if known[2].capable else None
 
     def take_troubles(self) -> list[str]:
         """Return, once each, what the user should know of these parts."""
         troubles = [*self.catalog.take_troubles(), *self.calibration.take_troubles()]
-        for tokenizer in self._tokenizers.values():
+        for _, _, tokenizer in self._tokenizers.values():
             troubles += tokenizer.take_notices()
         return troubles
 
     async def aclose(self) -> None:
         """Write down what was learned, and close connections."""
-        if self._keeping is not None:
-            await self._keeping
-            await self.calibration.save()
-        if self._http is not None:
-            await self._http.aclose()
+        try:
+            if self._keeping is not None:
+                await asyncio.wait([self._keeping])
+                await self.calibration.save()
+        finally:
+            if self._http is not None:
+                await self._http.aclose()

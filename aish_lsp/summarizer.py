@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.conversation.measure import Draft, Measure, measure
@@ -12,7 +13,7 @@ from aish_lsp.conversation.summary import rolled, summary_request
 from aish_lsp.conversation.turns import Turn
 from aish_lsp.conversation.usage import Category, is_local
 from aish_lsp.errors import AishError, BackendUnavailable
-from aish_lsp.events import Notice, Text, Usage
+from aish_lsp.events import Notice, Reasoning, Text, Usage
 from aish_lsp.models.request import ModelRequest
 
 if TYPE_CHECKING:
@@ -91,23 +92,31 @@ class Summarizer:
             return None
         tokens = size(messages).total
         accounting.check_cap(preset, config, tokens)
-        text, usage = await self._receive(ModelRequest(preset, messages))
-        estimated = usage is None
-        usage = usage or Usage(tokens, counter.settled(counter.text(text)))
-        usage = accounting.meter.call_ended(preset, _CATEGORY, usage)
-        local = is_local(preset) and usage.cost is None
-        await workspace.recorder.usage(preset, _CATEGORY, usage, local=local, estimated=estimated)
-        return text
+        reply = _Reply()
+        try:
+            await self._receive(ModelRequest(preset, messages), reply)
+        finally:
+            # What came of a reply that broke off was paid for too.
+            if reply.said or reply.usage:
+                said = counter.settled(counter.text("".join(reply.said)))
+                usage = reply.usage or Usage(tokens, said)
+                usage = accounting.meter.call_ended(preset, _CATEGORY, usage)
+                await workspace.recorder.usage(
+                    preset,
+                    _CATEGORY,
+                    usage,
+                    local=is_local(preset) and usage.cost is None,
+                    estimated=reply.usage is None,
+                )
+        return "".join(reply.text)
 
-    async def _receive(self, request: ModelRequest) -> tuple[str, Usage | None]:
-        """Return the reply's text and its usage.
+    async def _receive(self, request: ModelRequest, reply: _Reply) -> None:
+        """Have ``reply`` filled, as far as it arrives.
 
         Raises:
             AishError: no whole reply, within the preset's timeout.
         """
         model = self._workspace.open_model(request.preset)
-        pieces: list[str] = []
-        usage = None
         try:
             async with (
                 asyncio.timeout(request.preset.timeout),
@@ -116,10 +125,21 @@ class Summarizer:
                 async for event in stream:
                     match event:
                         case Text():
-                            pieces.append(event.delta)
+                            reply.text.append(event.delta)
+                            reply.said.append(event.delta)
+                        case Reasoning():
+                            reply.said.append(event.delta)
                         case Usage():
-                            usage = event
+                            reply.usage = event
         except TimeoutError:
             seconds = request.preset.timeout
             raise BackendUnavailable(f"The summary took longer than {seconds:g} s.") from None
-        return "".join(pieces), usage
+
+
+@dataclass(slots=True)
+class _Reply:
+    """What a summarizer said: its text, that with its reasoning, and what it reported."""
+
+    text: list[str] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+    usage: Usage | None = None

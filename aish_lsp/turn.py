@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.conversation.turns import Conversation
-from aish_lsp.errors import AishError, BackendRejected, InvalidArgument
+from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, InvalidArgument
 from aish_lsp.events import (
     Command,
     CommandInfo,
@@ -192,7 +192,7 @@ class Turn:
         assert self._request is not None
         try:
             await self._receive(self._request)
-        except BackendRejected as error:
+        except (BackendRejected, BackendUnavailable) as error:
             if self._text or self._reasoning or self._tool_calls:
                 raise
             await self._request.make_room(error)
@@ -240,9 +240,11 @@ class Turn:
         text = "".join(self._text)
         reported = self._usage
         # Of a call that nothing came back from nobody knows what it took.
-        called = self._request if self._sent and (text or self._reasoning or reported) else None
+        arrived = text or self._reasoning or self._tool_calls or reported
+        called = self._request if self._sent and arrived else None
         if called:
-            self._usage = called.account(reported, text, "".join(self._reasoning))
+            calls = (part for call in self._tool_calls for part in (call.name, call.arguments))
+            self._usage = called.account(reported, (text, "".join(self._reasoning), *calls))
         if called and (text or self._tool_calls):
             await self._record_reply(text)
         else:
@@ -272,11 +274,13 @@ class Turn:
         self._conversation.append_assistant(
             text, n=n, tool_calls=self._tool_calls, reasoning=reasoning
         )
-        for result in self._conversation.cancel_calls():
+        turns = self._conversation.turns
+        first = len(turns)
+        for at, result in enumerate(self._conversation.cancel_calls(), first):
             if not self._ask.ephemeral:
-                await self._workspace.recorder.tool_result(
-                    result.tool_call_id or "", result.content
-                )
+                call_id = result.tool_call_id or ""
+                written = await self._workspace.recorder.tool_result(call_id, result.content)
+                turns[at] = replace(result, n=written)
 
     async def _withdraw(self) -> None:
         """Take back a question that nothing answered; its command output is pending again."""
@@ -314,7 +318,7 @@ class Turn:
             finish_reason=self._finish,
             error=self._error.to_wire() if self._error else None,
             evicted_turns=self._request.evicted if self._request else 0,
-            context=self._workspace.context(),
+            context=self._workspace.next_request().context(),
         )
 
 

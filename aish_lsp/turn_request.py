@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.conversation.budget import Budget, Limits, Prepared
@@ -14,9 +15,11 @@ from aish_lsp.models.request import ModelRequest
 from aish_lsp.summarizer import Summarizer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from aish_lsp.config.schema import Preset
     from aish_lsp.conversation.turns import Conversation
-    from aish_lsp.errors import BackendRejected
+    from aish_lsp.errors import AishError
     from aish_lsp.job import Emit
     from aish_lsp.workspace import Workspace
 
@@ -74,17 +77,17 @@ class TurnRequest:
 
         Raises:
             OverBudget: it does not fit, whatever is left out. Nothing is lost.
-            CostCap: it might cross the session's cap.
+            CostCap: it might cross the session's cap. Nothing is lost either.
         """
         workspace = self._workspace
         self._limit = await workspace.accounting.limits(self.preset, workspace.config)
         self._prepared = await self._prepare(self._limit)
 
-    async def make_room(self, error: BackendRejected) -> None:
+    async def make_room(self, error: AishError) -> None:
         """Evict by the server's own count, where ``error`` says that the request is too long.
 
         Raises:
-            BackendRejected: ``error``, where it says something else or nothing is left to evict.
+            AishError: ``error``, where it says something else or nothing is left to evict.
             CostCap: as ``fit``.
         """
         overflow = overflow_of(error)
@@ -95,9 +98,14 @@ class TurnRequest:
             self._workspace.services.catalog.told_window(self.preset, overflow.window)
         assert self._limit is not None
         # Where the server names no number, all that is known is that it does not fit.
-        counted = overflow.prompt_tokens or max(refused.measure.total, self._limit.window) + 1
+        counted = max(refused.measure.total, self._limit.window) + 1
+        named = overflow.prompt_tokens
+        if named is not None and accounting.learn(refused, self._counter, named):
+            counted = named
         accounting.refused(self._conversation, refused, self._counter, counted)
-        self._counter = accounting.counter(self.preset, self._workspace.config)
+        # What cannot be evicted is estimated: by as much too low as this request was.
+        ratio = self._counter.ratio * counted / max(1, refused.measure.total)
+        self._counter = accounting.counter(self.preset, self._workspace.config, ratio)
         limit = await accounting.limits(self.preset, self._workspace.config)
         self._limit = replace(limit, budget=min(limit.budget, counted - 1))
         try:
@@ -112,12 +120,12 @@ class TurnRequest:
     async def _prepare(self, limit: Limits) -> Prepared:
         workspace, conversation = self._workspace, self._conversation
         context = workspace.config.context
-        budget = Budget(workspace.blocks(), context, limit, self._counter)
+        allow = partial(workspace.accounting.check_cap, self.preset, workspace.config)
+        budget = Budget(workspace.blocks(), context, limit, self._counter, allow=allow)
         summarizing = context.summarize and conversation is workspace.conversation
         summarizer = Summarizer(workspace, self.preset, self._emit)
         prepared = await budget.prepare(conversation, summarizer.roll if summarizing else None)
         await self._tell_what_was_given_up(prepared)
-        workspace.accounting.check_cap(self.preset, workspace.config, prepared.measure.total)
         return prepared
 
     async def _tell_what_was_given_up(self, prepared: Prepared) -> None:
@@ -132,14 +140,14 @@ class TurnRequest:
             message = f"To fit the budget this was cut or left out: {cut}."
             await self._emit(Notice("warning", message))
 
-    def account(self, usage: Usage | None, text: str, reasoning: str) -> Usage:
+    def account(self, usage: Usage | None, said: Iterable[str]) -> Usage:
         """Add the call to the session and return its usage with its cost.
 
-        Where the server reported none it is estimated.
+        Where the server reported none it is estimated; ``said`` is all that it sent.
         """
         if usage is None:
             counter = self._counter
-            output = sum(counter.settled(counter.text(part)) for part in (text, reasoning))
+            output = sum(counter.settled(counter.text(text)) for text in said)
             usage = Usage(self.tokens, output)
         return self._workspace.meter.call_ended(self.preset, _CATEGORY, usage)
 
@@ -148,9 +156,10 @@ class TurnRequest:
 
         The reply, if there is one, is in the conversation by now.
         """
-        assert self._limit is not None
-        accounting, window = self._workspace.accounting, self._limit.window
-        accounting.answered(self._conversation, self._fitted, self._counter, usage, window)
+        accounting, prepared = self._workspace.accounting, self._fitted
+        if self._conversation is self._workspace.conversation:
+            accounting.meter.verified(self.preset, usage, prepared.measure)
+        accounting.answered(self._conversation, prepared, self._counter, usage)
 
     async def record_usage(self, usage: Usage, *, estimated: bool) -> None:
         """Write down what the call took, as ``account`` had it."""

@@ -13,15 +13,12 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.accounting import Accounting
 from aish_lsp.composition import compose
-from aish_lsp.conversation.measure import Draft, Measure, fetch, measure
-from aish_lsp.conversation.prompt import in_force, messages
-from aish_lsp.conversation.report import cost_report
-from aish_lsp.conversation.turns import Conversation, Turn
-from aish_lsp.conversation.usage import UsageTotals
+from aish_lsp.conversation.turns import Conversation
 from aish_lsp.errors import Busy, InvalidArgument, NotFound
 from aish_lsp.job_table import JobTable
 from aish_lsp.memory.scopes import MemoryScopes
 from aish_lsp.models.catalog import OFFLINE, Chosen, configured
+from aish_lsp.next_request import NextRequest
 from aish_lsp.paths import config_file, data_dir, workspace_dir
 from aish_lsp.project.picture import ProjectPicture
 from aish_lsp.redaction import redact
@@ -35,16 +32,14 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import Config, Preset
-    from aish_lsp.conversation.budget import Limits
     from aish_lsp.conversation.meter import Meter
     from aish_lsp.conversation.prompt import Blocks
-    from aish_lsp.conversation.report import ContextReport, CostReport
     from aish_lsp.events import CommandInfo
     from aish_lsp.execution import Plan, RunReport, RunRequest
     from aish_lsp.job import Job
     from aish_lsp.memory.items import Kind, Scope
     from aish_lsp.memory.store import Added
-    from aish_lsp.models.request import Message, Model
+    from aish_lsp.models.request import Model
     from aish_lsp.services import Services
     from aish_lsp.shell.suggestions import FoundCommand
     from aish_lsp.turn import Ask, AskResult
@@ -220,13 +215,16 @@ class Workspace:
     @property
     def active_model(self) -> str:
         """The name of the model that answers next, as far as it is known."""
-        return self._preset.name
+        return self.preset.name
 
     @property
-    def _preset(self) -> Preset:
+    def preset(self) -> Preset:
         """The model that answers next. Before the first question none was looked for yet."""
-        chosen = configured(self.config)
-        return self._last_preset or (chosen.preset if chosen else OFFLINE)
+        last, chosen = self._last_preset, configured(self.config)
+        if last is not None:
+            # As it is configured by now.
+            return self.config.models.get(last.name, last)
+        return chosen.preset if chosen else OFFLINE
 
     @property
     def last_turn_commands(self) -> list[CommandInfo]:
@@ -248,70 +246,18 @@ class Workspace:
         summary = self.conversation.summary
         return compose(self.config, self.folder, self.memory, self.project, summary)
 
-    def context(self) -> ContextReport:
-        """Return where the tokens of the next request would go."""
-        size, limit = self._size()
-        counter = self.accounting.counter(self._preset, self.config)
-        return self.meter.context(size, limit, self._preset, counter.name)
-
-    def cost(self) -> CostReport:
-        """Return what this session has used and cost."""
-        size, limit = self._size()
-        return self.meter.cost(self.config.cost, size, limit)
-
-    def next_messages(self) -> tuple[Message, ...]:
-        """Return the messages of the next request, but for the question that is not asked yet.
-
-        Output that it will carry stands there as a user's message of its own.
-        """
-        compress = self.config.context.compress
-        return messages(self.blocks(), self._next_turns(), self._preset, compress)
-
-    def _next_turns(self) -> list[Turn]:
-        """Return the turns of the next request, as far as they are known."""
-        turns, pending = self.conversation.turns, tuple(self.conversation.pending)
-        return [*turns, Turn("user", "", exec=pending)] if pending else turns
-
-    async def count(self) -> None:
-        """Ask the model's server for what only it knows of the next request. Never raises.
-
-        That is its window and, where its tokenizer is asked, what has not been counted yet.
-        """
-        draft, counter = self._draft(), self.accounting.counter(self._preset, self.config)
-        await self.accounting.limits(self._preset, self.config)
-        await fetch(draft, counter)
-
-    def _draft(self) -> Draft:
-        """Return what the next request is made of, as far as it is known."""
-        blocks, compress = self.blocks(), self.config.context.compress
-        turns = in_force(self._next_turns(), blocks, self._preset, compress)
-        return Draft(blocks.in_force(), turns)
-
-    def _size(self) -> tuple[Measure, Limits]:
-        """Return the next request's size, and its limits."""
-        counter = self.accounting.counter(self._preset, self.config)
-        anchor = self.conversation.anchors.get(counter.form)
-        size = measure(self._draft(), counter, anchor)
-        return size, self.accounting.known_limits(self._preset, self.config)
-
-    def cost_of_all_sessions(self) -> CostReport:
-        """Return what this workspace has ever used and cost. Blocks.
-
-        Raises:
-            StoreUnavailable: ``usage.jsonl`` cannot be read.
-        """
-        size, limit = self._size()
-        ever = UsageTotals.of(self.recorder.usage_of_all_sessions())
-        return cost_report(ever, self.config.cost, size.total, limit.budget)
+    def next_request(self) -> NextRequest:
+        """Return the next request, as far as it is known by now."""
+        return NextRequest(self)
 
     def status(self) -> Status:
         """Return the workspace at a glance."""
-        size, limit = self._size()
+        upcoming = self.next_request()
         total = self.meter.usage.total()
         return Status(
             model=self.active_model,
             busy=len(self.jobs) > 0,
-            context=ContextShare(size.total, limit.budget),
+            context=ContextShare(upcoming.size.total, upcoming.limit.budget),
             cost=total.cost or None,
             commands=len(self.commands.all()),
             trusted=self._configuration.trusted,

@@ -130,8 +130,9 @@ async def _tree(chat: Chat, argument: str) -> str:
 @colon("context", help="where the tokens of the next request go")
 async def _context(chat: Chat, _argument: str) -> str:
     troubles = await chat.workspace.refresh()
-    await chat.workspace.count()
-    return "\n\n".join([*troubles, context_page(chat.workspace.context())])
+    upcoming = chat.workspace.next_request()
+    await upcoming.count()
+    return "\n\n".join([*troubles, context_page(upcoming.context(), upcoming.messages())])
 
 
 @colon(
@@ -145,7 +146,7 @@ async def _cost(chat: Chat, argument: str) -> str:
         raise InvalidArgument("Known are `:cost`, `:cost detail` and `:cost reset`.")
     if argument == "reset":
         chat.workspace.meter.usage.reset()
-    return cost_page(chat.workspace.cost(), detail=argument == "detail")
+    return cost_page(chat.workspace.next_request().cost(), detail=argument == "detail")
 
 
 @colon("reset", help="forget the conversation; memory, project and costs stay")
@@ -171,7 +172,7 @@ async def _approve(chat: Chat, argument: str) -> str:
 @colon("prompt", help="the exact request that would be sent")
 async def _prompt(chat: Chat, _argument: str) -> str:
     parts = await chat.workspace.refresh()
-    for message in chat.workspace.next_messages():
+    for message in chat.workspace.next_request().messages():
         fence = fence_for(message.content)
         parts.append(f"**{message.role}**\n\n{fence}text\n{message.content}\n{fence}")
     return "\n\n".join(parts)

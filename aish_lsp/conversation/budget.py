@@ -14,6 +14,7 @@ from aish_lsp.conversation.counter import NOTHING
 from aish_lsp.conversation.measure import Draft, draft_tokens, fetch, margin_of, measure
 from aish_lsp.conversation.prompt import in_force, messages, summary_block
 from aish_lsp.errors import OverBudget
+from aish_lsp.models.request import reply_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,6 +58,11 @@ class Limits:
         """What the reply leaves of the window."""
         return max(1, self.window - self.output_reserve)
 
+    def lowered(self, share: float) -> Limits:
+        """Return limits to evict down to, so that the requests after this one fit too."""
+        room = int(self.room * share)
+        return Limits(self.output_reserve + room, self.output_reserve, int(self.budget * share))
+
     def hold(self, total: int, margin: int) -> bool:
         """Return whether a request of this size is within the budget, and safe in the window."""
         return total <= self.budget and total + margin <= self.room
@@ -77,20 +83,18 @@ class Prepared:
     summary: str | None = None
 
 
-def limits(preset: Preset, context: Context, told_window: int | None) -> Limits:
-    """Return the limits of ``preset``; ``told_window`` is what its server says, if it does.
-
-    Of a configured window and one that is told, the smaller holds.
+def limits(preset: Preset, context: Context, window: int | None) -> Limits:
+    """Return the limits of ``preset``; ``window`` is None where nobody knows it.
 
     The effective budget is the smaller of the configured one and what the reply leaves of the
     window; a reply reserve as large as the window leaves one token, so that the error that
     follows is about the budget.
     """
-    known = [window for window in (preset.context_window, told_window) if window]
-    window = min(known, default=UNKNOWN_WINDOW)
-    room = max(1, window - preset.max_output_tokens)
+    window = window or UNKNOWN_WINDOW
+    reserve = reply_limit(preset)
+    room = max(1, window - reserve)
     wanted = preset.token_budget or context.token_budget or room
-    return Limits(window, preset.max_output_tokens, min(wanted, room))
+    return Limits(window, reserve, min(wanted, room))
 
 
 class Budget:
@@ -102,6 +106,7 @@ class Budget:
         limit: what the request must fit into.
         counter: counts for the model that it goes to.
         tools: what is offered to the model.
+        allow: raises where a request of so many tokens may not be sent.
     """
 
     def __init__(
@@ -110,13 +115,16 @@ class Budget:
         context: Context,
         limit: Limits,
         counter: Counter,
+        *,
         tools: tuple[ToolSchema, ...] = (),
+        allow: Callable[[int], None] = lambda _tokens: None,
     ) -> None:
         self._blocks = blocks
         self._context = context
         self._limit = limit
         self._counter = counter
         self._tools = tools
+        self._allow = allow
 
     async def prepare(self, conversation: Conversation, roll: Roll | None = None) -> Prepared:
         """Make the next request fit, evicting whole exchanges from ``conversation``.
@@ -127,24 +135,25 @@ class Budget:
 
         Raises:
             OverBudget: it still does not fit. Nothing is evicted then.
+            AishError: what ``allow`` raises. Nothing is evicted then either.
         """
         whole = self._draft(self._blocks.in_force(), conversation.turns)
         await fetch(whole, self._counter)
         anchor = conversation.anchors.get(self._counter.form)
         size = measure(whole, self._counter, anchor)
         if len(conversation.turns) <= self._context.max_turns and self._fits(size):
+            self._allow(size.total)
             return self._prepared(whole, size)
-        target = self._target(summarizing=roll is not None)
-        end, anchor = self._evictions(conversation, whole, size, anchor, target)
+        end, anchor = self._evictions(conversation, whole, size, anchor, roll is not None)
         prepared = await self._fitting(conversation.turns[end:], anchor)
+        self._allow(prepared.measure.total)
         if not end:
             return prepared
         prepared = replace(prepared, evicted=tuple(conversation.turns[:end]))
         if roll is not None:
             prepared = await self._summarized(conversation.summary, prepared, anchor, roll)
-        conversation.evict(end)
-        if anchor is not None:
-            conversation.anchors[self._counter.form] = anchor
+            self._allow(prepared.measure.total)
+        conversation.evict(end, {} if anchor is None else {self._counter.form: anchor})
         if prepared.summary is not None:
             conversation.summary = prepared.summary
         return prepared
@@ -168,12 +177,16 @@ class Budget:
         whole: Draft,
         size: Measure,
         anchor: Anchor | None,
-        target: int,
+        summarizing: bool,
     ) -> tuple[int, Anchor | None]:
         """Return how many turns, all of the oldest exchanges, have to go. One pass.
 
         And what is left then of the server's count, where that tells more than counting anew.
         """
+        share = self._context.low_water
+        if summarizing:
+            share = min(share, 1 - 1 / _SUMMARY_SHARE)
+        target = self._limit.lowered(share)
         turns, most = len(conversation.turns), self._context.max_turns
         if turns > most:
             # Else each further exchange would evict one more, and no prefix would stay cached.
@@ -185,8 +198,7 @@ class Budget:
         for start, exchange_end in list(conversation.exchanges())[:-1]:
             total, margin, kept = self._after(end, gone, left, size, anchor)
             # One more, since the parts of a sum are rounded apart.
-            held = self._limit.hold(total + 1, margin + 1)
-            if turns - start <= most and total <= target and held:
+            if turns - start <= most and target.hold(total + 1, margin + 1):
                 return end, kept
             sent = whole.turns[max(0, start - left_out) : max(0, exchange_end - left_out)]
             tokens = self._counter.turns(sent)
@@ -208,12 +220,6 @@ class Budget:
         if kept is None or surer > margin:
             return total, margin, None
         return size.total - self._counter.settled(gone), surer, kept
-
-    def _target(self, *, summarizing: bool) -> int:
-        """Return the tokens to evict down to, so that the requests after this one fit too."""
-        budget = self._limit.budget
-        target = int(budget * self._context.low_water)
-        return min(target, budget - budget // _SUMMARY_SHARE) if summarizing else target
 
     async def _fitting(self, turns: list[Turn], anchor: Anchor | None) -> Prepared:
         """Return the request of these turns, with as little given up as makes it fit.
@@ -255,9 +261,7 @@ class Budget:
     def _room(self, size: Measure) -> int:
         """Return the tokens that may still be added to a request."""
         left = self._limit.room - size.total - size.margin
-        return max(
-            0, min(self._limit.budget - size.total, int(left / (1 + self._counter.p99_error)))
-        )
+        return max(0, min(self._limit.budget - size.total, left))
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from aish_lsp.conversation.prompt import message
 from aish_lsp.conversation.token_families import family_of, p99_error
 from aish_lsp.conversation.tokens import count
-from aish_lsp.models.address import origin
+from aish_lsp.models.address import without_secrets
+from aish_lsp.models.reasoning import goes_back
 from aish_lsp.models.template import TemplateOverhead
 
 if TYPE_CHECKING:
@@ -18,6 +20,9 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.conversation.turns import Turn
     from aish_lsp.models.request import Message, ToolSchema
+
+#: By how much a whole request may be above what was learned of its model.
+LEARNED_ERROR: Final = 0.1
 
 #: How many texts' estimates are remembered.
 _REMEMBERED = 1 << 14
@@ -82,18 +87,14 @@ class Counter:
         self.family = family_of(preset.model)
         self._tokenizer = tokenizer
         #: All that a conversation's tokens depend on, but for its turns and who counts them.
-        self.form = model_key(preset) + ("" if preset.use_tool_role else " folded")
+        folded = "" if preset.use_tool_role else " folded"
+        self.form = model_key(preset) + folded + (" compressed" if preset.local_compress else "")
         self._memo = f"{self.form} {self.name}"
 
     @property
     def name(self) -> str:
         """What counts, for people."""
         return "heuristic" if self._tokenizer is None else "endpoint"
-
-    @property
-    def p99_error(self) -> float:
-        """By how much of an estimate the truth is above it, in 99 of 100 texts at most."""
-        return p99_error(self.family)
 
     @property
     def overhead(self) -> TemplateOverhead:
@@ -108,9 +109,18 @@ class Counter:
         """
         return max(0, self.overhead.assistant - 1)
 
-    def settled(self, tokens: Tokens, ratio: float = 0.0) -> int:
-        """Return one number for ``tokens``, estimates being corrected by ``ratio``."""
-        return tokens.counted + round(tokens.estimated * (ratio or self.ratio))
+    def settled(self, tokens: Tokens) -> int:
+        """Return one number for ``tokens``, estimates being corrected by what was learned."""
+        return tokens.counted + round(tokens.estimated * self.ratio)
+
+    def at_most(self, tokens: Tokens) -> int:
+        """Return what ``tokens`` come to in 99 of 100 cases at most.
+
+        The family's error is that of plain estimates. What was learned may raise the bound and
+        never lowers it: it may come of texts of another kind.
+        """
+        share = max(1 + p99_error(self.family), self.ratio * (1 + LEARNED_ERROR))
+        return tokens.counted + math.ceil(tokens.estimated * share)
 
     def text(self, text: str) -> Tokens:
         """Return the tokens of a text."""
@@ -152,16 +162,17 @@ class Counter:
         tokens = self.added(added)
         for text in _message_texts(sent):
             tokens = tokens.plus(self.text(text))
+        if not self.preset.use_tool_role and (sent.tool_calls or sent.role == "tool"):
+            # It goes as a part of another text, which is not counted by itself.
+            return Tokens(0, sum(tokens))
         return tokens
 
     def reasoning(self, turns: Iterable[Turn]) -> Tokens:
         """Return the tokens of the reasoning that goes back with the turns."""
         tokens = NOTHING
         for turn in turns:
-            if turn.reasoning is not None:
-                sent = message(turn, self.preset)
-                if sent.reasoning is not None:
-                    tokens = tokens.plus(self.text(sent.reasoning.text))
+            if turn.reasoning is not None and goes_back(turn.reasoning, self.preset):
+                tokens = tokens.plus(self.text(turn.reasoning.text))
         return tokens
 
     async def fetch(
@@ -180,7 +191,7 @@ class Counter:
 def model_key(preset: Preset) -> str:
     """Return what names a model across sessions: who serves it, and its name there."""
     try:
-        where = origin(preset.endpoint) if preset.endpoint else preset.provider
+        where = without_secrets(preset.endpoint) if preset.endpoint else preset.provider
     except ValueError:
         # No address at all; the request will say so.
         where = preset.name

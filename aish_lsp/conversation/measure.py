@@ -7,9 +7,8 @@ dexto-context-calculation, "The formula").
 from __future__ import annotations
 
 import logging
-import math
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from aish_lsp.conversation.counter import NOTHING, Tokens
 
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
     from aish_lsp.models.request import ToolSchema
 
 logger = logging.getLogger(__name__)
+
+#: The total, by model, whose parts were last found to be too many: it is shown again and again.
+_told: dict[str, int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,14 +40,14 @@ class Anchor:
     """What a server has counted: a request and the reply to it. Tokens.
 
     ``output`` is what of the reply goes back with the next request; ``turns`` is how many turns,
-    from the first, both hold together; ``system`` and ``tools`` are what was sent beside them;
+    from the first, both hold together; ``blocks`` and ``tools`` are what was sent beside them;
     ``evicted`` is what is gone of it since, as far as an estimate can tell.
     """
 
     input: int
     output: int
     turns: int
-    system: str
+    blocks: Blocks
     tools: tuple[ToolSchema, ...] = ()
     evicted: Tokens = NOTHING
 
@@ -110,18 +112,17 @@ def measure(draft: Draft, counter: Counter, anchor: Anchor | None = None) -> Mea
     """
     if anchor is None:
         tokens = draft_tokens(draft, counter)
-        total, margin, new = counter.settled(tokens), margin_of(tokens, counter), 0
+        total, new = counter.settled(tokens), 0
+        margin = margin_of(tokens, counter)
     else:
         # Estimates that follow an actual count are taken as they are: the calibration belongs to
         # whole requests (context.md).
         added = _new_turns(draft, counter, anchor)
-        changed = _changed_system(draft, counter, anchor)
-        new = counter.settled(added, ratio=1)
-        grown = new + counter.settled(changed, ratio=1)
+        new, changed = sum(added), _changed_system(draft, counter, anchor)
         gone = counter.settled(anchor.evicted)
-        total = max(0, anchor.input + anchor.output + grown - gone)
-        uncertain = (added.estimated + abs(changed.estimated)) * counter.p99_error
-        margin = math.ceil(uncertain) + margin_of(anchor.evicted, counter)
+        total = max(0, anchor.input + anchor.output + new + changed.by - gone)
+        uncertain = added.plus(Tokens(0, changed.estimated))
+        margin = counter.at_most(uncertain) - sum(uncertain) + margin_of(anchor.evicted, counter)
     actual = anchor is not None and not any(anchor.evicted)
     breakdown = _breakdown(draft, counter, total)
     return Measure(total, margin, breakdown, "actual" if actual else "estimated", new)
@@ -143,7 +144,7 @@ def fixed_tokens(draft: Draft, counter: Counter) -> Tokens:
 
 def margin_of(tokens: Tokens, counter: Counter) -> int:
     """Return by how much the truth may be above these tokens, in 99 of 100 cases at most."""
-    return math.ceil(tokens.estimated * counter.ratio * counter.p99_error)
+    return max(0, counter.at_most(tokens) - counter.settled(tokens))
 
 
 def _tools(tools: Sequence[ToolSchema], counter: Counter) -> Tokens:
@@ -161,16 +162,28 @@ def _new_turns(draft: Draft, counter: Counter, anchor: Anchor) -> Tokens:
     return counter.turns(new).plus(counter.added(counter.next_reply))
 
 
-def _changed_system(draft: Draft, counter: Counter, anchor: Anchor) -> Tokens:
-    """Return by how much the system message and the tools have grown since the call."""
-    changed = NOTHING
-    system = draft.blocks.text()
-    if system != anchor.system:
-        changed = counter.text(system).less(counter.text(anchor.system))
+class _Change(NamedTuple):
+    """By how much something has grown, and how much of what came and went was estimated."""
+
+    by: int
+    estimated: int
+
+
+def _changed_system(draft: Draft, counter: Counter, anchor: Anchor) -> _Change:
+    """Return the change of the system message and of the tools since the call."""
+    now, then = draft.blocks, anchor.blocks
+    by = estimated = 0
+    if now != then:
+        by = sum(counter.text(now.text())) - sum(counter.text(then.text()))
+        for field in fields(now):
+            texts = getattr(now, field.name), getattr(then, field.name)
+            if texts[0] != texts[1]:
+                estimated += sum(counter.text(text).estimated for text in texts)
     if draft.tools != anchor.tools:
-        grown = _tools(draft.tools, counter).less(_tools(anchor.tools, counter))
-        changed = changed.plus(grown)
-    return changed
+        came, went = _tools(draft.tools, counter), _tools(anchor.tools, counter)
+        by += sum(came) - sum(went)
+        estimated += came.estimated + went.estimated
+    return _Change(by, estimated)
 
 
 def _breakdown(draft: Draft, counter: Counter, total: int) -> Breakdown:
@@ -196,7 +209,9 @@ def _breakdown(draft: Draft, counter: Counter, total: int) -> Breakdown:
     parts["reasoning"] = counter.settled(counter.reasoning(draft.turns))
     messages = total - sum(parts.values())
     if messages < 0:
-        logger.warning("the parts of a request were counted at %d tokens too many", -messages)
+        if _told.get(counter.form) != total:
+            _told[counter.form] = total
+            logger.warning("the parts of a request were counted at %d tokens too many", -messages)
         parts = _shrunk(parts, total)
         messages = 0
     return Breakdown(**parts, messages=messages)

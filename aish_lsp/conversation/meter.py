@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING
 from aish_lsp.conversation.report import (
     Accuracy,
     ContextReport,
-    CostReport,
     LastCall,
     accuracy,
     context_report,
-    cost_report,
 )
 from aish_lsp.conversation.usage import Category, UsageTotals
 
 if TYPE_CHECKING:
-    from aish_lsp.config.schema import Cost, Preset
+    from aish_lsp.config.schema import Preset
     from aish_lsp.conversation.budget import Limits
     from aish_lsp.conversation.measure import Measure
     from aish_lsp.models.events import Usage
@@ -79,7 +77,3 @@ class Meter:
             compactions=self._compactions,
             tokenizer=tokenizer,
         )
-
-    def cost(self, thresholds: Cost, size: Measure, limit: Limits) -> CostReport:
-        """Return what the session has used and cost."""
-        return cost_report(self.usage, thresholds, size.total, limit.budget)

@@ -9,10 +9,13 @@ from aish_lsp.conversation.measure import Breakdown
 from aish_lsp.conversation.usage import Slot, context_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aish_lsp.config.schema import Cost
     from aish_lsp.conversation.budget import Limits
     from aish_lsp.conversation.measure import Measure
     from aish_lsp.conversation.usage import UsageTotals
+    from aish_lsp.models.request import Message
 
 _BAR = 32
 
@@ -96,8 +99,12 @@ def accuracy(estimated: int, actual: int) -> Accuracy:
     return Accuracy(estimated, actual, error, round(100 * error / max(1, actual), 1))
 
 
-def context_page(report: ContextReport) -> str:
-    """Return the report as a page: a bar, the parts, what they rest on."""
+def context_page(report: ContextReport, sent: Sequence[Message]) -> str:
+    """Return the report as a page: a bar, the parts, what they rest on.
+
+    ``sent`` is the request itself: its characters are what the count is compared with.
+    """
+    characters = sum(len(message.content) for message in sent)
     used = min(_BAR, round(_BAR * report.total / report.token_budget))
     bar = "█" * used + "░" * (_BAR - used)
     share = f"{report.total:,} / {report.token_budget:,} tokens ({report.percent:.0f} %)"
@@ -111,6 +118,7 @@ def context_page(report: ContextReport) -> str:
         "",
         f"Window {report.context_window:,}, {report.output_reserve:,} kept for the reply.",
         *_grounds(report),
+        f"A quarter of its characters would be {characters // 4:,}.",
         "```",
     ]
     return "\n".join(lines)

@@ -63,7 +63,7 @@ async def rolled(prior: str, evicted: Sequence[Turn], summarize: Summarize, max_
         compressed = await _asked(summarize, summary, None)
         if compressed and len(compressed) < len(summary):
             summary = compressed
-    return _cut(summary or prior, max_chars)
+    return _cut(summary, max_chars) if summary else prior
 
 
 async def _asked(summarize: Summarize, prior: str | None, evicted: Sequence[Turn] | None) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from aish_lsp.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from aish_lsp.conversation.measure import Anchor
     from aish_lsp.models.events import ToolCall
@@ -49,7 +49,7 @@ class Turn:
 class Conversation:
     """The turns still in force, the summary of those that are not, and output not yet sent.
 
-    ``anchors`` is what servers have counted of it, by model; gone when a turn that was counted is.
+    ``anchors`` is what servers have counted of it, by the form that it was counted in.
     """
 
     turns: list[Turn] = field(default_factory=list)
@@ -145,12 +145,12 @@ class Conversation:
         if self.turns:
             yield start, len(self.turns)
 
-    def evict(self, count: int) -> list[Turn]:
-        """Remove and return the first ``count`` turns."""
+    def evict(self, count: int, anchors: Mapping[str, Anchor] | None = None) -> list[Turn]:
+        """Remove and return the first ``count`` turns; ``anchors`` is what is left of those."""
         evicted = self.turns[:count]
         if evicted:
             del self.turns[:count]
-            self.anchors.clear()
+            self.anchors = dict(anchors or {})
         return evicted
 
     def reset(self) -> None:

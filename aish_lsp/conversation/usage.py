@@ -9,6 +9,7 @@ from aish_lsp.errors import CostCap
 from aish_lsp.models.address import is_loopback
 from aish_lsp.models.events import Usage
 from aish_lsp.models.prices import price_of
+from aish_lsp.models.request import reply_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -162,7 +163,7 @@ def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) 
     spent = used.total().cost
     # A provider may choose to write all of it to its cache, which some take more for.
     written = tokens if (price.cache_write or 0) > price.input else 0
-    most = _priced(Usage(tokens, preset.max_output_tokens, cache_write_tokens=written), price)
+    most = _priced(Usage(tokens, reply_limit(preset), cache_write_tokens=written), price)
     if spent + most > cap:
         raise CostCap(
             f"This question may cost ${most:.4f}. With ${spent:.4f} spent, that is over the"

@@ -18,8 +18,9 @@ def setup(server: AishServer) -> None:
         workspace = server.workspaces.resolve(params)
         for notice in await workspace.refresh():
             server.tell(notice)
-        await workspace.count()
-        return workspace.context()
+        upcoming = workspace.next_request()
+        await upcoming.count()
+        return upcoming.context()
 
     async def reset(_call: Call, params: Target) -> object:
         await server.workspaces.resolve(params).reset()

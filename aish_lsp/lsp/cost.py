@@ -18,8 +18,8 @@ def setup(server: AishServer) -> None:
     async def show(_call: Call, params: CostParams) -> CostReport:
         workspace = server.workspaces.resolve(params)
         if params.all_sessions:
-            return await asyncio.to_thread(workspace.cost_of_all_sessions)
-        return workspace.cost()
+            return await asyncio.to_thread(workspace.next_request().cost_of_all_sessions)
+        return workspace.next_request().cost()
 
     async def reset(call: Call, params: CostParams) -> CostReport:
         server.workspaces.resolve(params).meter.usage.reset()

@@ -139,9 +139,11 @@ class Catalog:
         """Return the context window (tokens) as far as it is known without asking."""
         known = self._windows.get((preset.endpoint, preset.model))
         told = known.tokens if known else None
-        if preset.context_window is None or told is None:
+        if preset.context_window is None or known is None or told is None:
             return preset.context_window or told
-        return min(preset.context_window, told)
+        # The server may be started anew, with the window that is configured.
+        believed = time.monotonic() < known.until
+        return min(preset.context_window, told) if believed else preset.context_window
 
     def told_window(self, preset: Preset, tokens: int) -> None:
         """Believe what a server said of its window when a request was too long for it."""

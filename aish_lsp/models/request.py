@@ -35,6 +35,15 @@ class Message:
     reasoning: StoredReasoning | None = None
 
 
+def reply_limit(preset: Preset) -> int:
+    """Return the most tokens that a reply may have: what ``extra_body`` asks for comes first."""
+    for name in ("max_completion_tokens", "max_tokens"):
+        own = preset.extra_body.get(name)
+        if isinstance(own, int) and own > 0:
+            return own
+    return preset.max_output_tokens
+
+
 @dataclass(frozen=True, slots=True)
 class ToolSchema:
     """A tool that the model may call; ``parameters`` is a JSON schema."""

@@ -52,6 +52,7 @@ _APIS: tuple[TokenizeApi, ...] = (LlamaCppApi(), VllmApi())
 
 # The body was not understood; validators say 422.
 _MALFORMED = frozenset({400, 422})
+_TOO_LARGE = 413
 _DENIED = frozenset({401, 403})
 
 # Fields of a request that both servers' templates look at.
@@ -120,13 +121,17 @@ class EndpointTokenizer:
         if not self._is_due(wanted):
             return
         missing: list[str] = []
+        asked = False
         try:
             # One at a time: what another one asks for is not asked twice.
             async with asyncio.timeout(self._timeout_s), self._fetching:
                 missing = self._unknown(wanted)
                 if self._is_due(missing):
+                    asked = True
                     await self._ask_for(missing)
         except TimeoutError:
+            if not asked:
+                return
             if missing and self._unknown(missing) == missing:
                 self._pause.begin()
             else:
@@ -198,6 +203,9 @@ class EndpointTokenizer:
         """Wait, or never ask again."""
         if is_busy(error):
             self._pause.begin()
+            return
+        if error.data.get("status") == _TOO_LARGE:
+            # Of this one text it wants to know nothing.
             return
         if self._capable and error.data.get("status") in _DENIED:
             self._notices.append(

@@ -105,19 +105,19 @@ async def test_a_turn_without_commands_ends_the_offer_of_earlier_ones(
 
 
 async def test_the_next_request_is_shown_whole_from_the_start(workspace: Workspace) -> None:
-    empty = workspace.context()
+    empty = workspace.next_request().context()
     workspace.conversation.append_output(ExecOutput("ls", 0, "Makefile"))
     shown = await typed(workspace, "prompt")
     assert "[project]" in shown
     assert "\n[exec output]\n$ ls (exit 0)\nMakefile\n``" in shown
-    report = workspace.context()
+    report = workspace.next_request().context()
     assert (empty.basis, report.basis) == ("estimated", "estimated")
     assert report.breakdown.messages > empty.breakdown.messages
 
 
 async def test_the_project_counts_in_the_context_from_the_start(workspace: Workspace) -> None:
     page = await typed(workspace, "context")
-    assert workspace.context().breakdown.project > 0
+    assert workspace.next_request().context().breakdown.project > 0
     assert page
 
 

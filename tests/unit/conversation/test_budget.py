@@ -96,8 +96,8 @@ def ready(
     [
         (Preset(), Context(), None, Limits(4096, 1024, 3072)),
         (Preset(), Context(), 8192, Limits(8192, 1024, 7168)),
-        (Preset(context_window=2048), Context(), 8192, Limits(2048, 1024, 1024)),
-        (Preset(context_window=8192), Context(), 2048, Limits(2048, 1024, 1024)),
+        (Preset(), Context(), 2048, Limits(2048, 1024, 1024)),
+        (Preset(extra_body={"max_tokens": 96}), Context(), 2048, Limits(2048, 96, 1952)),
         (Preset(), Context(token_budget=500), 8192, Limits(8192, 1024, 500)),
         (Preset(token_budget=600), Context(token_budget=500), 8192, Limits(8192, 1024, 600)),
         (Preset(), Context(token_budget=10**6), 8192, Limits(8192, 1024, 7168)),
@@ -249,7 +249,7 @@ def counted(conversation: Conversation, actual: int, blocks: Blocks = BASE) -> C
     """Return ``conversation`` with a server's count of all of it but the question."""
     turns = len(conversation.turns) - 1
     form = Counter(PRESET).form
-    conversation.anchors[form] = Anchor(actual, 0, turns, blocks.text())
+    conversation.anchors[form] = Anchor(actual, 0, turns, blocks)
     return conversation
 
 
@@ -300,7 +300,7 @@ def test_a_count_is_gone_with_the_reset_and_with_most_of_what_was_counted() -> N
     assert len(conversation.anchors) == 1
     # A refused question was counted too, and is taken back.
     conversation.append_user("too long")
-    conversation.anchors["refused"] = Anchor(9000, 0, len(conversation.turns), "")
+    conversation.anchors["refused"] = Anchor(9000, 0, len(conversation.turns), BASE)
     conversation.withdraw_user()
     assert list(conversation.anchors) == [Counter(PRESET).form]
     conversation = counted(talk(10), 900)

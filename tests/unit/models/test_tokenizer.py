@@ -441,7 +441,8 @@ async def test_a_server_that_hangs_is_waited_for_no_longer_than_the_timeout(
         begin = time.monotonic()
         await mine.fetch(texts(100))
         assert time.monotonic() - begin < 10
-        assert len(server.requests) == 1
+        # On a machine that is busy, not even the first one may get there.
+        assert len(server.requests) <= 1
         for pause in (5, 10):
             clock.now += pause - 0.1
             before = len(server.requests)

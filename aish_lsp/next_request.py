@@ -1,0 +1,81 @@
+"""The next request of a workspace, as far as it is known: all but the question."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aish_lsp.conversation.measure import Draft, Measure, draft_tokens, fetch, measure
+from aish_lsp.conversation.prompt import in_force, messages
+from aish_lsp.conversation.report import cost_report
+from aish_lsp.conversation.turns import Turn
+from aish_lsp.conversation.usage import UsageTotals
+
+if TYPE_CHECKING:
+    from aish_lsp.conversation.budget import Limits
+    from aish_lsp.conversation.report import ContextReport, CostReport
+    from aish_lsp.models.request import Message
+    from aish_lsp.workspace import Workspace
+
+
+class NextRequest:
+    """What a person is shown of it; the request itself is measured in the same way.
+
+    Output that the question will carry stands there as a user's turn of its own.
+    """
+
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._preset = workspace.preset
+        self._counter = workspace.accounting.counter(self._preset, workspace.config)
+        conversation, blocks = workspace.conversation, workspace.blocks()
+        self._turns, pending = conversation.turns, tuple(conversation.pending)
+        if pending:
+            self._turns = [*self._turns, Turn("user", "", exec=pending)]
+        self._compress = workspace.config.context.compress
+        sent = in_force(self._turns, blocks, self._preset, self._compress)
+        self._draft = Draft(blocks.in_force(), sent)
+
+    @property
+    def size(self) -> Measure:
+        """Its size."""
+        anchor = self._workspace.conversation.anchors.get(self._counter.form)
+        return measure(self._draft, self._counter, anchor)
+
+    @property
+    def limit(self) -> Limits:
+        """What it must fit into, as far as is known without asking anybody."""
+        return self._workspace.accounting.known_limits(self._preset, self._workspace.config)
+
+    async def count(self) -> None:
+        """Ask the model's server for what only it knows of it. Never raises.
+
+        That is its window and, where its tokenizer is asked, what has not been counted yet.
+        """
+        await self._workspace.accounting.limits(self._preset, self._workspace.config)
+        await fetch(self._draft, self._counter)
+
+    def messages(self) -> tuple[Message, ...]:
+        """Return its messages."""
+        return messages(self._draft.blocks, self._turns, self._preset, self._compress)
+
+    def context(self) -> ContextReport:
+        """Return where its tokens would go."""
+        guessed = draft_tokens(self._draft, self._counter).estimated
+        tokenizer = "heuristic" if guessed else "endpoint"
+        return self._workspace.meter.context(self.size, self.limit, self._preset, tokenizer)
+
+    def cost(self) -> CostReport:
+        """Return what this session has used and cost, and the size of its next request."""
+        return self._cost(self._workspace.meter.usage)
+
+    def cost_of_all_sessions(self) -> CostReport:
+        """Return what this workspace has ever used and cost. Blocks.
+
+        Raises:
+            StoreUnavailable: ``usage.jsonl`` cannot be read.
+        """
+        return self._cost(UsageTotals.of(self._workspace.recorder.usage_of_all_sessions()))
+
+    def _cost(self, usage: UsageTotals) -> CostReport:
+        thresholds = self._workspace.config.cost
+        return cost_report(usage, thresholds, self.size.total, self.limit.budget)
