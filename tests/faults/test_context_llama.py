@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.llama, pytest.mark.asyncio(loop_scope="module")]
 SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 
 #: Tokens, which are bytes to the tiny model: a third of it is the system prompt.
-WINDOW = 4096
+WINDOW = 3072
 
 GRAMMAR = llama_server.says("All is well.")
 
@@ -63,7 +63,7 @@ async def test_a_window_smaller_than_configured(real: Any, summarize: bool) -> N
     client, place = real.client, real.place
     name = configured(real, context={"summarize": summarize})
     refused, evicted = [], 0
-    for number in range(9):
+    for number in range(7):
         if number == 2:
             await run(client)
         before = len(asked(real.model))
