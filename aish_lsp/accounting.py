@@ -77,10 +77,9 @@ class Accounting:
     ) -> None:
         """Take in what a server reported of a request and of the reply, now the last but results.
 
-        What no server can mean is not used: the estimates go on.
+        It is to be one that the server can mean.
         """
-        if not self.learn(prepared, counter, usage.input_tokens):
-            return
+        self.learn(prepared, counter, usage.input_tokens)
         sent = len(prepared.draft.turns)
         if prepared.cut or counter.preset.local_compress or len(conversation.turns) <= sent:
             # The turns, as they stand, are not what the server has counted.
@@ -89,19 +88,25 @@ class Accounting:
         anchor = _anchor(prepared, usage.input_tokens, output=output, turns=sent + 1)
         conversation.anchors[counter.form] = anchor
 
-    def learn(self, prepared: Prepared, counter: Counter, actual: int) -> bool:
-        """Learn from what a server counted in a request; return whether it can mean that."""
+    def believes(self, prepared: Prepared, counter: Counter, tokens: int) -> bool:
+        """Return whether a server can mean that a request had so many tokens."""
         # By plain estimates: what was learned must not decide what is learned next.
         estimated = sum(draft_tokens(prepared.draft, Counter(counter.preset)))
-        if not _LEAST * estimated <= actual <= _MOST * estimated + _SLACK:
+        believed = _LEAST * estimated <= tokens <= _MOST * estimated + _SLACK
+        if not believed:
             logger.warning(
                 "%s reported %d tokens of a request of about %d: not used",
-                *(counter.preset.name, actual, estimated),
+                *(counter.preset.name, tokens, estimated),
             )
-            return False
-        if counter.name == "heuristic":
-            self._services.calibration.learn(model_key(counter.preset), estimated, actual)
-        return True
+        return believed
+
+    def learn(self, prepared: Prepared, counter: Counter, actual: int) -> None:
+        """Learn from what a server counted in a request: of the estimates, or of its tokenizer."""
+        preset, tokens = counter.preset, draft_tokens(prepared.draft, counter)
+        if not tokens.counted:
+            self._services.calibration.learn(model_key(preset), tokens.estimated, actual)
+        elif abs(sum(tokens) - actual) > max(actual / 2, _SLACK):
+            self._services.distrust_tokenizer(preset, sum(tokens), actual)
 
 
 def _anchor(prepared: Prepared, counted: int, *, output: int, turns: int) -> Anchor:

@@ -88,6 +88,12 @@ class Services:
             known = self._tokenizers[key] = preset, timeout_s, tokenizer
         return known[2] if known[2].capable else None
 
+    def distrust_tokenizer(self, preset: Preset, counted: int, actual: int) -> None:
+        """Ask the tokenizer no more that counted so much otherwise than the model itself."""
+        known = self._tokenizers.get((preset.endpoint, preset.model))
+        if known is not None:
+            known[2].distrust(counted, actual)
+
     def take_troubles(self) -> list[str]:
         """Return, once each, what the user should know of these parts."""
         troubles = [*self.catalog.take_troubles(), *self.calibration.take_troubles()]

@@ -238,23 +238,20 @@ class Turn:
     async def _record(self) -> None:
         """Write down what arrived, or that nothing did; and what it took."""
         text = "".join(self._text)
-        reported = self._usage
         # Of a call that nothing came back from nobody knows what it took.
-        arrived = text or self._reasoning or self._tool_calls or reported
+        arrived = text or self._reasoning or self._tool_calls or self._usage
         called = self._request if self._sent and arrived else None
         if called:
             calls = (part for call in self._tool_calls for part in (call.name, call.arguments))
-            self._usage = called.account(reported, (text, "".join(self._reasoning), *calls))
+            self._usage = called.account(self._usage, (text, "".join(self._reasoning), *calls))
         if called and (text or self._tool_calls):
             await self._record_reply(text)
         else:
             await self._withdraw()
         if called and self._usage is not None:
-            if reported is not None:
-                called.verify(reported)
-                self._workspace.services.keep_calibration()
+            called.verify()
             # Last: another process may hold that file for seconds.
-            await called.record_usage(self._usage, estimated=reported is None)
+            await called.record_usage(self._usage)
 
     async def _record_reply(self, text: str) -> None:
         reasoning = self._stored_reasoning()

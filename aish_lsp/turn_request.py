@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.conversation.budget import Budget, Limits, Prepared
@@ -51,6 +50,8 @@ class TurnRequest:
         self._counter = workspace.accounting.counter(preset, workspace.config)
         self._limit: Limits | None = None
         self._prepared: Prepared | None = None
+        self._reported: Usage | None = None
+        self._estimated = True
 
     @property
     def tokens(self) -> int:
@@ -80,6 +81,8 @@ class TurnRequest:
             CostCap: it might cross the session's cap. Nothing is lost either.
         """
         workspace = self._workspace
+        # Of one that may not be paid for, nothing is asked at all.
+        self._allow(0)
         self._limit = await workspace.accounting.limits(self.preset, workspace.config)
         self._prepared = await self._prepare(self._limit)
 
@@ -98,9 +101,10 @@ class TurnRequest:
             self._workspace.services.catalog.told_window(self.preset, overflow.window)
         assert self._limit is not None
         # Where the server names no number, all that is known is that it does not fit.
-        counted = max(refused.measure.total, self._limit.window) + 1
+        counted = max(refused.measure.total, overflow.window or self._limit.window) + 1
         named = overflow.prompt_tokens
-        if named is not None and accounting.learn(refused, self._counter, named):
+        if named is not None and accounting.believes(refused, self._counter, named):
+            accounting.learn(refused, self._counter, named)
             counted = named
         accounting.refused(self._conversation, refused, self._counter, counted)
         # What cannot be evicted is estimated: by as much too low as this request was.
@@ -117,11 +121,14 @@ class TurnRequest:
         message = f"{self.preset.name} found the question too long: asked again with less."
         await self._emit(Notice("warning", message))
 
+    def _allow(self, tokens: int) -> None:
+        """See whether so many tokens may be paid for; CostCap where not."""
+        self._workspace.accounting.check_cap(self.preset, self._workspace.config, tokens)
+
     async def _prepare(self, limit: Limits) -> Prepared:
         workspace, conversation = self._workspace, self._conversation
         context = workspace.config.context
-        allow = partial(workspace.accounting.check_cap, self.preset, workspace.config)
-        budget = Budget(workspace.blocks(), context, limit, self._counter, allow=allow)
+        budget = Budget(workspace.blocks(), context, limit, self._counter, allow=self._allow)
         summarizing = context.summarize and conversation is workspace.conversation
         summarizer = Summarizer(workspace, self.preset, self._emit)
         prepared = await budget.prepare(conversation, summarizer.roll if summarizing else None)
@@ -141,29 +148,39 @@ class TurnRequest:
             await self._emit(Notice("warning", message))
 
     def account(self, usage: Usage | None, said: Iterable[str]) -> Usage:
-        """Add the call to the session and return its usage with its cost.
+        """Add the call to the session and return what counts of it, with its cost.
 
-        Where the server reported none it is estimated; ``said`` is all that it sent.
+        Where the server reported nothing that it can mean it is estimated; ``said`` is all that it
+        sent. Dollars that it named are taken as they are.
         """
-        if usage is None:
-            counter = self._counter
+        accounting, counter = self._workspace.accounting, self._counter
+        self._reported = usage
+        self._estimated = usage is None or not accounting.believes(
+            self._fitted, counter, usage.input_tokens
+        )
+        if usage is None or self._estimated:
             output = sum(counter.settled(counter.text(text)) for text in said)
-            usage = Usage(self.tokens, output)
-        return self._workspace.meter.call_ended(self.preset, _CATEGORY, usage)
+            usage = Usage(self.tokens, output, cost=usage.cost if usage else None)
+        return accounting.meter.call_ended(self.preset, _CATEGORY, usage)
 
-    def verify(self, usage: Usage) -> None:
+    def verify(self) -> None:
         """Compare what was estimated with what the server reported, and go on from that.
 
-        The reply, if there is one, is in the conversation by now.
+        The call is accounted and the reply, if there is one, is in the conversation by now.
         """
-        accounting, prepared = self._workspace.accounting, self._fitted
-        if self._conversation is self._workspace.conversation:
-            accounting.meter.verified(self.preset, usage, prepared.measure)
-        accounting.answered(self._conversation, prepared, self._counter, usage)
+        reported, workspace = self._reported, self._workspace
+        if reported is None:
+            return
+        if self._conversation is workspace.conversation:
+            workspace.meter.verified(self.preset, reported, self._fitted.measure)
+        if not self._estimated:
+            accounting, prepared = workspace.accounting, self._fitted
+            accounting.answered(self._conversation, prepared, self._counter, reported)
+            workspace.services.keep_calibration()
 
-    async def record_usage(self, usage: Usage, *, estimated: bool) -> None:
+    async def record_usage(self, usage: Usage) -> None:
         """Write down what the call took, as ``account`` had it."""
         local = is_local(self.preset) and usage.cost is None
         await self._workspace.recorder.usage(
-            self.preset, _CATEGORY, usage, local=local, estimated=estimated
+            self.preset, _CATEGORY, usage, local=local, estimated=self._estimated
         )

@@ -112,6 +112,15 @@ class EndpointTokenizer:
         notices, self._notices = self._notices, []
         return notices
 
+    def distrust(self, counted: int, actual: int) -> None:
+        """Ask no more: of a request it said ``counted`` tokens and the model ``actual``."""
+        if self._capable:
+            self._notices.append(
+                f"Tokens are only estimated for model {self._preset.name!r}: of the last request "
+                f"its server's tokenizer counted {counted:,} and the model {actual:,}."
+            )
+            self._give_up("it counts otherwise than the model")
+
     async def fetch(self, texts: Iterable[str]) -> None:
         """Count those of ``texts`` that are not known, as far as the server does so in time.
 
