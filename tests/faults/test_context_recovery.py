@@ -167,16 +167,7 @@ async def test_so_is_one_that_is_refused_within_a_stream(served: Any, server: st
 
 
 @pytest.mark.parametrize(
-    "server",
-    [
-        *("llama.cpp", "OpenAI without numbers", "a proxy's 500"),
-        pytest.param(
-            "vLLM without a count",
-            marks=pytest.mark.xfail(
-                strict=True, reason="the window that was believed before is taken for the count"
-            ),
-        ),
-    ],
+    "server", ["llama.cpp", "OpenAI without numbers", "vLLM without a count", "a proxy's 500"]
 )
 async def test_a_server_that_always_refuses_is_asked_twice(served: Any, server: str) -> None:
     client, place = served.client, served.place

@@ -107,7 +107,7 @@ BELIEVED: dict[str, Script] = {
     ),
 }
 
-#: Of these nothing is.
+#: Of these nothing is: what the call took is estimated, and marked so.
 NOT_BELIEVED: dict[str, Script] = {
     "missing": says(REPLY, lambda *_: None),
     "empty": says(REPLY, lambda *_: {}),
@@ -166,14 +166,10 @@ async def test_reported_use(served: Any, fault: str) -> None:
         counts = [line[key] for key in ("input", "output", "reasoning", "cacheRead", "cacheWrite")]
         assert all(type(count) is int and count >= 0 for count in counts)
     for line in lines[::2]:
-        assert line["estimated"] is (fault in ESTIMATED)
-    if fault in ESTIMATED:
+        assert line["estimated"] is (fault in NOT_BELIEVED)
+    if fault in NOT_BELIEVED:
         assert lines[2]["input"] == pytest.approx(counted(chats(served.model)[2]), rel=0.3)
         assert lines[2]["output"] == pytest.approx(len(REPLY) // 4, rel=0.3)
-
-
-#: Where the server tells no input at all, the use is estimated and marked so.
-ESTIMATED = NOT_BELIEVED.keys() - {"far too small", "larger than the window"}
 
 
 async def test_what_is_not_believed_does_not_change_what_is_learned(served: Any) -> None:
