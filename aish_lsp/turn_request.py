@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from aish_lsp.job import Emit
     from aish_lsp.workspace import Workspace
 
+#: Tokens. No model that one can talk to has less; a server that says so makes a mistake.
+_SMALLEST_WINDOW = 256
+
 #: What a turn's call is accounted as.
 _CATEGORY: Final[Category] = "main"
 
@@ -97,13 +100,14 @@ class TurnRequest:
         refused, accounting = self._fitted, self._workspace.accounting
         if overflow is None or refused.cut or self.preset.local_compress:
             raise error
-        if overflow.window is not None:
-            self._workspace.services.catalog.told_window(self.preset, overflow.window)
         assert self._limit is not None
         # Where the server names no number, all that is known is that it does not fit.
         counted = max(refused.measure.total, overflow.window or self._limit.window) + 1
-        named = overflow.prompt_tokens
-        if named is not None and accounting.believes(refused, self._counter, named):
+        named, window = overflow.prompt_tokens, overflow.window or 0
+        believed = named is None or accounting.believes(refused, self._counter, named)
+        if believed and window >= _SMALLEST_WINDOW:
+            self._workspace.services.catalog.told_window(self.preset, window)
+        if believed and named is not None:
             accounting.learn(refused, self._counter, named)
             counted = named
         accounting.refused(self._conversation, refused, self._counter, counted)

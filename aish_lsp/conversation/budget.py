@@ -320,11 +320,18 @@ def _over_budget(size: Measure, limit: Limits) -> OverBudget:
             f" The count is an estimate, which may be {size.margin} too low; with"
             " tokenize.use_endpoint = true the server's own tokenizer counts, where it has one."
         )
+    cure = (
+        "Ask a shorter question, choose a model with a larger window (:model), or raise "
+        "context.token_budget and models.NAME.context_window."
+    )
+    if limit.output_reserve >= limit.window:
+        cure = (
+            f"models.NAME.max_output_tokens ({limit.output_reserve}) leaves nothing of the "
+            f"window ({limit.window}): make it smaller."
+        )
     return OverBudget(
         f"The question needs {size.total} tokens ({named}) and the budget is {limit.budget}."
-        f"{estimated} "
-        "Ask a shorter question, choose a model with a larger window (:model), or raise "
-        "context.token_budget and models.NAME.context_window.",
+        f"{estimated} {cure}",
         total=size.total,
         tokenBudget=limit.budget,
         breakdown=parts,

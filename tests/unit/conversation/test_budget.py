@@ -332,6 +332,11 @@ def test_the_error_of_an_estimate_that_hardly_fits_says_that_it_is_one() -> None
         ready(conversation, limited)
 
 
+def test_a_reply_that_may_be_as_long_as_the_window_is_named_as_the_cause() -> None:
+    with pytest.raises(OverBudget, match=r"max_output_tokens \(4096\).*window \(4096\)"):
+        ready(talk(0), Limits(window=4096, output_reserve=4096, budget=1))
+
+
 # --- the summary ----------------------------------------------------------------------------------
 
 
