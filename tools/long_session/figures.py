@@ -95,11 +95,15 @@ def _summed(recording: Recording) -> dict[str, str]:
             f"{near:,} of {len(known):,}"
         ),
         "input tokens": f"{prompts:,}",
-        "of them from the cache": f"{cached / prompts:.0%}",
-        "the same, where nothing was evicted or changed": (
-            f"{sum(row.cached for row in unchanged) / sum(row.actual for row in unchanged):.0%}"
+        "of them from the cache": _share(cached, prompts),
+        "the same, where nothing was evicted or changed": _share(
+            sum(row.cached for row in unchanged), sum(row.actual for row in unchanged)
         ),
     }
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{part / whole:.0%}" if whole else "-"
 
 
 def _errors(rows: Sequence[Row]) -> str:
