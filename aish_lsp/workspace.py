@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aish_lsp.accounting import Accounting
 from aish_lsp.composition import compose
 from aish_lsp.conversation.turns import Conversation
-from aish_lsp.errors import Busy, InvalidArgument, NotFound
+from aish_lsp.errors import Busy, NotFound
 from aish_lsp.job_table import JobTable
 from aish_lsp.memory.scopes import MemoryScopes
 from aish_lsp.models.catalog import OFFLINE, Chosen, configured
@@ -82,7 +82,7 @@ class Workspace:
         self._configuration = configuration
         self._folder = folder
         self._memory_path = self._configured_memory()
-        self.memory = MemoryScopes.open(data_dir() / "memory.jsonl", self._memory_path)
+        self.memory = self._open_memory()
         self._named_model: str | None = None
         self._last_preset: Preset | None = None
         self._models: dict[str, Model] = {}
@@ -176,16 +176,8 @@ class Workspace:
                 model's key, whatever ``force`` says.
             StoreUnavailable, Busy: the file cannot be written now.
         """
-        for text in (content, *tags):
-            if isinstance(text, str) and mask_secrets(text, self._secrets()) != text:
-                raise InvalidArgument(
-                    "This holds the key of a model. What is remembered lies in a plain file and is"
-                    " sent to the model. Leave the key out.",
-                    path="content",
-                )
         source = {"session": self.recorder.session_id, "how": "user"}
-        store = self.memory.store(scope)
-        return store.add(kind, content, tags=tags, source=source, force=force)
+        return self.memory.add(kind, content, tags=tags, scope=scope, source=source, force=force)
 
     async def reset(self) -> None:
         """Forget turns, summary, pending output and suggestions; memory and costs stay.
@@ -289,19 +281,29 @@ class Workspace:
             return self._folder / "memory.jsonl"
         return config_file().parent / os.path.expanduser(own)  # noqa: PTH111 - that one may raise
 
+    def _open_memory(self) -> MemoryScopes:
+        return MemoryScopes.open(data_dir() / "memory.jsonl", self._memory_path, self._holds_key)
+
+    def _holds_key(self, text: str) -> bool:
+        return mask_secrets(text, self._secrets()) != text
+
     # What a turn and an execution need
 
     async def refresh(self) -> list[str]:
         """Take in what changed outside: configuration, memory, project. Return what is wrong."""
         troubles = await asyncio.to_thread(self._configuration.reload)
-        if (path := self._configured_memory()) != self._memory_path:
-            self._memory_path = path
-            self.memory = MemoryScopes.open(data_dir() / "memory.jsonl", path)
-        self.memory.prune_older_than_days = self.config.memory.prune_older_than_days
-        troubles += await asyncio.to_thread(self.memory.refresh)
+        troubles += await self.refresh_memory()
         if self.project.shown(self.config.project):
             await self.project.refresh(self.config.project)
         return troubles + self.recorder.take_troubles()
+
+    async def refresh_memory(self) -> list[str]:
+        """Take in what other processes remembered or forgot. Return what is wrong."""
+        if (path := self._configured_memory()) != self._memory_path:
+            self._memory_path = path
+            self.memory = self._open_memory()
+        self.memory.prune_older_than_days = self.config.memory.prune_older_than_days
+        return await asyncio.to_thread(self.memory.refresh)
 
     def first_time(self, notice: str) -> bool:
         """Return whether ``notice`` was not told in this session yet; it now counts as told."""

@@ -55,6 +55,23 @@ def normalized(content: str) -> str:
     return text.rstrip(_END_PUNCTUATION) or text
 
 
+def item_fields(
+    kind: Kind, content: str, tags: Sequence[str], source: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """Return an item's line without its id and time; what it does not have is left out."""
+    fields: dict[str, Any] = {"kind": kind, "content": content}
+    if tags:
+        fields["tags"] = list(tags)
+    if source is not None:
+        fields["source"] = dict(source)
+    return fields
+
+
+def tombstone(item_id: int) -> dict[str, Any]:
+    """Return the line, without its id and time, that hides an item."""
+    return {"kind": "forget", "target": item_id}
+
+
 def check_labels(kind: str, tags: Sequence[str]) -> None:
     """Raise InvalidArgument for a kind that there is not, or a tag that is no text."""
     if kind not in KINDS:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from aish_lsp.errors import InvalidArgument, NotFound, StoreUnavailable
-from aish_lsp.memory.items import NEWEST_LAST, SCOPES, TIMESTAMP, MemoryItem, Scope
-from aish_lsp.memory.store import MemoryStore
+from aish_lsp.memory.items import NEWEST_LAST, SCOPES, TIMESTAMP, Kind, MemoryItem, Scope
+from aish_lsp.memory.store import Added, MemoryStore
+
+
+def _holds_none(_text: str) -> bool:
+    return False
 
 
 class MemoryScopes:
@@ -16,15 +22,23 @@ class MemoryScopes:
     ``prune_older_than_days`` hides older items from ``items``; they stay in the files.
     """
 
-    def __init__(self, user: MemoryStore, workspace: MemoryStore) -> None:
+    def __init__(
+        self, user: MemoryStore, workspace: MemoryStore, holds_key: Callable[[str], bool]
+    ) -> None:
+        self._holds_key = holds_key
         self.prune_older_than_days: int | None = None
         self._stores: dict[Scope, MemoryStore] = {"workspace": workspace, "user": user}
         self._told: set[str] = set()
 
     @classmethod
-    def open(cls, user: Path, workspace: Path) -> MemoryScopes:
-        """Return the two scopes by their files, which need not be there. Nothing is read yet."""
-        return cls(MemoryStore(user, "user"), MemoryStore(workspace, "workspace"))
+    def open(
+        cls, user: Path, workspace: Path, holds_key: Callable[[str], bool] = _holds_none
+    ) -> MemoryScopes:
+        """Return the two scopes by their files, which need not be there. Nothing is read yet.
+
+        ``holds_key`` tells texts with a model's key, which are refused whoever insists.
+        """
+        return cls(MemoryStore(user, "user"), MemoryStore(workspace, "workspace"), holds_key)
 
     def store(self, scope: Scope) -> MemoryStore:
         """Return the store of a scope.
@@ -80,6 +94,47 @@ class MemoryScopes:
         oldest = (datetime.now(UTC) - age).strftime(TIMESTAMP)
         return tuple(item for item in merged if item.ts >= oldest)
 
+    def counts(self, scope: Scope | None = None) -> dict[Scope, int]:
+        """Return how many items each scope has as of now, those hidden for their age included.
+
+        Raises:
+            InvalidArgument, StoreUnavailable: as ``items`` of a scope.
+        """
+        counts: dict[Scope, int] = {}
+        for store in self._chosen(scope):
+            store.refresh()
+            counts[store.scope] = len(store.items())
+        return counts
+
+    def add(
+        self,
+        kind: Kind,
+        content: str,
+        *,
+        tags: Sequence[str] = (),
+        scope: Scope = "workspace",
+        source: Mapping[str, Any] | None = None,
+        force: bool = False,
+    ) -> Added:
+        """Remember ``content`` in a scope, as ``MemoryStore.add``.
+
+        Raises:
+            InvalidArgument: as ``MemoryStore.add``; it holds a model's key, whatever ``force``
+                says; there is no such scope.
+            Busy, StoreUnavailable: as ``MemoryStore.add``.
+        """
+        self.check_keys(content, *tags)
+        return self.store(scope).add(kind, content, tags=tags, source=source, force=force)
+
+    def check_keys(self, *texts: str) -> None:
+        """Raise InvalidArgument where one of ``texts`` holds the key of a model."""
+        if any(isinstance(text, str) and self._holds_key(text) for text in texts):
+            raise InvalidArgument(
+                "This holds the key of a model. What is remembered lies in a plain file and is"
+                " sent to the model. Leave the key out.",
+                path="content",
+            )
+
     def forget(self, item_id: int, scope: Scope | None = None) -> int:
         """Forget an item; return 1, or 0 where no such item is active.
 
@@ -97,6 +152,7 @@ class MemoryScopes:
             NotFound: no such item is active.
             Busy, StoreUnavailable: as ``MemoryStore.add``.
         """
+        self.check_keys(content)
         stores = self._having(item_id, scope)
         if not stores:
             msg = f"Memory has no item {item_id}."
@@ -110,6 +166,16 @@ class MemoryScopes:
             Busy, StoreUnavailable: as ``MemoryStore.add``.
         """
         return sum(store.clear() for store in self._chosen(scope))
+
+    def compact(self, scope: Scope | None = None) -> int:
+        """Rewrite the files of one scope, or of both, without what is forgotten.
+
+        Return how many lines went. A file that is not there stays so.
+
+        Raises:
+            Busy, StoreUnavailable: as ``MemoryStore.add``.
+        """
+        return sum(store.compact() for store in self._chosen(scope) if store.path.exists())
 
     def _having(self, item_id: int, scope: Scope | None) -> list[MemoryStore]:
         """Return the store that has the item, as a list of one, or none."""

@@ -6,8 +6,8 @@ line, and returns when the line is on the disk. All of it blocks.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
+import glob
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,14 +26,18 @@ from aish_lsp.files import (
     store_errors,
     write_atomic,
 )
-from aish_lsp.memory.contents import MAX_ID, VERSION, Contents, is_header
+from aish_lsp.memory.compaction import without_forgotten
+from aish_lsp.memory.contents import MAX_ID, VERSION, Contents
 from aish_lsp.memory.items import (
     Kind,
     MemoryItem,
     Scope,
     check_content,
     check_labels,
+    item_fields,
+    normalized,
     timestamp,
+    tombstone,
 )
 
 #: Bytes before the end as it was known that must still be there for a longer file to be the same
@@ -140,15 +144,38 @@ class MemoryStore:
         """
         check_labels(kind, tags)
         check_content(content, force=force)
+        (added,) = self.add_all([item_fields(kind, content, tags, source)])
+        return added
+
+    def add_all(self, records: Sequence[Mapping[str, Any]]) -> list[Added]:
+        """Remember several items at once: all or none, with one write.
+
+        Args:
+            records: lines without an id, from ``item_fields``, checked; they may have a ``ts``.
+
+        Raises:
+            Busy, StoreUnavailable: as ``add``.
+        """
+        texts = [normalized(record["content"]) for record in records]
         with self._writing() as fd:
-            same = self._contents.same(content)
-            if same is not None:
-                # Whoever wrote it may have died before it was synced.
+            fresh: dict[str, Mapping[str, Any]] = {}
+            ids: dict[str, int] = {}
+            for text, record in zip(texts, records, strict=True):
+                same = self._contents.same(record["content"])
+                if same is None:
+                    fresh.setdefault(text, record)
+                else:
+                    ids[text] = same
+            if fresh:
+                ids.update(zip(fresh, self._append(fd, *fresh.values()), strict=True))
+            else:
+                # Whoever wrote them may have died before they were synced.
                 with store_errors(self.path, "write to"):
                     os.fsync(fd)
-                return Added(same, duplicate=True)
-            (new_id,) = self._append(fd, _fields(kind, content, tags, source))
-            return Added(new_id, duplicate=False)
+        return [
+            Added(ids[text], duplicate=fresh.get(text) is not record)
+            for text, record in zip(texts, records, strict=True)
+        ]
 
     def forget(self, item_id: int) -> bool:
         """Hide an item for good by a tombstone; return False where no such item is active.
@@ -159,7 +186,7 @@ class MemoryStore:
         with self._writing() as fd:
             if item_id not in self._contents:
                 return False
-            self._append(fd, _tombstone(item_id))
+            self._append(fd, tombstone(item_id))
             return True
 
     def edit(self, item_id: int, content: str) -> int:
@@ -183,11 +210,11 @@ class MemoryStore:
                 return item_id
             same = self._contents.same(content)
             if same is not None and same != item_id:
-                self._append(fd, _tombstone(item_id))
+                self._append(fd, tombstone(item_id))
                 return same
-            fields = _fields(item.kind, content, item.tags, item.source)
+            fields = item_fields(item.kind, content, item.tags, item.source)
             unknown = self._contents.unknown_fields(item_id)
-            new_id, _ = self._append(fd, {**fields, **unknown}, _tombstone(item_id))
+            new_id, _ = self._append(fd, {**fields, **unknown}, tombstone(item_id))
             return new_id
 
     def clear(self) -> int:
@@ -199,7 +226,7 @@ class MemoryStore:
         with self._writing() as fd:
             ids = self._contents.ids()
             if ids:
-                self._append(fd, *map(_tombstone, ids))
+                self._append(fd, *map(tombstone, ids))
             return len(ids)
 
     def compact(self) -> int:
@@ -212,31 +239,19 @@ class MemoryStore:
             Busy, StoreUnavailable: as ``add``; the file is then as it was.
         """
         with self._writing() as fd:
-            data = _read(fd, 0)
-            kept, dropped = self._without_forgotten(data)
+            self._remove_leftovers()
+            kept, dropped = without_forgotten(_read(fd, 0), self._contents, self._highest)
             if dropped:
                 write_atomic(self.path, b"\n".join([*kept, b""]))
         self.refresh()
         return dropped
 
-    def _without_forgotten(self, data: bytes) -> tuple[list[bytes], int]:
-        """Return the lines that a compaction keeps, header first, and how many it drops."""
-        meta: dict[str, Any] = {"version": VERSION}
-        headers: set[int] = set()
-        hidden: set[int] = set()
-        for number, line in iter_jsonl(data):
-            if not isinstance(line, dict):
-                continue
-            if is_header(line):
-                headers.add(number)
-                meta |= line["meta"] if isinstance(line["meta"], dict) else {}
-            elif self._contents.hides(line):
-                hidden.add(number)
-        header = json_line({"meta": {**meta, "highest_id": self._highest}})
-        lines = enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1)
-        gone = headers | hidden
-        kept = [line for number, line in lines if line and number not in gone]
-        return [header.encode(), *kept], len(hidden)
+    def _remove_leftovers(self) -> None:
+        """Remove what a crash in mid-compaction left. Under the lock, nobody is writing it."""
+        real = Path(os.path.realpath(self.path))
+        for leftover in real.parent.glob(f".{glob.escape(real.name)}.*.tmp"):
+            with contextlib.suppress(OSError):
+                leftover.unlink()
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[int]:
@@ -366,22 +381,6 @@ class MemoryStore:
 
     def _notice(self, text: str) -> None:
         self._events[text] = None
-
-
-def _fields(
-    kind: Kind, content: str, tags: Sequence[str], source: Mapping[str, Any] | None
-) -> dict[str, Any]:
-    """Return an item's line without its id and time; what it does not have is left out."""
-    fields: dict[str, Any] = {"kind": kind, "content": content}
-    if tags:
-        fields["tags"] = list(tags)
-    if source is not None:
-        fields["source"] = dict(source)
-    return fields
-
-
-def _tombstone(item_id: int) -> dict[str, Any]:
-    return {"kind": "forget", "target": item_id}
 
 
 def _stamp(fd: int) -> _Stamp:

@@ -1,0 +1,38 @@
+"""What of a memory.jsonl a compaction keeps."""
+
+from __future__ import annotations
+
+import codecs
+from typing import Any
+
+from aish_lsp.files import iter_jsonl, json_line
+from aish_lsp.memory.contents import VERSION, Contents, is_header
+
+
+def without_forgotten(data: bytes, contents: Contents, highest: int) -> tuple[list[bytes], int]:
+    """Return the lines that are kept, header first, and how many are not.
+
+    Kept lines stay as they are, bad ones and unknown fields included. The header keeps ``highest``,
+    so that no id of what is gone is given again.
+
+    Args:
+        data: the whole file.
+        contents: what it adds up to.
+        highest: the highest id ever given.
+    """
+    meta: dict[str, Any] = {"version": VERSION}
+    headers: set[int] = set()
+    hidden: set[int] = set()
+    for number, line in iter_jsonl(data):
+        if not isinstance(line, dict):
+            continue
+        if is_header(line):
+            headers.add(number)
+            meta |= line["meta"] if isinstance(line["meta"], dict) else {}
+        elif contents.hides(line):
+            hidden.add(number)
+    header = json_line({"meta": {**meta, "highest_id": highest}})
+    lines = enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1)
+    gone = headers | hidden
+    kept = [line for number, line in lines if line and number not in gone]
+    return [header.encode(), *kept], len(hidden)
