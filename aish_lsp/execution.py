@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -152,7 +153,7 @@ class Execution:
         except AishError as error:
             await self._emit(End("error", error.to_wire()))
             raise
-        self._keep(result)
+        await self._keep(result)
         await self._emit(End(result.finish_reason))
         return self._report(result)
 
@@ -202,14 +203,15 @@ class Execution:
             on_output=on_output,
         )
 
-    def _keep(self, result: RunResult) -> None:
+    async def _keep(self, result: RunResult) -> None:
         """Keep the output for the next question, clean and without keys of ours."""
         workspace = self._workspace
         secrets = secret_values(workspace.services.environ, workspace.secret_names())
         output = mask_secrets(clean_output(result.output), secrets)
-        self._workspace.conversation.append_output(
-            ExecOutput(self._plan.text, exit_status(result), output)
-        )
+        kept = ExecOutput(self._plan.text, exit_status(result), output)
+        # A cancel that comes now comes too late to stop anything.
+        with suppress(asyncio.CancelledError):
+            await self._workspace.command_ended(self._plan.command_id, kept)
 
     def _report(self, result: RunResult) -> RunReport:
         return RunReport(

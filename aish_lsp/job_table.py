@@ -28,6 +28,11 @@ class JobTable:
     def __contains__(self, job_id: str | None) -> bool:
         return job_id in self._jobs
 
+    @property
+    def labels(self) -> list[str]:
+        """What each of them is, to a person; empty for a turn."""
+        return [job.label for job in self._jobs.values()]
+
     def start(self, job_id: str, body: Callable[[Emit], Awaitable[R]], label: str = "") -> Job[R]:
         """Begin a job."""
         job = Job(job_id, body, label)

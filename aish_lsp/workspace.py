@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.accounting import Accounting
 from aish_lsp.composition import compose
+from aish_lsp.conversation.meter import Meter
 from aish_lsp.conversation.turns import Conversation
 from aish_lsp.errors import Busy, NotFound
 from aish_lsp.job_table import JobTable
@@ -32,17 +33,20 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import Config, Preset
-    from aish_lsp.conversation.meter import Meter
     from aish_lsp.conversation.prompt import Blocks
+    from aish_lsp.conversation.turns import ExecOutput
+    from aish_lsp.conversation.usage import UsageTotals
     from aish_lsp.events import CommandInfo
     from aish_lsp.execution import Plan, RunReport, RunRequest
     from aish_lsp.job import Job
     from aish_lsp.memory.items import Kind, Scope
     from aish_lsp.memory.store import Added
     from aish_lsp.models.request import Model
+    from aish_lsp.resumption import Resumption
     from aish_lsp.services import Services
     from aish_lsp.shell.suggestions import FoundCommand
     from aish_lsp.turn import Ask, AskResult
+    from aish_lsp.workspace_sessions import Sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class Workspace:
         self.jobs = JobTable(self.changed)
         self._awaiting: dict[str, Plan] = {}
         self._last_turn = ""
+        self._sessions: Sessions | None = None
         self._told: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
 
@@ -151,10 +156,15 @@ class Workspace:
             NotFound: no such model; the message names the nearest.
             Denied: it stands behind a key that the user did not agree to.
         """
+        name = await self.answer_with(name)
+        await self.recorder.model(name)
+        return name
+
+    async def answer_with(self, name: str) -> str:
+        """Do what ``use_model`` does, without writing it down."""
         chosen = await self.services.catalog.choose(self.config, name, self.services.ask_user)
         self._named_model = chosen.preset.name
         self._last_preset = chosen.preset
-        await self.recorder.model(chosen.preset.name)
         self.changed()
         return chosen.preset.name
 
@@ -178,6 +188,26 @@ class Workspace:
         """
         source = {"session": self.recorder.session_id, "how": "user"}
         return self.memory.add(kind, content, tags=tags, scope=scope, source=source, force=force)
+
+    @property
+    def sessions(self) -> Sessions:
+        """The session that is open, and those before it."""
+        if self._sessions is None:
+            from aish_lsp.workspace_sessions import Sessions  # noqa: PLC0415 - a cycle, as above
+
+            self._sessions = Sessions(self)
+        return self._sessions
+
+    def go_on(self, session: Resumption, usage: UsageTotals) -> None:
+        """Go on with a session, which has used so much, in place of the one before."""
+        self.conversation.resume(session.turns, session.summary, session.pending)
+        self.accounting.meter = Meter(usage, session.evictions)
+        self.commands.clear()
+        self._awaiting.clear()
+        self._last_turn = new_id()
+        for command_id, found in session.commands:
+            self.commands.restore(command_id, found, self._last_turn, self.config.safety.shell)
+        self.changed()
 
     async def reset(self) -> None:
         """Forget turns, summary, pending output and suggestions; memory and costs stay.
@@ -341,6 +371,11 @@ class Workspace:
         info = self.commands.add(found, turn_id, self.config.safety.shell)
         self.changed()
         return info
+
+    async def command_ended(self, command_id: str, output: ExecOutput) -> None:
+        """Keep a command's output for the next question, and write it down."""
+        self.conversation.append_output(output)
+        await self.recorder.ran(command_id, output)
 
     def command_started(self, command_id: str) -> None:
         """Take a suggestion off the list: it is being run."""

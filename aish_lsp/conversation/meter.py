@@ -26,13 +26,18 @@ logger = logging.getLogger(__name__)
 
 
 class Meter:
-    """Keeps the numbers of one session. Tokens, and dollars."""
+    """Keeps the numbers of one session. Tokens, and dollars.
 
-    def __init__(self) -> None:
-        self.usage = UsageTotals()
+    Args:
+        usage: what it has used before.
+        compactions: how many times turns were evicted before.
+    """
+
+    def __init__(self, usage: UsageTotals | None = None, compactions: int = 0) -> None:
+        self.usage = usage or UsageTotals()
         self._last_calls: dict[str, LastCall] = {}
         self._accuracy: dict[str, Accuracy] = {}
-        self._compactions = 0
+        self._compactions = compactions
 
     def evicted(self) -> None:
         """Note that turns were evicted from the conversation."""

@@ -153,6 +153,13 @@ class Conversation:
             self.anchors = dict(anchors or {})
         return evicted
 
+    def resume(self, turns: Sequence[Turn], summary: str, pending: Sequence[ExecOutput]) -> None:
+        """Go on with an earlier conversation in place of this one. Nothing was counted of it."""
+        self.reset()
+        self.turns += turns
+        self.summary = summary
+        self.pending += pending
+
     def reset(self) -> None:
         """Forget turns, summary and pending output (memory, project and costs are not here)."""
         self.turns.clear()

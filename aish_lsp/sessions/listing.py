@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from aish_lsp.errors import NotFound, StoreUnavailable
 from aish_lsp.files import open_append, store_errors, sync_dir
-from aish_lsp.sessions.log import SUFFIX, described, hold, load
+from aish_lsp.sessions.log import hold
+from aish_lsp.sessions.reading import SUFFIX, described, load
 from aish_lsp.sessions.records import Record
 
 #: How each line begins that is written here. Inside a text a quotation mark is escaped, so that

@@ -9,24 +9,23 @@ import contextlib
 import os
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.errors import Busy, StoreUnavailable
-from aish_lsp.files import append_line, json_line, open_append, read_jsonl, store_errors
+from aish_lsp.errors import Busy
+from aish_lsp.files import append_line, json_line, open_append, store_errors
 from aish_lsp.sessions import records
-from aish_lsp.sessions.records import Record
-
-#: The format that is written here, and the newest that is understood.
-VERSION: Final = 1
-
-SUFFIX: Final = ".jsonl"
-
-#: Characters of a title.
-_TITLE_LIMIT: Final = 80
+from aish_lsp.sessions.reading import (
+    SUFFIX,
+    VERSION,
+    LoadedSession,
+    gone,
+    is_question,
+    load,
+    title_of,
+)
 
 #: What a question without a reply says of itself, and the room that its line keeps for it.
 _MARK: Final = b', "meta": "unanswered"'
@@ -34,23 +33,6 @@ _ROOM: Final = b" " * len(_MARK)
 
 #: Fields that go back to a provider as they are: a signature that is blacked out is no signature.
 _OPAQUE: Final = frozenset({"metadata"})
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedSession:
-    """What a log holds.
-
-    Attributes:
-        id: the session's id, which is the file's name.
-        meta: the header, with the title and the name that were last given.
-        records: the lines behind it in their order, good ones only.
-        notices: what is wrong with the file, a sentence each.
-    """
-
-    id: str
-    meta: Mapping[str, Any]
-    records: tuple[Record, ...]
-    notices: tuple[str, ...] = ()
 
 
 class SessionLog:
@@ -80,17 +62,7 @@ class SessionLog:
             workspace_uri: the workspace's folder, None for the user's own context.
             redact: takes keys and other secrets out of every text that is written.
         """
-        now = datetime.now(UTC)
-        session_id = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
-        meta = {
-            "version": VERSION,
-            "id": session_id,
-            "workspace": workspace_uri,
-            "created": _timestamp(now),
-            "title": None,
-            "name": None,
-        }
-        return cls(directory / f"{session_id}{SUFFIX}", meta, redact)
+        return cls(*_fresh(directory, workspace_uri), redact)
 
     @classmethod
     def resume(
@@ -100,20 +72,44 @@ class SessionLog:
 
         Raises:
             Busy: another editor has this session open.
+            NotFound: it is gone, or was deleted at this very moment.
             StoreUnavailable: it cannot be read or written, or is from a newer version.
         """
         loaded = load(path)
         log = cls(path, loaded.meta, redact)
-        log._open()
+        fd = log._open()
         try:
+            _refuse_empty(fd, path)
             # Once more: until the lock was held, its last owner may have gone on.
             loaded = load(path)
         except BaseException:
             log.close()
             raise
         log._meta = dict(loaded.meta)
-        log._last = max((record["n"] for record in loaded.records), default=0)
+        log._last = _last_number(loaded)
         return log, loaded
+
+    @classmethod
+    def copy(
+        cls, loaded: LoadedSession, path: Path, redact: Callable[[str], str] = str
+    ) -> SessionLog:
+        """Return the log of a new session, beside ``path``, that begins with what was ``loaded``.
+
+        The lines keep their numbers and times; the name stays with the one at ``path``.
+
+        Raises:
+            StoreUnavailable: it cannot be written.
+        """
+        fresh, meta = _fresh(path.parent, loaded.meta.get("workspace"))
+        log = cls(fresh, meta | {"title": loaded.meta.get("title")}, redact)
+        lines = ({"meta": log._meta}, *loaded.records)
+        try:
+            append_line(log._open(), log.path, "\n".join(map(json_line, lines)), sync=True)
+        except BaseException:
+            log.close()
+            raise
+        log._last = _last_number(loaded)
+        return log
 
     @property
     def title(self) -> str | None:
@@ -215,7 +211,14 @@ class SessionLog:
                 self._rooms.clear()
 
     def _open(self) -> int:
-        """Return the descriptor; open and lock the file where that is still to do."""
+        """Return the descriptor; open and lock the file where that is still to do.
+
+        A file that somebody deleted is begun anew: nobody would ever see what is added to it.
+        """
+        if self._fd is not None and os.fstat(self._fd).st_nlink == 0:
+            os.close(self._fd)
+            self._fd = None
+            self._rooms.clear()
         if self._fd is None:
             fd = open_append(self.path)
             try:
@@ -248,6 +251,7 @@ def hold(fd: int, path: Path) -> None:
 
     Raises:
         Busy: another editor has it open.
+        NotFound: it was deleted before it was locked.
         StoreUnavailable: the file system knows no locks.
     """
     import fcntl  # noqa: PLC0415 - not on every platform that can import this
@@ -261,83 +265,34 @@ def hold(fd: int, path: Path) -> None:
                 " editor. Close it there, or start a new one here."
             )
             raise Busy(msg, path=str(path)) from None
+        if os.fstat(fd).st_nlink == 0:
+            raise gone(path)
 
 
-def load(path: Path) -> LoadedSession:
-    """Read a log as far as it is sound. The file is not changed.
-
-    Raises:
-        StoreUnavailable: it is missing, cannot be read, or is from a newer version.
-    """
-    with store_errors(path, "read"):
-        path.stat()
-    lines = read_jsonl(path)
-    session_id = path.name.removesuffix(SUFFIX)
-    meta: dict[str, Any] = {}
-    good: list[Record] = []
-    notices = [f"{path}, line {bad.number}: {bad.reason}. It is skipped." for bad in lines.bad]
-    if lines.torn is not None:
-        notices.append(f"The last line of {path} was never finished, as after a crash.")
-    for number, record in lines.records:
-        if "meta" in record and "n" not in record and isinstance(record["meta"], dict):
-            check_version(record["meta"], path)
-            meta = meta or record["meta"]
-            continue
-        reason = _flaw(record, good)
-        if reason:
-            notices.append(f"{path}, line {number}: {reason}. It is skipped.")
-            continue
-        good.append(record)
-    if not meta:
-        notices.append(f"{path} has lost its header.")
-    return LoadedSession(session_id, described(meta, good), tuple(good), tuple(notices))
+def _fresh(directory: Path, workspace_uri: str | None) -> tuple[Path, dict[str, Any]]:
+    """Return where the log of a new session lies, and its header."""
+    now = datetime.now(UTC)
+    session_id = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    meta = {
+        "version": VERSION,
+        "id": session_id,
+        "workspace": workspace_uri,
+        "created": _timestamp(now),
+        "title": None,
+        "name": None,
+    }
+    return directory / f"{session_id}{SUFFIX}", meta
 
 
-def described(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any]:
-    """Return a header with the title and the name that the lines behind it give."""
-    current: dict[str, Any] = {"title": None, "name": None, **meta}
-    for record in lines:
-        if record.get("event") == "meta":
-            current |= {key: record[key] for key in ("title", "name") if key in record}
-        elif current["title"] is None and is_question(record):
-            current["title"] = title_of(record["content"])
-    return current
+def _refuse_empty(fd: int, path: Path) -> None:
+    """Raise NotFound where the log was deleted, and what was opened is a new file of its name."""
+    if os.fstat(fd).st_size == 0:
+        path.unlink(missing_ok=True)
+        raise gone(path)
 
 
-def is_question(record: Record) -> bool:
-    """Whether a line is a question of the user's own, not one of the summarizer's."""
-    return record.get("role") == "user" and record.get("meta") != records.SUMMARIZE
-
-
-def _flaw(record: Record, before: list[Record]) -> str | None:
-    """Return what is wrong with a line, or None."""
-    n = record.get("n")
-    if type(n) is not int or n <= (before[-1]["n"] if before else 0):
-        return "its number n does not follow the one before"
-    if isinstance(record.get("event"), str):
-        return None
-    if record.get("role") not in {"user", "assistant", "tool"}:
-        return "it is neither a turn nor an event"
-    if not isinstance(record.get("content"), str):
-        return "its content is no text"
-    return None
-
-
-def check_version(meta: Mapping[str, Any], path: Path) -> None:
-    """Raise StoreUnavailable where a header is that of a newer version."""
-    version = meta.get("version")
-    if isinstance(version, int) and version > VERSION:
-        msg = (
-            f"{path} is from a newer version of aish (format {version}; this one knows {VERSION})."
-            " It was not touched. Update aish-lsp to use it."
-        )
-        raise StoreUnavailable(msg, path=str(path))
-
-
-def title_of(content: str) -> str:
-    """Return a text's first line that says something, cut to 80 characters."""
-    lines = (" ".join(line.split()) for line in content.splitlines())
-    return next(filter(None, lines), "")[:_TITLE_LIMIT]
+def _last_number(loaded: LoadedSession) -> int:
+    return max((record["n"] for record in loaded.records), default=0)
 
 
 def _timestamp(now: datetime) -> str:

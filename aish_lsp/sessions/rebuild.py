@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aish_lsp.sessions.log import LoadedSession
+from aish_lsp.sessions.reading import LoadedSession
 from aish_lsp.sessions.records import SUMMARIZE, UNANSWERED, Record
 
 #: The result of a tool call that never got one.
@@ -24,12 +24,16 @@ class Rebuilt:
         summary: the rolling summary of what was evicted; empty for none.
         pending: output of commands that the next question is to carry.
         model: the model last switched to, None where it never was.
+        commands: what the last reply suggests, less what was run of it: ``{"id", "text"}`` each.
+        evictions: how many times turns were evicted.
     """
 
     turns: tuple[Record, ...]
     summary: str
     pending: tuple[Mapping[str, Any], ...]
     model: str | None
+    commands: tuple[Mapping[str, Any], ...] = ()
+    evictions: int = 0
 
 
 def rebuild(loaded: LoadedSession) -> Rebuilt:
@@ -38,31 +42,56 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
     A log that a crash cut off, or that lost lines, gives as much as makes sense without them.
     """
     turns: list[Record] = []
+    outputs: list[Mapping[str, Any]] = []
     withdrawn: set[object] = set()
+    ran: set[object] = set()
     summary = ""
     model = None
+    evictions = 0
     for record in loaded.records:
         match record.get("event"):
             case None if record.get("meta") != SUMMARIZE:
                 turns.append(record)
+                outputs = [output for output in outputs if output not in _carried(record)]
                 if record.get("meta") == UNANSWERED:
                     withdrawn.add(record["n"])
+            case "exec":
+                outputs += _output(record)
+                ran.add(record.get("id"))
             case "reset":
-                turns, summary = [], ""
+                turns, outputs, summary = [], [], ""
             case "evicted":
                 turns = _without(turns, record.get("from"), record.get("to"))
-                summary = record.get("summary") or summary
+                summary = _text(record.get("summary")) or summary
+                evictions += 1
             case "unanswered":
                 withdrawn.add(record.get("turn"))
             case "model":
-                model = record.get("model")
+                model = _text(record.get("model")) or model
     questions = [turn for turn in turns if turn["role"] == "user"]
     kept = _in_order(turn for turn in turns if turn["n"] not in withdrawn)
-    pending: tuple[Mapping[str, Any], ...] = ()
     # An earlier question that was taken back gave its output to the one after it.
     if questions and questions[-1] not in kept:
-        pending = tuple(questions[-1].get("exec") or ())
-    return Rebuilt(tuple(kept), summary, pending, model)
+        outputs = [*_carried(questions[-1]), *outputs]
+    replies = [turn for turn in kept if turn["role"] == "assistant"]
+    suggested = replies[-1].get("commands") or () if replies else ()
+    commands = tuple(command for command in suggested if command["id"] not in ran)
+    return Rebuilt(tuple(kept), summary, tuple(outputs), model, commands, evictions)
+
+
+def _carried(turn: Record) -> list[Mapping[str, Any]]:
+    """Return the output that a turn carries."""
+    return turn.get("exec") or []
+
+
+def _output(event: Record) -> list[Mapping[str, Any]]:
+    """Return the output that an event is about, as a turn carries it; none of a damaged one."""
+    output = {name: event.get(name) for name in ("command", "exit", "output")}
+    return [output] if [type(value) for value in output.values()] == [str, int, str] else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _without(turns: list[Record], first: object, last: object) -> list[Record]:

@@ -50,8 +50,11 @@ class Recorder:
     def __init__(
         self, folder: Path, workspace_uri: str | None, redact: Callable[[str], str]
     ) -> None:
+        self.sessions = folder / "sessions"
+        self.redact = redact
         self._usage_path = folder / "usage.jsonl"
-        self._log = SessionLog.create(folder / "sessions", workspace_uri, redact)
+        self._workspace_uri = workspace_uri
+        self._log = self._new_log()
         self._troubles: list[str] = []
         self._told: dict[str, str] = {}
         # One each, since usage may wait long for other processes and the log never does.
@@ -59,10 +62,37 @@ class Recorder:
         self._usage_turn = asyncio.Lock()
         self._writing: set[asyncio.Task[Any]] = set()
 
+    def _new_log(self) -> SessionLog:
+        return SessionLog.create(self.sessions, self._workspace_uri, self.redact)
+
     @property
     def session_id(self) -> str:
         """The session's id."""
         return self._log.id
+
+    @property
+    def session_path(self) -> Path:
+        """The session's log; it is there once something was written down."""
+        return self._log.path
+
+    async def switch(self, log: SessionLog | None = None) -> None:
+        """Write into ``log`` from now on, or into a new one; let go of the one before."""
+        before, self._log = self._log, log or self._new_log()
+        self._told.pop("session", None)
+        await self._in_order(self._log_turn, before.close)
+
+    async def save(self, name: str) -> None:
+        """Save the session under a name.
+
+        Raises:
+            StoreUnavailable, Busy: it could not be written.
+        """
+        log = self._log
+        await self._in_order(self._log_turn, lambda: log.set_name(name))
+
+    async def settled(self) -> None:
+        """Wait until what was to be written to the log by now is written."""
+        await self._in_order(self._log_turn, lambda: None)
 
     async def question(self, text: str, exec_: Sequence[ExecOutput]) -> int:
         """Write a question down, synced; return its number, 0 where it could not be written."""
@@ -89,13 +119,18 @@ class Recorder:
     async def unanswered(self, n: int) -> None:
         """Write that question ``n`` got no reply."""
         if n:
-            await self._logged(lambda: self._log.mark_unanswered(n))
+            log = self._log
+            await self._logged(lambda: log.mark_unanswered(n))
 
     async def evicted(self, turns: Sequence[Turn], summary: str | None = None) -> None:
         """Write that these turns are sent no more."""
         numbers = [turn.n for turn in turns if turn.n]
         if numbers:
             await self._append(records.evicted(min(numbers), max(numbers), summary))
+
+    async def ran(self, command_id: str, output: ExecOutput) -> None:
+        """Write what a command printed, which the next question carries."""
+        await self._append(records.ran(command_id, asdict(output)), sync=True)
 
     async def reset(self) -> None:
         """Write that the conversation began anew."""
@@ -139,6 +174,14 @@ class Recorder:
         """
         return read_usage(self._usage_path)
 
+    def usage_of(self, session_id: str) -> list[UsageRecord]:
+        """Return every call of one session.
+
+        Raises:
+            StoreUnavailable: as above.
+        """
+        return read_usage(self._usage_path, session_id)
+
     def take_troubles(self) -> list[str]:
         """Return, once each, what could not be written; again where it could be meanwhile."""
         troubles, self._troubles = self._troubles, []
@@ -164,7 +207,8 @@ class Recorder:
 
     async def _append(self, record: Mapping[str, Any], *, sync: bool = False) -> int:
         """Append a line; return its number, 0 where it could not be written."""
-        return await self._logged(lambda: self._log.append(record, sync=sync)) or 0
+        log = self._log
+        return await self._logged(lambda: log.append(record, sync=sync)) or 0
 
     async def _logged(self, write: Callable[[], R]) -> R | None:
         try:

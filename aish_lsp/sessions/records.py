@@ -71,6 +71,14 @@ def reset() -> Record:
     return {"event": "reset"}
 
 
+def ran(command_id: str, output: Mapping[str, Any]) -> Record:
+    """Return that a command ended: ``{"command", "exit", "output"}``, for the next question.
+
+    That question has it too, so that each turn stands for itself.
+    """
+    return {"event": "exec", "id": command_id, **output}
+
+
 def model(name: str) -> Record:
     """Return that the active model changed."""
     return {"event": "model", "model": name}

@@ -31,8 +31,14 @@ class PendingCommands:
 
     def add(self, found: FoundCommand, turn_id: str, shell: str) -> CommandInfo:
         """Keep what a reply suggests; return it with its id and its risk."""
+        return self.restore(new_id(), found, turn_id, shell)
+
+    def restore(
+        self, command_id: str, found: FoundCommand, turn_id: str, shell: str
+    ) -> CommandInfo:
+        """Keep what a reply suggested in an earlier run, under the id that it had."""
         risk = classify(found.text, shell)
-        info = CommandInfo(new_id(), found.text, found.line, risk.risk, tuple(risk.reasons))
+        info = CommandInfo(command_id, found.text, found.line, risk.risk, tuple(risk.reasons))
         self._commands[info.id] = info
         self._turns[info.id] = turn_id
         while len(self._commands) > KEPT:

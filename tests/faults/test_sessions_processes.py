@@ -13,7 +13,8 @@ import pytest
 from aish_lsp.errors import Busy
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import list_sessions
-from aish_lsp.sessions.log import SessionLog, load
+from aish_lsp.sessions.log import SessionLog
+from aish_lsp.sessions.reading import load
 from aish_lsp.sessions.rebuild import rebuild
 from aish_lsp.sessions.usage import read_usage
 

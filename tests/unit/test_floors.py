@@ -22,8 +22,9 @@ FLOORS = (
     {"server"},
     {"lsp"},
     {"chat"},
-    {"workspace", "turn", "turn_request", "next_request", "summarizer", "execution"},
-    {"accounting", "composition", "job_table"},
+    {"workspace", "turn", "turn_request", "next_request", "summarizer", "execution"}
+    | {"workspace_sessions"},
+    {"accounting", "composition", "job_table", "resumption"},
     {"services"},
     {"conversation"},
     {"models", "memory", "sessions", "project", "shell", "config"},
@@ -34,6 +35,7 @@ EXCEPTIONS = {
     # Run time
     ("workspace", "turn"): "a cycle of one floor: a turn is taken in a workspace, which begins it",
     ("workspace", "execution"): "as above",
+    ("workspace", "workspace_sessions"): "a workspace's part, which switches its session",
     ("turn", "turn_request"): "a turn's part, which asks in its workspace's name too",
     ("turn_request", "summarizer"): "as above",
     ("workspace", "next_request"): "a workspace's part, which shows what it would send",

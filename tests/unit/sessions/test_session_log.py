@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from aish_lsp.errors import Busy, StoreUnavailable
+from aish_lsp.errors import Busy, NotFound, StoreUnavailable
 from aish_lsp.sessions import records
-from aish_lsp.sessions.log import SessionLog, load, title_of
+from aish_lsp.sessions.log import SessionLog
+from aish_lsp.sessions.reading import load, title_of
 
 URI = "file:///home/me/project"
 
@@ -260,7 +261,7 @@ def test_a_newer_or_missing_log_is_refused_and_not_touched(folder: Path) -> None
     for call in (load, SessionLog.resume):
         with pytest.raises(StoreUnavailable, match="newer version"):
             call(path)
-        with pytest.raises(StoreUnavailable, match="No such file"):
+        with pytest.raises(NotFound, match="no session none any more"):
             call(folder / "none.jsonl")
     assert path.read_text() == '{"meta": {"version": 2}}\n'
     assert len(list(folder.iterdir())) == 1

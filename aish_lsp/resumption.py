@@ -1,0 +1,101 @@
+"""From the lines of a session's log to what a workspace goes on with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from aish_lsp.conversation.turns import ExecOutput, Turn
+from aish_lsp.models.events import ToolCall
+from aish_lsp.models.request import StoredReasoning
+from aish_lsp.redaction import REDACTED
+from aish_lsp.sessions.rebuild import rebuild
+from aish_lsp.shell.output import MASK
+from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from aish_lsp.sessions.reading import LoadedSession
+    from aish_lsp.sessions.records import Record
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    """What a session comes to; a new one to nothing.
+
+    Attributes:
+        turns: the turns in force, with their numbers in the log.
+        summary: the rolling summary.
+        pending: output that the next question carries.
+        model: the model last switched to; None where it never was.
+        commands: the suggestions of the last reply that were not run, with their ids.
+        evictions: how many times turns were evicted.
+    """
+
+    turns: tuple[Turn, ...] = ()
+    summary: str = ""
+    pending: tuple[ExecOutput, ...] = ()
+    model: str | None = None
+    commands: tuple[tuple[str, FoundCommand], ...] = ()
+    evictions: int = 0
+
+
+def resumption(loaded: LoadedSession) -> Resumption:
+    """Return what a log comes to."""
+    rebuilt = rebuild(loaded)
+    replies = [turn for turn in rebuilt.turns if turn["role"] == "assistant"]
+    return Resumption(
+        turns=tuple(_turn(record) for record in rebuilt.turns),
+        summary=rebuilt.summary,
+        pending=_outputs(rebuilt.pending),
+        model=rebuilt.model,
+        commands=tuple(_commands(replies[-1]["content"], rebuilt.commands)) if replies else (),
+        evictions=rebuilt.evictions,
+    )
+
+
+def _turn(record: Record) -> Turn:
+    return Turn(
+        record["role"],
+        record["content"],
+        record["n"],
+        exec=_outputs(record.get("exec") or ()),
+        tool_calls=tuple(
+            ToolCall(call["id"], call["name"], call["arguments"])
+            for call in record.get("tool_calls") or ()
+        ),
+        tool_call_id=record.get("tool_call_id"),
+        reasoning=_reasoning(record.get("reasoning")),
+    )
+
+
+def _outputs(outputs: Iterable[Mapping[str, Any]]) -> tuple[ExecOutput, ...]:
+    return tuple(
+        ExecOutput(output["command"], output["exit"], output["output"]) for output in outputs
+    )
+
+
+def _reasoning(value: object) -> StoredReasoning | None:
+    """Return a reply's reasoning; none where it is damaged, since it is never needed."""
+    match value:
+        case {"text": str(text), "provider": str(provider), "metadata": dict(metadata)}:
+            return StoredReasoning(text, provider, cast("dict[str, Any]", metadata))
+    return None
+
+
+def _commands(
+    reply: str, waiting: Iterable[Mapping[str, Any]]
+) -> Iterator[tuple[str, FoundCommand]]:
+    """Yield what still waits of a reply's suggestions, with the lines where they stand.
+
+    One that held a secret is left out: what the log has of it is not what was suggested.
+    """
+    scanner = SuggestionScanner()
+    lines: dict[str, list[int]] = {}
+    for found in [*scanner.feed(reply), *scanner.finish()]:
+        lines.setdefault(found.text, []).append(found.line)
+    for command in waiting:
+        text = command["text"]
+        if lines.get(text) and REDACTED not in text and MASK not in text:
+            yield command["id"], FoundCommand(text, lines[text].pop(0))

@@ -1,0 +1,153 @@
+"""A session's log, read back as far as it is sound. Nothing here changes a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from aish_lsp.errors import NotFound, StoreUnavailable
+from aish_lsp.files import read_jsonl, store_errors
+from aish_lsp.sessions import records
+from aish_lsp.sessions.records import Record
+
+#: The format that is written here, and the newest that is understood.
+VERSION: Final = 1
+
+SUFFIX: Final = ".jsonl"
+
+#: Characters of a title.
+_TITLE_LIMIT: Final = 80
+
+#: What a turn may hold lists of, and the fields of each.
+_PARTS: Final[Mapping[str, Mapping[str, type]]] = {
+    "exec": {"command": str, "exit": int, "output": str},
+    "tool_calls": {"id": str, "name": str, "arguments": str},
+    "commands": {"id": str, "text": str},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSession:
+    """What a log holds.
+
+    Attributes:
+        id: the session's id, which is the file's name.
+        meta: the header, with the title and the name that were last given.
+        records: the lines behind it in their order, good ones only.
+        notices: what is wrong with the file, a sentence each.
+        newer: it is from a newer version, and is not to be written to.
+    """
+
+    id: str
+    meta: Mapping[str, Any]
+    records: tuple[Record, ...]
+    notices: tuple[str, ...] = ()
+    newer: bool = False
+
+
+def gone(path: Path) -> NotFound:
+    """Return the error that a log is not there any more."""
+    return NotFound(f"There is no session {path.name.removesuffix(SUFFIX)} any more.")
+
+
+def load(path: Path, *, newer: bool = False) -> LoadedSession:
+    """Read a log as far as it is sound. The file is not changed.
+
+    Args:
+        path: the log.
+        newer: whether to read one from a newer version too, as far as it is understood.
+
+    Raises:
+        NotFound: it is missing.
+        StoreUnavailable: it cannot be read, or is from a newer version.
+    """
+    with store_errors(path, "read"):
+        if not path.exists():
+            raise gone(path)
+    lines = read_jsonl(path)
+    session_id = path.name.removesuffix(SUFFIX)
+    meta: dict[str, Any] = {}
+    good: list[Record] = []
+    notices = [f"{path}, line {bad.number}: {bad.reason}. It is skipped." for bad in lines.bad]
+    if lines.torn is not None:
+        notices.append(f"The last line of {path} was never finished, as after a crash.")
+    for number, record in lines.records:
+        if "meta" in record and "n" not in record and isinstance(record["meta"], dict):
+            if not newer:
+                check_version(record["meta"], path)
+            meta = meta or record["meta"]
+            continue
+        reason = _flaw(record, good)
+        if reason:
+            notices.append(f"{path}, line {number}: {reason}. It is skipped.")
+            continue
+        good.append(record)
+    if not meta:
+        notices.append(f"{path} has lost its header.")
+    return LoadedSession(
+        session_id, described(meta, good), tuple(good), tuple(notices), newer=_is_newer(meta)
+    )
+
+
+def described(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any]:
+    """Return a header with the title and the name that the lines behind it give."""
+    current: dict[str, Any] = {"title": None, "name": None, **meta}
+    for record in lines:
+        if record.get("event") == "meta":
+            current |= {key: record[key] for key in ("title", "name") if key in record}
+        elif current["title"] is None and is_question(record):
+            current["title"] = title_of(record["content"])
+    return current
+
+
+def is_question(record: Record) -> bool:
+    """Whether a line is a question of the user's own, not one of the summarizer's."""
+    return record.get("role") == "user" and record.get("meta") != records.SUMMARIZE
+
+
+def _flaw(record: Record, before: list[Record]) -> str | None:
+    """Return what is wrong with a line, or None."""
+    n = record.get("n")
+    if type(n) is not int or n <= (before[-1]["n"] if before else 0):
+        return "its number n does not follow the one before"
+    if isinstance(record.get("event"), str):
+        return None
+    if record.get("role") not in {"user", "assistant", "tool"}:
+        return "it is neither a turn nor an event"
+    if not isinstance(record.get("content"), str):
+        return "its content is no text"
+    for name, fields in _PARTS.items():
+        if not _is_list_of(record.get(name) or [], fields):
+            return f"its {name} is not as it should be"
+    return None
+
+
+def _is_list_of(value: object, fields: Mapping[str, type]) -> bool:
+    """Return whether ``value`` is a list of objects that have these fields."""
+    return isinstance(value, list) and all(
+        isinstance(item, dict) and all(type(item.get(name)) is fields[name] for name in fields)
+        for item in value
+    )
+
+
+def check_version(meta: Mapping[str, Any], path: Path) -> None:
+    """Raise StoreUnavailable where a header is that of a newer version."""
+    if _is_newer(meta):
+        msg = (
+            f"{path} is from a newer version of aish (format {meta['version']}; this one knows"
+            f" {VERSION}). It was not touched. Update aish-lsp to use it."
+        )
+        raise StoreUnavailable(msg, path=str(path))
+
+
+def _is_newer(meta: Mapping[str, Any]) -> bool:
+    version = meta.get("version")
+    return isinstance(version, int) and version > VERSION
+
+
+def title_of(content: str) -> str:
+    """Return a text's first line that says something, cut to 80 characters."""
+    lines = (" ".join(line.split()) for line in content.splitlines())
+    return next(filter(None, lines), "")[:_TITLE_LIMIT]
