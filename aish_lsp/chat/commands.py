@@ -5,17 +5,16 @@ A command exists when a handler stands here; the editor's chat document and the 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aish_lsp.chat.colon import ColonRegistry, help_text
 from aish_lsp.chat.markdown import fence_for
+from aish_lsp.chat.memory import USAGE, VERBS, memory_command, remember
 from aish_lsp.conversation.report import context_page, cost_page
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.execution import RunRequest
-from aish_lsp.memory.items import KINDS, Kind
 
 if TYPE_CHECKING:
     from aish_lsp.execution import RunReport
@@ -57,52 +56,12 @@ async def _model(chat: Chat, argument: str) -> str:
 
 @colon("remember", usage="TEXT", help="remember a fact in this workspace")
 async def _remember(chat: Chat, argument: str) -> str:
-    return await _add(chat, "fact", argument)
+    return await remember(chat.workspace, "fact", argument)
 
 
-@colon(
-    "memory",
-    usage="list|add KIND TEXT|forget ID",
-    help="what is remembered across sessions",
-    choices=("list", "add", "forget"),
-)
+@colon("memory", usage=USAGE, help="what is remembered across sessions", choices=VERBS)
 async def _memory(chat: Chat, argument: str) -> str:
-    verb, _, rest = argument.partition(" ")
-    match verb:
-        case "" | "list":
-            troubles = await chat.workspace.refresh()
-            return "\n\n".join([*troubles, _listed(chat)])
-        case "add":
-            kind, _, content = rest.strip().partition(" ")
-            if kind not in KINDS:
-                raise InvalidArgument(f"Say what it is: `:memory add {'|'.join(KINDS)} TEXT`.")
-            return await _add(chat, kind, content)
-        case "forget":
-            if not rest.strip().isdecimal():
-                raise InvalidArgument("Say which: `:memory forget ID`; `:memory list` shows ids.")
-            forgotten = await asyncio.to_thread(chat.workspace.memory.forget, int(rest), None)
-            return f"Forgot {forgotten} item{'' if forgotten == 1 else 's'}."
-    raise InvalidArgument("Known are `:memory list`, `:memory add` and `:memory forget`.")
-
-
-async def _add(chat: Chat, kind: Kind, content: str) -> str:
-    if not content.strip():
-        raise InvalidArgument("Say what to remember: `:remember TEXT`.")
-    added = await asyncio.to_thread(chat.workspace.remember, kind, content.strip())
-    if added.duplicate:
-        return f"That is known already, as item {added.id}."
-    return f"Remembered as item {added.id}; the model is told from the next question on."
-
-
-def _listed(chat: Chat) -> str:
-    items = chat.workspace.memory.items()
-    if not items:
-        return "Nothing is remembered yet. `:remember TEXT` adds something."
-    return "\n".join(
-        f"- {item.id}{' (user)' if item.scope == 'user' else ''} {item.ts[:10]} "
-        f"({item.kind}) {' '.join(item.content.split())}"
-        for item in items
-    )
+    return await memory_command(chat.workspace, argument)
 
 
 @colon(

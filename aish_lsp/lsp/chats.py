@@ -10,6 +10,7 @@ from lsprotocol import types
 
 from aish_lsp.chat.colon import complete
 from aish_lsp.chat.commands import COLON_COMMANDS
+from aish_lsp.chat.memory import argument_values
 from aish_lsp.lsp.chat_document import ChatDocument
 from aish_lsp.lsp.protocol import Target
 
@@ -92,6 +93,8 @@ def _completions(server: AishServer, params: types.CompletionParams) -> list[typ
     workspace = server.workspaces.of_document(uri)
     models = workspace.config.models if workspace else {}
     values = {"model": [*models, "offline"]}
+    if workspace and prefix.startswith(":memory "):
+        values |= argument_values(workspace.memory.items())
     return [
         types.CompletionItem(
             label=item.label,

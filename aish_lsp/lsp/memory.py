@@ -3,111 +3,94 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aish_lsp.memory.background import select
+from aish_lsp.memory.clearing import clear_by_consent
+from aish_lsp.memory.listing import listed
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import (
         MemoryAddParams,
+        MemoryClearParams,
+        MemoryEditParams,
         MemoryForgetParams,
         MemoryListParams,
         Target,
     )
-    from aish_lsp.memory.items import MemoryItem
     from aish_lsp.server import AishServer
     from aish_lsp.workspace import Workspace
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """An item as ``aish.memory.list`` shows it; ``injected``: the model is told of it."""
-
-    id: int
-    ts: str
-    kind: str
-    content: str
-    tags: tuple[str, ...]
-    source: Any
-    scope: str
-    injected: bool
-
-
 def setup(server: AishServer) -> None:
     """Bind the memory commands."""
-
-    async def refresh(workspace: Workspace) -> None:
-        for notice in await asyncio.to_thread(workspace.memory.refresh):
-            server.tell(notice)
-
-    async def add(_call: Call, params: MemoryAddParams) -> object:
-        workspace = server.workspaces.resolve(params)
-        added = await asyncio.to_thread(
-            workspace.remember,
-            params.kind,
-            params.content,
-            tags=tuple(params.tags),
-            scope=params.scope,
-            force=params.force,
-        )
-        if added.duplicate:
-            server.tell(f"That is known already, as item {added.id}.")
-        return {"id": added.id}
-
-    async def listed(_call: Call, params: MemoryListParams) -> object:
-        workspace = server.workspaces.resolve(params)
-        await refresh(workspace)
-        told = _told(workspace)
-        items = [
-            Listed(
-                item.id,
-                item.ts,
-                item.kind,
-                item.content,
-                item.tags,
-                item.source,
-                item.scope,
-                (item.scope, item.id) in told,
-            )
-            for item in workspace.memory.items()
-            if params.scope in (None, item.scope) and _matches(item, params.query)
-        ]
-        return {"items": items}
-
-    async def forget(_call: Call, params: MemoryForgetParams) -> object:
-        workspace = server.workspaces.resolve(params)
-        forgotten = await asyncio.to_thread(workspace.memory.forget, params.id, params.scope)
-        if not forgotten:
-            server.tell(f"There is no item {params.id} to forget.")
-        return {"forgotten": forgotten}
-
-    async def inject(_call: Call, params: Target) -> object:
-        workspace = server.workspaces.resolve(params)
-        await refresh(workspace)
-        selected = select(workspace.memory.items(), workspace.config.memory.inject_max_chars)
-        return {
-            "injected": len(selected.items),
-            "dropped": selected.dropped,
-            "characters": selected.characters,
-        }
-
-    server.bind("aish.memory.add", add)
-    server.bind("aish.memory.list", listed)
-    server.bind("aish.memory.forget", forget)
-    server.bind("aish.memory.inject", inject)
+    server.bind("aish.memory.add", _add)
+    server.bind("aish.memory.list", _list)
+    server.bind("aish.memory.forget", _forget)
+    server.bind("aish.memory.edit", _edit)
+    server.bind("aish.memory.clear", _clear)
+    server.bind("aish.memory.inject", _inject)
 
 
-def _told(workspace: Workspace) -> set[tuple[str, int]]:
-    """Return which items the model is told of."""
+async def _add(call: Call, params: MemoryAddParams) -> object:
+    workspace = call.server.workspaces.resolve(params)
+    added = await asyncio.to_thread(
+        workspace.remember,
+        params.kind,
+        params.content,
+        tags=tuple(params.tags),
+        scope=params.scope,
+        force=params.force,
+    )
+    if added.duplicate:
+        call.server.tell(f"That is known already, as item {added.id}.")
+    return {"id": added.id}
+
+
+async def _list(call: Call, params: MemoryListParams) -> object:
+    workspace = await _refreshed(call, params)
     limit = workspace.config.memory.inject_max_chars
-    return {(item.scope, item.id) for item in select(workspace.memory.items(), limit).items}
+    return {"items": listed(workspace.memory, limit, params.scope, params.query)}
 
 
-def _matches(item: MemoryItem, query: str | None) -> bool:
-    """Return whether an item's content or tags hold ``query``, whatever the case."""
-    if not query:
-        return True
-    wanted = query.casefold()
-    return any(wanted in text.casefold() for text in (item.content, *item.tags))
+async def _forget(call: Call, params: MemoryForgetParams) -> object:
+    memory = call.server.workspaces.resolve(params).memory
+    forgotten = await asyncio.to_thread(memory.forget, params.id, params.scope)
+    if not forgotten:
+        call.server.tell(f"There is no item {params.id} to forget.")
+    return {"forgotten": forgotten}
+
+
+async def _edit(call: Call, params: MemoryEditParams) -> object:
+    memory = call.server.workspaces.resolve(params).memory
+    return {"id": await asyncio.to_thread(memory.edit, params.id, params.content, params.scope)}
+
+
+async def _clear(call: Call, params: MemoryClearParams) -> object:
+    workspace = call.server.workspaces.resolve(params)
+    if params.confirmed:
+        return {"forgotten": await asyncio.to_thread(workspace.memory.clear, params.scope)}
+    ask_user = workspace.services.ask_user
+    forgotten = await clear_by_consent(workspace.memory, params.scope, ask_user)
+    if forgotten is None:
+        call.server.tell("Nothing was forgotten: nobody said yes.")
+    return {"forgotten": forgotten or 0}
+
+
+async def _inject(call: Call, params: Target) -> object:
+    workspace = await _refreshed(call, params)
+    selected = select(workspace.memory.items(), workspace.config.memory.inject_max_chars)
+    return {
+        "injected": len(selected.items),
+        "dropped": selected.dropped,
+        "characters": selected.characters,
+    }
+
+
+async def _refreshed(call: Call, params: Target) -> Workspace:
+    """Return the workspace that is meant, with what other processes remembered."""
+    workspace = call.server.workspaces.resolve(params)
+    for notice in await workspace.refresh_memory():
+        call.server.tell(notice)
+    return workspace

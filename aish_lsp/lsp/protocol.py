@@ -123,6 +123,23 @@ class MemoryForgetParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryEditParams(Target):
+    """``content`` takes the place of the item's; ``scope`` as for *forget*."""
+
+    id: int
+    content: str
+    scope: Literal["workspace", "user"] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryClearParams(Target):
+    """``confirmed``: the user has said yes already; else the server asks."""
+
+    scope: Literal["workspace", "user"] | None = None
+    confirmed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectParams(Target):
     """Another depth (folders) or size (characters) than the configured one, kept from now on."""
 
@@ -214,6 +231,20 @@ _SPECS = (
         MemoryForgetParams,
         "{forgotten}",
         "Forget an item.",
+    ),
+    CommandSpec(
+        "aish.memory.edit",
+        MemoryEditParams,
+        "{id}",
+        "Replace what an item says. It gets a new id; where another item says the same already,\n"
+        "the result is that one's.",
+    ),
+    CommandSpec(
+        "aish.memory.clear",
+        MemoryClearParams,
+        "{forgotten}",
+        "Forget every item of a scope, or of both. Unless `confirmed`, the user is asked, and\n"
+        "nothing but a yes is one.",
     ),
     CommandSpec(
         "aish.memory.inject",

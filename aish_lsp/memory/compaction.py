@@ -1,8 +1,12 @@
-"""What of a memory.jsonl a compaction keeps."""
+"""What of a memory.jsonl a compaction keeps, and what a crash in mid-compaction left."""
 
 from __future__ import annotations
 
 import codecs
+import contextlib
+import glob
+import os
+from pathlib import Path
 from typing import Any
 
 from aish_lsp.files import iter_jsonl, json_line
@@ -36,3 +40,11 @@ def without_forgotten(data: bytes, contents: Contents, highest: int) -> tuple[li
     gone = headers | hidden
     kept = [line for number, line in lines if line and number not in gone]
     return [header.encode(), *kept], len(hidden)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what was to replace ``path`` when a crash came. Whoever holds the lock may do so."""
+    path = Path(os.path.realpath(path))
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError):
+            leftover.unlink()

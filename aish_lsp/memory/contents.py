@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aish_lsp.errors import StoreUnavailable
 from aish_lsp.files import BadLine, TornLine
-from aish_lsp.memory.items import KINDS, NEWEST_LAST, MemoryItem, Scope, normalized
+from aish_lsp.memory.items import KINDS, NEWEST_LAST, MemoryItem, Scope, item_fields, normalized
 
 #: The format that is written here, and the newest that is understood.
 VERSION: Final = 1
@@ -115,6 +115,15 @@ class Contents:
     def unknown_fields(self, item_id: int) -> Mapping[str, Any]:
         """Return the fields of an item's line that this version does not know."""
         return self._unknown.get(item_id, {})
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the lines of the items that are not forgotten, in the file's order."""
+        records = []
+        for item_id in self.ids():
+            item = self._items[item_id]
+            fields = item_fields(item.kind, item.content, item.tags, item.source)
+            records.append({"id": item_id, "ts": item.ts, **fields, **self.unknown_fields(item_id)})
+        return records
 
     def hides(self, record: dict[str, Any]) -> bool:
         """Whether a line says nothing any more: a tombstone, or an item that is forgotten."""

@@ -46,7 +46,7 @@ class MemoryScopes:
         Raises:
             InvalidArgument: there is no such scope.
         """
-        if scope not in self._stores:
+        if scope not in SCOPES:
             msg = f"A memory's scope is one of {', '.join(SCOPES)}, not {scope!r}."
             raise InvalidArgument(msg, path="scope")
         return self._stores[scope]
@@ -184,6 +184,9 @@ class MemoryScopes:
             store.refresh()
         having = [store for store in stores if any(item.id == item_id for item in store.items())]
         if len(having) > 1:
-            msg = f"Both the workspace and the user have an item {item_id}: say which scope."
+            msg = (
+                f"Both the workspace and the user have an item {item_id}: say which scope"
+                f" (in the chat, `workspace:{item_id}` or `user:{item_id}`)."
+            )
             raise InvalidArgument(msg, path="scope")
         return having

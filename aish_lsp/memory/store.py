@@ -7,7 +7,6 @@ line, and returns when the line is on the disk. All of it blocks.
 from __future__ import annotations
 
 import contextlib
-import glob
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +25,7 @@ from aish_lsp.files import (
     store_errors,
     write_atomic,
 )
-from aish_lsp.memory.compaction import without_forgotten
+from aish_lsp.memory.compaction import remove_leftovers, without_forgotten
 from aish_lsp.memory.contents import MAX_ID, VERSION, Contents
 from aish_lsp.memory.items import (
     Kind,
@@ -94,6 +93,16 @@ class MemoryStore:
             self.refresh()
         with self._mutex:
             return self._contents.items()
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the lines of the items that are not forgotten, as of now, in the file's order.
+
+        Raises:
+            StoreUnavailable: as ``refresh``.
+        """
+        self.refresh()
+        with self._mutex:
+            return self._contents.records()
 
     def refresh(self) -> bool:
         """Take in what others did to the file; return whether anything changed.
@@ -239,19 +248,12 @@ class MemoryStore:
             Busy, StoreUnavailable: as ``add``; the file is then as it was.
         """
         with self._writing() as fd:
-            self._remove_leftovers()
+            remove_leftovers(self.path)
             kept, dropped = without_forgotten(_read(fd, 0), self._contents, self._highest)
             if dropped:
                 write_atomic(self.path, b"\n".join([*kept, b""]))
         self.refresh()
         return dropped
-
-    def _remove_leftovers(self) -> None:
-        """Remove what a crash in mid-compaction left. Under the lock, nobody is writing it."""
-        real = Path(os.path.realpath(self.path))
-        for leftover in real.parent.glob(f".{glob.escape(real.name)}.*.tmp"):
-            with contextlib.suppress(OSError):
-                leftover.unlink()
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[int]:

@@ -1,0 +1,140 @@
+"""``:memory``: what is remembered across sessions, shown and changed from a chat."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.errors import InvalidArgument
+from aish_lsp.memory.background import select
+from aish_lsp.memory.clearing import clear_by_consent
+from aish_lsp.memory.items import KINDS, SCOPES, Kind, MemoryItem, Scope
+
+if TYPE_CHECKING:
+    from aish_lsp.workspace import Workspace
+
+VERBS: Final = ("list", "add", "forget", "edit", "clear", "inject")
+USAGE: Final = "list|add KIND TEXT|forget ID|edit ID TEXT|clear [SCOPE]|inject"
+
+#: An id, with the scope before it where it is needed: ``3``, ``user:3``.
+_ID: Final = re.compile(rf"(?:({'|'.join(SCOPES)}):)?([0-9]{{1,16}})")
+
+
+async def memory_command(workspace: Workspace, argument: str) -> str:
+    """Do what ``:memory ARGUMENT`` says; return the answer, Markdown.
+
+    Raises:
+        InvalidArgument: it cannot be understood; the message says how it is written.
+        AishError: whatever the memory refuses.
+    """
+    verb, _, rest = argument.partition(" ")
+    rest = rest.strip()
+    match verb:
+        case "" | "list":
+            troubles = await workspace.refresh()
+            return "\n\n".join([*troubles, _listed(workspace)])
+        case "add":
+            return await _add(workspace, rest)
+        case "forget":
+            return await _forget(workspace, rest)
+        case "edit":
+            return await _edit(workspace, rest)
+        case "clear":
+            return await _clear(workspace, rest)
+        case "inject":
+            return await _inject(workspace)
+    known = ", ".join(f"`:memory {known}`" for known in USAGE.split("|"))
+    raise InvalidArgument(f"Known are {known}.")
+
+
+async def remember(workspace: Workspace, kind: Kind, content: str) -> str:
+    """Add an item to the workspace's memory; return the answer.
+
+    Raises:
+        InvalidArgument, Busy, StoreUnavailable: as ``Workspace.remember``.
+    """
+    if not content.strip():
+        raise InvalidArgument("Say what to remember: `:remember TEXT`.")
+    added = await asyncio.to_thread(workspace.remember, kind, content.strip())
+    if added.duplicate:
+        return f"That is known already, as item {added.id}."
+    return f"Remembered as item {added.id}; the model is told from the next question on."
+
+
+def argument_values(items: Sequence[MemoryItem]) -> dict[str, list[str]]:
+    """Return the words that may follow ``:memory VERB``, for ``complete``."""
+    count = Counter(item.id for item in items)
+    ids = [str(item.id) if count[item.id] == 1 else f"{item.scope}:{item.id}" for item in items]
+    return {
+        "memory add": list(KINDS),
+        "memory forget": ids,
+        "memory edit": ids,
+        "memory clear": list(SCOPES),
+    }
+
+
+def _listed(workspace: Workspace) -> str:
+    items = workspace.memory.items()
+    if not items:
+        return "Nothing is remembered yet. `:remember TEXT` adds something."
+    return "\n".join(
+        f"- {item.id}{' (user)' if item.scope == 'user' else ''} {item.ts[:10]} "
+        f"({item.kind}) {' '.join(item.content.split())}"
+        for item in items
+    )
+
+
+async def _add(workspace: Workspace, rest: str) -> str:
+    word, _, content = rest.partition(" ")
+    kind: Kind | None = next((kind for kind in KINDS if kind == word), None)
+    if kind is None:
+        raise InvalidArgument(f"Say what it is: `:memory add {'|'.join(KINDS)} TEXT`.")
+    return await remember(workspace, kind, content)
+
+
+async def _forget(workspace: Workspace, rest: str) -> str:
+    scope, item_id = _which(rest, "`:memory forget ID`")
+    forgotten = await asyncio.to_thread(workspace.memory.forget, item_id, scope)
+    return f"Forgot {forgotten} item{'' if forgotten == 1 else 's'}."
+
+
+async def _edit(workspace: Workspace, rest: str) -> str:
+    name, _, content = rest.partition(" ")
+    scope, item_id = _which(name, "`:memory edit ID TEXT`")
+    if not content.strip():
+        raise InvalidArgument("Say what it shall be: `:memory edit ID TEXT`.")
+    new_id = await asyncio.to_thread(workspace.memory.edit, item_id, content.strip(), scope)
+    if new_id == item_id:
+        return f"Item {item_id} says that already."
+    return f"That is item {new_id} now, in place of {item_id}."
+
+
+def _which(name: str, usage: str) -> tuple[Scope | None, int]:
+    """Return the scope, where one is named, and the id that ``name`` stands for."""
+    match = _ID.fullmatch(name)
+    if match is None:
+        raise InvalidArgument(f"Say which: {usage}; `:memory list` shows ids.")
+    return next((scope for scope in SCOPES if scope == match[1]), None), int(match[2])
+
+
+async def _clear(workspace: Workspace, rest: str) -> str:
+    scope = next((scope for scope in SCOPES if scope == rest), None)
+    if rest and scope is None:
+        raise InvalidArgument(
+            f"Say of which scope: `:memory clear {'|'.join(SCOPES)}`, or of none."
+        )
+    forgotten = await clear_by_consent(workspace.memory, scope, workspace.services.ask_user)
+    if forgotten is None:
+        return "Nothing was forgotten: nobody said yes."
+    return f"Forgot {forgotten} item{'' if forgotten == 1 else 's'}."
+
+
+async def _inject(workspace: Workspace) -> str:
+    troubles = await workspace.refresh()
+    selected = select(workspace.memory.items(), workspace.config.memory.inject_max_chars)
+    told = f"The model is told {len(selected.items)} items, {selected.characters} characters"
+    left = f"; {selected.dropped} more do not fit" if selected.dropped else ""
+    return "\n\n".join([*troubles, f"{told}{left}."])

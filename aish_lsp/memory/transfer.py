@@ -1,0 +1,180 @@
+"""Taking items out of memory and into it, as JSON lines: an export, or another memory.jsonl."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal, TypeAlias
+
+from aish_lsp.errors import InvalidArgument
+from aish_lsp.files import BadLine, TornLine, iter_jsonl, json_line
+from aish_lsp.memory.contents import VERSION, is_header
+from aish_lsp.memory.items import (
+    SCOPES,
+    TIMESTAMP,
+    Scope,
+    check_content,
+    check_labels,
+    item_fields,
+    timestamp,
+)
+from aish_lsp.memory.scopes import MemoryScopes
+
+Outcome: TypeAlias = Literal["added", "duplicate", "forgotten", "refused"]
+
+_OF_ITS_OWN: Final = frozenset({"id", "ts", "kind", "content", "tags", "source", "scope"})
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of a line of an import.
+
+    Attributes:
+        line: its number, from 1.
+        outcome: ``duplicate``: it is known already, as ``id``; ``forgotten``: a tombstone of the
+            same file hides it; ``refused``: for ``reason``.
+        id: the item's, in its scope.
+        scope: where it is.
+        reason: a sentence.
+    """
+
+    line: int
+    outcome: Outcome
+    id: int | None = None
+    scope: Scope | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A line that may be taken in: where to, and its fields but for the id."""
+
+    line: int
+    scope: Scope
+    fields: Mapping[str, Any]
+
+
+def exported(memory: MemoryScopes, scope: Scope | None = None) -> Iterator[str]:
+    """Yield the lines of an export: a header, then each item with its scope, in the file's order.
+
+    Raises:
+        StoreUnavailable: a file cannot be read.
+    """
+    chosen = SCOPES if scope is None else (scope,)
+    records = [
+        {**record, "scope": name} for name in chosen for record in memory.store(name).records()
+    ]
+    yield json_line({"meta": {"version": VERSION, "exported": timestamp()}})
+    yield from map(json_line, records)
+
+
+def import_items(
+    memory: MemoryScopes, data: bytes, *, scope: Scope | None = None, force: bool = False
+) -> list[Imported]:
+    """Add the items of ``data``, JSON lines; return what became of each, in their order.
+
+    An item gets a new id and keeps its time. Its source says that it was imported, and what its
+    source was before.
+
+    Args:
+        memory: where to.
+        data: an export, a memory.jsonl, or lines with a ``kind`` and a ``content``.
+        scope: where all of it goes; without it, each goes where it was, else to the workspace.
+        force: also what looks like a secret; a model's key is refused all the same.
+
+    Raises:
+        InvalidArgument: ``data`` is from a newer version.
+        Busy, StoreUnavailable: it could not be written. What was added before is a duplicate when
+            it is imported again.
+    """
+    results: list[Imported] = []
+    drafts: list[_Draft] = []
+    lines = list(iter_jsonl(data))
+    gone = set(_forgotten(lines))
+    for number, line in lines:
+        if isinstance(line, BadLine | TornLine):
+            reason = line.reason if isinstance(line, BadLine) else "it is not JSON"
+            results.append(
+                Imported(number, "refused", reason=f"The line cannot be read: {reason}.")
+            )
+        elif is_header(line):
+            _check_version(line["meta"])
+        elif line.get("kind") == "forget":
+            continue
+        elif "id" in line and _key(line, line["id"]) in gone:
+            results.append(Imported(number, "forgotten"))
+        else:
+            try:
+                drafts.append(_draft(memory, number, line, scope, force=force))
+            except InvalidArgument as error:
+                results.append(Imported(number, "refused", reason=error.message))
+    for name in SCOPES:
+        results += _added(memory, name, [draft for draft in drafts if draft.scope == name])
+    return sorted(results, key=lambda result: result.line)
+
+
+def _check_version(meta: object) -> None:
+    version = meta.get("version") if isinstance(meta, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        raise InvalidArgument(
+            f"This was exported by a newer version of aish (format {version}; this one knows"
+            f" {VERSION}). Update aish-lsp to import it."
+        )
+
+
+def _forgotten(
+    lines: list[tuple[int, dict[str, Any] | BadLine | TornLine]],
+) -> Iterator[tuple[str, str]]:
+    """Yield what the tombstones of a memory.jsonl hide; an export has none."""
+    for _, line in lines:
+        if isinstance(line, dict) and line.get("kind") == "forget":
+            yield _key(line, line.get("target"))
+
+
+def _key(line: Mapping[str, Any], item_id: object) -> tuple[str, str]:
+    """Return what an id of a line means, in a form that can be looked up whatever stands there."""
+    return repr(line.get("scope")), repr(item_id)
+
+
+def _draft(
+    memory: MemoryScopes, number: int, line: dict[str, Any], scope: Scope | None, *, force: bool
+) -> _Draft:
+    """Return what is to be added for a line. Raises InvalidArgument where it cannot be."""
+    kind, content = line.get("kind", ""), line.get("content", "")
+    tags, source = line.get("tags") or [], line.get("source")
+    if not isinstance(tags, list):
+        raise InvalidArgument("Its tags are no list.", path="tags")
+    check_labels(kind, tags)
+    check_content(content, force=force)
+    memory.check_keys(content, *tags)
+    target = memory.store(scope or line.get("scope") or "workspace")
+    imported = {"how": "import"} if source is None else {"how": "import", "from": source}
+    if isinstance(source, dict) and source.get("how") == "import":
+        imported = source
+    fields = {
+        "ts": _time(line.get("ts")),
+        **item_fields(kind, content, tags, imported),
+        **{name: value for name, value in line.items() if name not in _OF_ITS_OWN},
+    }
+    try:
+        json_line(fields)
+    except (ValueError, RecursionError):
+        raise InvalidArgument("It holds a number that JSON has no form for.") from None
+    return _Draft(number, target.scope, fields)
+
+
+def _time(value: object) -> str:
+    """Return the time of an item; now, where it has none in our form."""
+    try:
+        return datetime.strptime(str(value), TIMESTAMP).strftime(TIMESTAMP)  # noqa: DTZ007 - UTC
+    except ValueError:
+        return timestamp()
+
+
+def _added(memory: MemoryScopes, scope: Scope, drafts: list[_Draft]) -> Iterator[Imported]:
+    if not drafts:
+        return
+    added = memory.store(scope).add_all([draft.fields for draft in drafts])
+    for draft, item in zip(drafts, added, strict=True):
+        yield Imported(draft.line, "duplicate" if item.duplicate else "added", item.id, scope)
