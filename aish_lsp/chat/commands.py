@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 from aish_lsp.chat.colon import ColonRegistry, help_text
 from aish_lsp.chat.markdown import fence_for
 from aish_lsp.chat.memory import USAGE, VERBS, memory_command, remember
+from aish_lsp.chat.sessions import USAGE as SESSION_USAGE
+from aish_lsp.chat.sessions import VERBS as SESSION_VERBS
+from aish_lsp.chat.sessions import session_command
 from aish_lsp.conversation.report import context_page, cost_page
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.execution import RunRequest
@@ -112,6 +115,36 @@ async def _cost(chat: Chat, argument: str) -> str:
 async def _reset(chat: Chat, _argument: str) -> str:
     await chat.workspace.reset()
     return "The conversation begins anew."
+
+
+@colon(
+    "session",
+    usage=SESSION_USAGE,
+    help="what was said before, and how to go on with it",
+    choices=SESSION_VERBS,
+)
+async def _session(chat: Chat, argument: str) -> str:
+    return await session_command(chat.workspace, argument)
+
+
+@colon("sessions", help="the sessions of this workspace")
+async def _sessions(chat: Chat, _argument: str) -> str:
+    return await session_command(chat.workspace, "list")
+
+
+@colon("save", usage="NAME", help="give this session a name")
+async def _save(chat: Chat, argument: str) -> str:
+    return await session_command(chat.workspace, f"save {argument}")
+
+
+@colon("resume", usage="ID", help="go on with an earlier session, by its id or its name")
+async def _resume(chat: Chat, argument: str) -> str:
+    return await session_command(chat.workspace, f"resume {argument}")
+
+
+@colon("history", usage="[ID]", help="all that was said in this session, or in another")
+async def _history(chat: Chat, argument: str) -> str:
+    return await session_command(chat.workspace, f"history {argument}")
 
 
 @colon("run", usage="COMMAND", help="run a command; its output goes with your next message")

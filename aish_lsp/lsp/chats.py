@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,9 @@ from lsprotocol import types
 from aish_lsp.chat.colon import complete
 from aish_lsp.chat.commands import COLON_COMMANDS
 from aish_lsp.chat.memory import argument_values
+from aish_lsp.chat.sessions import argument_values as session_values
+from aish_lsp.chat.sessions import takes_a_session
+from aish_lsp.errors import AishError
 from aish_lsp.lsp.chat_document import ChatDocument
 from aish_lsp.lsp.protocol import Target
 
@@ -74,8 +78,8 @@ def setup(server: AishServer) -> None:
     @server.feature(
         types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[":", " "])
     )
-    def _complete(params: types.CompletionParams) -> list[types.CompletionItem]:
-        return _completions(server, params)
+    async def _complete(params: types.CompletionParams) -> list[types.CompletionItem]:
+        return await _completions(server, params)
 
     server.bind("aish.chat.open", open_chat)
     server.bind("aish.chat.send", send)
@@ -84,7 +88,9 @@ def setup(server: AishServer) -> None:
     server.on_shutdown(server.chats.aclose)
 
 
-def _completions(server: AishServer, params: types.CompletionParams) -> list[types.CompletionItem]:
+async def _completions(
+    server: AishServer, params: types.CompletionParams
+) -> list[types.CompletionItem]:
     """Return the ``:`` commands that may stand at the cursor of a chat document."""
     uri, at = params.text_document.uri, params.position
     if server.chats.at(uri) is None:
@@ -93,6 +99,9 @@ def _completions(server: AishServer, params: types.CompletionParams) -> list[typ
     workspace = server.workspaces.of_document(uri)
     models = workspace.config.models if workspace else {}
     values = {"model": [*models, "offline"]}
+    if workspace and takes_a_session(prefix):
+        with contextlib.suppress(AishError):
+            values |= session_values(await workspace.sessions.all())
     if workspace and prefix.startswith(":memory "):
         values |= argument_values(workspace.memory.items())
     return [

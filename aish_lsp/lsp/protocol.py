@@ -148,6 +148,27 @@ class ProjectParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionParams(Target):
+    """``id`` is a session's id, or the name it was saved under."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSaveParams(Target):
+    """The name of the open session, which no other one may have."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionHistoryParams(Target):
+    """``id`` is a session's id or name; the open one is shown without."""
+
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CostParams(Target):
     """``detail`` adds a row a model; ``all_sessions`` adds the sessions before this one."""
 
@@ -302,6 +323,51 @@ _SPECS = (
         CostParams,
         "as aish.cost.show",
         "Count this session's use from nothing.",
+    ),
+    CommandSpec(
+        "aish.session.list",
+        Target,
+        "{sessions: [{id, name, title, created, updated, turns, model, cost}]}",
+        "The sessions of the workspace, the one last written to first. `turns` counts messages,\n"
+        "`cost` is in dollars. A session is listed from its first question on.",
+    ),
+    CommandSpec(
+        "aish.session.new",
+        Target,
+        "{id}",
+        "Begin a new session. Turns, summary, pending output, suggestions and costs begin anew;\n"
+        "memory, project and model stay. `busy` while a question is answered or a command runs.",
+    ),
+    CommandSpec(
+        "aish.session.resume",
+        SessionParams,
+        "{id, turns}",
+        "Go on with an earlier session, in its file: with its turns, summary, pending output,\n"
+        "costs, the suggestions of its last reply that were not run, and the model that it was\n"
+        "switched to. `turns` counts the messages in force. `busy` while a question is answered\n"
+        "or a command runs here, or where another editor has it open. What is damaged is left\n"
+        "out, and told; one from a newer version goes on in a copy, whose `id` is the result.",
+    ),
+    CommandSpec(
+        "aish.session.save",
+        SessionSaveParams,
+        "{id, name}",
+        "Give the open session a name.",
+    ),
+    CommandSpec(
+        "aish.session.delete",
+        SessionParams,
+        "{deleted}",
+        "Delete a session for good: the server asks, and nothing but a yes is one. `deleted` is\n"
+        "1, or 0 after a no. `busy` where it is open, here or in another editor.",
+    ),
+    CommandSpec(
+        "aish.session.history",
+        SessionHistoryParams,
+        "{turns: [{n, ts, role, content, exec[], model, finish, commands[], toolCalls[], "
+        "toolCallId, inForce}]}",
+        "All that was said in a session, the oldest first. `inForce` is false for what is sent no\n"
+        "more: it was evicted or reset, or got no answer.",
     ),
     CommandSpec(
         "aish.status",

@@ -166,7 +166,7 @@ def _glean(data: bytes) -> _Gleaned | None:
 
 def _read(path: Path) -> _Gleaned:
     """Return what a log says, line for line."""
-    loaded = load(path)
+    loaded = load(path, newer=True)
     lines = list(loaded.records)
     times = [ts for line in lines if isinstance(ts := line.get("ts"), str)]
     return _summed(loaded.meta, lines, times, sum("role" in line for line in lines))

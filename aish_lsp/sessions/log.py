@@ -102,9 +102,11 @@ class SessionLog:
         """
         fresh, meta = _fresh(path.parent, loaded.meta.get("workspace"))
         log = cls(fresh, meta | {"title": loaded.meta.get("title")}, redact)
-        lines = ({"meta": log._meta}, *loaded.records)
+        # Its title is in the header now.
+        kept = (record for record in loaded.records if record.get("event") != "meta")
+        lines = map(json_line, ({"meta": log._meta}, *kept))
         try:
-            append_line(log._open(), log.path, "\n".join(map(json_line, lines)), sync=True)
+            append_line(log._open(), log.path, "\n".join(lines), sync=True)
         except BaseException:
             log.close()
             raise

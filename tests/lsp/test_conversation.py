@@ -313,11 +313,15 @@ async def test_the_session_log_and_the_memory_are_in_their_final_form(
             "name": None,
         }.items()
     )
-    assert [line["role"] for line in lines] == ["user", "assistant", "user", "assistant"]
-    assert [line["n"] for line in lines] == [1, 2, 3, 4]
-    assert lines[1]["content"] == asked["text"]
-    assert lines[1]["commands"] == [{"id": command["id"], "text": command["text"]}]
-    assert lines[2]["exec"] == [{"command": "make test", "exit": 0, "output": "tests ran\n"}]
+    assert [line["n"] for line in lines] == [1, 2, 3, 4, 5]
+    first, reply, ran, second, _ = lines
+    turns = [line["role"] for line in lines if line != ran]
+    assert turns == ["user", "assistant", "user", "assistant"]
+    assert (first["content"], reply["content"]) == ("How do I run the tests?", asked["text"])
+    assert reply["commands"] == [{"id": command["id"], "text": command["text"]}]
+    output = {"command": "make test", "exit": 0, "output": "tests ran\n"}
+    assert ran.items() >= ({"event": "exec", "id": command["id"]} | output).items()
+    assert second["exec"] == [output]
     header, item = read(workspace / "memory.jsonl")
     assert header["meta"]["version"] == 1
     assert item["source"] == {"session": session, "how": "user"}

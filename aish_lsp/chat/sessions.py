@@ -1,0 +1,152 @@
+"""The sessions in the chat: ``:session`` with its verbs, and a session as a readable page."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.chat.markdown import fence_for, open_fence
+from aish_lsp.errors import InvalidArgument
+from aish_lsp.sessions.history import HistoryTurn, history
+from aish_lsp.text import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from aish_lsp.sessions.listing import SessionInfo
+    from aish_lsp.sessions.reading import LoadedSession
+    from aish_lsp.workspace import Workspace
+
+USAGE: Final = "[list|new|resume ID|save NAME|delete ID|history [ID]]"
+VERBS: Final = ("list", "new", "resume", "save", "delete", "history")
+
+#: The commands, as they are typed without the colon, that a session's id or name may follow.
+_TAKE_A_SESSION: Final = (
+    *(f"session {verb}" for verb in ("resume", "delete", "history")),
+    *("resume", "history"),
+)
+
+_WHO: Final = {"user": "You", "assistant": "aish", "tool": "Result of a tool"}
+
+
+async def session_command(workspace: Workspace, argument: str) -> str:
+    """Carry ``:session`` out; return the answer, Markdown.
+
+    Raises:
+        InvalidArgument: there is no such verb, or it lacks its argument.
+        AishError: what ``Sessions`` refuses.
+    """
+    verb, _, rest = argument.partition(" ")
+    key = rest.strip()
+    match verb:
+        case "" | "list":
+            return _listed(await workspace.sessions.all(), workspace.sessions.open_id)
+        case "new":
+            return f"A new session has begun: {await workspace.sessions.new()}."
+        case "resume":
+            return await _resume(workspace, _needed(verb, "ID", key))
+        case "save":
+            name = await workspace.sessions.save(_needed(verb, "NAME", key))
+            return f"This session is saved as {name}. `:session resume {name}` goes on with it."
+        case "delete":
+            deleted = await workspace.sessions.delete(_needed(verb, "ID", key))
+            return "Deleted." if deleted else "Not deleted."
+        case "history":
+            return session_page(await workspace.sessions.history(key or None))
+    known = ", ".join(f"`:session {known}`" for known in VERBS)
+    raise InvalidArgument(f"Known are {known}.")
+
+
+def takes_a_session(line_prefix: str) -> bool:
+    """Return whether a session's id or name may stand at the cursor, ``line_prefix`` before it."""
+    typed, _, _ = line_prefix.removeprefix(":").rpartition(" ")
+    return " ".join(typed.split()) in _TAKE_A_SESSION
+
+
+def argument_values(infos: Sequence[SessionInfo]) -> dict[str, list[str]]:
+    """Return what completes the commands that take a session: names first, then ids."""
+    # What is completed is a single word.
+    names = [info.name for info in infos if info.name and " " not in info.name]
+    values = [*names, *(info.id for info in infos)]
+    return dict.fromkeys(_TAKE_A_SESSION, values)
+
+
+def _needed(verb: str, what: str, argument: str) -> str:
+    if not argument:
+        lists = "" if what == "NAME" else "; `:session list` shows ids"
+        raise InvalidArgument(f"Say which: `:session {verb} {what}`{lists}.")
+    return argument
+
+
+async def _resume(workspace: Workspace, key: str) -> str:
+    resumed = await workspace.sessions.resume(key)
+    told = f"Session {resumed.id} goes on, with {_count(resumed.turns, 'turn')}."
+    waiting = len(workspace.last_turn_commands)
+    if waiting:
+        told += f" {_count(waiting, 'suggested command')} can still be run."
+    return "\n\n".join([told, *resumed.notices])
+
+
+def _listed(infos: Sequence[SessionInfo], open_id: str) -> str:
+    if not infos:
+        return "Nothing was asked in this workspace yet."
+    rows = (
+        f"- {f'**{info.id}** (open)' if info.id == open_id else info.id}"
+        f"{f' *{escaped(info.name)}*' if info.name else ''}: "
+        f"{escaped(info.title or 'no title')} ({', '.join(_facts(info))})"
+        for info in infos
+    )
+    return "\n".join([*rows, "", "`:session resume ID` goes on with one; its name does as well."])
+
+
+def _facts(info: SessionInfo) -> Iterator[str]:
+    if info.updated:
+        yield info.updated[:16].replace("T", " ")
+    yield _count(info.turns, "turn")
+    if info.model:
+        yield escaped(info.model)
+    if info.cost is not None:
+        yield f"${info.cost:.4f}"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def session_page(loaded: LoadedSession) -> str:
+    """Return a session as a page of Markdown: all that was said, and what is sent no more."""
+    turns = history(loaded)
+    if not turns:
+        return f"Nothing was said in session {loaded.id} yet."
+    name = loaded.meta.get("name")
+    title = escaped(str(loaded.meta.get("title") or "No title"))
+    head = f"# {title}\n\nSession {loaded.id}{f', saved as {escaped(str(name))}' if name else ''}"
+    return "\n\n".join([f"{head}.", *(_turn(turn) for turn in turns), *loaded.notices])
+
+
+def _turn(turn: HistoryTurn) -> str:
+    when = (turn.ts or "")[:16].replace("T", " ")
+    notes = [note for note in (turn.model, when, _state(turn)) if note]
+    parts = [f"### {_WHO[turn.role]} ({escaped(', '.join(notes))})"]
+    parts += [
+        _fenced(f"$ {output['command']} (exit {output['exit']})\n{output['output']}")
+        for output in turn.exec
+    ]
+    if turn.role == "tool":
+        parts.append(_fenced(turn.content))
+    elif turn.content:
+        fence = open_fence(turn.content)
+        parts.append(turn.content.rstrip() + (f"\n{fence}" if fence else ""))
+    parts += [_fenced(f"{call['name']} {call['arguments']}") for call in turn.tool_calls]
+    return "\n\n".join(parts)
+
+
+def _state(turn: HistoryTurn) -> str:
+    """Return what is special about a turn; empty where nothing is."""
+    if turn.finish not in (None, "stop", "tool"):
+        return f"ended: {turn.finish}"
+    return "" if turn.in_force else "not sent any more"
+
+
+def _fenced(text: str) -> str:
+    fence = fence_for(text)
+    return f"{fence}text\n{text.rstrip()}\n{fence}"
