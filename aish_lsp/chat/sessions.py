@@ -51,7 +51,8 @@ async def session_command(workspace: Workspace, argument: str) -> str:
             deleted = await workspace.sessions.delete(_needed(verb, "ID", key))
             return "Deleted." if deleted else "Not deleted."
         case "history":
-            return session_page(await workspace.sessions.history(key or None))
+            loaded = await workspace.sessions.history(key or None)
+            return "\n\n".join([*loaded.notices, session_page(loaded)])
     known = ", ".join(f"`:session {known}`" for known in VERBS)
     raise InvalidArgument(f"Known are {known}.")
 
@@ -120,7 +121,7 @@ def session_page(loaded: LoadedSession) -> str:
     name = loaded.meta.get("name")
     title = escaped(str(loaded.meta.get("title") or "No title"))
     head = f"# {title}\n\nSession {loaded.id}{f', saved as {escaped(str(name))}' if name else ''}"
-    return "\n\n".join([f"{head}.", *(_turn(turn) for turn in turns), *loaded.notices])
+    return "\n\n".join([f"{head}.", *map(_turn, turns)])
 
 
 def _turn(turn: HistoryTurn) -> str:

@@ -54,7 +54,7 @@ def _give_up_stdout() -> None:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; each command adds its own part."""
     # Only what is parsed for.
-    from aish_lsp.cli import ask, config, demo, doctor, memory  # noqa: PLC0415
+    from aish_lsp.cli import ask, config, demo, doctor, memory, sessions  # noqa: PLC0415
 
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="write for machines")
@@ -74,6 +74,6 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "serve", help="serve an editor: on stdio, --tcp HOST:PORT or --ws HOST:PORT"
     )
-    for module in (ask, demo, doctor, config, memory):
+    for module in (ask, demo, doctor, config, memory, sessions):
         module.add_parser(commands, common)
     return whole

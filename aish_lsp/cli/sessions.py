@@ -1,0 +1,156 @@
+"""``aish-lsp sessions``: the sessions of a workspace, from the terminal. They are only read."""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from aish_lsp.chat.sessions import session_page
+from aish_lsp.cli.folder import workspace_folder
+from aish_lsp.errors import NotFound, StoreUnavailable
+from aish_lsp.events import to_wire
+from aish_lsp.files import json_line
+from aish_lsp.paths import workspace_dir
+from aish_lsp.sessions.history import history
+from aish_lsp.sessions.listing import SessionInfo, find_session, list_sessions
+from aish_lsp.sessions.reading import LoadedSession, load
+from aish_lsp.sessions.usage import costs, read_usage
+from aish_lsp.text import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+_SHOW: Final = "Show a session as a page. With --json, its turns as aish.session.history has them."
+_EXPORT: Final = (
+    "Write a session to stdout as Markdown; with --json as JSON lines, which are those of its log"
+    " as far as it is sound."
+)
+
+#: Seconds of the units in which an age is told, the largest first.
+_UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60))
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``sessions list|show|export`` to the command line."""
+    sessions = commands.add_parser("sessions", help="what was said in earlier sessions")
+    actions = sessions.add_subparsers(metavar="ACTION", required=True)
+
+    def action(
+        name: str, run: Callable[[argparse.Namespace], int], text: str, description: str
+    ) -> argparse.ArgumentParser:
+        parser: argparse.ArgumentParser = actions.add_parser(
+            name, parents=[common], help=text, description=description
+        )
+        parser.set_defaults(run=run)
+        return parser
+
+    listed = "the sessions of the workspace, the last one first"
+    action("list", _list, listed, f"List {listed}.")
+    for name, run, text, description in (
+        ("show", _show, "show a session as a page", _SHOW),
+        ("export", _export, "write a session as Markdown or JSON lines", _EXPORT),
+    ):
+        about = action(name, run, text, description)
+        about.add_argument(
+            "session", metavar="ID", nargs="?", help="its id or its name (default: the last one)"
+        )
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    folder = workspace_dir(workspace_folder(arguments))
+    infos = list_sessions(folder / "sessions", _costs(folder))
+    if arguments.json:
+        sys.stdout.write(json.dumps({"sessions": to_wire(infos)}, indent=2) + "\n")
+        return 0
+    now = dt.datetime.now(dt.UTC)
+    rows: list[tuple[str, ...]] = (
+        [("ID", "AGE", "TURNS", "COST", "MODEL", "TITLE")] if infos else []
+    )
+    rows += [_row(info, now) for info in infos]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+    if not infos:
+        sys.stderr.write("aish-lsp: nothing was asked in this workspace yet\n")
+    return 0
+
+
+def _costs(folder: Path) -> dict[str, float | None]:
+    """Return the dollars by session; none, with a word, where they cannot be read."""
+    try:
+        return costs(read_usage(folder / "usage.jsonl"))
+    except StoreUnavailable as error:
+        sys.stderr.write(f"aish-lsp: {error.message}\n")
+        return {}
+
+
+def _row(info: SessionInfo, now: dt.datetime) -> tuple[str, ...]:
+    title = escaped(info.title or "")
+    return (
+        info.id,
+        _age(info.updated, now),
+        str(info.turns),
+        "" if info.cost is None else f"${info.cost:.4f}",
+        escaped(info.model or ""),
+        f"[{escaped(info.name)}] {title}".rstrip() if info.name else title,
+    )
+
+
+def _age(ts: str | None, now: dt.datetime) -> str:
+    """Return how long ago something was, in its largest unit; empty where nobody knows."""
+    try:
+        then = dt.datetime.fromisoformat(ts or "")
+        seconds = int((now - then).total_seconds())
+    except (ValueError, TypeError):
+        return ""
+    for unit, length in _UNITS:
+        if seconds >= length:
+            return f"{seconds // length} {unit}"
+    return "now"
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    loaded = _loaded(arguments)
+    if arguments.json:
+        shown = {"id": loaded.id, "name": loaded.meta.get("name"), "turns": history(loaded)}
+        sys.stdout.write(json.dumps(to_wire(shown), indent=2) + "\n")
+        return 0
+    # What others wrote must not move the cursor of somebody who reads it.
+    lines = session_page(loaded).split("\n")
+    sys.stdout.write("\n".join(escaped(line).replace(r"\t", "\t") for line in lines) + "\n")
+    return 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    loaded = _loaded(arguments)
+    lines: Iterable[str] = [session_page(loaded)]
+    if arguments.json:
+        lines = map(json_line, ({"meta": dict(loaded.meta)}, *loaded.records))
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+    return 0
+
+
+def _loaded(arguments: argparse.Namespace) -> LoadedSession:
+    """Return the session that is meant; what is wrong with its log goes to stderr.
+
+    Raises:
+        NotFound: there is none.
+        StoreUnavailable: it cannot be read.
+    """
+    directory = workspace_dir(workspace_folder(arguments)) / "sessions"
+    key = arguments.session
+    if key is None:
+        infos = list_sessions(directory)
+        if not infos:
+            raise NotFound("Nothing was asked in this workspace yet.")
+        key = infos[0].id
+    loaded = load(find_session(directory, key), newer=True)
+    for notice in loaded.notices:
+        sys.stderr.write(f"aish-lsp: {notice}\n")
+    return loaded
