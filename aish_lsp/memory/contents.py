@@ -51,12 +51,13 @@ class Contents:
         """
         self._sorted = None
         for number, line in lines:
-            if isinstance(line, TornLine):
-                return line
             try:
-                if isinstance(line, BadLine):
-                    raise ValueError(line.reason)  # noqa: TRY301, TRY004 - one place reports all
-                self._take(line)
+                if type(line) is dict:
+                    self._take(line)
+                elif isinstance(line, BadLine):
+                    raise ValueError(line.reason)  # noqa: TRY301 - one place reports all
+                elif isinstance(line, TornLine):
+                    return line
             except ValueError as error:
                 self.notices.append(
                     f"{self._path}, line {number}: {error}."
@@ -66,14 +67,15 @@ class Contents:
 
     def _take(self, record: dict[str, Any]) -> None:
         """Add one line. Raises ValueError with what is wrong with it."""
-        if is_header(record):
+        item_id = record.get("id")
+        if item_id is None and is_header(record):
             self._take_header(record["meta"])
             return
-        item_id = _checked_id(record, "id")
+        item_id = _checked_id(item_id, "id")
         # Also that of a line which turns out to be bad: no id is given twice.
         self.highest = max(self.highest, item_id)
         if record.get("kind") == "forget":
-            self._forget(_checked_id(record, "target"))
+            self._forget(_checked_id(record.get("target"), "target"))
             return
         item = _checked_item(item_id, record, self._scope)
         if item_id in self._items:
@@ -129,8 +131,8 @@ class Contents:
         """Whether a line says nothing any more: a tombstone, or an item that is forgotten."""
         try:
             if record.get("kind") == "forget":
-                return _checked_id(record, "target") > 0
-            return _checked_id(record, "id") in self._forgotten
+                return _checked_id(record.get("target"), "target") > 0
+            return _checked_id(record.get("id"), "id") in self._forgotten
         except ValueError:
             return False
 
@@ -161,26 +163,25 @@ def is_header(record: dict[str, Any]) -> bool:
     return "meta" in record and "id" not in record
 
 
-def _checked_id(record: dict[str, Any], name: str) -> int:
-    value = record.get(name)
-    if type(value) is not int or not 1 <= value <= MAX_ID:
-        msg = f"its {name} is no whole number from 1 on"
-        raise ValueError(msg)
-    return value
+def _checked_id(value: Any, name: str) -> int:
+    if type(value) is int and 1 <= value <= MAX_ID:
+        return value
+    msg = f"its {name} is no whole number from 1 on"
+    raise ValueError(msg)
 
 
 def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryItem:
     kind, ts, content = record.get("kind"), record.get("ts"), record.get("content")
-    tags, source = record.get("tags") or [], record.get("source")
+    tags, source = record.get("tags"), record.get("source")
     if kind not in KINDS:
         msg = f"its kind is none of {', '.join(KINDS)}, forget"
         raise ValueError(msg)
-    if not isinstance(ts, str):
-        raise ValueError("its ts is no text")  # noqa: TRY004 - a bad line, not a bad call
-    if not isinstance(content, str):
-        raise ValueError("its content is no text")  # noqa: TRY004 - as above
-    if not isinstance(tags, list) or (tags and {*map(type, tags)} != {str}):
+    if type(ts) is not str:
+        raise ValueError("its ts is no text")
+    if type(content) is not str:
+        raise ValueError("its content is no text")
+    if tags and (type(tags) is not list or {*map(type, tags)} != {str}):
         raise ValueError("its tags are no list of texts")
-    if source is not None and not isinstance(source, dict):
+    if source is not None and type(source) is not dict:
         raise ValueError("its source is no object")
-    return MemoryItem(item_id, ts, kind, content, tuple(tags), source, scope)
+    return MemoryItem(item_id, ts, kind, content, tuple(tags) if tags else (), source, scope)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from operator import attrgetter
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.redaction import find_secret
@@ -23,9 +22,8 @@ TIMESTAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
 _END_PUNCTUATION: Final = ".,;:!?…。、！？ "  # noqa: RUF001 - those of Chinese and Japanese too
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryItem:
-    """One item (aish-phase4-memory, section 4).
+class MemoryItem(NamedTuple):
+    """One item (aish-phase4-memory, section 4). Of a tuple, 100,000 are made in no time.
 
     ``id`` counts within its scope. ``ts`` is UTC, in the form of TIMESTAMP. ``source`` says who
     added it, and from which session.

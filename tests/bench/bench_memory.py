@@ -1,0 +1,106 @@
+"""What memory costs, against the least that it could cost in the same run.
+
+    python tests/bench/bench_memory.py [ROUNDS]
+
+Prints ratios, of the least seconds of all rounds, since machines are noisy:
+
+- loading 100,000 items, to ``json.loads`` of each line;
+- an add (to a memory of 1,000 items), to a locked write and an fsync.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from aish_lsp.memory.store import MemoryStore
+
+ITEMS = 100_000
+ADDS = 200
+
+
+def write(path: Path, items: int, *, full: bool) -> None:
+    """Write a memory; ``full``: with tags and sources."""
+    more = {"tags": ["ops"], "source": {"session": "20261121-1", "how": "user"}} if full else {}
+    with path.open("w") as file:
+        file.write('{"meta": {"version": 1}}\n')
+        for number in range(1, items + 1):
+            item = {"id": number, "ts": "2026-05-13T19:01:01Z", "kind": "fact"}
+            file.write(json.dumps(item | {"content": f"We keep note {number}"} | more) + "\n")
+
+
+def parse(path: Path) -> None:
+    """Read and parse each line, and keep nothing."""
+    with path.open("rb") as file:
+        for line in file:
+            json.loads(line)
+
+
+def load(path: Path) -> None:
+    """Open a memory and list its items."""
+    assert len(MemoryStore(path).items()) == ITEMS
+
+
+def bare_adds(path: Path) -> None:
+    """Append lines, each under the lock of a file beside, each synced."""
+    line = json.dumps({"id": 1, "ts": "2026-05-13T19:01:01Z", "kind": "fact", "content": "x" * 40})
+    for _ in range(ADDS):
+        lock = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        file = os.open(path, os.O_WRONLY | os.O_APPEND)
+        os.write(file, f"{line}\n".encode())
+        os.fsync(file)
+        os.close(file)
+        os.close(lock)
+
+
+def adds(path: Path) -> None:
+    """Add items to a memory that is open, as a server's is."""
+    store = MemoryStore(path)
+    count = len(store.items())
+    for number in range(ADDS):
+        store.add("fact", f"It is the {count} and {number}th note that we keep")
+
+
+def least(rounds: int, **cases: Callable[[], None]) -> dict[str, float]:
+    """Return the least seconds of each case; they take turns, so that noise hits all alike."""
+    seconds = dict.fromkeys(cases, float("inf"))
+    for _ in range(rounds):
+        for name, case in cases.items():
+            gc.collect()
+            begun = time.perf_counter()
+            case()
+            seconds[name] = min(seconds[name], time.perf_counter() - begun)
+    return seconds
+
+
+def main(rounds: int) -> None:
+    """Measure and print."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "memory.jsonl")
+        for full in (False, True):
+            write(path, ITEMS, full=full)
+            found = least(rounds, bare=lambda: parse(path), ours=lambda: load(path))
+            show(f"load of {ITEMS:,} items{', with tags and source' * full}", found)
+        write(path, 1000, full=True)
+        bare = Path(folder, "bare.jsonl")
+        write(bare, 1000, full=True)
+        show(f"{ADDS} adds", least(rounds, bare=lambda: bare_adds(bare), ours=lambda: adds(path)))
+
+
+def show(name: str, seconds: dict[str, float]) -> None:
+    """Print a line."""
+    ratio = seconds["ours"] / seconds["bare"]
+    times = ", ".join(f"{case} {1000 * value:.0f} ms" for case, value in seconds.items())
+    sys.stdout.write(f"{name:<48} {ratio:.2f} ({times})\n")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 10)
