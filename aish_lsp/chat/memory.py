@@ -98,7 +98,7 @@ async def _add(workspace: Workspace, rest: str) -> str:
 async def _forget(workspace: Workspace, rest: str) -> str:
     scope, item_id = _which(rest, "`:memory forget ID`")
     forgotten = await asyncio.to_thread(workspace.memory.forget, item_id, scope)
-    return f"Forgot {forgotten} item{'' if forgotten == 1 else 's'}."
+    return f"Forgot {_items(forgotten)}."
 
 
 async def _edit(workspace: Workspace, rest: str) -> str:
@@ -129,12 +129,16 @@ async def _clear(workspace: Workspace, rest: str) -> str:
     forgotten = await clear_by_consent(workspace.memory, scope, workspace.services.ask_user)
     if forgotten is None:
         return "Nothing was forgotten: nobody said yes."
-    return f"Forgot {forgotten} item{'' if forgotten == 1 else 's'}."
+    return f"Forgot {_items(forgotten)}."
 
 
 async def _inject(workspace: Workspace) -> str:
     troubles = await workspace.refresh()
     selected = select(workspace.memory.items(), workspace.config.memory.inject_max_chars)
-    told = f"The model is told {len(selected.items)} items, {selected.characters} characters"
+    told = f"The model is told {_items(len(selected.items))}, {selected.characters} characters"
     left = f"; {selected.dropped} more do not fit" if selected.dropped else ""
     return "\n\n".join([*troubles, f"{told}{left}."])
+
+
+def _items(count: int) -> str:
+    return f"{count} item{'' if count == 1 else 's'}"
