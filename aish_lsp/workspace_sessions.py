@@ -17,7 +17,6 @@ from aish_lsp.resumption import Resumption, resumption
 from aish_lsp.sessions.listing import delete_session, find_session, list_sessions
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.reading import LoadedSession, load
-from aish_lsp.sessions.usage import costs
 from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class Sessions:
 
     def _listed(self) -> list[SessionInfo]:
         try:
-            dollars = costs(self._recorder.usage_of_all_sessions())
+            dollars = self._recorder.costs()
         except StoreUnavailable:
             dollars = {}
         return list_sessions(self._recorder.sessions, dollars)

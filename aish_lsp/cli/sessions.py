@@ -17,7 +17,7 @@ from aish_lsp.paths import workspace_dir
 from aish_lsp.sessions.history import history
 from aish_lsp.sessions.listing import SessionInfo, find_session, list_sessions
 from aish_lsp.sessions.reading import LoadedSession, load
-from aish_lsp.sessions.usage import costs, read_usage
+from aish_lsp.sessions.usage import read_costs
 from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def _list(arguments: argparse.Namespace) -> int:
 def _costs(folder: Path) -> dict[str, float | None]:
     """Return the dollars by session; none, with a word, where they cannot be read."""
     try:
-        return costs(read_usage(folder / "usage.jsonl"))
+        return read_costs(folder / "usage.jsonl")
     except StoreUnavailable as error:
         sys.stderr.write(f"aish-lsp: {error.message}\n")
         return {}

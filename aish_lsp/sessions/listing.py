@@ -9,19 +9,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from aish_lsp.errors import NotFound, StoreUnavailable
 from aish_lsp.files import open_append, store_errors, sync_dir
 from aish_lsp.sessions.log import hold
 from aish_lsp.sessions.reading import SUFFIX, described, load
-from aish_lsp.sessions.records import Record
 
-#: How each line begins that is written here. Inside a text a quotation mark is escaped, so that
-#: nothing in a text can look like it.
-_LINE: Final = re.compile(rb'\{"n": [0-9]+, "ts": "([^"\\]*)", "(?:role|event)": "([a-z]+)"')
+#: What tells a turn, an event, a reply, its model and a new name in a line that is written here.
+#: Inside a text a quotation mark is escaped, so that nothing in a text can look like these.
+_TURN: Final = b'Z", "role": "'
+_EVENT: Final = b'Z", "event": "'
+_REPLY: Final = b'Z", "role": "assistant", '
+_META: Final = b'Z", "event": "meta", '
+_MODEL: Final = re.compile(rb'", "model": "([^"\\]*)"')
+_LAST: Final = re.compile(rb'\{"n": ([0-9]{1,9}), "ts": "([^"\\]*)"')
 
-_TURNS: Final = frozenset({b"user", b"assistant", b"tool"})
+_decode: Final = json.JSONDecoder().decode
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +42,19 @@ class SessionInfo:
     cost: float | None
 
 
+class _Gleaned(NamedTuple):
+    """What is told of a log. The times of its first and its last line are empty for unknown."""
+
+    meta: Mapping[str, Any]
+    first: str
+    last: str
+    turns: int
+    model: str | None
+
+
+_UNREADABLE: Final = _Gleaned({}, "", "", 0, None)
+
+
 def list_sessions(
     directory: Path, costs: Mapping[str, float | None] | None = None
 ) -> list[SessionInfo]:
@@ -48,7 +65,7 @@ def list_sessions(
 
     Args:
         directory: the folder of the workspace's sessions; it may be missing.
-        costs: dollars by session, from ``usage.costs``.
+        costs: dollars by session, from ``usage.read_costs``.
 
     Raises:
         StoreUnavailable: the folder cannot be read.
@@ -56,10 +73,11 @@ def list_sessions(
     with store_errors(directory, "read"):
         try:
             with os.scandir(directory) as entries:
-                paths = [Path(entry.path) for entry in entries if entry.name.endswith(SUFFIX)]
+                names = [entry.name for entry in entries if entry.name.endswith(SUFFIX)]
         except FileNotFoundError:
             return []
-    infos = [info for path in paths if (info := _info(path, costs or {})) is not None]
+    folder = os.fspath(directory)
+    infos = [info for name in names if (info := _info(folder, name, costs or {})) is not None]
     return sorted(infos, key=lambda info: (info.updated or "", info.id), reverse=True)
 
 
@@ -103,16 +121,17 @@ def delete_session(directory: Path, key: str) -> str:
     return path.name.removesuffix(SUFFIX)
 
 
-def _info(path: Path, costs: Mapping[str, float | None]) -> SessionInfo | None:
+def _info(folder: str, name: str, costs: Mapping[str, float | None]) -> SessionInfo | None:
     """Return what is told of one log; None for an empty file, which holds no session."""
-    session_id = path.name.removesuffix(SUFFIX)
+    session_id = name.removesuffix(SUFFIX)
+    path = f"{folder}/{name}"
     try:
-        data = path.read_bytes()
+        data = _content(path)
         if not data:
             return None
-        gleaned = _glean(data) or _read(path)
-    except (OSError, StoreUnavailable):
-        gleaned = _Gleaned({}, "", "", 0, None)
+        gleaned = _glean(data) or _read(Path(path))
+    except (OSError, StoreUnavailable, NotFound):
+        gleaned = _UNREADABLE
     meta = gleaned.meta
     return SessionInfo(
         id=session_id,
@@ -126,54 +145,54 @@ def _info(path: Path, costs: Mapping[str, float | None]) -> SessionInfo | None:
     )
 
 
+def _content(path: str) -> bytes:
+    """Return what a file holds. Of the ways to read a small one this is the quickest."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        # A byte more, so that a file that grows is not cut in silence: its last line is torn then.
+        return os.read(fd, os.fstat(fd).st_size + 1)
+    finally:
+        os.close(fd)
+
+
 def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Gleaned:
-    """What is told of a log: its header, times of its first and last line, and so on."""
-
-    meta: Mapping[str, Any]
-    first: str
-    last: str
-    turns: int
-    model: str | None
-
-
 def _glean(data: bytes) -> _Gleaned | None:
-    """Return what a log says whose lines all look as they are written here, else None."""
-    header, *lines, end = data.split(b"\n")
-    matches = [_LINE.match(line) for line in lines]
-    if end or None in matches:
+    """Return what a log says whose lines all look as they are written here, else None.
+
+    They do where as many turns and events are found as the last line has for its number.
+    """
+    last = _LAST.match(data, data.rfind(b"\n", 0, -1) + 1)
+    turns = data.count(_TURN)
+    # To look for what is not there is quick, to count it is not.
+    events = data.count(_EVENT) if data.rfind(_EVENT) > 0 else 0
+    if last is None or turns + events != int(last[1]) or not data.endswith(b"\n"):
         return None
-    found = [match for match in matches if match is not None]
-    kinds = [match[2] for match in found]
-    wanted = [index for index, kind in enumerate(kinds) if kind == b"meta"]
-    if b"assistant" in kinds:
-        wanted.append(len(kinds) - 1 - kinds[::-1].index(b"assistant"))
     try:
-        meta = json.loads(header)["meta"]
+        meta = _decode(data[: data.index(b"\n")].decode())["meta"]
         if meta.get("title") is None:
-            # The log did not begin with a question: the first one is its title.
-            wanted += [index for index, kind in enumerate(kinds) if kind == b"user"]
-        records = [json.loads(lines[index]) for index in sorted(wanted)]
+            return None
+        if events and data.rfind(_META) > 0:
+            named = [_decode(line.decode()) for line in data.split(b"\n") if _META in line]
+            meta = described(meta, named)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    times = [match[1].decode(errors="replace") for match in (found[:1] + found[-1:])]
-    return _summed(meta, records, times, sum(kind in _TURNS for kind in kinds))
+    reply = data.rfind(_REPLY)
+    model = _MODEL.search(data, reply, data.index(b"\n", reply)) if reply > 0 else None
+    if reply > 0 and model is None:
+        return None
+    name = model[1].decode(errors="replace") if model else None
+    return _Gleaned(meta, "", last[2].decode(errors="replace"), turns, name)
 
 
 def _read(path: Path) -> _Gleaned:
     """Return what a log says, line for line."""
     loaded = load(path, newer=True)
-    lines = list(loaded.records)
+    lines = loaded.records
     times = [ts for line in lines if isinstance(ts := line.get("ts"), str)]
-    return _summed(loaded.meta, lines, times, sum("role" in line for line in lines))
-
-
-def _summed(meta: Mapping[str, Any], lines: list[Record], times: list[str], turns: int) -> _Gleaned:
+    first, last = (times[0], times[-1]) if times else ("", "")
     replies = [line for line in lines if line.get("role") == "assistant"]
     model = _text(replies[-1].get("model")) if replies else None
-    first, last = (times[0], times[-1]) if times else ("", "")
-    return _Gleaned(described(meta, lines), first, last, turns, model)
+    return _Gleaned(loaded.meta, first, last, sum("role" in line for line in lines), model)

@@ -15,7 +15,7 @@ from aish_lsp.errors import AishError
 from aish_lsp.events import to_wire
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.usage import UsageRecord, append_usage, now, read_usage
+from aish_lsp.sessions.usage import UsageRecord, append_usage, now, read_costs, read_usage
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -173,6 +173,14 @@ class Recorder:
             StoreUnavailable: the file cannot be read.
         """
         return read_usage(self._usage_path)
+
+    def costs(self) -> dict[str, float | None]:
+        """Return the dollars of each session.
+
+        Raises:
+            StoreUnavailable: as above.
+        """
+        return read_costs(self._usage_path)
 
     def usage_of(self, session_id: str) -> list[UsageRecord]:
         """Return every call of one session.

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+import re
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.files import append_line, json_line, locked, open_append, read_jsonl
+from aish_lsp.files import (
+    append_line,
+    json_line,
+    locked,
+    open_append,
+    read_jsonl,
+    store_errors,
+)
+
+#: Find session and cost in a line that is written here: quotation marks in texts are escaped.
+_SESSION: Final = re.compile(r'"session": "([^"\\]*)"')
+_COST: Final = re.compile(r'"cost": (null|[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?), "local": ')
 
 _WIRE_NAMES: Final = {"cache_read": "cacheRead", "cache_write": "cacheWrite"}
 
@@ -93,11 +104,23 @@ def _record(line: dict[str, Any]) -> UsageRecord | None:
     return UsageRecord(**values)
 
 
-def costs(records: Iterable[UsageRecord]) -> dict[str, float | None]:
-    """Return the dollars of each session; None where no call of it had a price."""
-    sums: dict[str, float | None] = {}
-    for record in records:
-        known = sums.setdefault(record.session, None)
-        if record.cost is not None:
-            sums[record.session] = (known or 0.0) + record.cost
+def read_costs(path: Path) -> dict[str, float | None]:
+    """Return the dollars of each session; None where no call of it had a price.
+
+    Raises:
+        StoreUnavailable: the file is there and cannot be read.
+    """
+    with store_errors(path, "read"):
+        data = path.read_bytes() if path.exists() else b""
+    text = data.decode(errors="replace")
+    # Apart from each other, since that is quicker than line for line.
+    sessions, dollars = _SESSION.findall(text), _COST.findall(text)
+    if not len(sessions) == len(dollars) == text.count("\n") or not text.endswith("\n"):
+        calls = read_usage(path)
+        sessions = [call.session for call in calls]
+        dollars = ["null" if call.cost is None else call.cost for call in calls]
+    sums: dict[str, float | None] = dict.fromkeys(sessions)
+    for session, cost in zip(sessions, dollars, strict=True):
+        if cost != "null":
+            sums[session] = (sums[session] or 0.0) + float(cost)
     return sums

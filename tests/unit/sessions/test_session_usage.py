@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 from aish_lsp.sessions.usage import (
     UsageRecord,
     append_usage,
-    costs,
     now,
+    read_costs,
     read_usage,
 )
 
@@ -79,6 +80,22 @@ def test_damaged_and_foreign_lines_are_left_out(path: Path) -> None:
     assert [record.session for record in read_usage(path)] == ["s", "t"]
 
 
-def test_costs_by_session_are_none_where_nothing_had_a_price() -> None:
-    records = [call("a", cost=0.5), call("a"), call("b", local=True), call("a", cost=0.25)]
-    assert costs(records) == {"a": 0.75, "b": None}
+@pytest.mark.parametrize(
+    "damage", ["", "{broken\n", '{"n": 1, "ts": "2026', '{"input": 1, "output": 1}\n', "\n\n"]
+)
+def test_costs_by_session_are_none_where_nothing_had_a_price(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "usage.jsonl"
+    assert read_costs(path) == {}
+    calls = [call("a", cost=0.5), call("a"), call("b", local=True), call("a", cost=2.5e-07)]
+    for one in calls:
+        append_usage(path, one)
+    with path.open("a") as file:
+        file.write(damage)
+    assert read_costs(path) == {"a": 0.50000025, "b": None}
+
+
+def test_a_text_cannot_pass_for_a_cost(tmp_path: Path) -> None:
+    path = tmp_path / "usage.jsonl"
+    append_usage(path, replace(call("a", cost=1.0), model='m", "cost": 9, "local": "'))
+    append_usage(path, call("\u00e9\\", cost=2.0))
+    assert read_costs(path) == {"a": 1.0, "\u00e9\\": 2.0}
