@@ -1,10 +1,17 @@
-"""Memory under real processes: many writers, sudden death, a disk that takes no more."""
+"""Memory under real processes: many writers, sudden death, a disk that takes no more.
+
+The short form runs with all tests; ``AISH_FULL=1`` has thousands of adds and of deaths.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import json
+import os
 import random
+import re
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -16,15 +23,20 @@ import pytest
 from aish_lsp.files import locked
 from aish_lsp.memory.store import MemoryStore
 
-KILLS = 20
-WRITERS = 4
-ADDS = 100
+FULL = os.environ.get("AISH_FULL") == "1"
+KILLS = 1000 if FULL else 10
+WRITERS = 8
+ADDS = 2000 if FULL else 20
 
 # Each line it prints is something that the store has acknowledged.
 WRITER = """
-import sys
+import os, sys
 from pathlib import Path
 from aish_lsp.memory.store import MemoryStore
+
+if "SPLIT" in os.environ:
+    whole = os.write
+    os.write = lambda fd, data: whole(fd, bytes(data[:30]))
 
 path, name, count, compact_every = Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])
 store = MemoryStore(path)
@@ -44,10 +56,17 @@ for n in range(count):
 
 
 def writer(
-    path: Path, name: str, count: int, compact_every: int, stdout: int | IO[str] = subprocess.PIPE
+    path: Path,
+    name: str,
+    count: int,
+    compact_every: int,
+    stdout: int | IO[str] = subprocess.PIPE,
+    *,
+    split: bool = False,
 ) -> subprocess.Popen[str]:
     command = [sys.executable, "-c", WRITER, str(path), name, str(count), str(compact_every)]
-    return subprocess.Popen(command, stdout=stdout, text=True)
+    environment = {**os.environ, **({"SPLIT": "1"} if split else {})}
+    return subprocess.Popen(command, stdout=stdout, text=True, env=environment)
 
 
 def acknowledged(output: str) -> dict[int, str]:
@@ -72,7 +91,8 @@ def check(path: Path, expected: dict[int, str]) -> None:
         pass
 
 
-def test_many_writers_lose_nothing_and_give_no_id_twice(tmp_path: Path) -> None:
+@pytest.mark.parametrize("split", [False, True], ids=["whole writes", "split writes"])
+def test_many_writers_lose_nothing_and_give_no_id_twice(tmp_path: Path, *, split: bool) -> None:
     path = tmp_path / "memory.jsonl"
     told = [tmp_path / f"told {number}" for number in range(WRITERS)]
     with contextlib.ExitStack() as files:
@@ -84,6 +104,7 @@ def test_many_writers_lose_nothing_and_give_no_id_twice(tmp_path: Path) -> None:
                 ADDS,
                 ADDS + 1 if number else ADDS // 2,
                 files.enter_context(told[number].open("w")),
+                split=split,
             )
             for number in range(WRITERS)
         ]
@@ -116,6 +137,103 @@ def test_sudden_death_loses_nothing_acknowledged(tmp_path: Path) -> None:
         check(path, expected)
     assert len(expected) >= KILLS
     assert MemoryStore(path).add("fact", "still works").id > max(expected)
+
+
+# For each file, a process dies in mid-compaction: the first at its first call of the system, the
+# next at its second, and so on. Prints how each ended.
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from aish_lsp.memory.store import MemoryStore
+
+def dying(call):
+    def counted(*args, **kwargs):
+        global left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+        return call(*args, **kwargs)
+    return counted
+
+for left, path in enumerate(sys.argv[1:]):
+    child = os.fork()
+    if child == 0:
+        for name in ("open", "write", "fsync", "replace", "close"):
+            setattr(os, name, dying(getattr(os, name)))
+        MemoryStore(Path(path)).compact()
+        os._exit(0)
+    print(os.waitpid(child, 0)[1])
+"""
+
+
+def test_death_at_any_step_of_a_compaction_loses_nothing(tmp_path: Path) -> None:
+    sound = tmp_path / "sound.jsonl"
+    store = MemoryStore(sound)
+    for number in range(20):
+        store.add("fact", f"item {number}")
+    for number in range(1, 20, 2):
+        store.forget(number)
+    expected = {item.id: item.content for item in store.items()}
+    paths = [tmp_path / f"{step}" / "memory.jsonl" for step in range(30)]
+    for path in paths:
+        path.parent.mkdir()
+        shutil.copy(sound, path)
+    command = [sys.executable, "-c", DYING, *paths]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    ends = [int(end) for end in done.stdout.split()]
+    died = ends.count(signal.SIGKILL)
+    assert ends == [signal.SIGKILL] * died + [0] * (len(paths) - died)
+    # Reading, locking, writing, syncing, renaming, syncing the folder.
+    assert 10 <= died < len(paths)
+    for path in paths:
+        check(path, expected)
+        after = MemoryStore(path)
+        assert len(after.items()) == len(expected)
+        assert after.add("fact", "still works").id == 31
+        assert after.forget(31)
+        assert after.compact()
+        assert not list(path.parent.glob(".*"))
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="there is no strace here")
+def test_what_is_acknowledged_outlasts_the_power(tmp_path: Path) -> None:
+    """By the order of the system's calls: nothing is told, or renamed, that is not on the disk."""
+    script = """
+import os, sys
+from pathlib import Path
+from aish_lsp.memory.store import MemoryStore
+
+store = MemoryStore(Path(sys.argv[1]))
+for step in ("add", "add", "forget", "compact"):
+    os.write(2, f"begin {step}".encode())
+    {"add": lambda: store.add("fact", os.urandom(4).hex()), "forget": lambda: store.forget(1),
+     "compact": store.compact}[step]()
+    os.write(2, f"end {step}".encode())
+"""
+    path = tmp_path / "data" / "memory.jsonl"
+    calls = "trace=write,fsync,fdatasync,rename,renameat,renameat2"
+    trace = tmp_path / "trace"
+    command = ["strace", "-f", "-y", "-s", "64", "-e", calls, "-o", trace]
+    done = subprocess.run(
+        [*command, sys.executable, "-c", script, path], capture_output=True, check=False
+    )
+    if done.returncode and not done.stderr.startswith(b"begin"):
+        pytest.skip("strace may not trace here")
+    assert done.returncode == 0, done.stderr
+    steps = re.findall(r'"begin (\w+)"(.*?)"end ', trace.read_text(), re.DOTALL)
+    assert [name for name, _ in steps] == ["add", "add", "forget", "compact"]
+    folder, file = re.escape(str(path.parent)), re.escape(str(path))
+    write = rf"write\(\d+<{file}>"
+    sync = rf"fsync\(\d+<{file}>\) += 0"
+    sync_folder = rf"fsync\(\d+<{folder}>\) += 0"
+    for name, body in steps[:3]:
+        assert re.search(rf"(?s){write}.*{sync}", body), name
+        assert not re.search(rf"(?s){sync}.*{write}", body), name
+    # The first one made the file: its name is on the disk too.
+    assert re.search(sync_folder, steps[0][1])
+    temporary = rf"{folder}/\.memory\.jsonl\.[^>\"]*"
+    order = rf"(?s)write\(\d+<{temporary}>.*fsync\(\d+<{temporary}>\) += 0.*rename.*{sync_folder}"
+    assert re.search(order, steps[3][1])
 
 
 def test_a_disk_that_takes_no_more_refuses_and_works_again_later(tmp_path: Path) -> None:
