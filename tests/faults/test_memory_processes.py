@@ -178,7 +178,7 @@ def test_death_at_any_step_of_a_compaction_loses_nothing(tmp_path: Path) -> None
     for path in paths:
         path.parent.mkdir()
         shutil.copy(sound, path)
-    command = [sys.executable, "-c", DYING, *paths]
+    command = [sys.executable, "-c", DYING, *map(str, paths)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     ends = [int(end) for end in done.stdout.split()]
     died = ends.count(signal.SIGKILL)
@@ -213,10 +213,9 @@ for step in ("add", "add", "forget", "compact"):
     path = tmp_path / "data" / "memory.jsonl"
     calls = "trace=write,fsync,fdatasync,rename,renameat,renameat2"
     trace = tmp_path / "trace"
-    command = ["strace", "-f", "-y", "-s", "64", "-e", calls, "-o", trace]
-    done = subprocess.run(
-        [*command, sys.executable, "-c", script, path], capture_output=True, check=False
-    )
+    command = ["strace", "-f", "-y", "-s", "64", "-e", calls, "-o", str(trace)]
+    command += [sys.executable, "-c", script, str(path)]
+    done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode and not done.stderr.startswith(b"begin"):
         pytest.skip("strace may not trace here")
     assert done.returncode == 0, done.stderr
