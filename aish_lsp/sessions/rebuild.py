@@ -43,8 +43,8 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
     """
     turns: list[Record] = []
     outputs: list[Mapping[str, Any]] = []
-    withdrawn: set[object] = set()
-    ran: set[object] = set()
+    withdrawn: set[int] = set()
+    ran: set[str] = set()
     summary = ""
     model = None
     evictions = 0
@@ -57,15 +57,15 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
                     withdrawn.add(record["n"])
             case "exec":
                 outputs += _output(record)
-                ran.add(record.get("id"))
+                ran.add(_text(record.get("id")))
             case "reset":
                 turns, outputs, summary = [], [], ""
             case "evicted":
                 turns = _without(turns, record.get("from"), record.get("to"))
                 summary = _text(record.get("summary")) or summary
                 evictions += 1
-            case "unanswered":
-                withdrawn.add(record.get("turn"))
+            case "unanswered" if isinstance(turn := record.get("turn"), int):
+                withdrawn.add(turn)
             case "model":
                 model = _text(record.get("model")) or model
     questions = [turn for turn in turns if turn["role"] == "user"]

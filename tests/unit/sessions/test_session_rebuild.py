@@ -88,6 +88,27 @@ def test_output_that_the_next_question_carried_is_not_pending_again() -> None:
     assert result.pending == ()
 
 
+def test_what_ran_after_the_last_question_is_pending_and_is_suggested_no_more() -> None:
+    other = OUTPUT | {"command": "pwd"}
+    commands = [{"id": "c", "text": "ls"}, {"id": "d", "text": "pwd"}]
+    lines = [records.user("q"), reply("a", commands=commands), records.ran("c", OUTPUT)]
+    result = rebuilt(*lines)
+    assert result.pending == (OUTPUT,)
+    assert result.commands == (commands[1],)
+    # A question carries it, and gives it back where nothing answers; what ran later follows.
+    assert rebuilt(*lines, records.user("r", [OUTPUT]), reply("b")).pending == ()
+    unanswered = records.user("r", [OUTPUT], meta=records.UNANSWERED)
+    assert rebuilt(*lines, unanswered, records.ran("d", other)).pending == (OUTPUT, other)
+    assert rebuilt(*lines, records.reset()).pending == ()
+    # One that ended while a question was on its way was not carried by that.
+    assert rebuilt(*lines, records.user("r"), reply("b")).pending == (OUTPUT,)
+
+
+def test_evictions_are_counted() -> None:
+    lines = [records.user("q"), reply("a"), records.evicted(1, 2, None)]
+    assert rebuilt(*lines, *lines).evictions == 2
+
+
 def test_the_summarizers_turns_are_no_part_of_the_conversation() -> None:
     result = rebuilt(
         records.user("q"),
@@ -136,6 +157,10 @@ LINES = st.sampled_from(
         records.evicted(1, 3, None),
         records.unanswered(2),
         {"event": "evicted"},
+        records.ran("c", OUTPUT),
+        {"event": "exec", "id": ["c"], "command": "ls"},
+        {"event": "model", "model": 1},
+        {"event": "unanswered", "turn": [1]},
         {"event": "of a later version"},
     ]
 )
