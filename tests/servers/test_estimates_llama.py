@@ -90,13 +90,15 @@ class Session:
 
     place: Place
     client: Client
+    #: Where tokens are bytes, texts have to be short.
+    shortened: int = 1
     calls: list[Call] = field(default_factory=list)
     text: random.Random = field(default_factory=lambda: random.Random(1))
 
     async def ask(self, step: str, kind: str = "python", size: int = 500) -> Call:
         """Ask about a text, and check what the context's report says before and after."""
         token = f"question {len(self.calls)}"
-        question = f"What does this do?\n{NATURAL[kind](self.text, size)}"
+        question = f"What does this do?\n{NATURAL[kind](self.text, size // self.shortened)}"
         before = await self.client.command_result("aish.context.show", {})
         check_sums(before)
         result = await ask(self.client, question, token)
@@ -215,10 +217,11 @@ async def held(
     setting: Setting, folder: Path, talk: Callable[[Session], Awaitable[None]]
 ) -> Session:
     """Hold a conversation with two llama.cpp servers."""
+    shortened = 1 if any(setting.files.values()) else 4
     place = Place.make(folder)
     # A project as they are: the prompt is some thousand tokens before anything is said.
     (place.folder / "Makefile").write_text("dist:\n\ttrue\n")
-    (place.folder / "AGENTS.md").write_text(NATURAL["english"](random.Random(3), 5000))
+    (place.folder / "AGENTS.md").write_text(NATURAL["english"](random.Random(3), 5000 // shortened))
     with ExitStack() as stack:
         urls = {
             name: stack.enter_context(LlamaServer(model=file, context=setting.window)).url
@@ -228,7 +231,7 @@ async def held(
         async with place.client() as client:
             client.answers["window/showMessageRequest"] = yes
             await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
-            session = Session(place, client)
+            session = Session(place, client, shortened)
             await talk(session)
     return session
 
