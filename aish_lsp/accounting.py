@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aish_lsp.conversation.budget import Limits, limits
@@ -84,9 +85,9 @@ class Accounting:
         if prepared.cut or counter.preset.local_compress or len(conversation.turns) <= sent:
             # The turns, as they stand, are not what the server has counted.
             return
-        output = _kept_output(conversation.turns[sent], usage, counter)
+        output, unsure = _kept_output(conversation.turns[sent], usage, counter)
         anchor = _anchor(prepared, usage.input_tokens, output=output, turns=sent + 1)
-        conversation.anchors[counter.form] = anchor
+        conversation.anchors[counter.form] = replace(anchor, unsure=unsure)
 
     def believes(self, prepared: Prepared, counter: Counter, tokens: int) -> bool:
         """Return whether a server can mean that a request had so many tokens."""
@@ -105,8 +106,14 @@ class Accounting:
         preset, tokens = counter.preset, draft_tokens(prepared.draft, counter)
         if not tokens.counted:
             self._services.calibration.learn(model_key(preset), tokens.estimated, actual)
-        elif abs(sum(tokens) - actual) > max(actual / 2, _SLACK):
+        elif _is_plain(prepared) and abs(sum(tokens) - actual) > max(actual / 2, _SLACK):
             self._services.distrust_tokenizer(preset, sum(tokens), actual)
+
+
+def _is_plain(prepared: Prepared) -> bool:
+    """Return whether every template sends all of it: some leave tools and their calls out."""
+    draft = prepared.draft
+    return not draft.tools and not any(turn.tool_calls for turn in draft.turns)
 
 
 def _anchor(prepared: Prepared, counted: int, *, output: int, turns: int) -> Anchor:
@@ -114,17 +121,21 @@ def _anchor(prepared: Prepared, counted: int, *, output: int, turns: int) -> Anc
     return Anchor(counted, output, turns, draft.blocks, draft.tools)
 
 
-def _kept_output(reply: Turn, usage: Usage, counter: Counter) -> int:
-    """Return the tokens of a reply that go back with the next request.
+def _kept_output(reply: Turn, usage: Usage, counter: Counter) -> tuple[int, int]:
+    """Return the tokens of a reply that go back with the next request, and how many are a guess.
 
     The reported output less the reasoning, unless that goes back too. Where that is nothing, or is
     out of proportion to the reply, it is what the reply is counted at: some servers report no
     reasoning apart, or no output at all.
     """
-    kept = usage.output_tokens
+    kept, unsure = usage.output_tokens, 0
+    counted = counter.settled(counter.turns([reply]))
     reasoning = reply.reasoning
     if reasoning is not None and not goes_back(reasoning, counter.preset):
-        kept -= usage.reasoning_tokens or counter.settled(counter.text(reasoning.text))
-    counted = counter.settled(counter.turns([reply]))
+        taken = usage.reasoning_tokens
+        if not taken:
+            taken = unsure = counter.settled(counter.text(reasoning.text))
+        kept -= taken
     least = max(1, _LEAST_REPLY * counted - _REPLY_SLACK)
-    return kept if least <= kept <= _MOST_REPLY * counted + _REPLY_SLACK else counted
+    likely = least <= kept <= _MOST_REPLY * counted + _REPLY_SLACK
+    return (kept, unsure) if likely and unsure <= counted else (counted, counted)

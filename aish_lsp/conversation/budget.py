@@ -215,9 +215,10 @@ class Budget:
         the surer.
         """
         total, margin = self._counter.settled(left), margin_of(left, self._counter)
+        margin += 2 * self._counter.slack
         kept = anchor.without(end, gone) if anchor else None
         surer = size.margin + margin_of(gone, self._counter)
-        if kept is None or surer > margin:
+        if kept is None or surer >= margin:
             return total, margin, None
         return size.total - self._counter.settled(gone), surer, kept
 

@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from aish_lsp.conversation.prompt import message
+from aish_lsp.conversation.prompt import as_data, message
 from aish_lsp.conversation.token_families import family_of, p99_error
 from aish_lsp.conversation.tokens import count
 from aish_lsp.models.address import without_secrets
@@ -30,6 +30,12 @@ _REMEMBERED = 1 << 14
 #: By family, length and hash, so that no text is kept alive.
 _estimates: dict[tuple[str, int, int], int] = {}
 
+#: Tokens that a template puts around a list of tools: Qwen's, the longest of those that were seen.
+TOOLS_HEADING: Final = 200
+
+#: By how much more a template may add to a message than is assumed, and than was learned of a call:
+#: where its marks are no tokens of their own; line ends between a text and its calls.
+_MESSAGE_SLACK, _CALL_SLACK = 16, 4
 
 #: What a chat template adds where that is not known: ChatML's, Llama 3's and Gemma's are like it.
 OVERHEAD: Final = TemplateOverhead(request=4, system=5, user=5, assistant=5, tool=5, call=8)
@@ -102,6 +108,11 @@ class Counter:
         return (self._tokenizer.overhead if self._tokenizer else None) or OVERHEAD
 
     @property
+    def slack(self) -> int:
+        """By how much more than is assumed a template may add to a message."""
+        return 0 if self._tokenizer is not None and self._tokenizer.overhead else _MESSAGE_SLACK
+
+    @property
     def next_reply(self) -> int:
         """What a further turn adds beside itself, behind a reply that the server has counted.
 
@@ -158,9 +169,9 @@ class Counter:
         """Return the tokens of a turn as it is sent, with what the template adds to it."""
         sent = message(turn, self.preset)
         overhead = self.overhead
-        added = getattr(overhead, sent.role) + overhead.call * len(sent.tool_calls)
+        added = getattr(overhead, sent.role) + (overhead.call + _CALL_SLACK) * len(sent.tool_calls)
         tokens = self.added(added)
-        for text in _message_texts(sent):
+        for text in _message_texts(sent, self.preset):
             tokens = tokens.plus(self.text(text))
         if not self.preset.use_tool_role and (sent.tool_calls or sent.role == "tool"):
             # It goes as a part of another text, which is not counted by itself.
@@ -184,7 +195,7 @@ class Counter:
         new = [turn for turn in turns if self._memo not in turn.sizes]
         wanted = [*texts, *map(_schema_text, tools)]
         for turn in new:
-            wanted.extend(_message_texts(message(turn, self.preset)))
+            wanted.extend(_message_texts(message(turn, self.preset), self.preset))
         await self._tokenizer.fetch(wanted)
 
 
@@ -198,14 +209,27 @@ def model_key(preset: Preset) -> str:
     return f"{where}/{preset.model}"
 
 
-def _message_texts(sent: Message) -> Iterator[str]:
+def _message_texts(sent: Message, preset: Preset) -> Iterator[str]:
     """Yield every text of a message that the model is sent."""
     yield sent.content
     for call in sent.tool_calls:
-        yield call.name
-        yield call.arguments
+        if preset.use_tool_role:
+            yield call.name
+            yield _spelled_out(call.arguments)
+        else:
+            yield as_data(call.name, on_one_line=True)
+            yield as_data(call.arguments)
     if sent.reasoning is not None:
         yield sent.reasoning.text
+
+
+def _spelled_out(arguments: str) -> str:
+    """Return a call's arguments as templates write them anew, where that is longer."""
+    try:
+        written = json.dumps(json.loads(arguments), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return arguments
+    return max(arguments, written, key=len)
 
 
 def _schema_text(tool: ToolSchema) -> str:

@@ -10,7 +10,7 @@ import logging
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from aish_lsp.conversation.counter import NOTHING, Tokens
+from aish_lsp.conversation.counter import NOTHING, TOOLS_HEADING, Tokens
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,7 +41,8 @@ class Anchor:
 
     ``output`` is what of the reply goes back with the next request; ``turns`` is how many turns,
     from the first, both hold together; ``blocks`` and ``tools`` are what was sent beside them;
-    ``evicted`` is what is gone of it since, as far as an estimate can tell.
+    ``evicted`` is what is gone of it since, as far as an estimate can tell; ``unsure`` is what of
+    ``output`` is an estimate.
     """
 
     input: int
@@ -50,6 +51,7 @@ class Anchor:
     blocks: Blocks
     tools: tuple[ToolSchema, ...] = ()
     evicted: Tokens = NOTHING
+    unsure: int = 0
 
     def without(self, turns: int, tokens: Tokens) -> Anchor | None:
         """Return what is left of it without its first ``turns``, which were about ``tokens``."""
@@ -113,7 +115,7 @@ def measure(draft: Draft, counter: Counter, anchor: Anchor | None = None) -> Mea
     if anchor is None:
         tokens = draft_tokens(draft, counter)
         total, new = counter.settled(tokens), 0
-        margin = margin_of(tokens, counter)
+        margin = margin_of(tokens, counter) + 2 * counter.slack
     else:
         # Estimates that follow an actual count are taken as they are: the calibration belongs to
         # whole requests (context.md).
@@ -121,8 +123,13 @@ def measure(draft: Draft, counter: Counter, anchor: Anchor | None = None) -> Mea
         new, changed = sum(added), _changed_system(draft, counter, anchor)
         gone = counter.settled(anchor.evicted)
         total = max(0, anchor.input + anchor.output + new + changed.by - gone)
-        uncertain = added.plus(Tokens(0, changed.estimated))
+        uncertain = added.plus(Tokens(0, changed.estimated + anchor.unsure))
         margin = counter.at_most(uncertain) - sum(uncertain) + margin_of(anchor.evicted, counter)
+        margin += counter.slack * (max(0, len(draft.turns) - anchor.turns) + 1)
+        whole = draft_tokens(draft, counter)
+        if whole.counted >= whole.estimated and len(draft.turns) > anchor.turns:
+            # The model's own tokenizer counted the reply too, whatever was reported of it.
+            total, margin = max(total, counter.settled(whole)), margin_of(whole, counter)
     actual = anchor is not None and not any(anchor.evicted)
     breakdown = _breakdown(draft, counter, total)
     return Measure(total, margin, breakdown, "actual" if actual else "estimated", new)
@@ -148,7 +155,7 @@ def margin_of(tokens: Tokens, counter: Counter) -> int:
 
 
 def _tools(tools: Sequence[ToolSchema], counter: Counter) -> Tokens:
-    tokens = NOTHING
+    tokens = Tokens(0, TOOLS_HEADING) if tools else NOTHING
     for tool in tools:
         tokens = tokens.plus(counter.tool(tool))
     return tokens

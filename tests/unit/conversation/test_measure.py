@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Context, Preset
 from aish_lsp.conversation import counter as counter_module
-from aish_lsp.conversation.counter import NOTHING, OVERHEAD, Counter, Tokens, model_key
+from aish_lsp.conversation.counter import (
+    NOTHING,
+    OVERHEAD,
+    TOOLS_HEADING,
+    Counter,
+    Tokens,
+    model_key,
+)
 from aish_lsp.conversation.measure import Anchor, Breakdown, Draft, draft_tokens, measure
 from aish_lsp.conversation.prompt import Blocks, in_force, instructions_part, tree_part
 from aish_lsp.conversation.token_families import p99_error
@@ -20,6 +27,8 @@ from aish_lsp.models.request import StoredReasoning, ToolSchema
 
 PRESET = Preset(name="local", endpoint="http://127.0.0.1:8080", model="qwen2.5-coder-7b")
 COUNTER = Counter(PRESET)
+SLACK = COUNTER.slack
+CALL_SLACK = counter_module._CALL_SLACK
 FULL = Blocks(
     "You are aish.",
     background="[background] (memory; manage with :memory)\n- (fact) " + "tea " * 100,
@@ -60,13 +69,14 @@ def test_every_part_of_a_request_is_counted_by_the_models_family() -> None:
     assert parts.instructions == tokens(FULL.instructions)
     assert parts.summary == tokens(FULL.summary)
     assert parts.reasoning == 0
-    assert parts.tools == sum(COUNTER.tool(TOOLS[0])) > tokens("Read a file.")
+    assert parts.tools == sum(COUNTER.tool(TOOLS[0])) + TOOLS_HEADING > tokens("Read a file.")
     assert parts.messages == (
         OVERHEAD.user
         + tokens("[exec output]\n$ ls (exit 0)\na\n\nq")
         + OVERHEAD.assistant
         + tokens("a")
         + OVERHEAD.call
+        + CALL_SLACK
         + tokens("read")
         + tokens(call.arguments)
         + OVERHEAD.tool
@@ -75,7 +85,7 @@ def test_every_part_of_a_request_is_counted_by_the_models_family() -> None:
     whole = tokens(FULL.text()) + OVERHEAD.request + OVERHEAD.system
     assert size.total == whole + parts.messages + parts.tools
     assert size.basis == "estimated"
-    assert size.margin == -(-size.total * p99_error("qwen") // 1)
+    assert size.margin == -(-size.total * p99_error("qwen") // 1) + 2 * SLACK
     assert size.new_since == 0
 
 
@@ -105,7 +115,7 @@ def test_the_ratio_learned_for_a_model_corrects_the_estimate_and_all_its_parts()
     plain, corrected = measure(draft, COUNTER), measure(draft, Counter(PRESET, ratio=1.5))
     assert corrected.total == round(1.5 * plain.total)
     # What was learned is surer than the family's error.
-    assert 0 < corrected.margin <= 0.1 * corrected.total + 2
+    assert 0 < corrected.margin <= 0.1 * corrected.total + 2 + 2 * SLACK
     lower = measure(draft, Counter(PRESET, ratio=0.8))
     # It never lowers what a request may come to: it may come of other texts.
     assert lower.total + lower.margin == plain.total + plain.margin
@@ -146,13 +156,14 @@ def test_what_the_server_has_counted_is_not_counted_again() -> None:
     assert size.new_since == new
     assert size.total == 4321 + 56 + new
     assert size.basis == "actual"
-    assert size.margin == Counter(PRESET, ratio=2).at_most(Tokens(0, new)) - new > 0
+    # The question, and the head of the reply to it, each with a template that may say more.
+    assert size.margin == Counter(PRESET, ratio=2).at_most(Tokens(0, new)) - new + 2 * SLACK
 
 
 def test_right_after_a_call_the_total_is_what_the_server_said() -> None:
     turns = talk("q1", "a1")
     size = measure(Draft(FULL, turns), COUNTER, anchored(4321, 56, 2))
-    assert (size.total, size.margin, size.new_since, size.basis) == (4377, 0, 0, "actual")
+    assert (size.total, size.margin, size.new_since, size.basis) == (4377, SLACK, 0, "actual")
 
 
 def test_a_block_that_changed_since_the_call_counts_as_what_it_changed_by() -> None:
@@ -176,9 +187,9 @@ def test_tools_that_changed_since_the_call_count_too() -> None:
     turns = talk("q1", "a1")
     anchor = anchored(4321, 56, 2)
     with_tools = measure(Draft(FULL, turns, TOOLS), COUNTER, anchor)
-    assert with_tools.total == 4377 + sum(COUNTER.tool(TOOLS[0]))
+    assert with_tools.total == 4377 + sum(COUNTER.tool(TOOLS[0])) + TOOLS_HEADING
     without = measure(Draft(FULL, turns), COUNTER, replace(anchor, tools=TOOLS))
-    assert without.total == 4377 - sum(COUNTER.tool(TOOLS[0]))
+    assert without.total == 4377 - sum(COUNTER.tool(TOOLS[0])) - TOOLS_HEADING
 
 
 def test_what_is_left_after_an_eviction_is_an_estimate_that_is_surer_than_a_new_one() -> None:
