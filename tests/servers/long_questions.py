@@ -97,11 +97,10 @@ _ABOUT_CODE = (
 )
 _ABOUT_OUTPUT = ("Did that work?", "What does that mean?", "Что здесь не так?", "这是什么意思？")
 
-#: Characters of what a question shows, drawn evenly by the logarithm: from so many, to a share of
-#: the longest. One in so many has from another share on.
-_SHORTEST = 150
-_USUAL_SHARE = 0.6
-_LONG_SHARE = 0.8
+#: What a question shows, in shares of the longest, drawn evenly by the logarithm; and what one in
+#: so many shows.
+_USUAL = (0.1, 0.8)
+_LONG = (0.8, 1.0)
 _LONG_EVERY = 40
 
 #: What is taken of a paragraph.
@@ -194,10 +193,10 @@ class Script:
         return "\n".join(dict.fromkeys(lines))
 
     def _length(self) -> int:
+        """Return the characters that a question shows."""
         rng = self._random
-        if rng.randrange(_LONG_EVERY) == 0:
-            return int(rng.uniform(_LONG_SHARE, 1) * self._longest)
-        return int(_SHORTEST * (_USUAL_SHARE * self._longest / _SHORTEST) ** rng.random())
+        least, most = _LONG if rng.randrange(_LONG_EVERY) == 0 else _USUAL
+        return int(self._longest * least * (most / least) ** rng.random())
 
     def _prompt(self, kind: Kind, length: int) -> str:
         rng = self._random
@@ -207,9 +206,9 @@ class Script:
             case "english":
                 return self._sentences(self._english, length)
             case "russian":
-                return self._sentences(lambda: rng.choice(RUSSIAN), length // 3)
+                return self._sentences(lambda: rng.choice(RUSSIAN), length // 2)
             case "chinese":
-                return self._sentences(lambda: rng.choice(CHINESE), length // 6)
+                return self._sentences(lambda: rng.choice(CHINESE), length // 4)
             case "output":
                 return rng.choice(_ABOUT_OUTPUT)
             case "json":

@@ -13,6 +13,11 @@ from statistics import mean
 from long_session import Recording, Row
 from report import table
 
+from aish_lsp.config.schema import Context
+
+#: Beyond so many, turns are evicted whatever their tokens.
+_MAX_TURNS = Context().max_turns
+
 #: Of the first questions, the estimate knows nothing of the model yet.
 _LEARNED_AFTER = 3
 
@@ -81,6 +86,9 @@ def _summed(recording: Recording) -> dict[str, str]:
         "largest request, of "
         f"{plan.window - plan.max_output:,}": f"{max(call.prompt_tokens for call in requests):,}",
         "evictions": f"{len(evictions):,}",
+        f"of them with more than {_MAX_TURNS} turns": (
+            f"{sum(row.turns + row.evicted > _MAX_TURNS for row in evictions):,}"
+        ),
         "turns evicted": f"{sum(row.evicted for row in rows):,}",
         "changes of a block without an eviction": (
             f"{sum(row.new_system and not row.evicted for row in rows[1:]):,}"
