@@ -100,10 +100,12 @@ async def test_a_whole_conversation(
     ]
     assert second["usage"]["inputTokens"] == await prompt_tokens(llama, [system, *turns])
     assert second["usage"]["outputTokens"] == len(REPLY.encode()) + 1
-    question, reply, follow_up, _ = place.records()
+    question, reply, ran, follow_up, _ = place.records()
     assert question["content"] == "How do I run the tests here?"
     assert (reply["content"], reply["finish"]) == (REPLY, "stop")
-    assert follow_up["exec"] == [{"command": "echo 'grün ✓'", "exit": 0, "output": "grün ✓\n"}]
+    output = {"command": "echo 'grün ✓'", "exit": 0, "output": "grün ✓\n"}
+    assert output.items() <= ran.items()
+    assert follow_up["exec"] == [output]
 
 
 async def test_a_plain_client_gets_it_in_the_chat_document(
