@@ -261,8 +261,8 @@ def test_a_conversation(neovim: Neovim, place: Place) -> None:
 
 @pytest.mark.xfail(
     strict=False,
-    reason="once in many runs a word of the reply is out of its place where the user types at the"
-    " same time: not understood yet",
+    reason="once in many runs the buffer does not hold the reply letter for letter where the user"
+    " types at the same time: not understood yet",
 )
 def test_a_user_who_types_while_the_reply_comes(place: Place, init: Path) -> None:
     words = [f"wörd{number} " + "\n" * (number % 7 == 6) for number in range(40)]
