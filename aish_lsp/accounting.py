@@ -12,12 +12,15 @@ from aish_lsp.conversation.measure import Anchor, draft_tokens
 from aish_lsp.conversation.meter import Meter
 from aish_lsp.conversation.usage import check_cap
 from aish_lsp.models.reasoning import goes_back
+from aish_lsp.models.request import ModelRequest
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Config, Preset
     from aish_lsp.conversation.budget import Prepared
     from aish_lsp.conversation.turns import Conversation, Turn
+    from aish_lsp.conversation.usage import Category
     from aish_lsp.events import Usage
+    from aish_lsp.models.request import Model
     from aish_lsp.services import Services
 
 logger = logging.getLogger(__name__)
@@ -51,7 +54,8 @@ class Accounting:
         return limits(preset, config.context, self._services.catalog.known_window(preset))
 
     async def limits(self, preset: Preset, config: Config) -> Limits:
-        """Return what a request must fit into; the server is asked for its window."""
+        """Return what a request must fit into; the server is asked for its window and its price."""
+        await self.ask_price(preset)
         return limits(preset, config.context, await self._services.catalog.window(preset))
 
     def check_cap(self, preset: Preset, config: Config, tokens: int) -> None:
@@ -60,7 +64,58 @@ class Accounting:
         Raises:
             CostCap: it could cross ``cost.cap_at_dollars``, or nobody knows what it costs.
         """
-        check_cap(self.meter.usage, config.cost, preset, tokens)
+        check_cap(self.meter.usage, config.cost, self._priced(preset), tokens)
+
+    async def ask_price(self, preset: Preset) -> None:
+        """Have the server tell what the model costs, where its list of models does so."""
+        await self._services.catalog.price(preset)
+
+    def call_ended(self, preset: Preset, category: Category, usage: Usage) -> Usage:
+        """Add a call to the session; return its usage with its cost."""
+        return self.meter.call_ended(self._priced(preset), category, usage)
+
+    def _priced(self, preset: Preset) -> Preset:
+        """Return ``preset`` with the price that its server lists, unless it has one itself."""
+        price = preset.price or self._services.catalog.known_price(preset)
+        return preset if price is preset.price else replace(preset, price=price)
+
+    def counts_requests(self, preset: Preset, config: Config) -> bool:
+        """Return whether the server may be asked to ``count`` a request."""
+        return self._services.request_counter(preset, config.tokenize) is not None
+
+    async def count(
+        self,
+        conversation: Conversation,
+        prepared: Prepared,
+        counter: Counter,
+        model: Model,
+        config: Config,
+    ) -> int | None:
+        """Have the server itself count a request whose size rests on estimates.
+
+        Return its tokens, which the conversation goes on from; None where nobody counts it.
+        """
+        preset, draft = counter.preset, prepared.draft
+        asked = self._services.request_counter(preset, config.tokenize)
+        known = prepared.measure.basis == "actual" or not draft_tokens(draft, counter).estimated
+        if asked is None or known or prepared.cut or preset.local_compress:
+            return None
+        tokens = await asked.count(model, ModelRequest(preset, prepared.messages, draft.tools))
+        if tokens is None:
+            return None
+        if not self.believes(prepared, counter, tokens):
+            asked.distrust(f"it counted {tokens} tokens")
+            return None
+        self.learn(prepared, counter, tokens)
+        turns = len(draft.turns)
+        conversation.anchors[counter.form] = _anchor(prepared, tokens, output=0, turns=turns)
+        return tokens
+
+    def counted(self, preset: Preset, config: Config, counted: int, actual: int) -> None:
+        """Compare a server's own ``count`` of a request with what the request really was."""
+        asked = self._services.request_counter(preset, config.tokenize)
+        if asked is not None and _is_far(counted, actual):
+            asked.distrust(f"it counted {counted} tokens, and the request had {actual}")
 
     def refused(
         self, conversation: Conversation, prepared: Prepared, counter: Counter, tokens: int
@@ -106,8 +161,13 @@ class Accounting:
         preset, tokens = counter.preset, draft_tokens(prepared.draft, counter)
         if not tokens.counted:
             self._services.calibration.learn(model_key(preset), tokens.estimated, actual)
-        elif _is_plain(prepared) and abs(sum(tokens) - actual) > max(actual / 2, _SLACK):
+        elif _is_plain(prepared) and _is_far(sum(tokens), actual):
             self._services.distrust_tokenizer(preset, sum(tokens), actual)
+
+
+def _is_far(counted: int, actual: int) -> bool:
+    """Return whether a count is too far from what a request was to be one of its tokens."""
+    return abs(counted - actual) > max(actual / 2, _SLACK)
 
 
 def _is_plain(prepared: Prepared) -> bool:

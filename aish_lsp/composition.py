@@ -25,14 +25,23 @@ if TYPE_CHECKING:
 
 
 def compose(
-    config: Config, folder: Path, memory: MemoryScopes, project: ProjectPicture, summary: str
+    config: Config,
+    folder: Path,
+    memory: MemoryScopes,
+    project: ProjectPicture,
+    *,
+    summary: str,
+    wording: str,
 ) -> Blocks:
-    """Return the blocks of a request that is made now; ``folder`` is where commands run."""
+    """Return the blocks of a request that is made now.
+
+    ``folder`` is where commands run; ``wording`` replaces the base prompt's, unless it is empty.
+    """
     picture = project if project.shown(config.project) else None
     instructions = picture.instructions if picture else None
     selected = select(memory.items(), config.memory.inject_max_chars)
     return Blocks(
-        base=base_prompt(_surroundings(config, folder), config.context.system_prompt),
+        base=base_prompt(_surroundings(config, folder), wording),
         background=background_text(selected.items),
         tree=tree_part(picture.block.block) if picture else "",
         instructions=(

@@ -6,25 +6,24 @@ StoreUnavailable that names the path and the reason.
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import errno
-import json
 import os
+import stat
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from aish_lsp.errors import Busy, StoreUnavailable
 
 #: Seconds to wait for a lock that another process holds.
 LOCK_TIMEOUT: Final = 5.0
 
-_parse_first: Final = json.JSONDecoder().raw_decode
+#: What the system says of a socket that is opened; here also of pipes and devices.
+_NO_FILE: Final = errno.ENXIO
 
 _ADVICE: Final[Mapping[int, str]] = {
     errno.ENOSPC: "Free some space and try again.",
@@ -32,6 +31,14 @@ _ADVICE: Final[Mapping[int, str]] = {
     errno.EROFS: "Make it writable, or set AISH_DATA_DIR to a folder that is.",
     errno.EACCES: "Make it accessible, or set AISH_DATA_DIR to a folder that is.",
     errno.EPERM: "Make it accessible, or set AISH_DATA_DIR to a folder that is.",
+    errno.EFBIG: "The system lets no file grow so large; see `ulimit -f`.",
+    errno.EIO: "The disk may be failing: copy what is on it while it can be read.",
+    errno.ENOENT: "If it is a symbolic link, it points to a folder that is missing.",
+    errno.EEXIST: "Move it away and try again.",
+    errno.ENOTDIR: "A file stands where a folder should. Move it away and try again.",
+    errno.EISDIR: "Move it away and try again.",
+    errno.ELOOP: "Move it away and try again.",
+    _NO_FILE: "Move it away and try again.",
 }
 
 
@@ -79,19 +86,56 @@ def open_append(path: Path) -> int:
     Raises:
         StoreUnavailable: it cannot be opened.
     """
-    flags = os.O_RDWR | os.O_APPEND | os.O_CLOEXEC
+    flags = os.O_RDWR | os.O_APPEND
     with store_errors(path, "open"):
         try:
-            return os.open(path, flags)
+            return _open(path, flags)
         except FileNotFoundError:
             private_dir(path.parent)
-        fd = os.open(path, flags | os.O_CREAT, 0o600)
+        fd = _open(path, flags | os.O_CREAT)
         try:
-            sync_dir(path.parent)
+            # Of a symbolic link, the file that it points to was made.
+            sync_dir(Path(os.path.realpath(path)).parent)
         except OSError:
             os.close(fd)
             raise
         return fd
+
+
+def open_to_read(path: Path) -> int:
+    """Open ``path`` to read it; return the descriptor.
+
+    Raises:
+        OSError: it cannot be opened, or is no file.
+    """
+    return _open(path, os.O_RDONLY)
+
+
+def _open(path: Path, flags: int) -> int:
+    """Open a file without ever waiting, as for the other end of a pipe."""
+    fd = os.open(path, flags | os.O_CLOEXEC | os.O_NONBLOCK, 0o600)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    raise OSError(_NO_FILE, "It is a pipe or a device, not a file")
+
+
+def read_file(path: Path) -> bytes:
+    """Return what a file holds; nothing of a missing one.
+
+    Raises:
+        StoreUnavailable: it cannot be read.
+    """
+    with store_errors(path, "read"):
+        try:
+            fd = open_to_read(path)
+        except FileNotFoundError:
+            return b""
+        with os.fdopen(fd, "rb") as file:
+            return file.read()
 
 
 def append_line(fd: int, path: Path, line: str | bytes, *, sync: bool) -> None:
@@ -173,13 +217,28 @@ def locked(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
     """Hold ``PATH.lock`` during the block, against other processes and threads.
 
     The lock is a file beside, so that a rename of ``path`` cannot split it; it stays there. It is
-    the system's: a process that dies lets go of it.
+    the system's: a process that dies lets go of it. All names of a file have one lock, that of the
+    file which symbolic links point to.
 
     Raises:
         Busy: it was not to be had within ``timeout`` seconds; the message says who holds it.
         StoreUnavailable: the lock's file cannot be made.
     """
+    if path.is_symlink():
+        path = Path(os.path.realpath(path))
     lock_path = path.with_name(path.name + ".lock")
+    fd = _locked_fd(path, lock_path, timeout)
+    # Who waited for one that somebody removed meanwhile has nothing: others lock its successor.
+    while not is_at(fd, lock_path):
+        os.close(fd)
+        fd = _locked_fd(path, lock_path, timeout)
+    try:
+        yield
+    finally:
+        os.close(fd)
+
+
+def _locked_fd(path: Path, lock_path: Path, timeout: float) -> int:
     fd = open_append(lock_path)
     with store_errors(lock_path, "lock"):
         had = _lock(fd, timeout)
@@ -189,10 +248,17 @@ def locked(path: Path, timeout: float = LOCK_TIMEOUT) -> Iterator[None]:
             " Try again, or end that process if it hangs."
         )
         raise Busy(msg, path=str(path))
+    return fd
+
+
+def is_at(fd: int, path: Path) -> bool:
+    """Whether ``path`` is still the open file's; also where we may not know."""
     try:
-        yield
-    finally:
-        os.close(fd)
+        return os.path.samestat(path.stat(), os.fstat(fd))
+    except PermissionError:
+        return True
+    except OSError:
+        return False
 
 
 def _lock(fd: int, timeout: float) -> bool:
@@ -256,122 +322,3 @@ def _holder(lock_path: Path) -> str:
             if fields[1] == "FLOCK" and int(fields[5].rsplit(":", 1)[1]) == inode:
                 return f"process {fields[4]}"
     return "another process"
-
-
-def json_line(record: Mapping[str, Any]) -> str:
-    r"""Return ``record`` as one line of JSON, without its ``\n``, that UTF-8 can encode.
-
-    Raises:
-        TypeError: it holds what JSON has no form for.
-        ValueError: it holds a number that is not finite, or itself.
-    """
-    line = json.dumps(record, ensure_ascii=False, allow_nan=False)
-    try:
-        line.encode()
-    except UnicodeEncodeError:
-        # Half of a surrogate pair has no UTF-8; its escape is valid JSON and survives.
-        return json.dumps(record, allow_nan=False)
-    return line
-
-
-@dataclass(frozen=True, slots=True)
-class BadLine:
-    """A line that is no JSON object, and why."""
-
-    number: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class TornLine:
-    r"""A last line that was never finished, and the offset in bytes where it begins.
-
-    One that lacks only its ``\n`` is none of those: it is a whole object.
-    """
-
-    number: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class JsonLines:
-    """What a file of JSON lines holds: the objects with the numbers of their lines, from 1."""
-
-    records: tuple[tuple[int, dict[str, Any]], ...]
-    bad: tuple[BadLine, ...]
-    torn: TornLine | None
-
-
-def read_jsonl(path: Path) -> JsonLines:
-    """Read a file of JSON lines; a missing one is empty. Blank lines are skipped.
-
-    Raises:
-        StoreUnavailable: it cannot be read.
-    """
-    with store_errors(path, "read"):
-        try:
-            data = path.read_bytes()
-        except FileNotFoundError:
-            data = b""
-    records: list[tuple[int, dict[str, Any]]] = []
-    bad: list[BadLine] = []
-    torn = None
-    for number, line in iter_jsonl(data):
-        match line:
-            case BadLine():
-                bad.append(line)
-            case TornLine():
-                torn = line
-            case _:
-                records.append((number, line))
-    return JsonLines(tuple(records), tuple(bad), torn)
-
-
-def iter_jsonl(
-    data: bytes, first_number: int = 1
-) -> Iterator[tuple[int, dict[str, Any] | BadLine | TornLine]]:
-    """Yield each line of ``data``, a file of JSON lines or its rest from a line's start on."""
-    content = data.removeprefix(codecs.BOM_UTF8)
-    try:
-        text, all_utf8 = content.decode(), True
-    except UnicodeDecodeError:
-        text, all_utf8 = content.decode(errors="surrogateescape"), False
-    # Not splitlines(): U+2028 and its kin may stand inside a line.
-    pieces = text.split("\n")
-    last = first_number + len(pieces) - 1
-    for number, piece in enumerate(pieces, start=first_number):
-        if not piece or piece.isspace():
-            continue
-        try:
-            if not all_utf8:
-                piece.encode()
-            record = _parsed(piece)
-            if type(record) is not dict:
-                raise ValueError("it is not an object")  # noqa: TRY301 - one place reports all
-        except (ValueError, RecursionError) as error:
-            if number == last:
-                yield number, TornLine(number, data.rfind(b"\n") + 1)
-            else:
-                yield number, BadLine(number, _reason(error))
-        else:
-            yield number, record
-
-
-def _parsed(line: str) -> Any:
-    """Do what ``json.loads`` does, in half the time where nothing stands around the value."""
-    try:
-        value, end = _parse_first(line)
-    except json.JSONDecodeError:
-        end = -1
-    return value if end == len(line) else json.loads(line)
-
-
-def _reason(error: ValueError | RecursionError) -> str:
-    """Return why a line is bad, in words that do not depend on where it stands."""
-    if isinstance(error, UnicodeEncodeError):
-        return "it is not UTF-8"
-    if isinstance(error, json.JSONDecodeError):
-        return f"it is not JSON ({error.msg}, column {error.colno})"
-    if isinstance(error, RecursionError):
-        return "it is nested too deeply"
-    return str(error)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from aish_lsp.events import Event, Output, Reasoning, Text
 
@@ -51,8 +52,13 @@ class Job(Generic[R]):
         self._task = asyncio.create_task(self._run(), name=f"job {self.id}")
         self._task.add_done_callback(lambda _task: self._changed.set())
         if ended is not None:
-            self._task.add_done_callback(lambda _task: ended())
+            self.on_end(ended)
         return self
+
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Have ``ended`` called when the work, which has begun, has ended."""
+        assert self._task is not None, "the job was not started"
+        self._task.add_done_callback(lambda _task: ended())
 
     async def _run(self) -> R:
         return await self._body(self._emit)
@@ -137,6 +143,15 @@ class Job(Generic[R]):
                 await self._changed.wait()
         finally:
             self.stop_listening()
+
+
+async def to_its_end(work: Coroutine[Any, Any, R]) -> R:
+    """Do ``work`` whatever is cancelled; a cancel that comes meanwhile comes too late."""
+    task = asyncio.create_task(work, name="the end of a job")
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return await task
 
 
 def _joined(events: Iterable[Event]) -> Iterator[Event]:

@@ -66,7 +66,7 @@ class NextRequest:
 
     def cost(self) -> CostReport:
         """Return what this session has used and cost, and the size of its next request."""
-        return self._cost(self._workspace.meter.usage)
+        return self.cost_of(self._workspace.meter.usage)
 
     def cost_of_all_sessions(self) -> CostReport:
         """Return what this workspace has ever used and cost. Blocks.
@@ -74,8 +74,9 @@ class NextRequest:
         Raises:
             StoreUnavailable: ``usage.jsonl`` cannot be read.
         """
-        return self._cost(UsageTotals.of(self._workspace.recorder.usage_of_all_sessions()))
+        return self.cost_of(UsageTotals.of(self._workspace.recorder.usage_of_all_sessions()))
 
-    def _cost(self, usage: UsageTotals) -> CostReport:
+    def cost_of(self, usage: UsageTotals) -> CostReport:
+        """Return what was used as a report."""
         thresholds = self._workspace.config.cost
         return cost_report(usage, thresholds, self.size.total, self.limit.budget)

@@ -29,8 +29,9 @@ class Resumption:
         summary: the rolling summary.
         pending: output that the next question carries.
         model: the model last switched to; None where it never was.
-        commands: the suggestions of the last reply that were not run, with their ids.
+        commands: what of the last reply's suggestions was neither run nor dropped, with ids.
         evictions: how many times turns were evicted.
+        calls_before: how many of the session's first calls no longer count to its costs.
     """
 
     turns: tuple[Turn, ...] = ()
@@ -39,6 +40,7 @@ class Resumption:
     model: str | None = None
     commands: tuple[tuple[str, FoundCommand], ...] = ()
     evictions: int = 0
+    calls_before: int = 0
 
 
 def resumption(loaded: LoadedSession) -> Resumption:
@@ -46,16 +48,18 @@ def resumption(loaded: LoadedSession) -> Resumption:
     rebuilt = rebuild(loaded)
     replies = [turn for turn in rebuilt.turns if turn["role"] == "assistant"]
     return Resumption(
-        turns=tuple(_turn(record) for record in rebuilt.turns),
+        turns=tuple(turn_of(record) for record in rebuilt.turns),
         summary=rebuilt.summary,
         pending=_outputs(rebuilt.pending),
         model=rebuilt.model,
         commands=tuple(_commands(replies[-1]["content"], rebuilt.commands)) if replies else (),
         evictions=rebuilt.evictions,
+        calls_before=rebuilt.calls_before,
     )
 
 
-def _turn(record: Record) -> Turn:
+def turn_of(record: Record) -> Turn:
+    """Return the turn that a line of a log holds."""
     return Turn(
         record["role"],
         record["content"],

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
+from aish_lsp.config.schema import OWN_ENDPOINTS
 from aish_lsp.conversation.calibration import Calibration
+from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog
 from aish_lsp.paths import data_dir
 from aish_lsp.questions import nobody
@@ -17,8 +20,22 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset, Tokenize
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.models.http import HttpClient
+    from aish_lsp.models.request_counter import RequestCounter
     from aish_lsp.models.tokenizer import EndpointTokenizer
     from aish_lsp.questions import AskUser
+
+#: The protocols of servers that may have a tokenizer beside their API: llama.cpp's and vLLM's.
+_BESIDE_TOKENIZERS: Final = frozenset({"openai", "openai-responses", "anthropic"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    """Who counts for a preset, as it was configured when they were made."""
+
+    preset: Preset
+    timeout_s: float
+    tokenizer: EndpointTokenizer | None
+    requests: RequestCounter
 
 
 class Services:
@@ -32,7 +49,8 @@ class Services:
         self._catalog: Catalog | None = None
         self._calibration: Calibration | None = None
         self._keeping: asyncio.Task[None] | None = None
-        self._tokenizers: dict[tuple[str, str], tuple[Preset, float, EndpointTokenizer]] = {}
+        # By protocol, endpoint and model.
+        self._counting: dict[tuple[str, str, str], _Counting] = {}
 
     @property
     def http(self) -> HttpClient:
@@ -73,32 +91,47 @@ class Services:
 
     def tokenizer(self, preset: Preset, tokenize: Tokenize) -> EndpointTokenizer | None:
         """Return the tokenizer of the model's own server; None where it is not to be asked."""
-        if not tokenize.use_endpoint or preset.provider != "openai":
-            return None
-        timeout_s = tokenize.timeout_ms / 1000
-        key = preset.endpoint, preset.model
-        known = self._tokenizers.get(key)
-        # With another key, say, one that was refused may answer.
-        if known is None or known[:2] != (preset, timeout_s):
-            from aish_lsp.models.tokenizer import (  # noqa: PLC0415 - not needed by default
-                EndpointTokenizer,
-            )
+        known = self._counts(preset, tokenize).tokenizer if tokenize.use_endpoint else None
+        return known if known is not None and known.capable else None
 
+    def request_counter(self, preset: Preset, tokenize: Tokenize) -> RequestCounter | None:
+        """Return who asks the model's server for whole requests' tokens; None where not to."""
+        known = self._counts(preset, tokenize).requests if tokenize.use_endpoint else None
+        return known if known is not None and known.capable else None
+
+    def _counts(self, preset: Preset, tokenize: Tokenize) -> _Counting:
+        timeout_s = tokenize.timeout_ms / 1000
+        key = preset.provider, preset.endpoint, preset.model
+        known = self._counting.get(key)
+        # With another key, say, one that was refused may answer.
+        if known is None or (known.preset, known.timeout_s) != (preset, timeout_s):
+            known = self._counting[key] = self._counting_for(preset, timeout_s)
+        return known
+
+    def _counting_for(self, preset: Preset, timeout_s: float) -> _Counting:
+        # Neither is needed by default.
+        from aish_lsp.models.request_counter import RequestCounter  # noqa: PLC0415 - as above
+        from aish_lsp.models.tokenizer import EndpointTokenizer  # noqa: PLC0415 - as above
+
+        tokenizer = None
+        if preset.provider in _BESIDE_TOKENIZERS and not _is_providers_own(preset):
             tokenizer = EndpointTokenizer(self.http, preset, self.environ, timeout_s=timeout_s)
-            known = self._tokenizers[key] = preset, timeout_s, tokenizer
-        return known[2] if known[2].capable else None
+        requests = RequestCounter(preset.name, timeout_s=timeout_s)
+        return _Counting(preset, timeout_s, tokenizer, requests)
 
     def distrust_tokenizer(self, preset: Preset, counted: int, actual: int) -> None:
         """Ask the tokenizer no more that counted so much otherwise than the model itself."""
-        known = self._tokenizers.get((preset.endpoint, preset.model))
-        if known is not None:
-            known[2].distrust(counted, actual)
+        known = self._counting.get((preset.provider, preset.endpoint, preset.model))
+        if known is not None and known.tokenizer is not None:
+            known.tokenizer.distrust(counted, actual)
 
     def take_troubles(self) -> list[str]:
         """Return, once each, what the user should know of these parts."""
         troubles = [*self.catalog.take_troubles(), *self.calibration.take_troubles()]
-        for _, _, tokenizer in self._tokenizers.values():
-            troubles += tokenizer.take_notices()
+        for counting in self._counting.values():
+            for asked in (counting.tokenizer, counting.requests):
+                if asked is not None:
+                    troubles += asked.take_notices()
         return troubles
 
     async def aclose(self) -> None:
@@ -110,3 +143,8 @@ class Services:
         finally:
             if self._http is not None:
                 await self._http.aclose()
+
+
+def _is_providers_own(preset: Preset) -> bool:
+    """Tell whether a provider's own servers are asked, which have no tokenizer beside their API."""
+    return host(preset.endpoint) in {host(endpoint) for endpoint, _ in OWN_ENDPOINTS.values()}

@@ -27,9 +27,11 @@ from aish_lsp.events import (
     Text,
     Usage,
 )
+from aish_lsp.fallback import Succession
 from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
 from aish_lsp.models.reasoning import reasoning_source
 from aish_lsp.models.request import StoredReasoning
+from aish_lsp.models.retrying import cause, patient_stream
 from aish_lsp.sessions.recorder import Reply
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
 from aish_lsp.turn_request import TurnRequest
@@ -37,9 +39,9 @@ from aish_lsp.turn_request import TurnRequest
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
+    from aish_lsp.config.schema import Preset
     from aish_lsp.conversation.report import ContextReport
     from aish_lsp.job import Emit
-    from aish_lsp.models.catalog import Chosen
     from aish_lsp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -84,7 +86,7 @@ class Turn:
         self._id = turn_id
         self._emit = emit
         self._conversation = Conversation() if ask.ephemeral else workspace.conversation
-        self._chosen: Chosen | None = None
+        self._succession: Succession | None = None
         self._request: TurnRequest | None = None
         self._sent = False
         self._question_n: int | None = None
@@ -123,7 +125,7 @@ class Turn:
     async def _take_in_turn(self) -> AskResult:
         try:
             await self._prepare()
-            await self._receive_or_make_room()
+            await self._receive_from_somebody()
         except asyncio.CancelledError:
             self._finish = "cancelled"
         except AishError as error:
@@ -152,28 +154,42 @@ class Turn:
         workspace = self._workspace
         if self._ask.notice:
             await self._notice("info", self._ask.notice)
-        await self._write_down()
+        named, prompt = await self._addressed()
+        await self._write_down(prompt)
         for notice in await workspace.refresh():
             await self._notice("warning", notice)
-        self._chosen = await workspace.choose_model(self._ask.model)
-        if self._chosen.notice and workspace.first_time(self._chosen.notice):
-            await self._notice("info", self._chosen.notice)
-        preset = self._chosen.preset
-        self._request = TurnRequest(workspace, self._conversation, preset, self._emit)
+        routed = await workspace.models.route(prompt, self._ask.model or named)
+        chosen = routed.chosen
+        if chosen.notice and workspace.first_time(chosen.notice):
+            await self._notice("info", chosen.notice)
+        self._succession = Succession(chosen.preset, workspace.config)
+        self._request = self._request_to(chosen.preset)
         await self._request.fit()
         await self._emit(
             Start(
                 turn_id=self._id,
-                model=preset.name,
-                route=Route("chat", self._chosen.why),
+                model=chosen.preset.name,
+                route=Route(routed.class_, chosen.why),
                 context_tokens=self._request.tokens,
                 token_budget=self._request.budget,
             )
         )
 
-    async def _write_down(self) -> None:
+    async def _addressed(self) -> tuple[str | None, str]:
+        """Return the model that the question itself names, and the question without it."""
+        prompt = self._ask.prompt
+        if prompt.startswith("@"):
+            # The name may be one that was configured a moment ago.
+            for notice in await self._workspace.reload():
+                await self._notice("warning", notice)
+        return self._workspace.models.addressed(prompt)
+
+    def _request_to(self, preset: Preset) -> TurnRequest:
+        return TurnRequest(self._workspace, self._conversation, preset, self._emit)
+
+    async def _write_down(self, prompt: str) -> None:
         """Log the question; a cancel that comes meanwhile waits until its number is known."""
-        turn = self._conversation.append_user(self._ask.prompt)
+        turn = self._conversation.append_user(prompt)
         if self._ask.ephemeral:
             return
         self._workspace.turn_began(self._id)
@@ -187,13 +203,58 @@ class Turn:
             self._question_n = await writing
             self._conversation.turns[-1] = replace(turn, n=self._question_n)
 
+    @property
+    def _started(self) -> bool:
+        """Whether the user has seen anything of a reply, or a tool was called."""
+        return bool(self._text or self._reasoning or self._tool_calls)
+
+    async def _receive_from_somebody(self) -> None:
+        """Receive the reply; where a model gives none, that of the next one."""
+        try:
+            while True:
+                try:
+                    return await self._receive_or_make_room()
+                except AishError as error:
+                    if self._started:
+                        raise
+                    await self._hand_over(error)
+        except BackendUnavailable as error:
+            if not self._text:
+                raise
+            message = f"{cause(error)} What arrived is kept: ask the model to continue."
+            raise BackendUnavailable(message, **error.data) from error
+
+    async def _hand_over(self, error: AishError) -> None:
+        """Make the request anew for the model that follows, after ``error``.
+
+        Raises:
+            AishError: none follows. It says of each why it did not answer.
+        """
+        assert self._succession is not None
+        assert self._request is not None
+        request = self._request
+        while self._succession.advance(error):
+            failed, preset = request.preset.name, self._succession.current
+            name = "the offline model" if preset.provider == "offline" else preset.name
+            message = f"{failed} does not answer, {name} does instead. {cause(error)}"
+            await self._notice("warning", message)
+            evicted = request.evicted
+            self._request = request = self._request_to(preset)
+            try:
+                return await request.fit()
+            except AishError as unfit:
+                error = unfit
+            finally:
+                request.evicted += evicted
+        raise self._succession.error from error
+
     async def _receive_or_make_room(self) -> None:
         """Receive the reply; where the server finds the request too long, once more with less."""
         assert self._request is not None
         try:
             await self._receive(self._request)
         except (BackendRejected, BackendUnavailable) as error:
-            if self._text or self._reasoning or self._tool_calls:
+            if self._started:
                 raise
             await self._request.make_room(error)
             await self._receive(self._request)
@@ -203,7 +264,8 @@ class Turn:
         scanner = SuggestionScanner()
         model = self._workspace.open_model(request.preset)
         self._sent = True
-        async with aclosing(model.stream(request.to_model())) as stream:
+        reply = patient_stream(model, request.to_model(), self._notice)
+        async with aclosing(reply) as stream:
             async for event in stream:
                 match event:
                     case Text():
@@ -289,16 +351,16 @@ class Turn:
 
     def _stored_reasoning(self) -> StoredReasoning | None:
         """Return the reasoning with what its provider wants back; empty reasoning is none."""
-        assert self._chosen is not None
+        assert self._request is not None
         text = "".join(self._reasoning)
         metadata = self._metadata.metadata if self._metadata else {}
         if not text and not metadata:
             return None
-        return StoredReasoning(text, reasoning_source(self._chosen.preset), metadata)
+        return StoredReasoning(text, reasoning_source(self._request.preset), metadata)
 
     @property
     def _model(self) -> str:
-        return self._chosen.preset.name if self._chosen else ""
+        return self._request.preset.name if self._request else ""
 
     async def _notice(self, level: Level, message: str) -> None:
         await self._emit(Notice(level, message))

@@ -55,6 +55,7 @@ class TurnRequest:
         self._prepared: Prepared | None = None
         self._reported: Usage | None = None
         self._estimated = True
+        self._counted: int | None = None
 
     @property
     def tokens(self) -> int:
@@ -84,10 +85,16 @@ class TurnRequest:
             CostCap: it might cross the session's cap. Nothing is lost either.
         """
         workspace = self._workspace
-        # Of one that may not be paid for, nothing is asked at all.
+        await workspace.accounting.ask_price(self.preset)
+        # Of one that may not be paid for, nothing else is asked at all.
         self._allow(0)
         self._limit = await workspace.accounting.limits(self.preset, workspace.config)
+        if workspace.accounting.counts_requests(self.preset, workspace.config):
+            # Before anything is evicted by an estimate; below, what an eviction leaves.
+            await self._count(await self._budget(self._limit).whole(self._conversation))
         self._prepared = await self._prepare(self._limit)
+        if await self._count(self._prepared):
+            self._prepared = await self._prepare(self._limit)
 
     async def make_room(self, error: AishError) -> None:
         """Evict by the server's own count, where ``error`` says that the request is too long.
@@ -129,11 +136,31 @@ class TurnRequest:
         """See whether so many tokens may be paid for; CostCap where not."""
         self._workspace.accounting.check_cap(self.preset, self._workspace.config, tokens)
 
+    def _budget(self, limit: Limits) -> Budget:
+        workspace = self._workspace
+        context = workspace.config.context
+        return Budget(workspace.blocks(), context, limit, self._counter, allow=self._allow)
+
+    async def _count(self, prepared: Prepared) -> bool:
+        """Have the server count a request that is only estimated; return whether it did."""
+        workspace, accounting = self._workspace, self._workspace.accounting
+        if not accounting.counts_requests(self.preset, workspace.config):
+            return False
+        model = workspace.open_model(self.preset)
+        tokens = await accounting.count(
+            self._conversation, prepared, self._counter, model, workspace.config
+        )
+        if tokens is None:
+            return False
+        self._counted = tokens
+        # What is left out is estimated by what was just learned.
+        self._counter = accounting.counter(self.preset, workspace.config)
+        return True
+
     async def _prepare(self, limit: Limits) -> Prepared:
         workspace, conversation = self._workspace, self._conversation
-        context = workspace.config.context
-        budget = Budget(workspace.blocks(), context, limit, self._counter, allow=self._allow)
-        summarizing = context.summarize and conversation is workspace.conversation
+        budget = self._budget(limit)
+        summarizing = workspace.config.context.summarize and conversation is workspace.conversation
         summarizer = Summarizer(workspace, self.preset, self._emit)
         prepared = await budget.prepare(conversation, summarizer.roll if summarizing else None)
         await self._tell_what_was_given_up(prepared)
@@ -165,7 +192,7 @@ class TurnRequest:
         if usage is None or self._estimated:
             output = sum(counter.settled(counter.text(text)) for text in said)
             usage = Usage(self.tokens, output, cost=usage.cost if usage else None)
-        return accounting.meter.call_ended(self.preset, _CATEGORY, usage)
+        return accounting.call_ended(self.preset, _CATEGORY, usage)
 
     def verify(self) -> None:
         """Compare what was estimated with what the server reported, and go on from that.
@@ -179,6 +206,9 @@ class TurnRequest:
             workspace.meter.verified(self.preset, reported, self._fitted.measure)
         if not self._estimated:
             accounting, prepared = workspace.accounting, self._fitted
+            if prepared.measure.total == self._counted:
+                actual = reported.input_tokens
+                accounting.counted(self.preset, workspace.config, self._counted, actual)
             accounting.answered(self._conversation, prepared, self._counter, reported)
             workspace.services.keep_calibration()
 

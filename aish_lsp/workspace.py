@@ -18,7 +18,7 @@ from aish_lsp.conversation.turns import Conversation
 from aish_lsp.errors import Busy, NotFound
 from aish_lsp.job_table import JobTable
 from aish_lsp.memory.scopes import MemoryScopes
-from aish_lsp.models.catalog import OFFLINE, Chosen, configured
+from aish_lsp.model_choice import ModelChoice
 from aish_lsp.next_request import NextRequest
 from aish_lsp.paths import config_file, data_dir, workspace_dir
 from aish_lsp.project.picture import ProjectPicture
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from aish_lsp.job import Job
     from aish_lsp.memory.items import Kind, Scope
     from aish_lsp.memory.store import Added
+    from aish_lsp.models.catalog import Chosen
     from aish_lsp.models.request import Model
     from aish_lsp.resumption import Resumption
     from aish_lsp.services import Services
@@ -87,9 +88,7 @@ class Workspace:
         self._folder = folder
         self._memory_path = self._configured_memory()
         self.memory = self._open_memory()
-        self._named_model: str | None = None
-        self._last_preset: Preset | None = None
-        self._models: dict[str, Model] = {}
+        self.models = ModelChoice(services, self.folder, lambda: self.config)
         self.jobs = JobTable(self.changed)
         self._awaiting: dict[str, Plan] = {}
         self._last_turn = ""
@@ -139,7 +138,7 @@ class Workspace:
             command_id, lambda emit: Execution(self, planned, emit).execute(), planned.text
         )
 
-    def dismiss(self, command_id: str) -> None:
+    async def dismiss(self, command_id: str) -> None:
         """Drop a suggestion.
 
         Raises:
@@ -148,13 +147,18 @@ class Workspace:
         self.commands.get(command_id)
         self.commands.remove(command_id)
         self.changed()
+        await self.recorder.dismissed(command_id)
+
+    async def reset_costs(self) -> None:
+        """Count costs and tokens from nothing again."""
+        self.meter.usage.reset()
+        await self.recorder.costs_reset()
 
     async def use_model(self, name: str) -> str:
         """Answer with this model from now on; return its name.
 
         Raises:
-            NotFound: no such model; the message names the nearest.
-            Denied: it stands behind a key that the user did not agree to.
+            NotFound, Denied: as ``ModelChoice.use``.
         """
         name = await self.answer_with(name)
         await self.recorder.model(name)
@@ -162,11 +166,9 @@ class Workspace:
 
     async def answer_with(self, name: str) -> str:
         """Do what ``use_model`` does, without writing it down."""
-        chosen = await self.services.catalog.choose(self.config, name, self.services.ask_user)
-        self._named_model = chosen.preset.name
-        self._last_preset = chosen.preset
+        name = await self.models.use(name)
         self.changed()
-        return chosen.preset.name
+        return name
 
     def remember(
         self,
@@ -241,12 +243,8 @@ class Workspace:
 
     @property
     def preset(self) -> Preset:
-        """The model that answers next. Before the first question none was looked for yet."""
-        last, chosen = self._last_preset, configured(self.config)
-        if last is not None:
-            # As it is configured by now.
-            return self.config.models.get(last.name, last)
-        return chosen.preset if chosen else OFFLINE
+        """The model that answers next, as far as it is known."""
+        return self.models.active
 
     @property
     def last_turn_commands(self) -> list[CommandInfo]:
@@ -265,8 +263,9 @@ class Workspace:
 
     def blocks(self) -> Blocks:
         """Compose the prompt's blocks as of now."""
-        summary = self.conversation.summary
-        return compose(self.config, self.folder, self.memory, self.project, summary)
+        wording = self.models.wording or self.config.context.system_prompt
+        parts = self.config, self.folder, self.memory, self.project
+        return compose(*parts, summary=self.conversation.summary, wording=wording)
 
     def next_request(self) -> NextRequest:
         """Return the next request, as far as it is known by now."""
@@ -321,11 +320,14 @@ class Workspace:
 
     async def refresh(self) -> list[str]:
         """Take in what changed outside: configuration, memory, project. Return what is wrong."""
-        troubles = await asyncio.to_thread(self._configuration.reload)
-        troubles += await self.refresh_memory()
+        troubles = await self.reload() + await self.refresh_memory()
         if self.project.shown(self.config.project):
             await self.project.refresh(self.config.project)
         return troubles + self.recorder.take_troubles()
+
+    async def reload(self) -> list[str]:
+        """Take in a configuration that has changed. Return what is wrong with it."""
+        return await asyncio.to_thread(self._configuration.reload)
 
     async def refresh_memory(self) -> list[str]:
         """Take in what other processes remembered or forgot. Return what is wrong."""
@@ -347,19 +349,11 @@ class Workspace:
         Raises:
             NotFound, Denied: as ``use_model``.
         """
-        wanted = name or self._named_model
-        chosen = await self.services.catalog.choose(self.config, wanted, self.services.ask_user)
-        if name is None:
-            self._last_preset = chosen.preset
-        return chosen
+        return await self.models.choose(name)
 
     def open_model(self, preset: Preset) -> Model:
         """Return the adapter that speaks to ``preset``."""
-        if preset.provider not in self._models:
-            from aish_lsp.models.registry import open_model  # noqa: PLC0415 - brings httpx
-
-            self._models[preset.provider] = open_model(preset, self.services.http, self.folder)
-        return self._models[preset.provider]
+        return self.models.open(preset)
 
     def turn_began(self, turn_id: str) -> None:
         """Have the suggestions of this turn count as the last ones, if it makes any."""

@@ -17,6 +17,7 @@ from aish_lsp.resumption import Resumption, resumption
 from aish_lsp.sessions.listing import delete_session, find_session, list_sessions
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.reading import LoadedSession, load
+from aish_lsp.sessions.records import SUMMARIZE
 from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Sessions:
         try:
             found = resumption(loaded)
             notices = _told(loaded, log.id)
-            usage = await asyncio.to_thread(self._used, loaded.id, notices)
+            usage = await asyncio.to_thread(self._used, loaded.id, found.calls_before, notices)
         except BaseException:
             log.close()
             raise
@@ -123,10 +124,10 @@ class Sessions:
         self._workspace.go_on(found, usage)
         return Resumed(log.id, len(found.turns), tuple(notices)), found.model
 
-    def _used(self, session_id: str, notices: list[str]) -> UsageTotals:
-        """Return what a session has used before; where that cannot be read, say so."""
+    def _used(self, session_id: str, reset_at: int, notices: list[str]) -> UsageTotals:
+        """Return what a session has used since the call ``reset_at``; or say that nobody knows."""
         try:
-            return UsageTotals.of(self._recorder.usage_of(session_id))
+            return UsageTotals.of(self._recorder.usage_of(session_id)[reset_at:])
         except StoreUnavailable as error:
             notices.append(f"What the session has cost is not known: {error.message}")
             return UsageTotals()
@@ -176,7 +177,9 @@ class Sessions:
         if path == self._recorder.session_path:
             raise Busy("That session is open here. Begin another (`:session new`), then delete it.")
         loaded = await asyncio.to_thread(load, path, newer=True)
-        turns = sum("role" in record for record in loaded.records)
+        turns = sum(
+            "role" in record and record.get("meta") != SUMMARIZE for record in loaded.records
+        )
         question = Question(
             f"Delete the session {loaded.id} for good?\n\n"
             f"{escaped(str(loaded.meta.get('name') or loaded.meta.get('title') or 'No title'))}\n"

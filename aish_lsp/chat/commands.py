@@ -5,7 +5,7 @@ A command exists when a handler stands here; the editor's chat document and the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -21,16 +21,23 @@ from aish_lsp.execution import RunRequest
 
 if TYPE_CHECKING:
     from aish_lsp.execution import RunReport
+    from aish_lsp.extractor import Extracted
     from aish_lsp.job import Job
     from aish_lsp.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """Where a ``:`` command was typed. ``follow`` shows a command's output while it runs."""
+    """Where a ``:`` command was typed.
+
+    ``follow`` shows a command's output while it runs, ``offer`` what is found worth remembering;
+    ``shown`` returns the chat's text.
+    """
 
     workspace: Workspace
     follow: Callable[[Job[RunReport]], None]
+    offer: Callable[[Job[Extracted]], None]
+    shown: Callable[[], Awaitable[str]]
 
 
 COLON_COMMANDS: ColonRegistry[Chat] = ColonRegistry()
@@ -64,7 +71,12 @@ async def _remember(chat: Chat, argument: str) -> str:
 
 @colon("memory", usage=USAGE, help="what is remembered across sessions", choices=VERBS)
 async def _memory(chat: Chat, argument: str) -> str:
-    return await memory_command(chat.workspace, argument)
+    if argument == "summarize":
+        from aish_lsp.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
+
+        chat.offer(extract(chat.workspace))
+        return ""
+    return await memory_command(chat.workspace, argument, chat.shown)
 
 
 @colon(
@@ -107,7 +119,7 @@ async def _cost(chat: Chat, argument: str) -> str:
     if argument not in ("", "detail", "reset"):
         raise InvalidArgument("Known are `:cost`, `:cost detail` and `:cost reset`.")
     if argument == "reset":
-        chat.workspace.meter.usage.reset()
+        await chat.workspace.reset_costs()
     return cost_page(chat.workspace.next_request().cost(), detail=argument == "detail")
 
 

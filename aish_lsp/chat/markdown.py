@@ -28,6 +28,13 @@ Write below the last `{YOU}` and send it: with *Send* above the heading, with th
 
 """
 
+#: How a line of a checklist begins: its tick, its number, its kind. No other text has such a line.
+BOX: Final = r"- \[([ xX])\] (?:(\d{1,3})\. )?\((fact|pref|context)\) "
+_BOX: Final = re.compile(BOX)
+
+#: Characters of the longest one.
+_LONGEST_BOX: Final = len("- [ ] 100. (context) ")
+
 #: Characters of a line's start that are looked at. It bounds what is held back of blank lines.
 _LONGEST_START: Final = 200
 
@@ -72,7 +79,8 @@ class ReplyEscaper:
     """Streams a reply's text into the document, so that none of its lines passes for ours.
 
     A line that reads ``## You`` or ``## aish`` (in any case, blanks around it), and one that begins
-    with ``:``, gets a backslash before its first visible character, which Markdown does not show.
+    with ``:`` or like one of a checklist, gets a backslash before its first visible character,
+    which Markdown does not show.
     CRLF becomes LF; a lone CR, and what only some take for a line break, becomes a blank: the lines
     of the result are the lines of the reply, so that line numbers keep their meaning. All else
     stays as it is.
@@ -105,8 +113,8 @@ class OutputBlock:
     """Streams a command's output into a fenced block that the output cannot close.
 
     Colors and cursor movements are dropped, other controls shown; CR ends a line, as progress bars
-    mean it. A line that begins like a suggestion, a heading of ours or a ``:`` command is indented
-    by one space; one that begins with the fence gets a backslash before it.
+    mean it. A line that begins like a suggestion, a heading of ours, a ``:`` command or a line of a
+    checklist is indented by one space; one that begins with the fence gets a backslash before it.
     """
 
     def __init__(self, command: str) -> None:
@@ -223,8 +231,10 @@ class _LineStarts:
 
 def _escaped_start(line: str, ends: bool) -> str | None:
     """Return a reply's line escaped where it has to be."""
-    if line.startswith(":"):
+    if line.startswith(":") or _BOX.match(line):
         return f"\\{line}"
+    if _may_be_box(line) and not ends:
+        return None
     shape = " ".join(line[:_LONGEST_START].split()).casefold()
     ours = (YOU.casefold(), AISH.casefold())
     if not any(heading.startswith(shape) for heading in ours):
@@ -240,8 +250,10 @@ def _escaped_start(line: str, ends: bool) -> str | None:
 def _indented_start(line: str, ends: bool) -> str | None:
     """Return an output's line indented, or its fence broken, where it has to be."""
     ours = ("CMD:", ":", YOU, AISH)
-    if line.startswith(ours):
+    if line.startswith(ours) or _BOX.match(line):
         return f" {line}"
+    if _may_be_box(line) and not ends:
+        return None
     visible = line[:_LONGEST_START].lstrip(" \t")
     if visible.startswith(_FENCE):
         # Not more blanks: to some highlighters a fence ends a block however far it is indented.
@@ -251,3 +263,8 @@ def _indented_start(line: str, ends: bool) -> str | None:
     if undecided and not ends and len(line) < _LONGEST_START:
         return None
     return line
+
+
+def _may_be_box(line: str) -> bool:
+    """Return whether a line of a checklist may begin so; which one does is seen with more of it."""
+    return len(line) < _LONGEST_BOX and "- [".startswith(line[:3])

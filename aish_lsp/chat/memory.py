@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from aish_lsp.chat.candidates import accept_candidates
+from aish_lsp.chat.checklist import last_entries
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.memory.background import select
 from aish_lsp.memory.clearing import clear_by_consent
@@ -16,38 +18,34 @@ from aish_lsp.memory.items import KINDS, SCOPES, Kind, MemoryItem, Scope
 if TYPE_CHECKING:
     from aish_lsp.workspace import Workspace
 
-VERBS: Final = ("list", "add", "forget", "edit", "clear", "inject")
-USAGE: Final = "list|add KIND TEXT|forget ID|edit ID TEXT|clear [SCOPE]|inject"
+VERBS: Final = ("list", "add", "forget", "edit", "clear", "summarize", "accept", "inject")
+USAGE: Final = (
+    "list|add KIND TEXT|forget ID|edit ID TEXT|clear [SCOPE]|summarize|accept N [TEXT]|inject"
+)
 
 #: An id, with the scope before it where it is needed: ``3``, ``user:3``.
 _ID: Final = re.compile(rf"(?:({'|'.join(SCOPES)}):)?([0-9]{{1,16}})")
 
 
-async def memory_command(workspace: Workspace, argument: str) -> str:
+async def memory_command(
+    workspace: Workspace, argument: str, shown: Callable[[], Awaitable[str]]
+) -> str:
     """Do what ``:memory ARGUMENT`` says; return the answer, Markdown.
+
+    ``shown`` returns the chat's text. What ``summarize`` does is not done here.
 
     Raises:
         InvalidArgument: it cannot be understood; the message says how it is written.
         AishError: whatever the memory refuses.
     """
     verb, _, rest = argument.partition(" ")
-    rest = rest.strip()
-    match verb:
-        case "" | "list":
-            troubles = await workspace.refresh()
-            return "\n\n".join([*troubles, _listed(workspace)])
-        case "add":
-            return await _add(workspace, rest)
-        case "forget":
-            return await _forget(workspace, rest)
-        case "edit":
-            return await _edit(workspace, rest)
-        case "clear":
-            return await _clear(workspace, rest)
-        case "inject":
-            return await _inject(workspace)
-    known = ", ".join(f"`:memory {known}`" for known in USAGE.split("|"))
-    raise InvalidArgument(f"Known are {known}.")
+    if verb == "accept":
+        return await accept_candidates(workspace, rest.strip(), await shown())
+    handler = _VERBS.get(verb or "list")
+    if handler is None:
+        known = ", ".join(f"`:memory {known}`" for known in USAGE.split("|"))
+        raise InvalidArgument(f"Known are {known}.")
+    return await handler(workspace, rest.strip())
 
 
 async def remember(workspace: Workspace, kind: Kind, content: str) -> str:
@@ -64,8 +62,8 @@ async def remember(workspace: Workspace, kind: Kind, content: str) -> str:
     return f"Remembered as item {added.id}; the model is told from the next question on."
 
 
-def argument_values(items: Sequence[MemoryItem]) -> dict[str, list[str]]:
-    """Return the words that may follow ``:memory VERB``, for ``complete``."""
+def argument_values(items: Sequence[MemoryItem], chat: str) -> dict[str, list[str]]:
+    """Return the words that may follow ``:memory VERB`` in a chat, for ``complete``."""
     count = Counter(item.id for item in items)
     ids = [str(item.id) if count[item.id] == 1 else f"{item.scope}:{item.id}" for item in items]
     return {
@@ -73,7 +71,13 @@ def argument_values(items: Sequence[MemoryItem]) -> dict[str, list[str]]:
         "memory forget": ids,
         "memory edit": ids,
         "memory clear": list(SCOPES),
+        "memory accept": [str(one.number) for one in last_entries(chat) if one.number],
     }
+
+
+async def _list(workspace: Workspace, _rest: str) -> str:
+    troubles = await workspace.refresh()
+    return "\n\n".join([*troubles, _listed(workspace)])
 
 
 def _listed(workspace: Workspace) -> str:
@@ -132,7 +136,7 @@ async def _clear(workspace: Workspace, rest: str) -> str:
     return f"Forgot {_items(forgotten)}."
 
 
-async def _inject(workspace: Workspace) -> str:
+async def _inject(workspace: Workspace, _rest: str) -> str:
     troubles = await workspace.refresh()
     selected = select(workspace.memory.items(), workspace.config.memory.inject_max_chars)
     told = f"The model is told {_items(len(selected.items))}, {selected.characters} characters"
@@ -142,3 +146,13 @@ async def _inject(workspace: Workspace) -> str:
 
 def _items(count: int) -> str:
     return f"{count} item{'' if count == 1 else 's'}"
+
+
+_VERBS: Final[Mapping[str, Callable[[Workspace, str], Awaitable[str]]]] = {
+    "list": _list,
+    "add": _add,
+    "forget": _forget,
+    "edit": _edit,
+    "clear": _clear,
+    "inject": _inject,
+}

@@ -54,7 +54,19 @@ def _give_up_stdout() -> None:
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line; each command adds its own part."""
     # Only what is parsed for.
-    from aish_lsp.cli import ask, config, demo, doctor, memory, sessions  # noqa: PLC0415
+    from aish_lsp.cli import (  # noqa: PLC0415
+        ask,
+        config,
+        cost,
+        demo,
+        doctor,
+        memory,
+        models,
+        project,
+        risk,
+        sessions,
+        tokens,
+    )
 
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--json", action="store_true", help="write for machines")
@@ -74,6 +86,9 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "serve", help="serve an editor: on stdio, --tcp HOST:PORT or --ws HOST:PORT"
     )
-    for module in (ask, demo, doctor, config, memory, sessions):
+    for module in (
+        *(ask, demo, doctor, models, config, memory, sessions, cost),
+        *(project, tokens, risk),
+    ):
         module.add_parser(commands, common)
     return whole

@@ -12,7 +12,7 @@ from aish_lsp.chat.sessions import session_page
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.errors import NotFound, StoreUnavailable
 from aish_lsp.events import to_wire
-from aish_lsp.files import json_line
+from aish_lsp.jsonl import json_line
 from aish_lsp.paths import workspace_dir
 from aish_lsp.sessions.history import history
 from aish_lsp.sessions.listing import SessionInfo, find_session, list_sessions

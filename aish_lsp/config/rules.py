@@ -5,10 +5,10 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, get_args
 from urllib.parse import parse_qsl, urlsplit
 
-from aish_lsp.config.schema import Preset
+from aish_lsp.config.schema import Preset, QuestionClass
 from aish_lsp.redaction import is_secret, is_secret_name
 from aish_lsp.strict import DEEPEST
 from aish_lsp.validate import without
@@ -21,6 +21,7 @@ _NO_KEYS: Final = (
     "a key itself is not kept here; name the environment variable that holds it with api_key_env, "
     "or a command that prints it with api_key_command"
 )
+_CLASSES: Final = get_args(QuestionClass)
 _PRESET_KEYS: Final = frozenset(field.name for field in dataclasses.fields(Preset)) - {"name"}
 
 
@@ -37,6 +38,13 @@ def refused(data: object) -> Iterator[tuple[KeyPath, str]]:
         url = server.get("url")
         if isinstance(url, str) and (reason := _address_problem(url)):
             yield ("tools", "servers", name, "url"), reason
+    for key in ("classes", "system_prompts"):
+        for name in _table(_table(data, "routing"), key):
+            if name not in _CLASSES:
+                yield (
+                    ("routing", key, name),
+                    f"no class of question; accepted: {', '.join(_CLASSES)}",
+                )
 
 
 def _refused_of_preset(path: KeyPath, key: str, value: object) -> Iterator[tuple[KeyPath, str]]:

@@ -15,6 +15,17 @@ T = TypeVar("T")
 
 Provider = Literal["openai", "openai-responses", "anthropic", "gemini", "offline"]
 
+#: What kind of question one is (aish_lsp.models.routing).
+QuestionClass = Literal["shell", "code", "chat", "reasoning"]
+
+
+#: Where a provider's own models are, and the usual variable of the key.
+OWN_ENDPOINTS: dict[Provider, tuple[str, str]] = {
+    "openai-responses": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "anthropic": ("https://api.anthropic.com", "ANTHROPIC_API_KEY"),
+    "gemini": ("https://generativelanguage.googleapis.com/v1beta", "GEMINI_API_KEY"),
+}
+
 
 def key(
     default: T,
@@ -47,11 +58,16 @@ class Price:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """A model: who serves it, where, and how it is asked. ``name`` is its table's name."""
+    """A model: who serves it, where, and how it is asked. ``name`` is its table's name.
+
+    Without an ``endpoint`` it is the provider's own, where it has one, with its usual key.
+    """
 
     name: str = ""
     provider: Provider = key("openai", "the wire protocol")
-    endpoint: str = key("", "the server's address, with or without /v1")
+    endpoint: str = key(
+        "", "the server's address, with or without /v1; empty: the provider's own, but for openai"
+    )
     model: str = key("", "the model's name as the server knows it; empty: the server's only one")
     context_window: int | None = key(None, "tokens; else asked of the server, else 4096", minimum=1)
     token_budget: int | None = key(None, "tokens of a request, for this model", minimum=1)
@@ -59,6 +75,9 @@ class Preset:
     api_key_env: str | None = key(None, "the environment variable that holds the key")
     api_key_command: list[str] | None = key(None, "a command that prints the key")
     timeout: float = key(120.0, "seconds without a byte from the server", minimum=0.001)
+    total_timeout: float = key(
+        3600.0, "seconds of a whole reply; what arrived by then is kept", minimum=0.001
+    )
     local_compress: bool = key(False, "send only the last turns, cut short")
     use_tool_role: bool = key(True, "false for chat templates that know no tool role")
     temperature: float | None = key(None, "sampling temperature", minimum=0)
@@ -69,6 +88,15 @@ class Preset:
     extra_body: dict[str, Any] = key({}, "fields added to the request as they are")
     extra_headers: dict[str, str] = key({}, "headers added to the request")
     price: Price | None = key(None, "dollars a million tokens")
+
+    def __post_init__(self) -> None:
+        """Fill in the provider's own address and key."""
+        own = None if self.endpoint else OWN_ENDPOINTS.get(self.provider)
+        if own is not None:
+            endpoint, variable = own
+            object.__setattr__(self, "endpoint", endpoint)
+            if self.api_key_env is None and self.api_key_command is None:
+                object.__setattr__(self, "api_key_env", variable)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +154,15 @@ class Project:
 class Routing:
     """Which model answers which question, and who steps in."""
 
-    classes: dict[str, str] = key({}, "a class of question to a preset")
-    system_prompts: dict[str, str] = key({}, "a class of question to its base prompt")
-    fallback: list[str] = key([], "presets to try when one is down")
+    classes: dict[str, str] = key(
+        {}, "a class of question (`shell`, `code`, `chat`, `reasoning`) to a preset"
+    )
+    system_prompts: dict[str, str] = key(
+        {}, "a class of question to its base prompt; the CMD: contract is always added"
+    )
+    fallback: list[str] = key(
+        [], "presets to try, in this order, when one is down; after them the offline model"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

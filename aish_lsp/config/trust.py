@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from aish_lsp.errors import StoreUnavailable
-from aish_lsp.files import locked, store_errors, write_atomic
+from aish_lsp.files import locked, open_to_read, store_errors, write_atomic
 
 VERSION: Final = 1
 
@@ -136,11 +136,16 @@ class TrustStore:
             return
         self._seen, self._document, self._trouble = seen, {}, None
         try:
-            self._document = _parse(self._path.read_bytes())
+            self._document = _parse(self._read())
         except OSError as error:
             self._trouble = f"{self._path} cannot be read: {error.strerror}; nothing is granted"
         except ValueError as error:
             self._trouble = f"{self._path}: {error}; nothing is granted by it"
+
+    def _read(self) -> bytes:
+        """Return the file's bytes; OSError where it cannot be read or is none."""
+        with os.fdopen(open_to_read(self._path), "rb") as file:
+            return file.read()
 
     def _writable(self) -> dict[str, Any]:
         """Return the document as it is now, to be changed under the lock.
@@ -149,7 +154,7 @@ class TrustStore:
         """
         with store_errors(self._path, "read"):
             try:
-                data = self._path.read_bytes()
+                data = self._read()
             except FileNotFoundError:
                 return {"version": VERSION, "grants": []}
             try:

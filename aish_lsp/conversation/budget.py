@@ -126,6 +126,13 @@ class Budget:
         self._tools = tools
         self._allow = allow
 
+    async def whole(self, conversation: Conversation) -> Prepared:
+        """Return the next request with nothing left out, whether it fits or not."""
+        draft = self._draft(self._blocks.in_force(), conversation.turns)
+        await fetch(draft, self._counter)
+        anchor = conversation.anchors.get(self._counter.form)
+        return self._prepared(draft, measure(draft, self._counter, anchor))
+
     async def prepare(self, conversation: Conversation, roll: Roll | None = None) -> Prepared:
         """Make the next request fit, evicting whole exchanges from ``conversation``.
 
@@ -137,13 +144,12 @@ class Budget:
             OverBudget: it still does not fit. Nothing is evicted then.
             AishError: what ``allow`` raises. Nothing is evicted then either.
         """
-        whole = self._draft(self._blocks.in_force(), conversation.turns)
-        await fetch(whole, self._counter)
-        anchor = conversation.anchors.get(self._counter.form)
-        size = measure(whole, self._counter, anchor)
+        complete = await self.whole(conversation)
+        whole, size = complete.draft, complete.measure
         if len(conversation.turns) <= self._context.max_turns and self._fits(size):
             self._allow(size.total)
-            return self._prepared(whole, size)
+            return complete
+        anchor = conversation.anchors.get(self._counter.form)
         end, anchor = self._evictions(conversation, whole, size, anchor, roll is not None)
         prepared = await self._fitting(conversation.turns[end:], anchor)
         self._allow(prepared.measure.total)

@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lsprotocol import types
 
+from aish_lsp.chat.checklist import checklist
 from aish_lsp.chat.colon import ColonCommand, parse
 from aish_lsp.chat.commands import COLON_COMMANDS, Chat
 from aish_lsp.chat.markdown import (
@@ -29,15 +30,15 @@ from aish_lsp.chat.place import (
 )
 from aish_lsp.chat.transcript import SHOWN_OUTPUT, ReplyTranscript, run_status
 from aish_lsp.errors import AishError, Busy, InvalidArgument
-from aish_lsp.events import End, Output
+from aish_lsp.events import End, Notice, Output
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.turn import Ask
 
 if TYPE_CHECKING:
     from aish_lsp.execution import RunReport
+    from aish_lsp.extractor import Extracted
     from aish_lsp.job import Job
-    from aish_lsp.lsp.progress import Progress
     from aish_lsp.server import AishServer
     from aish_lsp.turn import AskResult
     from aish_lsp.workspace import Workspace
@@ -45,6 +46,9 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
+
+#: What is shown while a model looks for what is worth remembering.
+_READS: Final = "aish reads the session"
 
 
 class ChatDocument:
@@ -202,6 +206,22 @@ class ChatDocument:
         """Show a command's output while it runs, above the heading that the user writes under."""
         self._follow(job, self._run(job), f"aish runs {job.label}")
 
+    async def summarize(self) -> str:
+        """Begin to look for what is worth remembering; return the job's id.
+
+        What is found is written above the heading that the user writes under.
+
+        Raises:
+            StoreUnavailable: the document cannot be made.
+        """
+        from aish_lsp.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
+
+        await self._ready()
+        await self._writer.show()
+        job = extract(self._workspace)
+        self._follow(job, self._candidates(job), _READS)
+        return job.id
+
     def follow_changes(self, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
         """Keep the heading's place through the edits of the client."""
         for change in changes:
@@ -232,12 +252,13 @@ class ChatDocument:
     # What is written
 
     def _follow(self, job: Job[R], writing: Coroutine[Any, Any, None], title: str) -> None:
-        progress = self._server.begin_progress(title, on_cancel=job.cancel)
-        self._server.spawn(self._until_written(writing, job, progress), title)
+        self._server.spawn(self._until_written(job, writing, title), title)
 
     async def _until_written(
-        self, writing: Coroutine[Any, Any, None], job: Job[R], progress: Progress
+        self, job: Job[R], writing: Coroutine[Any, Any, None], title: str
     ) -> None:
+        """Show, until all of it is written, that a job runs; it can be stopped there."""
+        progress = self._server.begin_progress(title, on_cancel=job.cancel)
         try:
             await writing
         except AishError as error:
@@ -271,10 +292,12 @@ class ChatDocument:
     async def _carry_out(self, command: ColonCommand, prompt: str | None) -> None:
         """Carry a ``:`` command out and write its answer, or the output of what it runs."""
         runs: list[Job[RunReport]] = []
+        searches: list[Job[Extracted]] = []
         async with self._section:
             is_above = await self._begin_section(prompt)
             try:
-                text = await COLON_COMMANDS.run(Chat(self._workspace, runs.append), command)
+                chat = Chat(self._workspace, runs.append, searches.append, self._writer.text)
+                text = await COLON_COMMANDS.run(chat, command)
             except AishError as error:
                 text = quote(error.message)
             except Exception as error:
@@ -283,11 +306,11 @@ class ChatDocument:
                 text = quote(f"aish itself failed ({type(error).__name__}); its log tells more.")
             if text:
                 self._writer.append(escape_reply(text.rstrip() + "\n"))
-            for job in runs:
-                progress = self._server.begin_progress(
-                    f"aish runs {job.label}", on_cancel=job.cancel
-                )
-                await self._until_written(self._output(job, self._writer.append), job, progress)
+            for run in runs:
+                output = self._output(run, self._writer.append)
+                await self._until_written(run, output, f"aish runs {run.label}")
+            for search in searches:
+                await self._until_written(search, self._append_found(search), _READS)
             await self._close_section(is_above=is_above)
 
     async def _write_prompt(self, prompt: str) -> bool:
@@ -315,6 +338,29 @@ class ChatDocument:
             await self._output(job, self._writer.insert)
             await self._writer.flush()
             self._place = open_place(await self._writer.text())
+
+    async def _candidates(self, job: Job[Extracted]) -> None:
+        """Write what was found above the heading that the user writes under."""
+        found = await self._found(job)
+        await self._ready()
+        async with self._section:
+            self._writer.insert(found)
+            await self._writer.flush()
+            self._place = open_place(await self._writer.text())
+
+    async def _append_found(self, job: Job[Extracted]) -> None:
+        self._writer.append(await self._found(job))
+
+    async def _found(self, job: Job[Extracted]) -> str:
+        """Return what comes of a search, once it has ended: what was told, and a checklist."""
+        parts = [quote(event.message) async for event in job.events() if isinstance(event, Notice)]
+        try:
+            candidates = (await job.result()).candidates
+        except AishError as error:
+            parts.append(quote(error.message))
+        else:
+            parts += [f"{checklist(candidates)}\n"] if candidates else []
+        return "\n".join(parts)
 
     async def _output(self, job: Job[RunReport], begin: Callable[[str], None]) -> None:
         """Write a command's output as it comes; ``begin`` writes its first piece."""

@@ -34,6 +34,10 @@ ANSWER_TIMEOUT: Final = 5.0
 #: Seconds in which it then has to tell the change; eglot takes half a second, Neovim 150 ms.
 ECHO_TIMEOUT: Final = 2.0
 
+#: As above, of an editor that edits are sent to without a version (Neovim): one that it has made
+#: and not told of yet would be made twice if it were sent again. A busy machine holds much up.
+UNVERSIONED_ECHO_TIMEOUT: Final = 15.0
+
 #: Seconds in which an editor has to tell a change that it is known to have made. Where a question
 #: was the last that the user answered, eglot does not before the next key.
 TELL_TIMEOUT: Final = 300.0
@@ -310,7 +314,7 @@ class ChatWriter:
             if not insertion.text:
                 return True
             says_so = await self._answer(self._workspace_edit(document, text, insertion))
-            patience = ECHO_TIMEOUT if says_so else 0
+            patience = self._patience(says_so)
             if claimed == document and not says_so:
                 # It refuses what it said that it made: it did, and its document is another now.
                 patience = TELL_TIMEOUT
@@ -325,10 +329,19 @@ class ChatWriter:
                 break
         return False
 
-    async def _answer(self, edit: types.WorkspaceEdit) -> bool:
-        """Return whether the editor says that it made ``edit``."""
+    def _patience(self, says_so: bool | None) -> float:
+        """Return the seconds to wait for an edit's change, by what the editor says of it."""
+        if not self._editor.capabilities.document_changes:
+            return 0 if says_so is False else UNVERSIONED_ECHO_TIMEOUT
+        return ECHO_TIMEOUT if says_so else 0
+
+    async def _answer(self, edit: types.WorkspaceEdit) -> bool | None:
+        """Return whether the editor says that it made ``edit``; None where it does not answer."""
         try:
             return await asyncio.wait_for(self._editor.apply_edit(edit), ANSWER_TIMEOUT)
+        except TimeoutError:
+            log.info("the editor did not answer an edit in time")
+            return None
         except Exception as error:  # noqa: BLE001 - whatever is wrong with it, there is the file
             log.info("the editor did not answer an edit: %s", type(error).__name__)
             return False

@@ -103,7 +103,7 @@ async def _completions(
         with contextlib.suppress(AishError):
             values |= session_values(await workspace.sessions.all())
     if workspace and prefix.startswith(":memory "):
-        values |= argument_values(workspace.memory.items())
+        values |= argument_values(workspace.memory.items(), server.documents.text(uri) or "")
     return [
         types.CompletionItem(
             label=item.label,

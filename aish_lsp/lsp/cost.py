@@ -22,7 +22,7 @@ def setup(server: AishServer) -> None:
         return workspace.next_request().cost()
 
     async def reset(call: Call, params: CostParams) -> CostReport:
-        server.workspaces.resolve(params).meter.usage.reset()
+        await server.workspaces.resolve(params).reset_costs()
         return await show(call, params)
 
     server.bind("aish.cost.show", show)

@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from aish_lsp.lsp.ask import stream
 from aish_lsp.memory.background import select
+from aish_lsp.memory.candidates import Accepted, accept
 from aish_lsp.memory.clearing import clear_by_consent
 from aish_lsp.memory.listing import listed
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import (
+        MemoryAcceptParams,
         MemoryAddParams,
         MemoryClearParams,
         MemoryEditParams,
         MemoryForgetParams,
         MemoryListParams,
+        MemorySummarizeParams,
         Target,
     )
     from aish_lsp.server import AishServer
@@ -30,6 +34,8 @@ def setup(server: AishServer) -> None:
     server.bind("aish.memory.forget", _forget)
     server.bind("aish.memory.edit", _edit)
     server.bind("aish.memory.clear", _clear)
+    server.bind("aish.memory.summarize", _summarize)
+    server.bind("aish.memory.accept", _accept)
     server.bind("aish.memory.inject", _inject)
 
 
@@ -76,6 +82,27 @@ async def _clear(call: Call, params: MemoryClearParams) -> object:
     if forgotten is None:
         call.server.tell("Nothing was forgotten: nobody said yes.")
     return {"forgotten": forgotten or 0}
+
+
+async def _summarize(call: Call, params: MemorySummarizeParams) -> object:
+    from aish_lsp.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
+
+    server = call.server
+    workspace = server.workspaces.resolve(params)
+    await server.configurations.settled(workspace.root)
+    if params.partial_result_token is None:
+        return {"turnId": await server.chats.of(workspace).summarize()}
+    job = extract(workspace)
+    return await stream(call, params.partial_result_token, job, "aish reads the session")
+
+
+async def _accept(call: Call, params: MemoryAcceptParams) -> object:
+    workspace = call.server.workspaces.resolve(params)
+    accepted = [
+        Accepted(one.kind, one.content, tuple(one.tags), one.scope) for one in params.candidates
+    ]
+    session = workspace.recorder.session_id
+    return {"ids": await asyncio.to_thread(accept, workspace.memory, accepted, session)}
 
 
 async def _inject(call: Call, params: Target) -> object:

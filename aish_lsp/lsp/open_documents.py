@@ -37,6 +37,11 @@ class OpenDocuments:
             return None
         return with_line_feeds(document.source)
 
+    def version(self, uri: str) -> int | None:
+        """Return a document's version, as the client has counted it."""
+        document = self._server.workspace.text_documents.get(unquote(uri))
+        return document.version if document else None
+
     def width(self, text: str) -> int:
         """Return the length of ``text`` in the units agreed with the client."""
         return int(self._server.workspace.position_codec.client_num_units(text))

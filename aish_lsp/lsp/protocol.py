@@ -140,6 +140,32 @@ class MemoryClearParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySummarizeParams(Target):
+    """With a token, events and then the result; without, the candidates come in the chat."""
+
+    partial_result_token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedCandidate:
+    """A candidate as the user wants it; ``duplicate_of`` and ``flags`` may stay, and do nothing."""
+
+    kind: Literal["fact", "pref", "context"]
+    content: str
+    tags: list[str] = field(default_factory=list)
+    scope: Literal["workspace", "user"] = "workspace"
+    duplicate_of: int | None = None
+    flags: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryAcceptParams(Target):
+    """What the user keeps, edited at will. Where one is refused, none is stored."""
+
+    candidates: list[AcceptedCandidate]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectParams(Target):
     """Another depth (folders) or size (characters) than the configured one, kept from now on."""
 
@@ -266,6 +292,24 @@ _SPECS = (
         "{forgotten}",
         "Forget every item of a scope, or of both. Unless `confirmed`, the user is asked, and\n"
         "nothing but a yes is one.",
+    ),
+    CommandSpec(
+        "aish.memory.summarize",
+        MemorySummarizeParams,
+        "{candidates: [{kind, content, duplicateOf, flags[]}]}",
+        "Have a model (`memory.summarizer_model`) find what is worth remembering in the log of\n"
+        "this session, since its last reset: ten candidates at most. Nothing is stored.\n"
+        "`duplicateOf` is the item that says the same; `flags` say what to look at twice: what\n"
+        "looks like a secret, what reads like an instruction, what stands only in the output of a\n"
+        "command or tool. Without a token the answer is `{turnId}`, and the candidates come as a\n"
+        "checklist in the chat, where code actions keep and drop them.",
+    ),
+    CommandSpec(
+        "aish.memory.accept",
+        MemoryAcceptParams,
+        "{ids[]}",
+        "Remember candidates, by the user's word. `ids` are in their order; of what is\n"
+        "known already it is the id that is there.",
     ),
     CommandSpec(
         "aish.memory.inject",

@@ -40,7 +40,7 @@ def setup(server: AishServer) -> None:
         return {"commands": server.workspaces.resolve(params).commands.all()}
 
     async def dismiss(_call: Call, params: DismissParams) -> object:
-        server.workspaces.resolve(params).dismiss(params.command_id)
+        await server.workspaces.resolve(params).dismiss(params.command_id)
         return {}
 
     server.bind("aish.run", run)

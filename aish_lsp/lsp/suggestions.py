@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from aish_lsp.lsp.checklists import checklist_actions
+from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
 from aish_lsp.shell.risk import classify
 from aish_lsp.shell.suggestions import PREFIX
 from aish_lsp.text import escaped
@@ -18,10 +20,6 @@ if TYPE_CHECKING:
     from aish_lsp.events import CommandInfo, Risk
     from aish_lsp.server import AishServer
     from aish_lsp.workspace import Workspace
-
-RUN_KIND = "quickfix.aish.run"
-REFACTOR_KIND = "refactor.aish"
-SOURCE_KIND = "source.aish"
 
 #: Seconds after a change before hints are made anew.
 _PAUSE = 0.2
@@ -91,6 +89,7 @@ class Suggestions:
                 if line.info is not None:
                     here.add(line.info.id)
                 actions += _actions_of(line, uri)
+        actions += ((False, action) for action in checklist_actions(self._server, params))
         workspace = self._server.workspaces.of_document(uri)
         for info in workspace.last_turn_commands if workspace else []:
             if info.id not in here:

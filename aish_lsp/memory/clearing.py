@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from aish_lsp.memory.items import Scope
+from aish_lsp.memory.items import SCOPES, MemoryItem, Scope
 from aish_lsp.memory.scopes import MemoryScopes
+from aish_lsp.memory.store import MemoryStore
 from aish_lsp.questions import AskUser, Question
 
 _OF: Final[Mapping[Scope, str]] = {
@@ -21,16 +22,25 @@ async def clear_by_consent(
 ) -> int | None:
     """Forget every item of one scope, or of both, if the user says yes.
 
+    What comes or is changed while the question stands is not what the user was asked about: it
+    stays. Items that are hidden for their age go too.
+
     Return how many were forgotten; None where nobody said yes.
 
     Raises:
         InvalidArgument, Busy, StoreUnavailable: as ``MemoryScopes.clear``.
     """
-    counts = await asyncio.to_thread(memory.counts, scope)
-    parts = [f"{count} {_OF[name]}" for name, count in counts.items() if count]
+    stores = [memory.store(name) for name in (SCOPES if scope is None else (scope,))]
+    asked = [(store, await asyncio.to_thread(_items, store)) for store in stores]
+    parts = [f"{len(items)} {_OF[store.scope]}" for store, items in asked if items]
     if not parts:
         return 0
     question = Question(f"Forget all items of the memory: {' and '.join(parts)}?", "Forget all")
     if not await ask_user(question):
         return None
-    return await asyncio.to_thread(memory.clear, scope)
+    return sum([await asyncio.to_thread(store.clear, items) for store, items in asked])
+
+
+def _items(store: MemoryStore) -> tuple[MemoryItem, ...]:
+    store.refresh()
+    return store.items()

@@ -94,18 +94,6 @@ class MemoryScopes:
         oldest = (datetime.now(UTC) - age).strftime(TIMESTAMP)
         return tuple(item for item in merged if item.ts >= oldest)
 
-    def counts(self, scope: Scope | None = None) -> dict[Scope, int]:
-        """Return how many items each scope has as of now, those hidden for their age included.
-
-        Raises:
-            InvalidArgument, StoreUnavailable: as ``items`` of a scope.
-        """
-        counts: dict[Scope, int] = {}
-        for store in self._chosen(scope):
-            store.refresh()
-            counts[store.scope] = len(store.items())
-        return counts
-
     def add(
         self,
         kind: Kind,

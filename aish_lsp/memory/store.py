@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,13 +18,13 @@ from typing import Any, Final, TypeAlias
 from aish_lsp.errors import Busy, NotFound, StoreUnavailable
 from aish_lsp.files import (
     append_line,
-    iter_jsonl,
-    json_line,
     locked,
     open_append,
+    open_to_read,
     store_errors,
     write_atomic,
 )
+from aish_lsp.jsonl import iter_jsonl, json_line
 from aish_lsp.memory.compaction import remove_leftovers, without_forgotten
 from aish_lsp.memory.contents import MAX_ID, VERSION, Contents
 from aish_lsp.memory.items import (
@@ -226,14 +226,17 @@ class MemoryStore:
             new_id, _ = self._append(fd, {**fields, **unknown}, tombstone(item_id))
             return new_id
 
-    def clear(self) -> int:
-        """Forget every item; return how many there were.
+    def clear(self, known: Iterable[MemoryItem] | None = None) -> int:
+        """Forget every item, or of ``known`` those that are still as they were; return how many.
 
         Raises:
             Busy, StoreUnavailable: as ``add``.
         """
         with self._writing() as fd:
             ids = self._contents.ids()
+            if known is not None:
+                as_known = {item.id: item for item in known}
+                ids = [i for i in ids if self._contents[i] == as_known.get(i)]
             if ids:
                 self._append(fd, *map(tombstone, ids))
             return len(ids)
@@ -260,9 +263,10 @@ class MemoryStore:
         """Hold the lock, with the file open, sound, and known to its end."""
         # Ahead of the lock, so that it is held for a moment only: after a compaction each writer
         # reads the whole file.
-        with self._reading() as readable:
-            if readable is not None:
-                self._catch_up(readable)
+        if not self._is_known():
+            with self._reading() as readable:
+                if readable is not None:
+                    self._catch_up(readable)
         # In this order, so that who only reads does not wait while another process has the lock.
         with locked(self.path), self._mutex:
             fd = open_append(self.path)
@@ -275,12 +279,19 @@ class MemoryStore:
             finally:
                 os.close(fd)
 
+    def _is_known(self) -> bool:
+        """Whether the file is as it was at the last look; where it cannot be seen, it is not."""
+        try:
+            return _stamp_of(os.stat(self.path)) == self._stamp  # noqa: PTH116 - half the time
+        except OSError:
+            return False
+
     @contextlib.contextmanager
     def _reading(self) -> Iterator[int | None]:
         """Have the file open to read it, without the lock; None where there is no file."""
         with self._mutex, store_errors(self.path, "read"):
             try:
-                fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                fd = open_to_read(self.path)
             except FileNotFoundError:
                 yield None
                 return
@@ -386,7 +397,10 @@ class MemoryStore:
 
 
 def _stamp(fd: int) -> _Stamp:
-    status = os.fstat(fd)
+    return _stamp_of(os.fstat(fd))
+
+
+def _stamp_of(status: os.stat_result) -> _Stamp:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 

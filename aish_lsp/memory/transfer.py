@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
 from aish_lsp.errors import InvalidArgument
-from aish_lsp.files import BadLine, TornLine, iter_jsonl, json_line
+from aish_lsp.jsonl import BadLine, TornLine, iter_jsonl, json_line
 from aish_lsp.memory.contents import VERSION, is_header
 from aish_lsp.memory.items import (
     SCOPES,
@@ -159,8 +159,10 @@ def _draft(
     }
     try:
         json_line(fields)
-    except (ValueError, RecursionError):
-        raise InvalidArgument("It holds a number that JSON has no form for.") from None
+    except ValueError as error:
+        # What its source was before stands one level deeper now.
+        msg = f"The line cannot be kept: {error}."
+        raise InvalidArgument(msg) from None
     return _Draft(number, target.scope, fields)
 
 

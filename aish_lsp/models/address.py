@@ -9,24 +9,25 @@ from urllib.parse import SplitResult, urlsplit
 from aish_lsp.errors import InvalidArgument
 
 _VERSION = re.compile(r"v\d+\w*")
-_CHAT = "/chat/completions"
+# An endpoint that was written out up to what is asked of it.
+_WRITTEN_OUT = re.compile(r"/(chat/completions|responses|messages|models)$")
 
 
-def api_url(endpoint: str, path: str) -> str:
+def api_url(endpoint: str, path: str, *, version: str = "v1") -> str:
     """Return the address of ``path`` in the endpoint's API, e.g. ``chat/completions``.
 
-    ``/v1`` is added unless the endpoint names a version itself (``/v1``, ``/api/paas/v4``,
-    ``/v1beta/openai``) or was written out up to ``/chat/completions``. A query is kept.
+    ``version`` is added unless the endpoint names one itself (``/v1``, ``/api/paas/v4``,
+    ``/v1beta/openai``) or was written out up to ``/chat/completions``, ``/responses``,
+    ``/messages`` or ``/models``. A query is kept.
 
     Raises:
         InvalidArgument: the endpoint is no http address.
     """
     parts = _split(endpoint)
-    base = parts.path.rstrip("/")
-    if base.endswith(_CHAT):
-        base = base.removesuffix(_CHAT)
-    elif not any(_VERSION.fullmatch(segment) for segment in base.split("/")):
-        base += "/v1"
+    path_given = parts.path.rstrip("/")
+    base = _WRITTEN_OUT.sub("", path_given)
+    if base == path_given and not any(_VERSION.fullmatch(segment) for segment in base.split("/")):
+        base += f"/{version}"
     return parts._replace(path=f"{base}/{path}", fragment="").geturl()
 
 
@@ -37,7 +38,7 @@ def server_url(endpoint: str, path: str) -> str:
         InvalidArgument: the endpoint is no http address.
     """
     parts = _split(endpoint)
-    base = parts.path.rstrip("/").removesuffix(_CHAT)
+    base = _WRITTEN_OUT.sub("", parts.path.rstrip("/"))
     segments = base.split("/")
     for position, segment in enumerate(segments):
         if _VERSION.fullmatch(segment):

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import AishError, Denied, NotFound
+from aish_lsp.models.listed_prices import lists_prices
 from aish_lsp.questions import Question
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aish_lsp.config.schema import Config
+    from aish_lsp.config.schema import Config, Price
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.models.discovery import Discovered, KeyOffer
     from aish_lsp.models.http import HttpClient
@@ -32,6 +33,9 @@ _BELIEVED = 15.0
 
 #: Seconds that a window is believed: the server may be started anew with another.
 _WINDOW_BELIEVED = 300.0
+
+#: Seconds that a price is believed.
+_PRICE_BELIEVED = 3600.0
 
 
 Source: TypeAlias = Literal["configured", "found", "offered", "built-in"]
@@ -67,6 +71,7 @@ class Catalog:
         self._found: Discovered | None = None
         self._found_at = 0.0
         self._windows: dict[tuple[str, str], _Window] = {}
+        self._prices: dict[tuple[str, str], _Price] = {}
         self._asking = asyncio.Lock()
         self._answers: dict[tuple[str, str], bool] = {}
         self._troubles: list[str] = []
@@ -150,14 +155,38 @@ class Catalog:
         until = time.monotonic() + _WINDOW_BELIEVED
         self._windows[preset.endpoint, preset.model] = _Window(tokens, until)
 
+    async def price(self, preset: Preset) -> Price | None:
+        """Return what the model costs by its server's own list, asked of those that have prices.
+
+        None where the preset has a price itself, or the list has none.
+        """
+        if preset.price is not None or not lists_prices(preset.endpoint):
+            return None
+        known = self._prices.get((preset.endpoint, preset.model))
+        if known is None or time.monotonic() >= known.until:
+            await self._ask_window(preset)
+        return self.known_price(preset)
+
+    def known_price(self, preset: Preset) -> Price | None:
+        """Return what the model costs by its server's own list, as far as that was asked."""
+        known = self._prices.get((preset.endpoint, preset.model))
+        return known.price if known else None
+
     async def _ask_window(self, preset: Preset) -> None:
+        """Ask the server for the window, and for the price where its list has prices."""
         from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
 
-        told = (await describe(self._http, preset, self._environ)).context_window
-        # A server that is down for a moment must not shrink the budget: turns would be evicted.
-        tokens = told or self.known_window(preset)
-        until = time.monotonic() + (_WINDOW_BELIEVED if told else _BELIEVED)
-        self._windows[preset.endpoint, preset.model] = _Window(tokens, until)
+        info = await describe(self._http, preset, self._environ)
+        key, now = (preset.endpoint, preset.model), time.monotonic()
+        if preset.context_window is None:
+            told = info.context_window
+            # A server that is down for a moment must not shrink the budget: turns would be evicted.
+            tokens = told or self.known_window(preset)
+            self._windows[key] = _Window(tokens, now + (_WINDOW_BELIEVED if told else _BELIEVED))
+        if lists_prices(preset.endpoint):
+            listed = bool(info.models)
+            price = info.price if listed else self.known_price(preset)
+            self._prices[key] = _Price(price, now + (_PRICE_BELIEVED if listed else _BELIEVED))
 
     def take_troubles(self) -> tuple[str, ...]:
         """Return, once each, what went wrong beside the questions: answers that are not kept."""
@@ -209,6 +238,14 @@ class _Window:
     """What a server told of its window, in tokens; believed until a moment of the clock."""
 
     tokens: int | None
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Price:
+    """What a server's list told of a price, if anything; believed until a moment of the clock."""
+
+    price: Price | None
     until: float
 
 

@@ -1,4 +1,4 @@
-"""What an endpoint tells about itself: the kind of server, its models, the context window."""
+"""What an endpoint tells about itself: the kind of server, its models, window and price."""
 
 from __future__ import annotations
 
@@ -6,16 +6,20 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from urllib.parse import quote
 
 from aish_lsp.errors import AishError
-from aish_lsp.models.address import api_url, host, server_url
-from aish_lsp.models.keys import request_headers, resolve_key
+from aish_lsp.models.address import api_url, server_url
+from aish_lsp.models.keys import headers_for
+from aish_lsp.models.listed_prices import listed_price, lists_prices
 
 if TYPE_CHECKING:
-    from aish_lsp.config.schema import Preset
+    from aish_lsp.config.schema import Preset, Price
     from aish_lsp.models.http import HttpClient
 
-ServerKind: TypeAlias = Literal["llama.cpp", "ollama", "lm-studio", "vllm", "openrouter"]
+ServerKind: TypeAlias = Literal[
+    "llama.cpp", "ollama", "lm-studio", "vllm", "openrouter", "anthropic"
+]
 
 #: Seconds for each question to a server about itself.
 DESCRIBE_TIMEOUT = 3.0
@@ -39,6 +43,7 @@ _WINDOW_KEYS = (
     "context_length",
     "context_window",
     "max_context_length",
+    "max_input_tokens",
 )
 
 
@@ -54,12 +59,14 @@ class _Ask(Protocol):
 class EndpointInfo:
     """What an endpoint told; None and empty where it did not.
 
-    ``models`` are the names of its chat models, ``context_window`` the tokens of the preset's one.
+    ``models`` are the names of its chat models, ``context_window`` the tokens of the preset's one
+    and ``price`` what that costs by the server's own list.
     """
 
     kind: ServerKind | None = None
     models: tuple[str, ...] = ()
     context_window: int | None = None
+    price: Price | None = None
 
 
 async def describe(
@@ -73,8 +80,12 @@ async def describe(
 
     ``timeout_s`` is in seconds, for each of at most three questions.
     """
+    if preset.provider == "gemini":
+        from aish_lsp.models.gemini_api import describe_gemini  # noqa: PLC0415 - imports this one
+
+        return await describe_gemini(http, preset, environ, timeout_s=timeout_s)
     try:
-        headers = request_headers(preset, await resolve_key(preset, environ))
+        headers = await headers_for(preset, environ)
         models = await list_models(http, preset, headers, timeout_s=timeout_s)
     except AishError:
         return EndpointInfo()
@@ -92,7 +103,9 @@ async def describe(
         told = await _ask_window(ask, kind, name)
     except AishError:
         told = None
-    return EndpointInfo(kind, names, told or _window(_entry(models, name)))
+    entry = _entry(models, name)
+    price = listed_price(entry) if lists_prices(preset.endpoint) else None
+    return EndpointInfo(kind, names, told or _window(entry), price)
 
 
 async def list_models(
@@ -116,10 +129,13 @@ def chat_models(models: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
 
 def _kind(preset: Preset, models: list[dict[str, Any]]) -> ServerKind | None:
     """Tell the server by how it signs its models."""
-    if host(preset.endpoint) == "openrouter.ai":
+    if lists_prices(preset.endpoint):
         return "openrouter"
     owners = (_OWNERS.get(str(model.get("owned_by"))) for model in models)
-    return next((owner for owner in owners if owner), None)
+    owner = next((owner for owner in owners if owner), None)
+    if owner is None and any(model.get("type") == "model" for model in models):
+        return "anthropic"
+    return owner
 
 
 async def _ask_window(ask: _Ask, kind: ServerKind | None, name: str) -> int | None:
@@ -129,6 +145,9 @@ async def _ask_window(ask: _Ask, kind: ServerKind | None, name: str) -> int | No
         return _tokens(settings.get("n_ctx"))
     if kind == "lm-studio":
         return _window(_entry(_entries(await ask("api/v0/models"), "data"), name))
+    if kind == "anthropic":
+        # Its list is cut into pages, and has no aliases.
+        return _window(await ask(f"v1/models/{quote(name, safe='')}"))
     if kind == "ollama":
         running = _entries(await ask("api/ps"), "models", key="name")
         for model in running:

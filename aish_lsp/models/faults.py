@@ -6,12 +6,11 @@ import html
 import json
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, TypeAlias
 
 from aish_lsp.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.address import origin, without_secrets
+from aish_lsp.models.retry_after import in_words, retry_after
 from aish_lsp.redaction import mask
 
 Redactor: TypeAlias = Callable[[str], str]
@@ -19,11 +18,22 @@ Redactor: TypeAlias = Callable[[str], str]
 #: Characters of a provider's own words that a message quotes.
 QUOTE_LIMIT = 600
 
+#: What Google calls a key that it does not take; it answers 400.
+BAD_GOOGLE_KEY = "API_KEY_INVALID"
+
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _MESSAGE_KEYS = ("message", "error", "detail", "errors", "msg", "error_description", "title")
 _DETAIL_KEYS = ("type", "code", "n_prompt_tokens", "n_ctx")
-_REFUSAL_WORDS = ("invalid", "authentication", "permission", "not_found", "context_", "tool_use")
+_REFUSAL_WORDS = (
+    "invalid",
+    "authentication",
+    "permission",
+    "not_found",
+    "context_",
+    "tool_use",
+    "blocked",
+)
 _HINTS = {
     401: " Check the key: the model's `api_key_env` or `api_key_command`.",
     403: " Check the key, and whether it may use this model.",
@@ -62,18 +72,24 @@ def refusal(
         )
     decoded = _decode(body)
     words = redact(_shorten(_words(decoded) or "")) or "no reason given"
-    said = words if words.endswith((".", "!", "?", "…")) else f"{words}."
+    said = _sentence(words)
     data = {"status": status, "provider_message": words, **_details(decoded, redact)}
+    if _google_detail(decoded, "reason") == BAD_GOOGLE_KEY:
+        data["type"] = BAD_GOOGLE_KEY
     if status < 500 and status not in _TRANSIENT_STATUS:
-        return BackendRejected(
-            f"{where} refused the request ({status}): {said}{_HINTS.get(status, '')}", **data
-        )
+        hint = _HINTS.get(401 if data.get("type") == BAD_GOOGLE_KEY else status, "")
+        return BackendRejected(f"{where} refused the request ({status}): {said}{hint}", **data)
     message = f"{where} cannot answer now ({status}): {said}"
-    retry_after = _retry_after(headers)
-    if retry_after is not None:
-        data["retry_after"] = retry_after
-        message += f" It asks to wait {retry_after:g} s."
+    seconds = retry_after(headers, words, _google_detail(decoded, "retryDelay") or "")
+    if seconds is not None:
+        data["retry_after"] = seconds
+        message += f" It asks to wait {seconds:g} s."
     return BackendUnavailable(message, **data)
+
+
+def is_bad_key(data: Mapping[str, Any]) -> bool:
+    """Tell from a refusal's ``data`` whether the server did not take the key."""
+    return data.get("status") in {401, 403} or data.get("type") == BAD_GOOGLE_KEY
 
 
 def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected | BackendUnavailable:
@@ -87,8 +103,14 @@ def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected |
     else:
         kind = f"{data.get('type', '')} {data.get('code', '')}".lower()
         rejected = any(word in kind for word in _REFUSAL_WORDS)
-    message = f"{origin(url)} broke the reply off: {words}"
-    return (BackendRejected if rejected else BackendUnavailable)(message, **data)
+    message = f"{origin(url)} broke the reply off: {_sentence(words)}"
+    if rejected:
+        return BackendRejected(message, **data)
+    message += " Ask again."
+    seconds = in_words(words)
+    if seconds is not None:
+        data["retry_after"] = seconds
+    return BackendUnavailable(message, **data)
 
 
 def quoted(body: bytes) -> str:
@@ -184,18 +206,22 @@ def _status(error: Any) -> int | None:
     return None
 
 
-def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks to wait, or None."""
-    value = headers.get("retry-after", "").strip()
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            moment = parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        seconds = (moment.astimezone(UTC) - datetime.now(UTC)).total_seconds()
-    return min(max(seconds, 0.0), 86400.0) if seconds == seconds else None  # noqa: PLR0124 - not NaN
+def _google_detail(decoded: Any, name: str) -> str | None:
+    """Return a text of the details that Google adds to an error, each with fields of its own."""
+    if isinstance(decoded, list):
+        decoded = decoded[0] if decoded else None
+    error = decoded.get("error") if isinstance(decoded, dict) else None
+    details = error.get("details") if isinstance(error, dict) else None
+    for detail in details if isinstance(details, list) else []:
+        value = detail.get(name) if isinstance(detail, dict) else None
+        if isinstance(value, str):
+            return value
+    return None
+
+
+def _sentence(words: str) -> str:
+    """Return ``words`` with the end of a sentence."""
+    return words if words.endswith((".", "!", "?", "…")) else f"{words}."
 
 
 def _shorten(text: str, limit: int = QUOTE_LIMIT) -> str:

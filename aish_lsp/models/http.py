@@ -201,11 +201,13 @@ def _translated_errors(url: str, timeout_s: float) -> Iterator[None]:
         # Not chained: httpx shows the header, which may be the key.
         msg = f"A header for {where} cannot be sent. Check the key and `extra_headers`."
         raise BackendRejected(msg) from None
-    except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
+    except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError) as error:
         msg = f"The endpoint {where} is no address: {_ended(error)}"
         raise InvalidArgument(msg, path="endpoint") from error
     except httpx.TransportError as error:
-        raise BackendUnavailable(_transport_message(error, url, timeout_s)) from error
+        message = _transport_message(error, url, timeout_s)
+        reason = _reason(error)
+        raise BackendUnavailable(message, **({"reason": reason} if reason else {})) from error
     except httpx.DecodingError as error:
         msg = f"The answer of {where} is damaged: {_ended(error)}"
         raise BackendUnavailable(msg) from error
@@ -217,7 +219,11 @@ def _transport_message(error: httpx.TransportError, url: str, timeout_s: float) 
 
     where = origin(url)
     if isinstance(error, httpx.ConnectTimeout):
-        return f"{where} did not accept the connection in time. Check `endpoint` and the network."
+        # A server that speaks no TLS may wait for the rest of what it takes for a request.
+        tls = " Does the server speak https?" if where.startswith("https:") else ""
+        return (
+            f"{where} did not accept the connection in time. Check `endpoint` and the network.{tls}"
+        )
     if isinstance(error, httpx.TimeoutException):
         return (
             f"{where} sent nothing for {timeout_s:g} s. If the model needs longer, raise `timeout`."
@@ -226,7 +232,28 @@ def _transport_message(error: httpx.TransportError, url: str, timeout_s: float) 
         return f"The proxy to {where} failed: {_ended(error)} Check HTTPS_PROXY and NO_PROXY."
     if isinstance(error, httpx.ConnectError):
         return _connect_message(str(error), url)
-    return f"The connection to {where} broke off: {_ended(error)}"
+    return f"The connection to {where} broke off: {_break(str(error))}"
+
+
+def _break(words: str) -> str:
+    """Say how a connection broke off, from what the library says, and what to do."""
+    if "illegal status line" in words:
+        return "what came is no HTTP. Check the port of `endpoint`, and the https:// before it."
+    if "Receive buffer too long" in words:
+        return "its headers have no end. Is it a model server?"
+    words = words.partition(": bytearray(")[0].rstrip(". ")
+    return f"{words or 'it was reset'}. Ask again."
+
+
+def _reason(error: httpx.TransportError) -> str | None:
+    """Return what another try depends on: ``timeout``, ``refused`` or ``broken``."""
+    import httpx  # noqa: PLC0415 - loaded at the first request
+
+    if isinstance(error, httpx.TimeoutException):
+        return "timeout"
+    if isinstance(error, httpx.ConnectError):
+        return None if "SSL" in str(error) or "CERTIFICATE" in str(error) else "refused"
+    return "broken" if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError) else None
 
 
 def _ended(error: Exception) -> str:

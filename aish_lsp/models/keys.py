@@ -5,17 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from aish_lsp.errors import BackendRejected
+from aish_lsp.models.faults import is_bad_key
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
 
 #: Seconds for a key command: a password manager may ask its user first.
 COMMAND_TIMEOUT = 60.0
+
+# Where a protocol wants the key, and what its requests carry beside it; others take a bearer token.
+_PROTOCOL_HEADERS: dict[str, tuple[str, dict[str, str]]] = {
+    "anthropic": ("x-api-key", {"anthropic-version": "2023-06-01"}),
+    "gemini": ("x-goog-api-key", {}),
+}
 
 # What each command printed, for the life of the process: a password manager that asks its user
 # must not ask at every question.
@@ -28,7 +36,7 @@ async def resolve_key(
     """Return the key of ``preset``, or None where it names none.
 
     ``api_key_command`` is run without a shell, its first line is the key, and it is remembered
-    until ``forget_key``. ``timeout_s`` is in seconds.
+    until a server refuses it (``key_of``). ``timeout_s`` is in seconds.
 
     Raises:
         BackendRejected: the variable is not set, the command failed, or what came is no key.
@@ -49,14 +57,45 @@ async def resolve_key(
     return None
 
 
-def forget_key(preset: Preset) -> None:
-    """Ask the key command again at the next request: the server did not take its key."""
-    _printed.pop(tuple(preset.api_key_command or ()), None)
+@contextmanager
+def key_of(preset: Preset) -> Iterator[None]:
+    """Within it the key is used: where the server does not take it, its command is asked again."""
+    try:
+        yield
+    except BackendRejected as error:
+        if is_bad_key(error.data):
+            _printed.pop(tuple(preset.api_key_command or ()), None)
+        raise
 
 
-def request_headers(preset: Preset, key: str | None) -> dict[str, str]:
-    """Return the headers of a request: the key as a bearer token, then ``extra_headers``."""
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
+async def headers_for(preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the headers of a request to the server of ``preset``, as its protocol wants them.
+
+    Where ``extra_headers`` bring the key, or a proxy's ``Authorization``, none is looked up.
+
+    Raises:
+        BackendRejected: as ``resolve_key``.
+    """
+    key_header, fixed = _PROTOCOL_HEADERS.get(preset.provider, ("Authorization", {}))
+    given = {name.lower() for name in preset.extra_headers}
+    brings_key = bool(given & {"authorization", key_header.lower()})
+    key = None if brings_key else await resolve_key(preset, environ)
+    return request_headers(preset, key, key_header=key_header, fixed=fixed)
+
+
+def request_headers(
+    preset: Preset,
+    key: str | None,
+    *,
+    key_header: str = "Authorization",
+    fixed: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Return the headers of a request: the key, what is ``fixed``, then ``extra_headers``.
+
+    ``Authorization`` takes the key as a bearer token, any other ``key_header`` as it is.
+    """
+    shown = f"Bearer {key}" if key_header == "Authorization" else key
+    headers = {**({key_header: shown} if key and shown else {}), **fixed}
     replaced = {name.lower() for name in preset.extra_headers}
     return {
         **{name: value for name, value in headers.items() if name.lower() not in replaced},

@@ -10,8 +10,8 @@ Where one row cannot hold the whole truth, it is on the dear side, so that a cap
   half until the end of 2026; GPT-5.6 Sol 4 and 20 dollars until 2026-11-21 at least; Mistral Large
   4 half in its first weeks).
 - DeepSeek's rows are for its peak hours; at other hours it costs half.
-- A moving name of Mistral's (``mistral-large-latest``) has the price of the dearest model that it
-  stood for in 2026.
+- A moving name (``mistral-large-latest``, ``gemini-flash-latest``) has the price of the dearest
+  model that it may have stood for in 2026.
 - Cache writes are those that last five minutes; Anthropic asks more for an hour.
 
 Not in it: what has fees beside tokens (searches, images, stored caches), OpenRouter (its replies
@@ -108,6 +108,8 @@ api.anthropic.com
   claude-haiku-4-5                   1.00    5.00    0.10    1.25
 
 generativelanguage.googleapis.com
+  gemini-flash-latest                1.50    9.00    0.15    -
+  gemini-flash-lite-latest           0.30    2.50    0.03    -
   gemini-3.8-flash                   1.50    7.50    0.15    -
   gemini-3.7-flash                   1.50    7.50    0.15    -
   gemini-3.6-flash                   1.50    7.50    0.15    -

@@ -10,23 +10,32 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.request import StoredReasoning
 
+# Protocols that many servers speak, and the part of the metadata that a server wants back.
+_RETURNED = {"openai": "reasoning_details", "openai-responses": "output"}
+
 
 def reasoning_source(preset: Preset) -> str:
     """Return who wrote the reasoning of a reply from ``preset``; it goes back to nobody else.
 
-    Many servers speak the ``openai`` protocol: there it is the server, elsewhere the provider.
+    Many servers speak OpenAI's protocols: there it is the server, elsewhere the provider.
     """
-    return host(preset.endpoint) if preset.provider == "openai" else preset.provider
+    return host(preset.endpoint) if preset.provider in _RETURNED else preset.provider
 
 
 def goes_back(reasoning: StoredReasoning, preset: Preset) -> bool:
     """Return whether a request to ``preset`` carries this reasoning of an earlier reply.
 
-    Over ``openai`` that is what came with parts to return (OpenRouter's ``reasoning_details``):
-    plain reasoning is not sent again. Elsewhere a part without text or metadata makes no sense.
+    Over OpenAI's protocols that is what came with parts to return (OpenRouter's
+    ``reasoning_details``, encrypted content): plain reasoning is not sent again. Over
+    Anthropic's and Gemini's it is what came signed, and from the same server: a signature holds
+    nowhere else. Elsewhere a part without text or metadata makes no sense.
     """
     if reasoning.provider != reasoning_source(preset):
         return False
-    if preset.provider == "openai":
-        return bool(reasoning.metadata.get("reasoning_details"))
+    returned = _RETURNED.get(preset.provider)
+    if returned is not None:
+        return bool(reasoning.metadata.get(returned))
+    if preset.provider in {"anthropic", "gemini"}:
+        here = host(preset.endpoint)
+        return bool(reasoning.metadata) and reasoning.metadata.get("server", here) == here
     return bool(reasoning.text or reasoning.metadata)

@@ -4,41 +4,45 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aish_lsp.errors import BackendUnavailable
-
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
-    from aish_lsp.config.schema import Preset
+    from aish_lsp.config.schema import Provider
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request import Model
 
-# What serves the same models over a protocol that is spoken already.
-_INSTEAD = {
-    "openai-responses": "https://api.openai.com/v1",
-    "anthropic": "https://api.anthropic.com/v1",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
-}
 
+def open_model(
+    provider: Provider, http: HttpClient, environ: Mapping[str, str], root: Path
+) -> Model:
+    """Return the adapter that speaks ``provider``'s protocol, for any preset of that provider.
 
-def open_model(preset: Preset, http: HttpClient, root: Path) -> Model:
-    """Return the adapter for ``preset``. ``root`` is the workspace's folder.
-
-    An adapter keeps nothing of the preset: each request names its own.
-
-    Raises:
-        BackendUnavailable: the preset's protocol is not spoken yet.
+    Args:
+        provider: the wire protocol.
+        http: what its requests are sent by.
+        environ: where keys are looked up.
+        root: the workspace's folder, from which the offline model answers.
     """
-    if preset.provider == "openai":
-        from aish_lsp.models.openai import OpenAIModel  # noqa: PLC0415 - loaded when first used
+    # Each is loaded when it is first used.
+    match provider:
+        case "openai":
+            from aish_lsp.models.adapters.openai import OpenAIModel  # noqa: PLC0415 - as above
 
-        return OpenAIModel(http)
-    if preset.provider == "offline":
-        from aish_lsp.models.offline import OfflineModel  # noqa: PLC0415 - as above
+            return OpenAIModel(http, environ)
+        case "openai-responses":
+            from aish_lsp.models.adapters.responses import ResponsesModel  # noqa: PLC0415
 
-        return OfflineModel(root)
-    msg = (
-        f'The provider "{preset.provider}" is not supported yet. Use provider = "openai" with '
-        f'endpoint = "{_INSTEAD[preset.provider]}".'
-    )
-    raise BackendUnavailable(msg)
+            return ResponsesModel(http, environ)
+        case "anthropic":
+            from aish_lsp.models.adapters.anthropic import AnthropicModel  # noqa: PLC0415
+
+            return AnthropicModel(http, environ)
+        case "gemini":
+            from aish_lsp.models.adapters.gemini import GeminiModel  # noqa: PLC0415
+
+            return GeminiModel(http, environ)
+        case "offline":
+            from aish_lsp.models.offline import OfflineModel  # noqa: PLC0415
+
+            return OfflineModel(root)

@@ -37,7 +37,7 @@ class Message:
 
 def reply_limit(preset: Preset) -> int:
     """Return the most tokens that a reply may have: what ``extra_body`` asks for comes first."""
-    for name in ("max_completion_tokens", "max_tokens"):
+    for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
         own = preset.extra_body.get(name)
         if isinstance(own, int) and own > 0:
             return own

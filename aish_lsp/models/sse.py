@@ -1,7 +1,7 @@
 """Server-sent events: from the bytes of a response to the data of each event.
 
 httpx-sse decodes; what it is given here makes up for what real servers get wrong: a byte order
-mark, a character cut in two, a last event without its blank line, a line that never ends.
+mark, a character cut in two, a last event without its blank line, an event that never ends.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 if TYPE_CHECKING:
     import httpx
 
-#: Characters of one line; a server that sends more without a line end is not speaking the protocol.
-LINE_LIMIT = 64 << 20
+#: Characters of one event; a server that sends more without an end is not speaking the protocol.
+EVENT_LIMIT = 64 << 20
 
 
 async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
@@ -24,35 +24,39 @@ async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
     Only ``data`` is kept: every provider says in its JSON what an event is.
 
     Raises:
-        ValueError: a line is longer than LINE_LIMIT.
+        ValueError: an event is longer than EVENT_LIMIT.
     """
     from httpx_sse import EventSource  # noqa: PLC0415 - brings httpx
 
-    source = EventSource(cast("httpx.Response", _Response(pieces)))
+    response = _Response(pieces)
+    source = EventSource(cast("httpx.Response", response))
     async with aclosing(source.aiter_sse()) as events:
         async for event in events:
+            response.pending = 0
             if event.data:
                 yield event.data
 
 
 class _Response:
-    """As much of a response as httpx-sse reads."""
+    """As much of a response as httpx-sse reads.
+
+    ``pending`` counts the characters since the last event, whose reader sets it back.
+    """
 
     def __init__(self, pieces: AsyncIterator[bytes]) -> None:
         # Servers of this kind forget the content type; whoever reads the response has judged it.
         self.headers: dict[str, Any] = {"content-type": "text/event-stream"}
+        self.pending = 0
         self._pieces = pieces
 
     async def aiter_text(self) -> AsyncIterator[str]:
         """Yield the text, with an end to its last event."""
         decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
-        line = 0
         async for piece in self._pieces:
             text = decoder.decode(piece)
-            end = max(text.rfind("\n"), text.rfind("\r"))
-            line = line + len(text) if end < 0 else len(text) - end - 1
-            if line > LINE_LIMIT:
-                raise ValueError("a line without end")
+            self.pending += len(text)
+            if self.pending > EVENT_LIMIT:
+                raise ValueError("an event without end")
             if text:
                 yield text
         yield decoder.decode(b"", final=True) + "\n\n"

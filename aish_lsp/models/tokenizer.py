@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from aish_lsp.errors import AishError
 from aish_lsp.models.address import server_url
-from aish_lsp.models.keys import request_headers, resolve_key
+from aish_lsp.models.capability import Capability, Pause
+from aish_lsp.models.keys import headers_for
 from aish_lsp.models.template import learn_overhead
 from aish_lsp.models.tokenize_api import (
     LlamaCppApi,
@@ -25,7 +25,6 @@ from aish_lsp.models.tokenize_api import (
     Post,
     TokenizeApi,
     VllmApi,
-    is_busy,
 )
 
 if TYPE_CHECKING:
@@ -44,16 +43,11 @@ AT_ONCE = 8
 #: Counts that are remembered; beyond it the oldest go first.
 REMEMBERED = 1 << 15
 
-#: Seconds without a question to a server that is busy: at first, and at most.
-FIRST_PAUSE = 5.0
-LONGEST_PAUSE = 300.0
-
 _APIS: tuple[TokenizeApi, ...] = (LlamaCppApi(), VllmApi())
 
 # The body was not understood; validators say 422.
 _MALFORMED = frozenset({400, 422})
 _TOO_LARGE = 413
-_DENIED = frozenset({401, 403})
 
 # Fields of a request that both servers' templates look at.
 _TEMPLATE_OPTIONS = ("chat_template_kwargs",)
@@ -81,27 +75,25 @@ class EndpointTokenizer:
         self._timeout_s = timeout_s
         # Of the two ways to ask, the one that was answered; None as long as none was.
         self._api: TokenizeApi | None = None
-        self._capable = True
-        self._notices: list[str] = []
         # By hash and length: texts would be kept alive. Python keeps a text's hash with the text,
         # and its secret key leaves nobody a way to make two texts collide.
         self._counts: dict[tuple[int, int], int] = {}
         self._overhead: TemplateOverhead | None = None
         self._overhead_learned = False
-        self._pause = _Pause(clock)
-        self._template_pause = _Pause(clock)
+        self._capability = Capability(preset.name, clock)
+        self._template_pause = Pause(clock)
         self._fetching = asyncio.Lock()
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     @property
     def overhead(self) -> TemplateOverhead | None:
         """What the chat template adds; None as long as that is not known."""
-        return self._overhead if self._capable else None
+        return self._overhead if self.capable else None
 
     @property
     def capable(self) -> bool:
         """False once it is known that there is no tokenizer here."""
-        return self._capable
+        return self._capability.lasting
 
     def known(self, text: str) -> int | None:
         """Return the tokens of ``text`` from memory, None where it was not counted."""
@@ -109,17 +101,11 @@ class EndpointTokenizer:
 
     def take_notices(self) -> list[str]:
         """Return what the user should be told; nothing is returned twice."""
-        notices, self._notices = self._notices, []
-        return notices
+        return self._capability.take_notices()
 
     def distrust(self, counted: int, actual: int) -> None:
         """Ask no more: of a request it said ``counted`` tokens and the model ``actual``."""
-        if self._capable:
-            self._notices.append(
-                f"Tokens are only estimated for model {self._preset.name!r}: of the last request "
-                f"its server's tokenizer counted {counted:,} and the model {actual:,}."
-            )
-            self._give_up("it counts otherwise than the model")
+        self._capability.distrust(counted, actual)
 
     async def fetch(self, texts: Iterable[str]) -> None:
         """Count those of ``texts`` that are not known, as far as the server does so in time.
@@ -142,7 +128,7 @@ class EndpointTokenizer:
             if not asked:
                 return
             if missing and self._unknown(missing) == missing:
-                self._pause.begin()
+                self._capability.pause.begin()
             else:
                 # What came is kept and the rest asked for anew; only the template can wait.
                 self._template_pause.begin()
@@ -150,11 +136,11 @@ class EndpointTokenizer:
     async def _ask_for(self, missing: list[str]) -> None:
         """Ask for all of ``missing``, and for the template's part where that is due."""
         try:
-            headers = request_headers(self._preset, await resolve_key(self._preset, self._environ))
+            headers = await headers_for(self._preset, self._environ)
         except AishError as error:
             # The model cannot be asked either, and that tells the user.
             logger.info("no tokens are counted: %s", error.message)
-            self._pause.begin()
+            self._capability.pause.begin()
             return
         post = partial(self._post, headers)
         # Long texts come last: none holds up the others, nor the first question of all.
@@ -173,11 +159,7 @@ class EndpointTokenizer:
 
     def _is_due(self, missing: list[str]) -> bool:
         """Tell whether there is something to ask, and somebody."""
-        return self._may_ask and (bool(missing) or self._template_due)
-
-    @property
-    def _may_ask(self) -> bool:
-        return self._capable and not self._pause.lasts
+        return self._capability.may_ask and (bool(missing) or self._template_due)
 
     @property
     def _template_due(self) -> bool:
@@ -186,7 +168,7 @@ class EndpointTokenizer:
 
     async def _count_all(self, waiting: Iterator[str], post: Post) -> None:
         """Count what is waiting, beside others that do the same, until the server fails one."""
-        while self._may_ask and (text := next(waiting, None)) is not None:
+        while self._capability.may_ask and (text := next(waiting, None)) is not None:
             await self._count(text, post)
 
     async def _count(self, text: str, post: Post) -> None:
@@ -195,37 +177,20 @@ class EndpointTokenizer:
             try:
                 tokens = await api.count(post, text)
             except NotACountError:
-                self._give_up("its answer is no count")
+                self._capability.give_up("its answer is no count")
                 return
             except AishError as error:
                 if error.data.get("status") in _MALFORMED:
                     continue
-                self._failed(error)
+                # Of this one text a server may want to know nothing.
+                if error.data.get("status") != _TOO_LARGE:
+                    self._capability.failed(error)
                 return
             self._api = api
             self._remember(text, tokens)
-            self._pause.reset()
+            self._capability.pause.reset()
             return
-        self._give_up("it understands neither way to ask")
-
-    def _failed(self, error: AishError) -> None:
-        """Wait, or never ask again."""
-        if is_busy(error):
-            self._pause.begin()
-            return
-        if error.data.get("status") == _TOO_LARGE:
-            # Of this one text it wants to know nothing.
-            return
-        if self._capable and error.data.get("status") in _DENIED:
-            self._notices.append(
-                f"Tokens are only estimated for model {self._preset.name!r}: {error.message} "
-                "To do without the server's tokenizer, set `tokenize.use_endpoint` to false."
-            )
-        self._give_up(error.message)
-
-    def _give_up(self, reason: str) -> None:
-        self._capable = False
-        logger.info("model %r has no tokenizer for us: %s", self._preset.name, reason)
+        self._capability.give_up("it understands neither way to ask")
 
     def _remember(self, text: str, tokens: int) -> None:
         if len(self._counts) >= REMEMBERED:
@@ -251,26 +216,3 @@ class EndpointTokenizer:
             return await self._http.post_json(
                 url, named, headers=headers, timeout_s=2 * self._timeout_s
             )
-
-
-class _Pause:
-    """A time without questions, each twice as long as the last until something was answered."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._end = -math.inf
-        self._next = FIRST_PAUSE
-
-    @property
-    def lasts(self) -> bool:
-        return self._clock() < self._end
-
-    def begin(self) -> None:
-        """Begin a pause; one that lasts is not prolonged by what was under way before it."""
-        if not self.lasts:
-            self._end = self._clock() + self._next
-            self._next = min(2 * self._next, LONGEST_PAUSE)
-
-    def reset(self) -> None:
-        """Have the next pause be a short one."""
-        self._next = FIRST_PAUSE

@@ -15,13 +15,16 @@ from aish_lsp.errors import NotFound, StoreUnavailable
 from aish_lsp.files import open_append, store_errors, sync_dir
 from aish_lsp.sessions.log import hold
 from aish_lsp.sessions.reading import SUFFIX, described, load
+from aish_lsp.sessions.records import SUMMARIZE
 
-#: What tells a turn, an event, a reply, its model and a new name in a line that is written here.
-#: Inside a text a quotation mark is escaped, so that nothing in a text can look like these.
+#: What tells a turn, an event, a reply, a new name, a summarizer's own turn and a reply's model in
+#: a line that is written here. Inside a text a quotation mark is escaped, so that nothing in a text
+#: can look like these.
 _TURN: Final = b'Z", "role": "'
 _EVENT: Final = b'Z", "event": "'
 _REPLY: Final = b'Z", "role": "assistant", '
 _META: Final = b'Z", "event": "meta", '
+_SUMMARIZER: Final = b'", "meta": "summarize"'
 _MODEL: Final = re.compile(rb'", "model": "([^"\\]*)"')
 _LAST: Final = re.compile(rb'\{"n": ([0-9]{1,9}), "ts": "([^"\\]*)"')
 
@@ -147,7 +150,8 @@ def _info(folder: str, name: str, costs: Mapping[str, float | None]) -> SessionI
 
 def _content(path: str) -> bytes:
     """Return what a file holds. Of the ways to read a small one this is the quickest."""
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    # Without waiting, should it be a pipe: that is empty then.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         # A byte more, so that a file that grows is not cut in silence: its last line is torn then.
         return os.read(fd, os.fstat(fd).st_size + 1)
@@ -164,6 +168,8 @@ def _glean(data: bytes) -> _Gleaned | None:
 
     They do where as many turns and events are found as the last line has for its number.
     """
+    if _SUMMARIZER in data:
+        return None
     last = _LAST.match(data, data.rfind(b"\n", 0, -1) + 1)
     turns = data.count(_TURN)
     # To look for what is not there is quick, to count it is not.
@@ -190,9 +196,9 @@ def _glean(data: bytes) -> _Gleaned | None:
 def _read(path: Path) -> _Gleaned:
     """Return what a log says, line for line."""
     loaded = load(path, newer=True)
-    lines = loaded.records
-    times = [ts for line in lines if isinstance(ts := line.get("ts"), str)]
+    times = [ts for line in loaded.records if isinstance(ts := line.get("ts"), str)]
     first, last = (times[0], times[-1]) if times else ("", "")
+    lines = [line for line in loaded.records if line.get("meta") != SUMMARIZE]
     replies = [line for line in lines if line.get("role") == "assistant"]
     model = _text(replies[-1].get("model")) if replies else None
     return _Gleaned(loaded.meta, first, last, sum("role" in line for line in lines), model)

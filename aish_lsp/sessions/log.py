@@ -14,10 +14,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.errors import Busy
-from aish_lsp.files import append_line, json_line, open_append, store_errors
+from aish_lsp.errors import Busy, StoreUnavailable
+from aish_lsp.files import append_line, is_at, open_append, store_errors
+from aish_lsp.jsonl import json_line
 from aish_lsp.sessions import records
 from aish_lsp.sessions.reading import (
+    MAX_NUMBER,
     SUFFIX,
     VERSION,
     LoadedSession,
@@ -46,6 +48,8 @@ class SessionLog:
         self._mutex = threading.Lock()
         self._fd: int | None = None
         self._last = 0
+        # What the file was like after our last look or line: device, inode, size, mtime in ns.
+        self._stamp: tuple[int, int, int, int] | None = None
         self._rooms: dict[int, int] = {}
 
     @classmethod
@@ -80,6 +84,7 @@ class SessionLog:
         fd = log._open()
         try:
             _refuse_empty(fd, path)
+            log._stamp = _stamp(fd)
             # Once more: until the lock was held, its last owner may have gone on.
             loaded = load(path)
         except BaseException:
@@ -106,7 +111,9 @@ class SessionLog:
         kept = (record for record in loaded.records if record.get("event") != "meta")
         lines = map(json_line, ({"meta": log._meta}, *kept))
         try:
-            append_line(log._open(), log.path, "\n".join(lines), sync=True)
+            fd = log._open()
+            append_line(fd, log.path, "\n".join(lines), sync=True)
+            log._stamp = _stamp(fd)
         except BaseException:
             log.close()
             raise
@@ -135,14 +142,19 @@ class SessionLog:
         Raises:
             Busy: another process has opened this very file.
             StoreUnavailable: it could not be written. The number is given to the next line then.
+                Or somebody put a log of a newer version in its place.
         """
         with self._mutex:
             clean = self._redacted(record)
             if self.title is None and is_question(clean):
                 self._meta["title"] = title_of(clean["content"])
             fd = self._open()
+            self._catch_up(fd)
             number = self._last + 1
-            line = json_line({"n": number, "ts": _timestamp(datetime.now(UTC)), **clean})
+            if number > MAX_NUMBER:
+                msg = f"{self.path} has no numbers left for its lines. Begin a new session."
+                raise StoreUnavailable(msg, path=str(self.path))
+            line = _line({"n": number, "ts": _timestamp(datetime.now(UTC)), **clean})
             markable = is_question(clean) and "meta" not in clean
             if markable:
                 line = f"{line[:-1]}{_ROOM.decode()}}}"
@@ -150,6 +162,7 @@ class SessionLog:
                 line = f"{json_line({'meta': self._meta})}\n{line}"
             append_line(fd, self.path, line, sync=sync)
             self._last = number
+            self._stamp = _stamp(fd)
             if markable:
                 # Behind the room stand the brace and the line feed.
                 self._rooms[number] = os.fstat(fd).st_size - 2 - len(_ROOM)
@@ -168,7 +181,7 @@ class SessionLog:
             room = self._rooms.pop(n, None)
             if room is not None and self._mark(room):
                 return
-        self.append(records.unanswered(n))
+        self.append(records.unanswered(n), sync=True)
 
     def _mark(self, room: int) -> bool:
         """Write the mark into the room at this offset; return False where it is not there."""
@@ -177,9 +190,11 @@ class SessionLog:
             fd = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 same = self._fd is not None and os.path.samestat(os.fstat(fd), os.fstat(self._fd))
+                same = same and _stamp(fd) == self._stamp
                 if same and os.pread(fd, len(_ROOM) + 2, room) == _ROOM + b"}\n":
                     os.pwrite(fd, _MARK, room)
                     os.fsync(fd)
+                    self._stamp = _stamp(fd)
                     return True
             finally:
                 os.close(fd)
@@ -215,9 +230,10 @@ class SessionLog:
     def _open(self) -> int:
         """Return the descriptor; open and lock the file where that is still to do.
 
-        A file that somebody deleted is begun anew: nobody would ever see what is added to it.
+        A file that somebody deleted, moved or replaced is let go of: nobody would ever see what is
+        added to it. What has its name now is gone on with; if nothing has, it is begun anew.
         """
-        if self._fd is not None and os.fstat(self._fd).st_nlink == 0:
+        if self._fd is not None and not is_at(self._fd, self.path):
             os.close(self._fd)
             self._fd = None
             self._rooms.clear()
@@ -230,6 +246,17 @@ class SessionLog:
                 raise
             self._fd = fd
         return self._fd
+
+    def _catch_up(self, fd: int) -> None:
+        """Number the next line behind all that stands in the file, whoever wrote it there.
+
+        A line whose number does not rise is taken for damaged when it is read.
+        """
+        if _stamp(fd) == self._stamp:
+            return
+        self._rooms.clear()
+        if os.fstat(fd).st_size:
+            self._last = max(self._last, _last_number(load(self.path)))
 
     def _redacted(self, value: Mapping[str, Any]) -> dict[str, Any]:
         """Return ``value`` with every text in it redacted."""
@@ -291,6 +318,22 @@ def _refuse_empty(fd: int, path: Path) -> None:
     if os.fstat(fd).st_size == 0:
         path.unlink(missing_ok=True)
         raise gone(path)
+
+
+def _stamp(fd: int) -> tuple[int, int, int, int]:
+    status = os.fstat(fd)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _line(record: Mapping[str, Any]) -> str:
+    """Return a line's text, without the metadata of reasoning where JSON has no form for it."""
+    try:
+        return json_line(record)
+    except ValueError:
+        if "reasoning" not in record:
+            raise
+        reasoning = {key: item for key, item in record["reasoning"].items() if key not in _OPAQUE}
+        return json_line({**record, "reasoning": reasoning})
 
 
 def _last_number(loaded: LoadedSession) -> int:

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from aish_lsp.errors import NotFound, StoreUnavailable
-from aish_lsp.files import read_jsonl, store_errors
+from aish_lsp.files import store_errors
+from aish_lsp.jsonl import read_jsonl
 from aish_lsp.sessions import records
 from aish_lsp.sessions.records import Record
 
@@ -16,6 +17,9 @@ from aish_lsp.sessions.records import Record
 VERSION: Final = 1
 
 SUFFIX: Final = ".jsonl"
+
+#: The largest number of a line: beyond it a number of JSON is no longer exact everywhere.
+MAX_NUMBER: Final = 2**53 - 1
 
 #: Characters of a title.
 _TITLE_LIMIT: Final = 80
@@ -110,11 +114,19 @@ def is_question(record: Record) -> bool:
 def _flaw(record: Record, before: list[Record]) -> str | None:
     """Return what is wrong with a line, or None."""
     n = record.get("n")
-    if type(n) is not int or n <= (before[-1]["n"] if before else 0):
+    if type(n) is not int or not (before[-1]["n"] if before else 0) < n <= MAX_NUMBER:
         return "its number n does not follow the one before"
-    if isinstance(record.get("event"), str):
-        return None
-    if record.get("role") not in {"user", "assistant", "tool"}:
+    if not isinstance(record.get("event"), str):
+        return _flaw_of_turn(record)
+    if "role" in record:
+        return "it is both a turn and an event"
+    if not isinstance(record.get("id", ""), str):
+        return "its id is no text"
+    return None
+
+
+def _flaw_of_turn(record: Record) -> str | None:
+    if record.get("role") not in ("user", "assistant", "tool"):
         return "it is neither a turn nor an event"
     if not isinstance(record.get("content"), str):
         return "its content is no text"

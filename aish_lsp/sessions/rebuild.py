@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,10 @@ class Rebuilt:
         summary: the rolling summary of what was evicted; empty for none.
         pending: output of commands that the next question is to carry.
         model: the model last switched to, None where it never was.
-        commands: what the last reply suggests, less what was run of it: ``{"id", "text"}`` each.
+        commands: what the last reply suggests, less what was run or dropped of it:
+            ``{"id", "text"}`` each.
         evictions: how many times turns were evicted.
+        calls_before: how many of the session's first calls no longer count to its costs.
     """
 
     turns: tuple[Record, ...]
@@ -34,6 +36,7 @@ class Rebuilt:
     model: str | None
     commands: tuple[Mapping[str, Any], ...] = ()
     evictions: int = 0
+    calls_before: int = 0
 
 
 def rebuild(loaded: LoadedSession) -> Rebuilt:
@@ -44,7 +47,6 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
     turns: list[Record] = []
     outputs: list[Mapping[str, Any]] = []
     withdrawn: set[int] = set()
-    ran: set[str] = set()
     summary = ""
     model = None
     evictions = 0
@@ -57,7 +59,6 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
                     withdrawn.add(record["n"])
             case "exec":
                 outputs += _output(record)
-                ran.add(_text(record.get("id")))
             case "reset":
                 turns, outputs, summary = [], [], ""
             case "evicted":
@@ -73,10 +74,30 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
     # An earlier question that was taken back gave its output to the one after it.
     if questions and questions[-1] not in kept:
         outputs = [*_carried(questions[-1]), *outputs]
+    return Rebuilt(
+        tuple(kept),
+        summary,
+        tuple(outputs),
+        model,
+        _waiting(kept, loaded.records),
+        evictions,
+        _calls_before(loaded.records),
+    )
+
+
+def _waiting(kept: Sequence[Record], lines: Iterable[Record]) -> tuple[Mapping[str, Any], ...]:
+    """Return what the last reply suggests, less what was run or dropped of it."""
     replies = [turn for turn in kept if turn["role"] == "assistant"]
     suggested = replies[-1].get("commands") or () if replies else ()
-    commands = tuple(command for command in suggested if command["id"] not in ran)
-    return Rebuilt(tuple(kept), summary, tuple(outputs), model, commands, evictions)
+    taken = {_text(one.get("id")) for one in lines if one.get("event") in ("exec", "dismissed")}
+    return tuple(command for command in suggested if command["id"] not in taken)
+
+
+def _calls_before(lines: Iterable[Record]) -> int:
+    """Return how many calls had been made when costs were last counted from nothing."""
+    resets = [line.get("calls") for line in lines if line.get("event") == "costsReset"]
+    last = resets[-1] if resets else 0
+    return last if type(last) is int and last >= 0 else 0
 
 
 def _carried(turn: Record) -> list[Mapping[str, Any]]:

@@ -116,6 +116,21 @@ class Recorder:
         """Write a tool's result down; return its number."""
         return await self._append(records.tool(call_id, result))
 
+    async def extraction(self, reply: Reply) -> None:
+        """Write down that a model looked for what to remember, and what it said.
+
+        Both turns are marked as a summarizer's own. The question is but named: it repeats the log.
+        """
+        await self._append(records.user(":memory summarize", meta=records.SUMMARIZE))
+        record = records.assistant(
+            reply.text,
+            reply.model,
+            finish=reply.finish,
+            usage=_usage_fields(reply.usage),
+            meta=records.SUMMARIZE,
+        )
+        await self._append(record)
+
     async def unanswered(self, n: int) -> None:
         """Write that question ``n`` got no reply."""
         if n:
@@ -135,6 +150,21 @@ class Recorder:
     async def reset(self) -> None:
         """Write that the conversation began anew."""
         await self._append(records.reset(), sync=True)
+
+    async def dismissed(self, command_id: str) -> None:
+        """Write that a suggestion was dropped."""
+        await self._append(records.dismissed(command_id))
+
+    async def costs_reset(self) -> None:
+        """Write that costs are counted from nothing again."""
+        session = self.session_id
+        try:
+            # Behind the calls before it, which may still have to be written.
+            before = await self._in_order(self._usage_turn, lambda: self.usage_of(session))
+        except AishError as error:
+            self._failed("session", f"This session is not being saved: {error.message}")
+            return
+        await self._append(records.costs_reset(len(before)), sync=True)
 
     async def model(self, name: str) -> None:
         """Write that another model answers from now on."""
@@ -183,7 +213,7 @@ class Recorder:
         return read_costs(self._usage_path)
 
     def usage_of(self, session_id: str) -> list[UsageRecord]:
-        """Return every call of one session.
+        """Return every call of one session, in their order.
 
         Raises:
             StoreUnavailable: as above.

@@ -79,6 +79,16 @@ def ran(command_id: str, output: Mapping[str, Any]) -> Record:
     return {"event": "exec", "id": command_id, **output}
 
 
+def dismissed(command_id: str) -> Record:
+    """Return that the user dropped a suggestion."""
+    return {"event": "dismissed", "id": command_id}
+
+
+def costs_reset(calls: int) -> Record:
+    """Return that costs are counted from nothing again, after so many calls of the session."""
+    return {"event": "costsReset", "calls": calls}
+
+
 def model(name: str) -> Record:
     """Return that the active model changed."""
     return {"event": "model", "model": name}

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.files import (
-    append_line,
-    json_line,
-    locked,
-    open_append,
-    read_jsonl,
-    store_errors,
-)
+from aish_lsp.files import append_line, locked, open_append, read_file
+from aish_lsp.jsonl import json_line, read_jsonl
 
-#: Find session and cost in a line that is written here: quotation marks in texts are escaped.
-_SESSION: Final = re.compile(r'"session": "([^"\\]*)"')
-_COST: Final = re.compile(r'"cost": (null|[0-9]+(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?), "local": ')
+_COST: Final = b'"cost": '
 
 _WIRE_NAMES: Final = {"cache_read": "cacheRead", "cache_write": "cacheWrite"}
 
@@ -49,6 +40,9 @@ class UsageRecord:
 
 
 _FIELDS: Final = tuple((f.name, _WIRE_NAMES.get(f.name, f.name)) for f in fields(UsageRecord))
+#: No call has so many tokens, nor so many dollars; sums of damaged numbers would have no end.
+_MOST: Final = 10**15
+
 _COUNTS: Final = ("input", "output", "reasoning", "cache_read", "cache_write")
 
 
@@ -93,11 +87,13 @@ def _record(line: dict[str, Any]) -> UsageRecord | None:
     values = {name: line[wire] for name, wire in _FIELDS if wire in line}
     texts = (values.get(name) for name in ("ts", "session", "model", "provider", "category"))
     counts = (values.get(name, 0) for name in _COUNTS)
+    flags = (values.get(name, False) for name in ("local", "estimated"))
     cost = values.get("cost")
     if (
         not all(isinstance(text, str) for text in texts)
-        or not all(type(number) is int and number >= 0 for number in counts)
-        or not (cost is None or isinstance(cost, int | float))
+        or not all(type(number) is int and 0 <= number <= _MOST for number in counts)
+        or not (cost is None or (type(cost) in (int, float) and 0 <= cost <= _MOST))
+        or not all(type(flag) is bool for flag in flags)
         or not values.keys() >= {"input", "output"}
     ):
         return None
@@ -110,17 +106,37 @@ def read_costs(path: Path) -> dict[str, float | None]:
     Raises:
         StoreUnavailable: the file is there and cannot be read.
     """
-    with store_errors(path, "read"):
-        data = path.read_bytes() if path.exists() else b""
-    text = data.decode(errors="replace")
-    # Apart from each other, since that is quicker than line for line.
-    sessions, dollars = _SESSION.findall(text), _COST.findall(text)
-    if not len(sessions) == len(dollars) == text.count("\n") or not text.endswith("\n"):
-        calls = read_usage(path)
-        sessions = [call.session for call in calls]
-        dollars = ["null" if call.cost is None else call.cost for call in calls]
-    sums: dict[str, float | None] = dict.fromkeys(sessions)
-    for session, cost in zip(sessions, dollars, strict=True):
-        if cost != "null":
-            sums[session] = (sums[session] or 0.0) + float(cost)
+    sums = _quick_sums(read_file(path))
+    if sums is None:
+        sums = {}
+        for call in read_usage(path):
+            before = sums.setdefault(call.session, None)
+            if call.cost is not None:
+                sums[call.session] = (before or 0.0) + call.cost
     return sums
+
+
+def _quick_sums(data: bytes) -> dict[str, float | None] | None:
+    """Return the dollars by session if all lines look as they are written here, else None.
+
+    Quotation marks in texts are escaped there, so that nothing in a text can look like a field.
+    """
+    calls = data.split(b'"session": "')[1:]
+    if len(calls) != data.count(b"\n") or b"\\" in data:
+        return None
+    try:
+        sessions = [call[: call.index(b'"')] for call in calls]
+        costs = [
+            call[(begin := call.rindex(_COST) + len(_COST)) : call.index(b", ", begin)]
+            for call in calls
+        ]
+        sums: dict[bytes, float | None] = dict.fromkeys(sessions)
+        for session, cost in zip(sessions, costs, strict=True):
+            if cost != b"null":
+                dollars = float(cost)
+                if not 0 <= dollars <= _MOST:
+                    return None
+                sums[session] = (sums[session] or 0.0) + dollars
+    except ValueError:
+        return None
+    return {session.decode(errors="replace"): dollars for session, dollars in sums.items()}

@@ -348,7 +348,8 @@ async def test_an_error_within_a_stream_that_is_none_of_it(served: Any) -> None:
     served.script = script
     with pytest.raises(RpcError, match="out of memory"):
         await ask(served.client, "And what is open?", "t")
-    assert len(asked(served.model)) == 1
+    first, *tries = asked(served.model)
+    assert tries == [first] * RETRIES  # Tried again as it was: there was nothing to make room for.
     served.script = chunked
     assert (await ask(served.client, "And now?", "next"))["text"] == "Fine."
 

@@ -1,6 +1,6 @@
-"""Memory under real processes: many writers, sudden death, a disk that takes no more.
+"""Memory under real processes: many writers, death at each step, power loss, a full disk.
 
-The short form runs with all tests; ``AISH_FULL=1`` has thousands of adds and of deaths.
+The short form runs with all tests; ``AISH_FULL=1`` has thousands of adds.
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
-import re
 import shutil
 import signal
 import subprocess
@@ -19,12 +17,13 @@ from pathlib import Path
 from typing import IO, Any
 
 import pytest
+from figures import tell
+from power import traced
 
 from aish_lsp.files import locked
 from aish_lsp.memory.store import MemoryStore
 
 FULL = os.environ.get("AISH_FULL") == "1"
-KILLS = 1000 if FULL else 10
 WRITERS = 8
 ADDS = 2000 if FULL else 20
 
@@ -93,6 +92,7 @@ def check(path: Path, expected: dict[int, str]) -> None:
 
 @pytest.mark.parametrize("split", [False, True], ids=["whole writes", "split writes"])
 def test_many_writers_lose_nothing_and_give_no_id_twice(tmp_path: Path, *, split: bool) -> None:
+    began = time.monotonic()
     path = tmp_path / "memory.jsonl"
     told = [tmp_path / f"told {number}" for number in range(WRITERS)]
     with contextlib.ExitStack() as files:
@@ -120,23 +120,14 @@ def test_many_writers_lose_nothing_and_give_no_id_twice(tmp_path: Path, *, split
     shown = MemoryStore(path).items()
     assert len(shown) == len(expected)
     assert not list(tmp_path.glob("*.torn-*"))
-
-
-def test_sudden_death_loses_nothing_acknowledged(tmp_path: Path) -> None:
-    path = tmp_path / "memory.jsonl"
-    chance = random.Random(20261121)
-    expected: dict[int, str] = {}
-    for number in range(KILLS):
-        with writer(path, f"victim {number}", 10_000, 5) as process:
-            assert process.stdout is not None
-            output = "".join(process.stdout.readline() for _ in range(chance.randint(1, 12)))
-            time.sleep(chance.random() / 100)
-            process.kill()
-            output += process.stdout.read()
-        expected |= acknowledged(output)
-        check(path, expected)
-    assert len(expected) >= KILLS
-    assert MemoryStore(path).add("fact", "still works").id > max(expected)
+    tell(
+        f"many writers, {'split' if split else 'whole'} writes",
+        processes=WRITERS,
+        acknowledged=len(expected),
+        lost=0,
+        lines=len(ids_in_file(path)),
+        seconds=round(time.monotonic() - began),
+    )
 
 
 # For each file, a process dies in mid-compaction: the first at its first call of the system, the
@@ -195,44 +186,42 @@ def test_death_at_any_step_of_a_compaction_loses_nothing(tmp_path: Path) -> None
         assert not list(path.parent.glob(".*"))
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="there is no strace here")
+POWER = """
+from aish_lsp.memory.scopes import MemoryScopes
+from aish_lsp.memory.store import MemoryStore
+from aish_lsp.memory.transfer import import_items
+
+path = Path(sys.argv[1], "memory.jsonl")
+store = MemoryStore(path)
+step("first add", lambda: store.add("fact", "one"))
+step("add", lambda: store.add("fact", "two"))
+step("edit", lambda: store.edit(1, "one more"))
+step("forget", lambda: store.forget(2))
+step("compact", store.compact)
+memory = MemoryScopes(MemoryStore(path.with_name("user.jsonl")), store, lambda _: False)
+step("import", lambda: import_items(memory, b'{"kind": "fact", "content": "x"}'))
+def by_hand(text):
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+    os.write(fd, text)
+    os.close(fd)
+
+by_hand(b'{"torn')
+step("put aside", lambda: store.add("fact", "three"))
+by_hand(b'{"id": 99, "ts": "", "kind": "fact", "content": "of one who died"}\\n')
+step("duplicate", lambda: store.add("fact", "of one who died"))
+step("clear", store.clear)
+"""
+
+
 def test_what_is_acknowledged_outlasts_the_power(tmp_path: Path) -> None:
     """By the order of the system's calls: nothing is told, or renamed, that is not on the disk."""
-    script = """
-import os, sys
-from pathlib import Path
-from aish_lsp.memory.store import MemoryStore
-
-store = MemoryStore(Path(sys.argv[1]))
-for step in ("add", "add", "forget", "compact"):
-    os.write(2, f"begin {step}".encode())
-    {"add": lambda: store.add("fact", os.urandom(4).hex()), "forget": lambda: store.forget(1),
-     "compact": store.compact}[step]()
-    os.write(2, f"end {step}".encode())
-"""
-    path = tmp_path / "data" / "memory.jsonl"
-    calls = "trace=write,fsync,fdatasync,rename,renameat,renameat2"
-    trace = tmp_path / "trace"
-    command = ["strace", "-f", "-y", "-s", "64", "-e", calls, "-o", str(trace)]
-    command += [sys.executable, "-c", script, str(path)]
-    done = subprocess.run(command, capture_output=True, check=False)
-    if done.returncode and not done.stderr.startswith(b"begin"):
-        pytest.skip("strace may not trace here")
-    assert done.returncode == 0, done.stderr
-    steps = re.findall(r'"begin (\w+)"(.*?)"end ', trace.read_text(), re.DOTALL)
-    assert [name for name, _ in steps] == ["add", "add", "forget", "compact"]
-    folder, file = re.escape(str(path.parent)), re.escape(str(path))
-    write = rf"write\(\d+<{file}>"
-    sync = rf"fsync\(\d+<{file}>\) += 0"
-    sync_folder = rf"fsync\(\d+<{folder}>\) += 0"
-    for name, body in steps[:3]:
-        assert re.search(rf"(?s){write}.*{sync}", body), name
-        assert not re.search(rf"(?s){sync}.*{write}", body), name
-    # The first one made the file: its name is on the disk too.
-    assert re.search(sync_folder, steps[0][1])
-    temporary = rf"{folder}/\.memory\.jsonl\.[^>\"]*"
-    order = rf"(?s)write\(\d+<{temporary}>.*fsync\(\d+<{temporary}>\) += 0.*rename.*{sync_folder}"
-    assert re.search(order, steps[3][1])
+    steps = traced(POWER, tmp_path / "data")
+    assert len(steps) == 9
+    for step in steps:
+        assert step.unsynced == set(), step.name
+        assert step.written or step.name == "duplicate", step.name
+    (compact,) = (step for step in steps if step.name == "compact")
+    assert not any(path.endswith("memory.jsonl") for path in compact.written)
 
 
 def test_a_disk_that_takes_no_more_refuses_and_works_again_later(tmp_path: Path) -> None:

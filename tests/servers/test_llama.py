@@ -15,11 +15,11 @@ from llama_server import ENDLESS, LlamaServer, says
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import BackendRejected, BackendUnavailable
+from aish_lsp.models.adapters.openai import OpenAIModel
 from aish_lsp.models.discovery import find_local
 from aish_lsp.models.endpoint import describe
 from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.openai import OpenAIModel
 from aish_lsp.models.request import Message, ModelRequest
 
 SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[2] / "../shared")

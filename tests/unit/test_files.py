@@ -1,9 +1,8 @@
-"""Private folders, appends, atomic writes, locks and lines of JSON."""
+"""Private folders, appends, atomic writes and locks."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import stat
 import subprocess
@@ -12,18 +11,14 @@ import threading
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from aish_lsp.errors import Busy, StoreUnavailable
 from aish_lsp.files import (
-    BadLine,
     append_line,
-    json_line,
     locked,
     open_append,
     private_dir,
-    read_jsonl,
+    read_file,
     write_atomic,
 )
 
@@ -185,6 +180,29 @@ def test_a_lock_keeps_other_threads_out_and_is_let_go_after_an_error(tmp_path: P
     assert mode(tmp_path / "x.lock") == 0o600
 
 
+def test_a_lock_that_is_removed_while_others_wait_for_it_is_one_lock_still(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    waiting, entered = threading.Event(), threading.Event()
+
+    def other() -> None:
+        waiting.set()
+        with locked(path):
+            entered.set()
+
+    thread = threading.Thread(target=other)
+    with contextlib.ExitStack() as new:
+        with locked(path):
+            thread.start()
+            assert waiting.wait(5)
+            # Until it stands in line.
+            assert not entered.wait(0.2)
+            (tmp_path / "x.lock").unlink()
+            new.enter_context(locked(path))
+        assert not entered.wait(0.2)
+    assert entered.wait(5)
+    thread.join()
+
+
 def test_a_lock_that_is_held_tells_by_whom(tmp_path: Path) -> None:
     path = tmp_path / "x"
     script = (
@@ -208,71 +226,34 @@ def test_a_lock_that_is_held_tells_by_whom(tmp_path: Path) -> None:
         pass
 
 
-def test_read_jsonl_of_a_missing_file_is_empty(tmp_path: Path) -> None:
-    lines = read_jsonl(tmp_path / "none")
-    assert (lines.records, lines.bad, lines.torn) == ((), (), None)
+def test_what_is_no_file_is_refused_and_never_waited_for(tmp_path: Path) -> None:
+    pipe, folder, loop = tmp_path / "pipe", tmp_path / "folder", tmp_path / "loop"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    loop.symlink_to(loop)
+    for path, reason in (
+        (pipe, "a pipe or a device"),
+        (folder, "Is a directory"),
+        (loop, "Too many levels of symbolic links"),
+        (Path("/dev/null"), "a pipe or a device"),
+    ):
+        for call in (read_file, open_append):
+            with pytest.raises(StoreUnavailable, match=rf"{path}.*{reason}.*Move it away"):
+                call(path)
 
 
-def test_read_jsonl_tells_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    with pytest.raises(StoreUnavailable, match=r"cannot read .*: Is a directory"):
-        read_jsonl(tmp_path)
+def test_a_file_has_one_lock_whatever_it_is_called(tmp_path: Path) -> None:
+    path, link = tmp_path / "real" / "x", tmp_path / "link"
+    path.parent.mkdir()
+    link.symlink_to(path)
+    with locked(link), pytest.raises(Busy), locked(path, timeout=0.1):
+        pass
+    assert not list(tmp_path.glob("link.lock"))
 
 
-def test_read_jsonl_numbers_good_and_bad_lines(tmp_path: Path) -> None:
-    path = tmp_path / "x.jsonl"
-    path.write_bytes(
-        b'\xef\xbb\xbf{"a": 1}\r\n\n  \n[1]\n{"b": \xff}\n{broken\n'
-        + '{"c": "\u2028\x85"}\n'.encode()
-        + b'{"deep": '
-        + b"[" * 100_000
-        + b"\n"
-        + b'{"whole, but for its line end": true}'
-    )
-    lines = read_jsonl(path)
-    assert [number for number, _ in lines.records] == [1, 7, 9]
-    assert lines.records[1][1] == {"c": "\u2028\x85"}
-    assert [bad.number for bad in lines.bad] == [4, 5, 6, 8]
-    assert lines.bad[:2] == (
-        BadLine(4, "it is not an object"),
-        BadLine(5, "it is not UTF-8"),
-    )
-    assert lines.torn is None
-
-
-@given(
-    st.lists(st.dictionaries(st.text(), st.text() | st.integers() | st.none()), max_size=5),
-    st.data(),
-)
-def test_a_file_cut_anywhere_gives_its_whole_lines_and_where_the_torn_one_begins(
-    tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, object]], data: st.DataObject
-) -> None:
-    path = tmp_path_factory.mktemp("cut") / "x.jsonl"
-    whole = [f"{json_line(record)}\n".encode() for record in records]
-    content = b"".join(whole)
-    cut = data.draw(st.integers(0, len(content)))
-    path.write_bytes(content[:cut])
-    lines = read_jsonl(path)
-    assert not lines.bad
-    count = len(lines.records)
-    assert [record for _, record in lines.records] == records[:count]
-    end = sum(map(len, whole[:count]))
-    if lines.torn is None:
-        assert cut in {end, end - 1}
-    else:
-        assert (lines.torn.offset, lines.torn.number) == (end, count + 1)
-        assert end < cut
-
-
-@given(st.dictionaries(st.text(), st.text(st.characters()) | st.floats(allow_nan=False)))
-def test_any_text_survives_as_one_line_of_utf8(record: dict[str, object]) -> None:
-    if float("inf") in record.values() or float("-inf") in record.values():
-        with pytest.raises(ValueError, match="not JSON compliant"):
-            json_line(record)
-        return
-    line = json_line(record)
-    assert "\n" not in line
-    assert json.loads(line.encode()) == record
-
-
-def test_half_a_surrogate_pair_survives() -> None:
-    assert json.loads(json_line({"x": "\ud83d alone"}).encode()) == {"x": "\ud83d alone"}
+def test_a_link_to_a_file_that_is_still_to_be_made(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "x")
+    append(link, "one", sync=True)
+    assert (tmp_path / "x").read_text() == "one\n"
+    assert link.is_symlink()

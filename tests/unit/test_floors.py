@@ -23,8 +23,8 @@ FLOORS = (
     {"lsp"},
     {"chat"},
     {"workspace", "turn", "turn_request", "next_request", "summarizer", "execution"}
-    | {"workspace_sessions"},
-    {"accounting", "composition", "job_table", "resumption"},
+    | {"workspace_sessions", "side_request", "extractor"},
+    {"accounting", "composition", "fallback", "job_table", "model_choice", "resumption"},
     {"services"},
     {"conversation"},
     {"models", "memory", "sessions", "project", "shell", "config"},
@@ -38,11 +38,14 @@ EXCEPTIONS = {
     ("workspace", "workspace_sessions"): "a workspace's part, which switches its session",
     ("turn", "turn_request"): "a turn's part, which asks in its workspace's name too",
     ("turn_request", "summarizer"): "as above",
+    ("summarizer", "side_request"): "it asks in its workspace's name",
+    ("extractor", "side_request"): "as above",
     ("workspace", "next_request"): "a workspace's part, which shows what it would send",
     ("lsp.reference", "server"): "a script: it asks a whole server what it says of itself",
     ("models.catalog", "config.schema"): "a preset is what a model is asked for by",
     ("models.discovery", "config.schema"): "as above: what is found becomes a preset",
     ("models.prices", "config.schema"): "as above: the table has what a preset may have",
+    ("models.listed_prices", "config.schema"): "as above, of a server's own list",
     ("models.offline", "project"): "its answers are the project's own tasks and words",
     # Types only
     ("lsp", "server"): "each feature is handed the server that it is set up in",
@@ -69,7 +72,9 @@ NOT_AT_START = {
     *("aish_lsp.cli", "aish_lsp.config.reference", "aish_lsp.config.trust"),
     *("aish_lsp.lsp.reference", "aish_lsp.lsp.sockets"),
     *("aish_lsp.models.discovery", "aish_lsp.models.endpoint", "aish_lsp.models.http"),
-    *("aish_lsp.models.keys", "aish_lsp.models.offline", "aish_lsp.models.openai"),
+    *("aish_lsp.models.keys", "aish_lsp.models.offline", "aish_lsp.models.adapters"),
+    "aish_lsp.models.routing",
+    *("aish_lsp.models.gemini_api", "aish_lsp.models.request_counter"),
     *("aish_lsp.project.manifests", "aish_lsp.shell.supervisor"),
 }
 

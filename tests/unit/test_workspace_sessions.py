@@ -89,10 +89,17 @@ def written(workspace: Workspace, *lines: Record, name: str | None = None) -> Se
     return log
 
 
+def _chat(workspace: Workspace) -> Chat:
+    async def shown() -> str:
+        return ""
+
+    return Chat(workspace, lambda _: None, lambda _: None, shown)
+
+
 async def typed(workspace: Workspace, line: str) -> str:
     command = parse(line)
     assert command is not None
-    return await COLON_COMMANDS.run(Chat(workspace, lambda _: None), command)
+    return await COLON_COMMANDS.run(_chat(workspace), command)
 
 
 async def test_a_session_goes_on_in_its_file_with_all_it_had(place: Place) -> None:

@@ -59,10 +59,17 @@ async def say(
     await workspace.ask(ask or Ask("Well?", model="offline")).result()
 
 
+def _chat(workspace: Workspace) -> Chat:
+    async def shown() -> str:
+        return ""
+
+    return Chat(workspace, lambda _: None, lambda _: None, shown)
+
+
 async def typed(workspace: Workspace, line: str) -> str:
     command = parse(f":{line}")
     assert command is not None
-    return await COLON_COMMANDS.run(Chat(workspace, lambda _: None), command)
+    return await COLON_COMMANDS.run(_chat(workspace), command)
 
 
 def written(tmp_path: Path) -> str:

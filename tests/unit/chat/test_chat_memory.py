@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.chat.memory import argument_values, memory_command
+from aish_lsp.chat.memory import argument_values
+from aish_lsp.chat.memory import memory_command as chat_command
 from aish_lsp.config.loading import Configuration
 from aish_lsp.errors import InvalidArgument, NotFound
 from aish_lsp.questions import Question
@@ -26,6 +27,14 @@ async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     yield opened
     await opened.aclose()
     await services.aclose()
+
+
+async def memory_command(workspace: Workspace, argument: str) -> str:
+    return await chat_command(workspace, argument, _no_chat)
+
+
+async def _no_chat() -> str:
+    return ""
 
 
 def shown(workspace: Workspace) -> list[str]:
@@ -50,14 +59,17 @@ async def test_add_edit_forget(workspace: Workspace) -> None:
 async def test_a_scope_stands_before_an_id(workspace: Workspace) -> None:
     workspace.memory.add("fact", "w")
     workspace.memory.add("fact", "u", scope="user")
-    assert argument_values(workspace.memory.items())["memory forget"] == ["workspace:1", "user:1"]
+    assert argument_values(workspace.memory.items(), "")["memory forget"] == [
+        "workspace:1",
+        "user:1",
+    ]
     for line in ("forget 1", "edit 1 x"):
         with pytest.raises(InvalidArgument, match="`workspace:1` or `user:1`"):
             await memory_command(workspace, line)
     assert "item 2 now" in await memory_command(workspace, "edit user:1 mine")
     assert await memory_command(workspace, "forget workspace:1") == "Forgot 1 item."
     assert shown(workspace) == ["mine"]
-    assert argument_values(workspace.memory.items())["memory edit"] == ["2"]
+    assert argument_values(workspace.memory.items(), "")["memory edit"] == ["2"]
 
 
 @pytest.mark.parametrize(

@@ -193,6 +193,16 @@ def test_a_damaged_file_grants_nothing_and_is_put_aside_by_the_next_write(
     assert aside.read_text(errors="surrogateescape") == text
 
 
+def test_a_pipe_in_place_of_the_file_is_not_waited_for(path: Path, root: Path) -> None:
+    path.parent.mkdir()
+    os.mkfifo(path)
+    store = TrustStore(path)
+    assert not store.granted(root, "overlay", "a", "h")
+    assert "a pipe or a device" in (store.trouble() or "")
+    with pytest.raises(StoreUnavailable, match="a pipe or a device"):
+        store.grant(root, "overlay", "a", "h")
+
+
 def test_a_directory_in_place_of_the_file(path: Path, root: Path) -> None:
     path.mkdir(parents=True)
     store = TrustStore(path)

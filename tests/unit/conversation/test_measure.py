@@ -134,7 +134,10 @@ def test_a_folded_reply_is_counted_apart_from_one_with_calls() -> None:
     [
         (PRESET, "http://127.0.0.1:8080/qwen2.5-coder-7b"),
         (Preset(endpoint="https://me:secret@example.com/v1?key=secret"), "https://example.com/v1/"),
-        (Preset(name="c", provider="anthropic", model="claude-x"), "anthropic/claude-x"),
+        (
+            Preset(name="c", provider="anthropic", model="claude-x"),
+            "https://api.anthropic.com/claude-x",
+        ),
         (Preset(name="broken", endpoint="http://[::1"), "broken/"),
     ],
 )

@@ -299,6 +299,8 @@ CLOUD = Preset(name="cloud", provider="anthropic")
         (StoredReasoning("hm", "anthropic", {"signature": "x"}), CLOUD, True),
         (StoredReasoning("", "anthropic", {"encrypted": "x"}), CLOUD, True),
         (StoredReasoning("", "anthropic", {}), CLOUD, False),
+        (StoredReasoning("hm", "anthropic", {}), CLOUD, False),
+        (StoredReasoning("hm", "anthropic", {"server": "127.0.0.1"}), CLOUD, False),
         (StoredReasoning("hm", "127.0.0.1", PARTS), CLOUD, False),
         (None, PRESET, False),
     ],

@@ -300,8 +300,8 @@ def test_they_are_cut_shorter_until_it_fits_and_all_turns_stay() -> None:
     messages = summary_request(None, turns, max_chars=2000, fits=fits)
     assert messages is not None
     assert all(f"begin{number} " in messages[1].content for number in range(20))
-    assert len(sizes) <= 3
-    assert sizes[-1] > 15_000
+    assert len(sizes) <= 5
+    assert 15_000 < sum(len(message.content) for message in messages) <= 30_000
 
 
 def test_then_the_oldest_turns_go_and_as_few_as_may_be() -> None:
@@ -314,6 +314,8 @@ def test_then_the_oldest_turns_go_and_as_few_as_may_be() -> None:
     assert "What we knew." in messages[1].content
     assert 29_700 < sum(len(message.content) for message in messages) <= 30_000
     assert len(sizes) <= 16
+    # To measure is what takes time: of so many turns no longer form is tried.
+    assert sum(sizes) < 3 * sizes[0]
 
 
 def test_one_turn_with_a_thousand_outputs_is_bounded_too() -> None:

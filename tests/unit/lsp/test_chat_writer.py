@@ -40,6 +40,7 @@ def hurry(setattr_: Callable[[object, str, float], None]) -> None:
     setattr_(chat_writer, "EDIT_INTERVAL", 0.002)
     setattr_(chat_writer, "ANSWER_TIMEOUT", 0.25)
     setattr_(chat_writer, "ECHO_TIMEOUT", 0.5)
+    setattr_(chat_writer, "UNVERSIONED_ECHO_TIMEOUT", 1.0)
     setattr_(chat_writer, "OPEN_TIMEOUT", 0.1)
 
 
@@ -284,6 +285,20 @@ async def test_an_editor_that_tells_of_an_edit_only_after_a_while_is_waited_for(
     editor.tell()
     await writer.flush()
     assert editor.buffer == f"{OPEN}one two three"
+    assert not writer.path.exists()
+
+
+@pytest.mark.parametrize("manner", ["late", "untold", "mute"])
+async def test_an_edit_without_a_version_is_not_made_twice(tmp_path: Path, manner: Manner) -> None:
+    editor = FakeEditor(OPEN, capabilities=EditorCapabilities(apply_edit=True), manners=[manner])
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("one ")
+    asyncio.get_running_loop().call_later(0.7, editor.tell)  # beyond ECHO_TIMEOUT
+    await writer.flush()
+    writer.append("two")
+    await writer.flush()
+    assert editor.buffer == f"{OPEN}one two"
+    assert len(editor.edits) == 2
     assert not writer.path.exists()
 
 

@@ -213,6 +213,34 @@ async def test_memory_is_cleared_by_a_yes_alone(memory: MemoryScopes) -> None:
     )
 
 
+async def test_what_comes_while_the_question_stands_is_kept(
+    memory: MemoryScopes, tmp_path: Path
+) -> None:
+    for content in ("one", "two", "three", "four"):
+        memory.add("fact", content)
+    elsewhere = opened(tmp_path / "here")
+
+    async def slowly(_: Question) -> bool | None:
+        memory.add("fact", "mine of just now")
+        elsewhere.add("fact", "of another editor")
+        elsewhere.add("pref", "of the user", scope="user")
+        elsewhere.edit(2, "two, changed")
+        elsewhere.forget(3)
+        elsewhere.compact("workspace")
+        path = memory.store("workspace").path
+        path.write_text(path.read_text().replace("four", "four, by hand"))
+        return True
+
+    assert await clear_by_consent(memory, None, slowly) == 1
+    assert {item.content for item in memory.items()} == {
+        "mine of just now",
+        "of another editor",
+        "of the user",
+        "two, changed",
+        "four, by hand",
+    }
+
+
 async def test_one_scope_is_cleared_what_is_hidden_for_its_age_too(memory: MemoryScopes) -> None:
     data = text({"kind": "fact", "content": "old", "ts": "2020-01-01T00:00:00Z"})
     import_items(memory, data)
@@ -225,3 +253,16 @@ async def test_one_scope_is_cleared_what_is_hidden_for_its_age_too(memory: Memor
     assert await clear_by_consent(memory, "workspace", yes) == 1
     memory.prune_older_than_days = None
     assert [item.content for item in memory.items()] == ["kept"]
+
+
+def test_what_could_not_be_read_again_is_refused(memory: MemoryScopes) -> None:
+    source: dict[str, Any] = {}
+    for _ in range(98):
+        source = {"x": source}
+    item = {"kind": "fact", "content": "deep"}
+    # The source that an import had before stands one level deeper than it did.
+    (refused,) = import_items(memory, text({**item, "source": source}))
+    assert (refused.outcome, "nested too deeply" in refused.reason) == ("refused", True)
+    assert import_items(memory, text({**item, "source": source["x"]}))[0].outcome == "added"
+    assert len(memory.items()) == 1
+    assert memory.refresh() == []

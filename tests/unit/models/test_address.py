@@ -20,12 +20,20 @@ from aish_lsp.models.address import api_url, host, is_loopback, origin, server_u
         ("https://g.example/v1beta/openai/", "https://g.example/v1beta/openai/chat/completions"),
         ("https://a.example/chat/completions", "https://a.example/chat/completions"),
         ("https://a.example/x/v1/chat/completions", "https://a.example/x/v1/chat/completions"),
+        ("https://a.example/v1/responses", "https://a.example/v1/chat/completions"),
+        ("https://a.example/v1/messages/", "https://a.example/v1/chat/completions"),
+        ("https://a.example/v1beta/models", "https://a.example/v1beta/chat/completions"),
         ("https://a.example/v1?version=2", "https://a.example/v1/chat/completions?version=2"),
         ("http://[::1]:8080", "http://[::1]:8080/v1/chat/completions"),
     ],
 )
 def test_the_api_with_or_without_a_version(endpoint: str, chat: str) -> None:
     assert api_url(endpoint, "chat/completions") == chat
+
+
+def test_an_api_whose_usual_version_is_another() -> None:
+    assert api_url("https://g.example", "m", version="v1beta") == "https://g.example/v1beta/m"
+    assert api_url("https://g.example/v1", "m", version="v1beta") == "https://g.example/v1/m"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fault_server import FaultServer, Peer, Request, Script, unused_port
 
-from aish_lsp.config.schema import Preset
+from aish_lsp.config.schema import Preset, Provider
 from aish_lsp.models.endpoint import EndpointInfo, describe
 from aish_lsp.models.http import HttpClient
 
@@ -36,6 +36,7 @@ def models(owner: str, *names: str, **more: Any) -> dict[str, Any]:
 
 LLAMA = models("llamacpp", "tiny", meta={"n_ctx": 512, "n_ctx_train": 32768})
 OLLAMA = models("library", "llama3:8b", "nomic-embed-text:latest")
+CLAUDE = {"type": "model", "id": "claude-opus-9-20300101", "display_name": "Claude Opus 9"}
 RUNNING = {"models": [{"name": "llama3:8b", "context_length": 32768}]}
 
 
@@ -116,9 +117,13 @@ RUNNING = {"models": [{"name": "llama3:8b", "context_length": 32768}]}
         ),
     ],
 )
-async def test_servers(http: HttpClient, replies: dict[str, Any], info: EndpointInfo) -> None:
+@pytest.mark.parametrize("provider", ["openai", "openai-responses", "anthropic"])
+async def test_servers(
+    http: HttpClient, replies: dict[str, Any], info: EndpointInfo, provider: Provider
+) -> None:
     async with FaultServer(answering(**replies)) as server:
-        assert await describe(http, Preset(endpoint=f"{server.url}/v1"), {}) == info
+        preset = Preset(provider=provider, endpoint=f"{server.url}/v1", api_key_env="K")
+        assert await describe(http, preset, {"K": "sk"}) == info
 
 
 async def test_the_window_is_that_of_the_presets_model(http: HttpClient) -> None:
@@ -182,3 +187,27 @@ async def test_a_server_that_hangs_costs_the_timeout(http: HttpClient) -> None:
         info = await describe(http, Preset(endpoint=server.url), {}, timeout_s=0.2)
     assert info == EndpointInfo()
     assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize(
+    ("replies", "window"),
+    [
+        ({"v1_models_claude-opus-9": {**CLAUDE, "max_input_tokens": 1_000_000}}, 1_000_000),
+        ({"v1_models_claude-opus-9": CLAUDE}, None),
+        ({}, None),
+    ],
+)
+async def test_anthropic_is_asked_for_the_one_model(
+    http: HttpClient, replies: dict[str, Any], window: int | None
+) -> None:
+    listed = {"data": [CLAUDE, {**CLAUDE, "id": "claude-haiku-9"}], "has_more": True}
+    async with FaultServer(answering(v1_models=listed, **replies)) as server:
+        preset = Preset(
+            provider="anthropic", endpoint=server.url, model="claude-opus-9", api_key_env="K"
+        )
+        info = await describe(http, preset, {"K": "sk-5"})
+    assert info == EndpointInfo("anthropic", ("claude-opus-9-20300101", "claude-haiku-9"), window)
+    for request in server.requests:
+        assert request.headers["x-api-key"] == "sk-5"
+        assert request.headers["anthropic-version"] == "2023-06-01"
+        assert "authorization" not in request.headers

@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from aish_lsp.errors import BackendRejected, BackendUnavailable
-from aish_lsp.models.faults import QUOTE_LIMIT, error_in_stream, quoted, redactor, refusal
+from aish_lsp.models.faults import (
+    QUOTE_LIMIT,
+    error_in_stream,
+    is_bad_key,
+    quoted,
+    redactor,
+    refusal,
+)
 
 URL = "https://api.example/v1/chat/completions?key=hidden"
 
@@ -141,6 +148,36 @@ def test_retry_after_as_seconds_or_as_a_date() -> None:
     assert 90 < refused({}, 503, {"retry-after": later}).data["retry_after"] <= 100
 
 
+def google_error(code: int, **detail: object) -> dict[str, object]:
+    details = [{"@type": "type.googleapis.com/google.rpc.Help", "links": []}, detail, None]
+    return {"error": {"code": code, "message": "m", "status": "S", "details": details}}
+
+
+@pytest.mark.parametrize(
+    ("delay", "seconds"),
+    [("12s", 12), ("0.25s", 0.25), ("1m", 60), ("s", None), ("-3s", None), (12, None)],
+)
+def test_the_time_to_wait_in_a_google_error(delay: object, seconds: float | None) -> None:
+    data = refused(google_error(429, retryDelay=delay), 429).data
+    assert data.get("retry_after") == seconds
+    assert refused([google_error(503, retryDelay="7s")], 503).data["retry_after"] == 7
+
+
+def test_a_key_that_google_does_not_take_is_told_as_one() -> None:
+    error = refused(google_error(400, reason="API_KEY_INVALID"), 400)
+    assert is_bad_key(error.data)
+    assert "`api_key_env`" in error.message
+    other = refused(google_error(400, reason="BILLING"), 400)
+    assert not is_bad_key(other.data)
+    assert "key" not in other.message
+
+
+@pytest.mark.parametrize("details", [None, 1, "x", {}, [1, {"retryDelay": {}}]])
+def test_odd_details_of_a_google_error_are_passed_over(details: object) -> None:
+    body = {"error": {"message": "m", "details": details}}
+    assert "retry_after" not in refused(body, 429).data
+
+
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
@@ -158,7 +195,8 @@ def test_retry_after_as_seconds_or_as_a_date() -> None:
 def test_errors_within_a_stream(error: Any, kind: type[Exception]) -> None:
     made = error_in_stream(URL, error, redactor({}))
     assert type(made) is kind
-    assert made.message == "https://api.example broke the reply off: m"
+    again = " Ask again." if kind is BackendUnavailable else ""
+    assert made.message == f"https://api.example broke the reply off: m.{again}"
     assert made.data["provider_message"] == "m"
 
 

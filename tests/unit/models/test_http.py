@@ -68,7 +68,7 @@ async def test_refused(http: HttpClient) -> None:
     url = f"http://127.0.0.1:{unused_port()}"
     with pytest.raises(BackendUnavailable, match=f"Nothing answers at {url}. Start") as caught:
         await events(http, url)
-    assert caught.value.data == {"came": []}
+    assert caught.value.data == {"came": [], "reason": "refused"}
 
 
 async def test_slow_headers(http: HttpClient) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import BackendRejected
-from aish_lsp.models.keys import forget_key, request_headers, resolve_key
+from aish_lsp.models.keys import headers_for, key_of, request_headers, resolve_key
 
 
 def printing(text: str, then: str = "") -> list[str]:
@@ -45,17 +45,46 @@ async def test_from_a_command_without_a_shell(tmp_path: Path) -> None:
     assert await resolve_key(Preset(api_key_command=command), {}) == "$HOME;sk-2"
 
 
-async def test_a_command_is_asked_once_until_its_key_is_forgotten(tmp_path: Path) -> None:
+async def test_a_command_is_asked_once_until_its_key_is_refused(tmp_path: Path) -> None:
     count = tmp_path / "count"
     then = f"f = open({str(count)!r}, 'a'); f.write('x'); f.close()"
     preset = Preset(api_key_command=printing("sk-3", then))
     for _ in range(2):
         assert await resolve_key(preset, {}) == "sk-3"
     assert count.read_text() == "x"
-    forget_key(preset)
-    await resolve_key(preset, {})
-    assert count.read_text() == "xx"
-    forget_key(Preset())
+    for status, asked in ((500, "x"), (401, "xx"), (403, "xxx")):
+        with pytest.raises(BackendRejected), key_of(preset):
+            raise BackendRejected("no", status=status)
+        assert await resolve_key(preset, {}) == "sk-3"
+        assert count.read_text() == asked
+    with pytest.raises(BackendRejected), key_of(Preset()):
+        raise BackendRejected("no", status=401)
+
+
+def test_the_key_stands_in_the_header_that_the_provider_reads() -> None:
+    preset = Preset(extra_headers={"x-own": "1"})
+    fixed = {"version": "2"}
+    headers = request_headers(preset, "sk-4", key_header="x-api-key", fixed=fixed)
+    assert headers == {"x-api-key": "sk-4", "version": "2", "x-own": "1"}
+    assert request_headers(preset, None, key_header="x-api-key") == {"x-own": "1"}
+
+
+@pytest.mark.parametrize(
+    ("extra", "headers"),
+    [
+        ({}, {"x-api-key": "sk-6", "anthropic-version": "2023-06-01"}),
+        (
+            {"authorization": "Bearer proxy", "Anthropic-Version": "2030-01-01"},
+            {"authorization": "Bearer proxy", "Anthropic-Version": "2030-01-01"},
+        ),
+        ({"X-API-Key": "own"}, {"anthropic-version": "2023-06-01", "X-API-Key": "own"}),
+    ],
+)
+async def test_anthropics_headers_and_a_proxys_own(
+    extra: dict[str, str], headers: dict[str, str]
+) -> None:
+    preset = Preset(provider="anthropic", api_key_env="K", extra_headers=extra)
+    assert await headers_for(preset, {"K": "sk-6"} if not extra else {}) == headers
 
 
 @pytest.mark.parametrize(

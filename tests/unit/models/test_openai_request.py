@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from aish_lsp.config.schema import Preset
+from aish_lsp.models.adapters.openai import request_body
 from aish_lsp.models.events import ToolCall
-from aish_lsp.models.openai import request_body
 from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema
 
 HERE = "http://127.0.0.1:8080"

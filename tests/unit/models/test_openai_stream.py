@@ -12,9 +12,9 @@ from fault_server import FaultServer, Peer, Request, Script, chunk_of, unused_po
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable
+from aish_lsp.models.adapters.openai import OpenAIModel
 from aish_lsp.models.events import Finish, ModelEvent, Text, Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.openai import OpenAIModel
 from aish_lsp.models.request import Message, ModelRequest
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2}
@@ -133,10 +133,10 @@ async def test_refused_names_the_endpoint(http: HttpClient) -> None:
         (saying(chunk_of("part")), "ended before the reply did"),
         (saying(chunk_of("part"), end=Peer.reset), "broke off"),
         (saying(chunk_of("part"), end=Peer.half_close), "broke off"),
-        (saying(chunk_of("part"), "{garbage"), "no chunk of a reply"),
-        (saying(chunk_of("part"), "[1, 2]"), "no chunk of a reply"),
-        (saying(chunk_of("part"), "null"), "no chunk of a reply"),
-        (saying(chunk_of("part"), "[" * 100_000), "no chunk of a reply"),
+        (saying(chunk_of("part"), "{garbage"), "no part of a reply"),
+        (saying(chunk_of("part"), "[1, 2]"), "no part of a reply"),
+        (saying(chunk_of("part"), "null"), "no part of a reply"),
+        (saying(chunk_of("part"), "[" * 100_000), "no part of a reply"),
         (saying(chunk_of("part"), {"error": {"code": 502, "message": "up"}}), "up"),
         (saying(chunk_of("part"), {"object": "error", "message": "up"}), "up"),
         (saying(chunk_of("part", finish_reason="error")), "gave up"),

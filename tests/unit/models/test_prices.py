@@ -71,6 +71,8 @@ def test_the_tables_date() -> None:
         (ANTHROPIC, "claude-haiku-4-5-latest", "claude-haiku-4-5"),
         (GEMINI, "models/gemini-2.5-flash", "gemini-2.5-flash"),
         (MISTRAL, "mistral-small-latest", "mistral-small"),
+        (GEMINI, "models/gemini-flash-latest", "gemini-3.5-flash"),
+        (GEMINI, "gemini-flash-lite-latest", "gemini-3.5-flash-lite"),
     ],
 )
 def test_a_dated_name_is_the_same_model(endpoint: str, model: str, row: str) -> None:

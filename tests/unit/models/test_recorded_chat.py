@@ -18,6 +18,7 @@ from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable
+from aish_lsp.models.adapters.openai import OpenAIModel
 from aish_lsp.models.events import (
     Finish,
     Reasoning,
@@ -27,7 +28,6 @@ from aish_lsp.models.events import (
     Usage,
 )
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.openai import OpenAIModel
 from aish_lsp.models.request import Message, ModelRequest
 
 SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[3] / "../shared")

@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from aish_lsp.config.schema import Preset, Provider
-from aish_lsp.errors import BackendUnavailable
+from aish_lsp.config.schema import Provider
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.openai import OpenAIModel
 from aish_lsp.models.registry import open_model
 
 
-def test_openai(http: HttpClient, tmp_path: Path) -> None:
-    assert isinstance(open_model(Preset(), http, tmp_path), OpenAIModel)
-
-
-def test_offline(http: HttpClient, tmp_path: Path) -> None:
-    from aish_lsp.models.offline import OfflineModel
-
-    assert isinstance(open_model(Preset(provider="offline"), http, tmp_path), OfflineModel)
-
-
-@pytest.mark.parametrize("provider", ["openai-responses", "anthropic", "gemini"])
-def test_what_is_not_spoken_yet_says_what_to_use(
-    http: HttpClient, tmp_path: Path, provider: Provider
+@pytest.mark.parametrize(
+    ("provider", "adapter"),
+    [
+        ("openai", "OpenAIModel"),
+        ("openai-responses", "ResponsesModel"),
+        ("anthropic", "AnthropicModel"),
+        ("gemini", "GeminiModel"),
+        ("offline", "OfflineModel"),
+    ],
+)
+def test_each_provider_has_its_adapter(
+    http: HttpClient, tmp_path: Path, provider: Provider, adapter: str
 ) -> None:
-    with pytest.raises(BackendUnavailable, match=f'"{provider}" is not supported yet.*endpoint = '):
-        open_model(Preset(provider=provider), http, tmp_path)
+    assert type(open_model(provider, http, {}, tmp_path)).__name__ == adapter
+
+
+def test_no_provider_is_without_one(http: HttpClient, tmp_path: Path) -> None:
+    for provider in get_args(Provider):
+        assert callable(open_model(provider, http, {}, tmp_path).stream)

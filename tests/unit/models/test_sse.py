@@ -87,11 +87,13 @@ def test_a_giant_line_costs_linear_time() -> None:
     assert time.perf_counter() - begin < 10
 
 
-def test_a_line_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "LINE_LIMIT", 100)
-    assert decode(b"data: " + b"x" * 90 + b"\n" + b"data: " + b"y" * 84) != []
-    with pytest.raises(ValueError, match="without end"):
-        decode(b"data: " + b"x" * 90 + b"\n" + b"y" * 90, b"y" * 90)
+def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sse, "EVENT_LIMIT", 100)
+    small = b"data: " + b"x" * 80 + b"\n\n"
+    assert len(decode(*[small] * 9)) == 9
+    for piece in (b"y", b"data: y\n", b"event: y\n", b": y\n", b"\n"):
+        with pytest.raises(ValueError, match="without end"):
+            decode(small, *[piece] * 200)
 
 
 @given(

@@ -53,6 +53,17 @@ def test_each_session_with_what_its_log_says(folder: Path) -> None:
     assert list_sessions(folder)[0].cost is None
 
 
+def test_a_summarizers_own_turns_are_not_counted_and_its_model_did_not_answer(
+    folder: Path,
+) -> None:
+    log, _ = SessionLog.resume(session(folder, "q").path)
+    log.append(records.user(":memory summarize", meta=records.SUMMARIZE))
+    log.append(records.assistant("none", "finder", finish="stop", meta=records.SUMMARIZE))
+    log.close()
+    (info,) = list_sessions(folder)
+    assert (info.title, info.turns, info.model) == ("q", 2, "model 0")
+
+
 def test_the_one_last_written_to_comes_first(folder: Path) -> None:
     logs = [session(folder, question) for question in "abc"]
     for log, ts in zip(logs, ["2026-02-01", "2026-03-01", "2026-01-01"], strict=True):
@@ -87,7 +98,7 @@ def test_a_title_of_a_log_that_did_not_begin_with_a_question(folder: Path) -> No
     log.append(records.user("mine"))
     log.close()
     (info,) = list_sessions(folder)
-    assert (info.title, info.turns, info.model) == ("mine", 2, None)
+    assert (info.title, info.turns, info.model) == ("mine", 1, None)
 
 
 def test_newer_empty_and_unreadable_logs_do_not_hide_the_others(folder: Path) -> None:

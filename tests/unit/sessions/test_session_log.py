@@ -229,6 +229,9 @@ def test_damaged_lines_are_named_and_skipped(folder: Path) -> None:
         '{"n": "2", "role": "user", "content": "x"}',
         '{"n": 2, "role": "system", "content": "x"}',
         '{"n": 2, "role": "user"}',
+        '{"n": 3, "event": "reset", "role": "user"}',
+        '{"n": 3, "event": "exec", "id": ["c"]}',
+        '{"n": 3, "role": ["user"], "content": "x"}',
         '{"n": 3, "event": "of a later version", "future": 1}',
         '{"n": 4, "role": "assistant", "content": "a", "future": 1}',
     ]
@@ -236,13 +239,8 @@ def test_damaged_lines_are_named_and_skipped(folder: Path) -> None:
     loaded = load(path)
     assert [record["n"] for record in loaded.records] == [1, 3, 4]
     assert loaded.records[-1]["future"] == 1
-    assert [re.findall(r"line (\d)", notice) for notice in loaded.notices] == [
-        ["3"],
-        ["4"],
-        ["5"],
-        ["6"],
-        ["7"],
-    ]
+    named = [re.findall(r"line (\d+)", notice) for notice in loaded.notices]
+    assert named == [[f"{number}"] for number in range(3, 11)]
 
 
 def test_a_log_without_its_header_still_loads(folder: Path) -> None:
@@ -345,3 +343,178 @@ def test_where_there_is_no_room_for_the_mark_it_is_a_line_of_its_own(folder: Pat
     log.mark_unanswered(3)
     assert without_ts(lines(log.path)[-1]) == {"n": 4, "event": "unanswered", "turn": 3}
     log.close()
+
+
+# What others do to the file while it is open
+
+
+def asked(folder: Path) -> SessionLog:
+    """Return a log with a question and its reply."""
+    log = SessionLog.create(folder, URI)
+    log.append(records.user("q"))
+    log.append(records.assistant("a", "m", finish="stop"))
+    return log
+
+
+def said(path: Path) -> list[str | None]:
+    loaded = load(path)
+    assert loaded.notices == ()
+    return [record.get("content") for record in loaded.records]
+
+
+@pytest.mark.parametrize("how", ["in place", "by a rename"])
+def test_lines_that_were_added_by_hand_are_gone_on_behind(folder: Path, how: str) -> None:
+    log = asked(folder)
+    mine = b'{"n": 7, "ts": "2026-05-13T19:01:01Z", "role": "user", "content": "by hand"}\r\n'
+    data = log.path.read_bytes() + mine
+    if how == "in place":
+        log.path.write_bytes(data)
+    else:
+        log.path.with_name("new").write_bytes(data)
+        log.path.with_name("new").rename(log.path)
+    assert log.append(records.user("r")) == 8
+    log.close()
+    assert said(log.path) == ["q", "a", "by hand", "r"]
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "emptied"])
+def test_a_log_that_went_is_begun_anew(folder: Path, how: str) -> None:
+    log = asked(folder)
+    moved = log.path.with_name("moved")
+    if how == "deleted":
+        log.path.unlink()
+    elif how == "moved":
+        log.path.rename(moved)
+    else:
+        os.truncate(log.path, 0)
+    assert log.append(records.user("r"), sync=True) == 3
+    log.close()
+    assert said(log.path) == ["r"]
+    assert load(log.path).meta["title"] == "q"
+    assert not moved.exists() or len(lines(moved)) == 3
+
+
+def test_a_log_that_was_cut_goes_on_behind_what_is_left(folder: Path) -> None:
+    log = asked(folder)
+    whole = log.path.read_bytes()
+    os.truncate(log.path, len(whole) - 20)
+    assert log.append(records.user("r"), sync=True) == 3
+    log.close()
+    loaded = load(log.path)
+    assert [record["content"] for record in loaded.records] == ["q", "r"]
+    assert "line 3" in loaded.notices[0]
+
+
+def test_a_log_that_another_editor_went_on_with_is_gone_on_behind_it(folder: Path) -> None:
+    log = asked(folder)
+    log.close()
+    other, _ = SessionLog.resume(log.path)
+    other.append(records.user("theirs"))
+    other.close()
+    assert log.append(records.user("mine")) == 4
+    log.close()
+    assert said(log.path) == ["q", "a", "theirs", "mine"]
+
+
+@pytest.mark.parametrize("what", ["folder", "pipe", "loop"])
+def test_what_is_no_file_is_refused_and_the_log_works_again_later(folder: Path, what: str) -> None:
+    log = asked(folder)
+    away = log.path.with_name("away")
+    log.path.rename(away)
+    if what == "folder":
+        log.path.mkdir()
+    elif what == "pipe":
+        os.mkfifo(log.path)
+    else:
+        log.path.symlink_to(log.path)
+    with pytest.raises(StoreUnavailable, match=f"{log.path}.*Move it away"):
+        log.append(records.user("r"), sync=True)
+    with pytest.raises(StoreUnavailable if what != "loop" else NotFound):
+        load(log.path)
+    log.path.rmdir() if what == "folder" else log.path.unlink()
+    away.rename(log.path)
+    assert log.append(records.user("s"), sync=True) == 3
+    log.close()
+    assert said(log.path) == ["q", "a", "s"]
+
+
+def test_a_link_to_the_log_is_followed(folder: Path) -> None:
+    log = asked(folder)
+    real = log.path.with_name("real")
+    log.path.rename(real)
+    log.path.symlink_to(real)
+    assert log.append(records.user("r")) == 3
+    log.mark_unanswered(3)
+    log.close()
+    assert said(log.path) == ["q", "a", "r", None]
+
+
+def test_a_newer_log_in_its_place_is_not_touched(folder: Path) -> None:
+    log = asked(folder)
+    log.path.write_text('{"meta": {"version": 2}}\n')
+    with pytest.raises(StoreUnavailable, match="newer version"):
+        log.append(records.user("r"))
+    log.close()
+    assert log.path.read_text() == '{"meta": {"version": 2}}\n'
+
+
+def test_a_mark_goes_nowhere_but_into_the_line_that_it_was_meant_for(folder: Path) -> None:
+    log = SessionLog.create(folder, URI)
+    log.append(records.user("first"))
+    log.append(records.user("other"))
+    head, one, two = log.path.read_bytes().splitlines(keepends=True)
+    # The two are of one length: the room of the second is now where that of the first was.
+    log.path.write_bytes(head + two.replace(b'"n": 2', b'"n": 1') + one.replace(b": 1,", b": 2,"))
+    log.mark_unanswered(1)
+    log.close()
+    assert [record.get("meta") for record in load(log.path).records] == [None, None, None]
+    assert lines(log.path)[-1]["turn"] == 1
+
+
+# Numbers and depths without sense
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"n": 2, "role": "user", "content": "x", "more": NaN}',
+        '{"n": 2, "role": "user", "content": "x", "more": -1e999}',
+        f'{{"n": {"9" * 5000}, "role": "user", "content": "x"}}',
+        f'{{"n": {2**53}, "role": "user", "content": "x"}}',
+        f'{{"n": 2, "role": "user", "content": "x", "more": {"[" * 5000}{"]" * 5000}}}',
+    ],
+)
+def test_a_line_with_a_number_or_a_depth_without_sense_is_skipped(folder: Path, line: str) -> None:
+    log = asked(folder)
+    log.path.write_text(f"{log.path.read_text()}{line}\n")
+    assert log.append(records.user("r"), sync=True) == 3
+    log.close()
+    loaded = load(log.path)
+    assert [record["content"] for record in loaded.records] == ["q", "a", "r"]
+    assert "line 4" in loaded.notices[0]
+    copy = SessionLog.copy(loaded, log.path)
+    copy.close()
+    assert len(load(copy.path).records) == 3
+
+
+def test_a_log_whose_numbers_are_used_up_says_so(folder: Path) -> None:
+    log = asked(folder)
+    last = f'{{"n": {2**53 - 1}, "role": "user", "content": "x"}}'
+    log.path.write_text(f"{log.path.read_text()}{last}\n")
+    with pytest.raises(StoreUnavailable, match=r"no numbers left.*Begin a new session"):
+        log.append(records.user("r"))
+    log.close()
+
+
+def test_metadata_that_json_has_no_form_for_is_left_out_and_the_reply_is_kept(folder: Path) -> None:
+    log = SessionLog.create(folder, URI)
+    log.append(records.user("q"))
+    deep: dict[str, Any] = {}
+    for _ in range(200):
+        deep = {"x": deep}
+    for metadata in ({"x": float("nan")}, deep):
+        reasoning = {"text": "hm", "provider": "p", "metadata": metadata}
+        log.append(records.assistant("a", "m", finish="stop", reasoning=reasoning))
+    log.close()
+    _, one, two = load(log.path).records
+    assert one["reasoning"] == two["reasoning"] == {"text": "hm", "provider": "p"}

@@ -104,6 +104,20 @@ def test_what_ran_after_the_last_question_is_pending_and_is_suggested_no_more() 
     assert rebuilt(*lines, records.user("r"), reply("b")).pending == (OUTPUT,)
 
 
+def test_what_was_dropped_is_suggested_no_more() -> None:
+    commands = [{"id": "c", "text": "ls"}, {"id": "d", "text": "pwd"}]
+    lines = [records.user("q"), reply("a", commands=commands), records.dismissed("d")]
+    assert rebuilt(*lines).commands == (commands[0],)
+
+
+def test_costs_count_from_where_they_were_last_reset() -> None:
+    assert rebuilt(records.user("q"), reply("a")).calls_before == 0
+    resets = [records.costs_reset(3), records.costs_reset(5)]
+    assert rebuilt(*resets).calls_before == 5
+    for damaged in (-1, "5", None, True, [1]):
+        assert rebuilt({"event": "costsReset", "calls": damaged}).calls_before == 0
+
+
 def test_evictions_are_counted() -> None:
     lines = [records.user("q"), reply("a"), records.evicted(1, 2, None)]
     assert rebuilt(*lines, *lines).evictions == 2
@@ -158,6 +172,8 @@ LINES = st.sampled_from(
         records.unanswered(2),
         {"event": "evicted"},
         records.ran("c", OUTPUT),
+        records.dismissed("c"),
+        records.costs_reset(1),
         {"event": "exec", "id": ["c"], "command": "ls"},
         {"event": "model", "model": 1},
         {"event": "unanswered", "turn": [1]},

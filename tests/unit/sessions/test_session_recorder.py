@@ -71,6 +71,14 @@ async def test_a_lock_that_is_held_elsewhere_holds_only_usage_up(tmp_path: Path)
     assert recorder.take_troubles() == []
 
 
+async def test_costs_are_reset_behind_the_calls_before(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, None, str)
+    await asyncio.gather(*(usage(recorder) for _ in range(3)), recorder.costs_reset())
+    await recorder.aclose()
+    [line] = lines(tmp_path)
+    assert (line["event"], line["calls"]) == ("costsReset", 3)
+
+
 async def test_what_could_not_be_written_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "sessions").write_text("no folder")
     recorder = Recorder(tmp_path, None, str)

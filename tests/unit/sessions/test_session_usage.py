@@ -99,3 +99,20 @@ def test_a_text_cannot_pass_for_a_cost(tmp_path: Path) -> None:
     append_usage(path, replace(call("a", cost=1.0), model='m", "cost": 9, "local": "'))
     append_usage(path, call("\u00e9\\", cost=2.0))
     assert read_costs(path) == {"a": 1.0, "\u00e9\\": 2.0}
+
+
+@pytest.mark.parametrize("cost", ["NaN", "Infinity", "1e999", "1e300", "-1", "true", "9" * 400])
+def test_a_cost_without_sense_is_left_out(path: Path, cost: str) -> None:
+    append_usage(path, call("s", cost=0.5))
+    path.write_text(path.read_text() + path.read_text().replace("0.5", cost))
+    append_usage(path, call("s", cost=0.25))
+    assert len(read_usage(path)) == 2
+    assert read_costs(path) == {"s": 0.75}
+
+
+@pytest.mark.parametrize("flag", ["local", "estimated"])
+def test_a_flag_that_is_none_is_left_out(path: Path, flag: str) -> None:
+    append_usage(path, call("s"))
+    damaged = json.loads(path.read_text()) | {flag: "yes"}
+    path.write_text(path.read_text() + json.dumps(damaged) + "\n")
+    assert len(read_usage(path)) == 1

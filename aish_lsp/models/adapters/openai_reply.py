@@ -6,11 +6,12 @@ Servers that call themselves compatible differ most here; each difference is nam
 from __future__ import annotations
 
 import json
-import math
 import uuid
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Final
 
+from aish_lsp.models.adapters.loose import Json, as_count, as_dict, as_list, as_number, as_text
+from aish_lsp.models.adapters.surrogates import Mender
 from aish_lsp.models.events import (
     Finish,
     FinishReason,
@@ -21,13 +22,10 @@ from aish_lsp.models.events import (
     ToolCall,
     Usage,
 )
-from aish_lsp.models.surrogates import Mender
 from aish_lsp.text import well_formed
 
-Json: TypeAlias = dict[str, Any]
-
-#: Tokens or dollars beyond which a server's count is taken for nonsense.
-ABSURD = 10**9
+# Finish reasons that say that the server gave up.
+_BROKEN_FINISH = frozenset({"error", "abort", "insufficient_system_resource"})
 
 _FINISH: dict[str, FinishReason] = {
     "stop": "stop",
@@ -76,19 +74,35 @@ class Reply:
         self._text = Mender()
         self._reasoning = Mender()
         self._refused = False
+        self._error: Any = None
+
+    #: The end comes as ``[DONE]``, or with the response.
+    is_over: Final = False
 
     @property
-    def finish_reason(self) -> str | None:
-        """The server's own finish reason, once it came: the reply's content is then whole."""
-        return self._finish
+    def is_whole(self) -> bool:
+        """Whether the server has given its finish reason: the content is then complete."""
+        return self._finish is not None
+
+    @property
+    def error(self) -> Any:
+        """An error that came in place of a chunk, or within one."""
+        return self._error
+
+    @property
+    def gave_up(self) -> str | None:
+        """A finish reason that is none: the server broke the reply off."""
+        return self._finish if self._finish in _BROKEN_FINISH else None
 
     def feed(self, chunk: Json) -> list[ModelEvent]:
         """Return the text and reasoning of ``chunk`` and keep the rest of it."""
+        failed = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)
+        self._error = failed or self._error
         # Groq puts its usage under x_groq; some repeat a running total in every chunk.
         self._keep_usage(chunk.get("usage"))
-        self._keep_usage(_dict(chunk.get("x_groq")).get("usage"))
+        self._keep_usage(as_dict(chunk.get("x_groq")).get("usage"))
         events: list[ModelEvent] = []
-        for choice in _list(chunk.get("choices")):
+        for choice in as_list(chunk.get("choices")):
             if not isinstance(choice, dict) or choice.get("index"):
                 continue
             # A server that does not stream after all sends one whole message.
@@ -121,22 +135,24 @@ class Reply:
             self._usage = usage
 
     def _read_delta(self, delta: Json, events: list[ModelEvent]) -> None:
-        details = [item for item in _list(delta.get("reasoning_details")) if isinstance(item, dict)]
+        details = [
+            item for item in as_list(delta.get("reasoning_details")) if isinstance(item, dict)
+        ]
         for item in details:
             self._keep_detail(item)
         self._add_reasoning(_reasoning_text(delta, details), events)
         content = delta.get("content")
         if isinstance(content, str):
             self._add_text(content, events)
-        for part in _list(content):
-            self._read_part(_dict(part), events)
+        for part in as_list(content):
+            self._read_part(as_dict(part), events)
         refusal = delta.get("refusal")
         if isinstance(refusal, str) and refusal:
             self._refused = True
             self._add_text(refusal, events)
-        for piece in _list(delta.get("tool_calls")):
+        for piece in as_list(delta.get("tool_calls")):
             if isinstance(piece, dict):
-                function = _dict(piece.get("function"))
+                function = as_dict(piece.get("function"))
                 self._call_of(piece, function).add(function)
         if isinstance(delta.get("function_call"), dict):
             self._call_of({"index": 0}, delta["function_call"]).add(delta["function_call"])
@@ -147,9 +163,9 @@ class Reply:
             thinking = part.get("thinking")
             inner = thinking if isinstance(thinking, list) else [{"text": thinking}]
             for item in inner:
-                self._add_reasoning(_text(_dict(item).get("text")), events)
+                self._add_reasoning(as_text(as_dict(item).get("text")), events)
         else:
-            self._add_text(_text(part.get("text")), events)
+            self._add_text(as_text(part.get("text")), events)
 
     def _add_text(self, piece: str, events: list[ModelEvent]) -> None:
         if text := self._text.feed(piece):
@@ -213,19 +229,19 @@ def read_usage(raw: Json | None) -> Usage | None:
     """
     if raw is None:
         return None
-    prompt_details = _dict(raw.get("prompt_tokens_details"))
-    completion_details = _dict(raw.get("completion_tokens_details"))
-    prompt = _count(raw.get("prompt_tokens"))
-    completion = _count(raw.get("completion_tokens"))
+    prompt_details = as_dict(raw.get("prompt_tokens_details"))
+    completion_details = as_dict(raw.get("completion_tokens_details"))
+    prompt = as_count(raw.get("prompt_tokens"))
+    completion = as_count(raw.get("completion_tokens"))
     if prompt == 0 and not _cost(raw):
         return None
-    reasoning = _count(completion_details.get("reasoning_tokens"))
+    reasoning = as_count(completion_details.get("reasoning_tokens"))
     # xAI and Gemini leave the reasoning out of completion_tokens; the total tells.
-    beyond = _count(raw.get("total_tokens")) - prompt - completion
+    beyond = as_count(raw.get("total_tokens")) - prompt - completion
     if beyond > 0 and reasoning in (0, beyond):
         completion += beyond
         reasoning = beyond
-    cached = _count(prompt_details.get("cached_tokens")) or _count(
+    cached = as_count(prompt_details.get("cached_tokens")) or as_count(
         raw.get("prompt_cache_hit_tokens")  # DeepSeek
     )
     return Usage(
@@ -233,49 +249,25 @@ def read_usage(raw: Json | None) -> Usage | None:
         output_tokens=completion,
         reasoning_tokens=min(reasoning, completion),
         cache_read_tokens=min(cached, prompt),
-        cache_write_tokens=min(_count(prompt_details.get("cache_write_tokens")), prompt),
+        cache_write_tokens=min(as_count(prompt_details.get("cache_write_tokens")), prompt),
         cost=_cost(raw),
     )
 
 
 def _cost(raw: Json) -> float | None:
     """Return the dollars that OpenRouter and LiteLLM report, or None."""
-    cost = _number(raw.get("cost"))
+    cost = as_number(raw.get("cost"))
     if cost is not None and raw.get("is_byok") is True:
         # With a key of the user's own, `cost` is OpenRouter's share alone.
-        upstream = _dict(raw.get("cost_details")).get("upstream_inference_cost")
-        cost += _number(upstream) or 0.0
+        upstream = as_dict(raw.get("cost_details")).get("upstream_inference_cost")
+        cost += as_number(upstream) or 0.0
     return cost
-
-
-def _number(value: Any) -> float | None:
-    """Return a number that makes sense as an amount, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if math.isfinite(value) and 0 <= value <= ABSURD else None
-
-
-def _count(value: Any) -> int:
-    """Return a count of tokens; 0 for what is none."""
-    return int(_number(value) or 0)
 
 
 def _reasoning_text(delta: Json, details: list[Json]) -> str:
     """Return a delta's reasoning, once, however many spellings it comes in."""
     return (
-        _text(delta.get("reasoning_content"))
-        or _text(delta.get("reasoning"))
-        or "".join(_text(item.get("text")) or _text(item.get("summary")) for item in details)
+        as_text(delta.get("reasoning_content"))
+        or as_text(delta.get("reasoning"))
+        or "".join(as_text(item.get("text")) or as_text(item.get("summary")) for item in details)
     )
-
-
-def _dict(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

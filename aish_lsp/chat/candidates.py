@@ -1,0 +1,74 @@
+"""``:memory accept``: what is kept of the last checklist in the chat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.chat.checklist import last_entries
+from aish_lsp.errors import InvalidArgument, NotFound
+from aish_lsp.memory.candidates import Accepted, accept
+
+if TYPE_CHECKING:
+    from aish_lsp.chat.checklist import Entry
+    from aish_lsp.workspace import Workspace
+
+#: Digits of a candidate's number.
+_DIGITS: Final = 3
+
+
+async def accept_candidates(workspace: Workspace, rest: str, chat: str) -> str:
+    """Keep candidates by their numbers, or one of them in other words; return the answer.
+
+    ``chat`` is the chat's text: what its last checklist says by now is what is kept.
+
+    Raises:
+        InvalidArgument: it cannot be understood, or one must not be remembered.
+        NotFound: there is no such candidate.
+        Busy, StoreUnavailable: it cannot be written now.
+    """
+    words = rest.split()
+    found = last_entries(chat)
+    if rest == "all":
+        sound = (one for one in found if not one.ticked and not one.careful)
+        accepted = [Accepted(one.kind, one.content) for one in sound]
+    elif words and all(map(_is_number, words)):
+        numbered = (_numbered(found, word) for word in words)
+        accepted = [Accepted(one.kind, one.content) for one in numbered]
+    elif words and _is_number(words[0]):
+        accepted = [Accepted(_numbered(found, words[0]).kind, rest.split(None, 1)[1])]
+    else:
+        raise InvalidArgument(
+            "Say which: `:memory accept 1 3`, `:memory accept 2 TEXT` or `:memory accept all`, by"
+            " the numbers of the last list. `all` is what has no tick and no `careful`."
+        )
+    session = workspace.recorder.session_id
+    ids = await asyncio.to_thread(accept, workspace.memory, accepted, session)
+    if not ids:
+        return "There is nothing to keep."
+    kept = dict(zip(ids, accepted, strict=True))
+    numbers = ", ".join(map(str, kept))
+    return "\n".join(
+        [
+            f"Remembered as {'items' if len(kept) > 1 else 'item'} {numbers}.",
+            "",
+            *(f"- {item_id} ({one.kind}) {one.content}" for item_id, one in kept.items()),
+        ]
+    )
+
+
+def _is_number(word: str) -> bool:
+    return word.isascii() and word.isdigit()
+
+
+def _numbered(found: Sequence[Entry], word: str) -> Entry:
+    """Return the candidate of a number; raise NotFound where there is none."""
+    if not found:
+        raise NotFound("There are no candidates. `:memory summarize` finds some.")
+    digits = word.lstrip("0") or "0"
+    for one in found:
+        if str(one.number) == digits:
+            return one
+    known = ", ".join(str(one.number) for one in found if one.number is not None)
+    raise NotFound(f"There is no candidate {digits[:_DIGITS]}. The last list has {known}.")

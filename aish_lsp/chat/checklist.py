@@ -1,0 +1,106 @@
+"""Candidates for the memory as a checklist in the chat, and what stands there of it by now.
+
+The user may change a line, or take it away, before accepting anything: what stands there counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, cast
+
+from aish_lsp.chat.markdown import BOX
+from aish_lsp.memory.candidates import dangers
+
+if TYPE_CHECKING:
+    from aish_lsp.memory.candidates import Candidate
+    from aish_lsp.memory.items import Kind
+
+_LINE: Final = re.compile(BOX + r"(.*\S)\s*")
+_NOTE: Final = "  - "
+_CAREFUL: Final = "  - careful: "
+
+_HINT: Final = (
+    "Worth remembering? Nothing of this is, until you keep it: by the code actions of a line, which"
+    " you may change before, or by `:memory accept 1 3`, in other words by `:memory accept 2 TEXT`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A candidate as it stands in a document.
+
+    Attributes:
+        line: its line; the notes on it follow.
+        end: the line behind its notes.
+        number: its number; None where the user took that away.
+        kind: its kind.
+        content: its text.
+        ticked: it was accepted, or known, already.
+        careful: what the user should look at twice, as it is noted and as it is found now.
+    """
+
+    line: int
+    end: int
+    number: int | None
+    kind: Kind
+    content: str
+    ticked: bool
+    careful: tuple[str, ...]
+
+
+def checklist(candidates: Sequence[Candidate]) -> str:
+    """Return the candidates, one at least, as Markdown: one a line, numbered from 1."""
+    lines = [_HINT, ""]
+    for number, candidate in enumerate(candidates, 1):
+        known = candidate.duplicate_of
+        tick = " " if known is None else "x"
+        lines.append(f"- [{tick}] {number}. ({candidate.kind}) {candidate.content}")
+        if known is not None:
+            lines.append(f"{_NOTE}known already, as item {known}")
+        lines += (f"{_CAREFUL}{flag}" for flag in candidate.flags)
+    return "\n".join(lines)
+
+
+def is_box(line: str) -> bool:
+    """Return whether a line of a document is a candidate's."""
+    return _LINE.fullmatch(line) is not None
+
+
+def entries_around(lines: Sequence[str], number: int) -> list[Entry]:
+    """Return the checklist of a document that a candidate's line is part of."""
+    first, end = number, number + 1
+    while first and _is_listed(lines[first - 1]):
+        first -= 1
+    while end < len(lines) and _is_listed(lines[end]):
+        end += 1
+    starts = [at for at in range(first, end) if is_box(lines[at])]
+    return [_entry(lines, at, to) for at, to in zip(starts, [*starts[1:], end], strict=True)]
+
+
+def last_entries(text: str) -> list[Entry]:
+    """Return the last checklist of a document; empty where it has none."""
+    lines = text.split("\n")
+    last = next((at for at in reversed(range(len(lines))) if is_box(lines[at])), None)
+    return [] if last is None else entries_around(lines, last)
+
+
+def _is_listed(line: str) -> bool:
+    return line.startswith(_NOTE) or is_box(line)
+
+
+def _entry(lines: Sequence[str], at: int, end: int) -> Entry:
+    match = _LINE.fullmatch(lines[at])
+    assert match is not None
+    tick, number, kind, content = match.groups()
+    noted = (line.removeprefix(_CAREFUL) for line in lines[at:end] if line.startswith(_CAREFUL))
+    return Entry(
+        line=at,
+        end=end,
+        number=int(number) if number else None,
+        kind=cast("Kind", kind),
+        content=content,
+        ticked=tick != " ",
+        careful=tuple(dict.fromkeys((*noted, *dangers(content)))),
+    )

@@ -1,0 +1,45 @@
+"""``aish-lsp cost``: what was used in a workspace, and what it cost."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from aish_lsp.cli.folder import workspace_folder
+from aish_lsp.cli.terminal import open_workspace
+from aish_lsp.conversation.report import cost_page
+from aish_lsp.conversation.usage import UsageTotals
+from aish_lsp.events import to_wire
+
+if TYPE_CHECKING:
+    import argparse
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``cost`` to the command line."""
+    help_ = "what was used, and what it cost"
+    cost = commands.add_parser(
+        "cost", parents=[common], help=help_, description=f"Show {help_} in the last session."
+    )
+    cost.add_argument("--all", action="store_true", help="in all sessions of the workspace")
+    cost.set_defaults(run=run)
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """Add up and show; return the exit code.
+
+    Raises:
+        StoreUnavailable: ``usage.jsonl`` cannot be read.
+    """
+    async with open_workspace(workspace_folder(arguments)) as workspace:
+        calls = workspace.recorder.usage_of_all_sessions()
+        if calls and not arguments.all:
+            calls = [call for call in calls if call.session == calls[-1].session]
+        report = workspace.next_request().cost_of(UsageTotals.of(calls))
+    if arguments.json:
+        sys.stdout.write(json.dumps(to_wire(report), indent=2) + "\n")
+        return 0
+    page = cost_page(report, detail=True).strip("`\n")
+    sys.stdout.write(f"{page if calls else 'Nothing was asked in this workspace yet.'}\n")
+    return 0

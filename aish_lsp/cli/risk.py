@@ -1,0 +1,74 @@
+"""``aish-lsp risk``: what a command could do, judged without running it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+from aish_lsp.cli.folder import workspace_folder
+from aish_lsp.cli.terminal import open_workspace
+from aish_lsp.errors import InvalidArgument
+from aish_lsp.events import to_wire
+from aish_lsp.shell.risk import Verdict, classify
+from aish_lsp.text import escaped
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+_DESCRIPTION: Final = (
+    "Say what a command could do: safe (it only reads), caution or destructive, and why."
+    " Nothing is run."
+)
+_LINES: Final = "judge each line of stdin; with --json each is a JSON string"
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``risk`` to the command line."""
+    risk = commands.add_parser(
+        "risk", parents=[common], help="what a command could do", description=_DESCRIPTION
+    )
+    what = risk.add_mutually_exclusive_group(required=True)
+    what.add_argument("text", metavar="COMMAND", nargs="?", help="the command, quoted as one word")
+    what.add_argument("--lines", action="store_true", help=_LINES)
+    risk.set_defaults(run=run)
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """Judge; return the exit code.
+
+    Raises:
+        InvalidArgument: a line is no JSON string.
+    """
+    async with open_workspace(workspace_folder(arguments)) as workspace:
+        shell = workspace.config.safety.shell
+    texts = _lines(as_json=arguments.json) if arguments.lines else iter([arguments.text])
+    for text in texts:
+        verdict = classify(text, shell)
+        line = json.dumps(to_wire(verdict)) if arguments.json else _line(text, verdict)
+        sys.stdout.write(f"{line}\n")
+    return 0
+
+
+def _line(text: str, verdict: Verdict) -> str:
+    reasons = "; ".join(verdict.reasons)
+    return f"{verdict.risk:<11}  {escaped(text)}{f'  ({reasons})' if reasons else ''}"
+
+
+def _lines(*, as_json: bool) -> Iterator[str]:
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        line = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
+        if not as_json:
+            yield line
+            continue
+        if not line.strip():
+            continue
+        try:
+            text = json.loads(line)
+        except (ValueError, RecursionError):
+            text = None
+        if not isinstance(text, str):
+            msg = f"Line {number} of stdin is no JSON string."
+            raise InvalidArgument(msg, path=f"line {number}")
+        yield text

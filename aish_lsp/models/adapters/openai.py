@@ -1,0 +1,122 @@
+"""OpenAI's chat completions, as OpenAI and everybody else serves them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from aish_lsp.models.adapters.model_names import ModelNames
+from aish_lsp.models.adapters.openai_reply import Reply
+from aish_lsp.models.adapters.stream import Post, stream_reply
+from aish_lsp.models.address import api_url, host
+from aish_lsp.models.keys import headers_for, key_of
+
+if TYPE_CHECKING:
+    from aish_lsp.models.events import ModelEvent
+    from aish_lsp.models.http import HttpClient
+    from aish_lsp.models.request import Message, ModelRequest
+
+# Where the older `max_tokens` is deprecated, and refused by newer models.
+_MAX_COMPLETION_TOKENS_HOSTS = ("api.openai.com", ".openai.azure.com", ".aliyuncs.com")
+
+# Refuses `stream_options` as an unknown field; it reports the usage without being asked.
+_NO_STREAM_OPTIONS_HOSTS = (".mistral.ai",)
+
+
+class OpenAIModel:
+    """The adapter for every server that speaks chat completions.
+
+    ``environ`` is where keys are looked up; the process's own environment by default.
+    """
+
+    def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
+        self._http = http
+        self._environ = environ
+        self._names = ModelNames(http)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Send ``request`` and yield its reply; see ``aish_lsp.models.request.Model``.
+
+        Raises:
+            BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
+            BackendRejected: the server refused, or there is no key.
+            InvalidArgument: the endpoint is no address.
+        """
+        preset = request.preset
+        url = api_url(preset.endpoint, "chat/completions")
+        headers = await headers_for(preset, self._environ)
+        with key_of(preset):
+            body = request_body(request, await self._names.name_for(preset, headers))
+            post = Post(url, headers, body, preset.timeout)
+            reply = stream_reply(self._http, post, Reply(provider=host(url)))
+            async with aclosing(reply):
+                async for event in reply:
+                    yield event
+
+
+def request_body(request: ModelRequest, model: str) -> dict[str, Any]:
+    """Return the JSON of a request; ``extra_body`` comes last and replaces what it names."""
+    preset = request.preset
+    server = host(preset.endpoint)
+    body: dict[str, Any] = {
+        "messages": [_message(message, server) for message in request.messages],
+        "stream": True,
+    }
+    if model:
+        body["model"] = model
+    if not _is_one_of(server, _NO_STREAM_OPTIONS_HOSTS):
+        body["stream_options"] = {"include_usage": True}
+    if "max_completion_tokens" not in preset.extra_body:
+        newer = _is_one_of(server, _MAX_COMPLETION_TOKENS_HOSTS)
+        field = "max_completion_tokens" if newer else "max_tokens"
+        body[field] = request.max_output_tokens or preset.max_output_tokens
+    for name in ("temperature", "top_p", "stop", "seed", "reasoning_effort"):
+        value = getattr(preset, name)
+        if value is not None:
+            body[name] = value
+    if request.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "function": {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": tool.parameters,
+                },
+            }
+            for tool in request.tools
+        ]
+    return body | preset.extra_body
+
+
+def _message(message: Message, server: str) -> dict[str, Any]:
+    """Return a message in OpenAI's form.
+
+    Reasoning goes back to the server that it came from, where it came with parts to return
+    (OpenRouter's ``reasoning_details``); plain reasoning text is not sent again.
+    """
+    wire: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        wire["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments or "{}"},
+            }
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id is not None:
+        wire["tool_call_id"] = message.tool_call_id
+    reasoning = message.reasoning
+    if reasoning is not None and reasoning.provider == server:
+        details = reasoning.metadata.get("reasoning_details")
+        if details:
+            wire["reasoning_details"] = details
+    return wire
+
+
+def _is_one_of(server: str, hosts: tuple[str, ...]) -> bool:
+    """Tell whether ``server`` is one of ``hosts``; a leading dot stands for any subdomain."""
+    return any(server == name or (name[0] == "." and server.endswith(name)) for name in hosts)

@@ -1,0 +1,160 @@
+"""OpenAI's Responses, without a state on the server: each request brings the whole conversation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final
+
+from aish_lsp.errors import BackendRejected
+from aish_lsp.models.adapters.loose import as_dict
+from aish_lsp.models.adapters.model_names import ModelNames
+from aish_lsp.models.adapters.responses_input import input_of
+from aish_lsp.models.adapters.responses_refused import NOTHING, Refused, refused_by
+from aish_lsp.models.adapters.responses_reply import Reply
+from aish_lsp.models.adapters.stream import Post, stream_reply
+from aish_lsp.models.address import api_url, host
+from aish_lsp.models.keys import headers_for, key_of
+from aish_lsp.models.tokenize_api import NotACountError
+
+if TYPE_CHECKING:
+    from aish_lsp.models.events import ModelEvent
+    from aish_lsp.models.http import HttpClient
+    from aish_lsp.models.request import ModelRequest
+
+#: What is asked for in ``include``: without it reasoning cannot go back to where nothing is stored.
+ENCRYPTED: Final = "reasoning.encrypted_content"
+
+# What the counting endpoint knows of a request.
+_COUNTED: Final[tuple[str, ...]] = (
+    "model",
+    "instructions",
+    "input",
+    "tools",
+    "tool_choice",
+    "parallel_tool_calls",
+    "reasoning",
+    "text",
+    "truncation",
+    "chat_template_kwargs",
+)
+
+
+_NOT_COUNTED: Final = Refused(frozenset({"include", "summary"}))
+
+
+class ResponsesModel:
+    """The adapter for every server that speaks Responses.
+
+    ``environ`` is where keys are looked up; the process's own environment by default.
+    """
+
+    def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
+        self._http = http
+        self._environ = environ
+        self._names = ModelNames(http)
+        # By endpoint and model.
+        self._refused: dict[tuple[str, str], Refused] = {}
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Send ``request`` and yield its reply; see ``aish_lsp.models.request.Model``.
+
+        What is optional and refused is left out, and the request sent once more.
+
+        Raises:
+            BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
+            BackendRejected: the server refused, or there is no key.
+            InvalidArgument: the endpoint is no address.
+        """
+        preset = request.preset
+        url = api_url(preset.endpoint, "responses")
+        headers = await headers_for(preset, self._environ)
+        with key_of(preset):
+            model = await self._names.name_for(preset, headers)
+            key = (preset.endpoint, model)
+            while True:
+                refused = self._refused.get(key, NOTHING)
+                body = request_body(request, model, refused)
+                post = Post(url, headers, body, preset.timeout)
+                reader = Reply(host(url), body.get("max_output_tokens"))
+                began = False
+                try:
+                    async with aclosing(stream_reply(self._http, post, reader)) as reply:
+                        async for event in reply:
+                            began = True
+                            yield event
+                except BackendRejected as error:
+                    known = refused | refused_by(error, body)
+                    if began or known == refused:
+                        raise
+                    self._refused[key] = self._refused.get(key, NOTHING) | known
+                else:
+                    return
+
+    async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
+        """Return the tokens of the request's input as the server counts them; it answers nothing.
+
+        ``timeout_s`` is in seconds, for the whole question. OpenAI and llama.cpp can count.
+
+        Raises:
+            BackendUnavailable, BackendRejected: as ``HttpClient.post_json``; 404 or 405 where the
+                server cannot count.
+            InvalidArgument: the endpoint is no address.
+            NotACountError: the answer holds no count.
+        """
+        preset = request.preset
+        url = api_url(preset.endpoint, "responses/input_tokens")
+        headers = await headers_for(preset, self._environ)
+        with key_of(preset):
+            model = await self._names.name_for(preset, headers)
+            refused = self._refused.get((preset.endpoint, model), NOTHING)
+            whole = request_body(request, model, refused | _NOT_COUNTED)
+            body = {name: whole[name] for name in _COUNTED if name in whole}
+            reply = await self._http.post_json(url, body, headers=headers, timeout_s=timeout_s)
+        tokens = as_dict(reply).get("input_tokens")
+        if type(tokens) is not int or tokens <= 0:
+            raise NotACountError
+        return tokens
+
+
+def request_body(request: ModelRequest, model: str, refused: Refused = NOTHING) -> dict[str, Any]:
+    """Return the JSON of a request, without what is ``refused``.
+
+    ``extra_body`` comes last and replaces what it names. The protocol knows no ``stop`` and no
+    ``seed``.
+    """
+    preset = request.preset
+    messages = request.messages
+    body: dict[str, Any] = {"stream": True, "store": False}
+    if model:
+        body["model"] = model
+    if messages and messages[0].role == "system":
+        if messages[0].content:
+            body["instructions"] = messages[0].content
+        messages = messages[1:]
+    items = input_of(messages, host(preset.endpoint))
+    body["input"] = [i for i in items if i.get("encrypted_content") not in refused.reasoning]
+    body["max_output_tokens"] = request.max_output_tokens or preset.max_output_tokens
+    if "include" not in refused.fields:
+        body["include"] = [ENCRYPTED]
+    for name in ("temperature", "top_p"):
+        value = getattr(preset, name)
+        if value is not None:
+            body[name] = value
+    if preset.reasoning_effort is not None:
+        summary = {} if "summary" in refused.fields else {"summary": "auto"}
+        body["reasoning"] = {"effort": preset.reasoning_effort, **summary}
+    if request.tools:
+        body["tools"] = [
+            {
+                "type": "function",
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+                # Without it a server may change the schema until it is strict.
+                "strict": False,
+            }
+            for tool in request.tools
+        ]
+    return body | preset.extra_body

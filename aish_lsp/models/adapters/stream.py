@@ -1,0 +1,154 @@
+"""What all adapters share: a request is sent, and what streams back goes through a reader."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+from aish_lsp.errors import BackendUnavailable
+from aish_lsp.models.address import origin
+from aish_lsp.models.faults import error_in_stream, redactor
+
+if TYPE_CHECKING:
+    from aish_lsp.models.adapters.loose import Json
+    from aish_lsp.models.events import ModelEvent
+    from aish_lsp.models.http import HttpClient
+
+#: Seconds to wait for what may follow a reply that is whole: its usage, and the end.
+TAIL_TIMEOUT = 5.0
+
+#: Seconds to wait for the end of a response after its last event, so that the connection can serve
+#: the next request.
+DRAIN_TIMEOUT = 0.1
+
+
+class ReplyReader(Protocol):
+    """Puts one reply together while it streams, in one protocol's terms."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the content is complete: what may follow is usage, or nothing."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the protocol's own end has come: nothing follows."""
+
+    @property
+    def error(self) -> Any:
+        """What the server said went wrong within the stream: a JSON value, or None."""
+
+    @property
+    def gave_up(self) -> str | None:
+        """The finish reason, where it says that the server broke the reply off."""
+
+    def feed(self, event: Json) -> list[ModelEvent]:
+        """Return what ``event`` gives at once, and keep the rest of it."""
+
+    def end(self) -> list[ModelEvent]:
+        """Return what stands only at the end: tool calls, metadata, usage, and the finish."""
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A request as it is sent; ``timeout_s`` bounds the silence between two packets (seconds)."""
+
+    url: str
+    headers: Mapping[str, str] = field(repr=False)
+    body: Mapping[str, Any]
+    timeout_s: float
+
+
+async def stream_reply(
+    http: HttpClient, post: Post, reader: ReplyReader
+) -> AsyncGenerator[ModelEvent, None]:
+    """Send ``post`` and yield the reply as ``reader`` reads it; its finish comes last.
+
+    Raises:
+        BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
+        BackendRejected: the server refused.
+    """
+    events = http.stream_sse(post.url, post.body, headers=post.headers, timeout_s=post.timeout_s)
+    async with aclosing(events), aclosing(_read(events, reader, post)) as pieces:
+        async for event in pieces:
+            yield event
+        for event in reader.end():
+            yield event
+        await _drain(events)
+
+
+async def _read(
+    events: AsyncGenerator[str, None], reader: ReplyReader, post: Post
+) -> AsyncGenerator[ModelEvent, None]:
+    """Yield text and reasoning until the reply is over; raise where it broke off."""
+    try:
+        async with aclosing(_arriving(events, reader)) as arriving:
+            async for data in arriving:
+                if data == "[DONE]":
+                    break
+                for event in reader.feed(_parse(data, post.url)):
+                    yield event
+                if reader.error is not None or reader.is_over:
+                    break
+            else:
+                if not reader.is_whole:
+                    raise _broken(post.url, "it ended before the reply did")
+    except BackendUnavailable:
+        # What is whole is not spoiled by what comes behind it.
+        if not reader.is_whole:
+            raise
+    if reader.error is not None:
+        raise error_in_stream(post.url, reader.error, redactor(post.headers))
+    if reader.gave_up is not None:
+        raise _broken(post.url, f"the server gave up ({reader.gave_up})")
+
+
+async def _arriving(
+    events: AsyncGenerator[str, None], reader: ReplyReader
+) -> AsyncGenerator[str, None]:
+    """Yield the data of each event; behind a whole reply nothing is waited for long."""
+    with suppress(StopAsyncIteration, TimeoutError):
+        while True:
+            async with asyncio.timeout(TAIL_TIMEOUT if reader.is_whole else None):
+                data = await anext(events)
+            # Without blank lines between them, what was many events comes as the lines of one.
+            for part in data.split("\n") if "\n" in data and not _is_json(data) else [data]:
+                yield part
+
+
+def _is_json(data: str) -> bool:
+    """Tell whether ``data`` is one JSON value."""
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _parse(data: str, url: str) -> Json:
+    """Return an event's JSON object."""
+    try:
+        event = json.loads(data)
+    except (ValueError, RecursionError):
+        event = None
+    if not isinstance(event, dict):
+        why = f"it sent something that is no part of a reply, or is cut ({data[:60]!r})"
+        raise _broken(url, why)
+    return event
+
+
+def _broken(url: str, why: str) -> BackendUnavailable:
+    return BackendUnavailable(f"The reply of {origin(url)} broke off: {why}. Ask again.")
+
+
+async def _drain(events: AsyncGenerator[str, None]) -> None:
+    """Read to the end of the response, if it comes at once."""
+    try:
+        async with asyncio.timeout(DRAIN_TIMEOUT):
+            async for _ in events:
+                pass
+    except (TimeoutError, BackendUnavailable):
+        pass
