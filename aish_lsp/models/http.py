@@ -114,16 +114,25 @@ class HttpClient:
         timeout_s: float,
     ) -> Any:
         await self._client(url)  # Loading httpx is not the server's time.
-        try:
-            async with (
-                asyncio.timeout(timeout_s),
-                self._respond(method, url, body, headers, timeout_s) as response,
-            ):
+
+        async def fetch() -> Any:
+            async with self._respond(method, url, body, headers, timeout_s) as response:
                 content = await _read(response, BODY_LIMIT)
                 try:
                     return json.loads(content)
                 except (ValueError, RecursionError):
                     raise await _unexpected(url, response, "JSON", content) from None
+
+        try:
+            async with asyncio.timeout(timeout_s):
+                try:
+                    return await fetch()
+                except BackendUnavailable as error:
+                    if error.data.get("reason") != "broken":
+                        raise
+                # A server may close an idle connection in the moment that it is used again. What
+                # is fetched here changes nothing there, so it may be asked twice.
+                return await fetch()
         except TimeoutError:
             msg = f"{origin(url)} did not answer within {timeout_s:g} s."
             raise BackendUnavailable(msg) from None

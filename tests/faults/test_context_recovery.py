@@ -22,6 +22,8 @@ from context_parts import (
 from conversing import ask
 from fault_server import Peer, Request, Script, chunk_of
 
+from aish_lsp.models.retrying import RETRIES
+
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 #: How servers refuse a prompt of <P> tokens, <T> with the 256 of the reply, in a window of <W>.

@@ -32,6 +32,9 @@ _SEAM = 8
 _TIMEOUT = 120.0
 _TOKENIZE_TIMEOUT = 30_000
 
+#: llama.cpp closes an idle connection when it likes, be it in the moment that it is used again.
+_FRESH = httpx.Limits(max_keepalive_connections=0)
+
 _LOGGED = re.compile(r"estimated (\d+) tokens \((actual|estimated)\), actual (\d+)")
 _PAGE = re.compile(r"```\n(?:Context|Session).*?\n```", re.DOTALL)
 
@@ -163,7 +166,7 @@ async def record(plan: Plan, folder: Path, tell: Callable[[Row], None] | None = 
     place = Place.make(folder)
     for name, text in _FILES.items():
         (place.folder / name).write_text(text)
-    async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False) as http:
+    async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False, limits=_FRESH) as http:
         with LlamaServer(model=plan.model, context=plan.window) as llama:
             said = _Said(plan, thinks="<think>" in llama.get("/props")["chat_template"])
             proxy = SpeakingProxy(llama.url, http, said.reply)

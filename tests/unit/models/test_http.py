@@ -386,6 +386,23 @@ async def test_post_json(http: HttpClient) -> None:
     assert reply == {"got": {"a": 1}}
 
 
+async def test_json_is_asked_for_again_where_the_connection_was_closed(http: HttpClient) -> None:
+    async def script(request: Request, peer: Peer) -> None:
+        if request.path == "/always" or len(server.requests) == 2:
+            peer.reset()
+        else:
+            await peer.reply({"asked": request.json})
+
+    async with FaultServer(script) as server:
+        for number in (1, 2):
+            reply = await http.post_json(server.url, {"n": number}, timeout_s=5)
+            assert reply == {"asked": {"n": number}}
+        assert [request.json["n"] for request in server.requests] == [1, 2, 2]
+        with pytest.raises(BackendUnavailable, match="broke off"):
+            await http.post_json(f"{server.url}/always", {}, timeout_s=5)
+        assert len(server.requests) == 5
+
+
 async def test_the_client_can_be_used_after_it_was_closed(http: HttpClient) -> None:
     async def script(request: Request, peer: Peer) -> None:
         await peer.reply({"ok": True})
