@@ -14,7 +14,7 @@ from aish_lsp.conversation.extraction import extraction_request
 from aish_lsp.conversation.summary import without_reasoning
 from aish_lsp.errors import AishError, BackendUnavailable, NotFound, OverBudget
 from aish_lsp.events import End, Level, Notice, Text, Usage
-from aish_lsp.job import to_its_end
+from aish_lsp.job import own_fault, to_its_end
 from aish_lsp.memory.candidates import MOST, Candidate, candidates
 from aish_lsp.resumption import turn_of
 from aish_lsp.sessions.recorder import Reply
@@ -88,7 +88,7 @@ class Extractor:
             self._finish, error = "error", failure
         except Exception as failure:
             logger.exception("looking for what is worth remembering failed")
-            self._finish, error = "error", _own_fault(failure)
+            self._finish, error = "error", own_fault(failure)
         return await to_its_end(self._conclude(turns, error))
 
     async def _conclude(self, turns: Sequence[Turn], error: AishError | None) -> Extracted:
@@ -197,11 +197,6 @@ class Extractor:
 
     async def _notice(self, level: Level, message: str) -> None:
         await self._emit(Notice(level, message))
-
-
-def _own_fault(error: Exception) -> AishError:
-    """Return what the user is told of an error that nobody foresaw."""
-    return AishError(f"aish itself failed ({type(error).__name__}), which its log tells more of.")
 
 
 def _in_question(records: Iterable[Record]) -> list[Record]:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from aish_lsp.errors import AishError
 from aish_lsp.events import Event, Output, Reasoning, Text
 
 R = TypeVar("R")
@@ -152,6 +153,12 @@ async def to_its_end(work: Coroutine[Any, Any, R]) -> R:
         with suppress(asyncio.CancelledError):
             await asyncio.shield(task)
     return await task
+
+
+def own_fault(error: Exception) -> AishError:
+    """Return what the user is told of an error that nobody foresaw."""
+    name = type(error).__name__
+    return AishError(f"aish itself failed ({name}), which its log tells more of. Ask again.")
 
 
 def _joined(events: Iterable[Event]) -> Iterator[Event]:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.conversation.turns import Conversation
+from aish_lsp.endings import told_of
 from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, InvalidArgument
 from aish_lsp.events import (
     Command,
@@ -28,6 +29,7 @@ from aish_lsp.events import (
     Usage,
 )
 from aish_lsp.fallback import Succession
+from aish_lsp.job import own_fault, to_its_end
 from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
 from aish_lsp.models.reasoning import reasoning_source
 from aish_lsp.models.request import StoredReasoning
@@ -37,8 +39,6 @@ from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
 from aish_lsp.turn_request import TurnRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from aish_lsp.config.schema import Preset
     from aish_lsp.conversation.report import ContextReport
     from aish_lsp.job import Emit
@@ -133,8 +133,8 @@ class Turn:
         except Exception as error:
             # What arrived must be kept although the fault is ours.
             logger.exception("a turn failed")
-            self._finish, self._error = "error", _own_fault(error)
-        await _whole(self._record())
+            self._finish, self._error = "error", own_fault(error)
+        await to_its_end(self._record())
         await self._tell_the_end()
         if self._error is not None and not self._text:
             raise self._error
@@ -143,8 +143,11 @@ class Turn:
     async def _tell_the_end(self) -> None:
         if self._usage is not None:
             await self._emit(self._usage)
-        if self._finish == "stop" and not self._text:
-            await self._notice("warning", "The model answered with nothing. Ask again.")
+        ending = self._request and told_of(
+            self._request.preset, self._finish, self._usage, spoke=bool(self._text)
+        )
+        if ending:
+            await self._notice("warning", ending)
         for trouble in self._workspace.troubles():
             await self._notice("warning", trouble)
         await self._emit(End(self._finish, self._error.to_wire() if self._error else None))
@@ -379,18 +382,3 @@ class Turn:
             evicted_turns=self._request.evicted if self._request else 0,
             context=self._workspace.next_request().context(),
         )
-
-
-def _own_fault(error: Exception) -> AishError:
-    """Return what the user is told of an error that nobody foresaw."""
-    name = type(error).__name__
-    return AishError(f"aish itself failed ({name}), which its log tells more of. Ask again.")
-
-
-async def _whole(work: Coroutine[Any, Any, None]) -> None:
-    """Do ``work`` to its end; a cancel that comes meanwhile comes too late to stop anything."""
-    task = asyncio.create_task(work, name="record a turn")
-    while not task.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.shield(task)
-    await task

@@ -37,8 +37,6 @@ class ReplyTranscript:
                 self._append(quote(event.message) + "\n")
             case End(finish_reason="cancelled"):
                 self._held.append("Stopped.")
-            case End(finish_reason="length"):
-                self._held.append("The reply reached its limit of tokens (max_output_tokens).")
             case End(error={"message": message}) if self._in_text:
                 self._held.append(f"The reply broke off: {message}")
 

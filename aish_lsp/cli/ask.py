@@ -85,7 +85,7 @@ class _Printer:
             case End(finish_reason=reason):
                 if self._line_is_open:
                     sys.stdout.write("\n")
-                if reason in ("cancelled", "timeout", "length"):
+                if reason in ("cancelled", "timeout"):
                     sys.stderr.write(f"aish-lsp: the end: {reason}\n")
 
 

@@ -24,7 +24,8 @@ FLOORS = (
     {"chat"},
     {"workspace", "turn", "turn_request", "next_request", "summarizer", "execution"}
     | {"workspace_sessions", "side_request", "extractor"},
-    {"accounting", "composition", "fallback", "job_table", "model_choice", "resumption"},
+    {"accounting", "composition", "endings", "fallback", "job_table", "model_choice"}
+    | {"resumption"},
     {"services"},
     {"conversation"},
     {"models", "memory", "sessions", "project", "shell", "config"},

@@ -13,7 +13,7 @@ from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
 from aish_lsp.conversation.prompt import CONTRACT, ROLE
 from aish_lsp.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
-from aish_lsp.events import Event, Route, Start
+from aish_lsp.events import Event, Notice, Reasoning, Route, Start, Usage
 from aish_lsp.models.events import Finish, ModelEvent, Text
 from aish_lsp.models.request import ModelRequest
 from aish_lsp.services import Services
@@ -51,6 +51,7 @@ class Place:
         self.config = root / "config.toml"
         self.requests: list[ModelRequest] = []
         self.down: dict[str, Exception] = {}
+        self.reply: tuple[ModelEvent, ...] = (Text("Well."), Finish("stop"))
         self.events: list[Event] = []
         services = Services(environ={"AISH_DISCOVERY": "off", "OPENAI_API_KEY": "x" * 9})
         folder = root / "workspace"
@@ -64,8 +65,8 @@ class Place:
         self.requests.append(request)
         if request.preset.name in self.down:
             raise self.down[request.preset.name]
-        yield Text("Well.")
-        yield Finish("stop")
+        for event in self.reply:
+            yield event
 
     async def ask(self, prompt: str, **fields: Any) -> AskResult:
         job = self.workspace.ask(Ask(prompt, **fields))
@@ -243,3 +244,28 @@ async def test_a_fault_of_ours_is_not_hidden_by_another_model(place: Place) -> N
     with pytest.raises(AishError, match="aish itself failed"):
         await place.ask(SHELL)
     assert [request.preset.name for request in place.requests] == ["fast"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        ((Text("Well."), Finish("stop")), None),
+        ((Finish("stop"),), "The model answered with nothing. Ask again."),
+        ((Reasoning("Hm."), Usage(99, 3), Finish("stop")), "The model answered with nothing."),
+        ((Text("Well"), Usage(99, 1024), Finish("length")), "cut at 1,024 tokens, its `max_output"),
+        ((Text("Well " * 1024), Finish("length")), "The reply of plain was cut at 1,024 tokens"),
+        ((Reasoning("Hm"), Usage(99, 1024), Finish("length")), "before it said a word: what a"),
+        ((Finish("length"),), "before it said a word"),
+        ((Text("Well"), Usage(99, 77), Finish("length")), "its window was full, or its server"),
+        ((Finish("refusal"),), "plain refused to answer."),
+        ((Text("Well"), Finish("refusal")), "plain refused to answer any further."),
+    ],
+)
+async def test_an_end_that_is_none_is_told_with_what_to_do(
+    place: Place, reply: tuple[ModelEvent, ...], told: str | None
+) -> None:
+    place.reply = reply
+    await place.ask(REASONING)
+    notices = [event.message for event in place.events if isinstance(event, Notice)]
+    assert len(notices) == (told is not None)
+    assert told is None or told in notices[0]
