@@ -63,6 +63,14 @@ def host(url: str) -> str:
     return (urlsplit(url).hostname or "").lower()
 
 
+def server_name(url: str) -> str:
+    """Return host and port, the usual port of the scheme left out: two ports are two servers."""
+    parts = urlsplit(url)
+    usual = {"http": 80, "https": 443}.get(parts.scheme)
+    named = "" if parts.port in {None, usual} else f":{parts.port}"
+    return host(url) + named
+
+
 def is_loopback(url: str) -> bool:
     """Tell whether ``url`` points at this machine."""
     name = host(url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aish_lsp.models.address import host
+from aish_lsp.models.address import server_name
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -19,7 +19,7 @@ def reasoning_source(preset: Preset) -> str:
 
     Many servers speak OpenAI's protocols: there it is the server, elsewhere the provider.
     """
-    return host(preset.endpoint) if preset.provider in _RETURNED else preset.provider
+    return server_name(preset.endpoint) if preset.provider in _RETURNED else preset.provider
 
 
 def goes_back(reasoning: StoredReasoning, preset: Preset) -> bool:
@@ -36,6 +36,6 @@ def goes_back(reasoning: StoredReasoning, preset: Preset) -> bool:
     if returned is not None:
         return bool(reasoning.metadata.get(returned))
     if preset.provider in {"anthropic", "gemini"}:
-        here = host(preset.endpoint)
+        here = server_name(preset.endpoint)
         return bool(reasoning.metadata) and reasoning.metadata.get("server", here) == here
     return bool(reasoning.text or reasoning.metadata)

@@ -18,6 +18,7 @@ from llama_server import ENDLESS, LlamaServer, says
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import BackendRejected
 from aish_lsp.models.adapters.anthropic import AnthropicModel
+from aish_lsp.models.address import server_name
 from aish_lsp.models.endpoint import describe
 from aish_lsp.models.events import (
     Finish,
@@ -105,7 +106,7 @@ async def test_what_a_tool_found_goes_back(http: HttpClient, server: LlamaServer
         {"type": "tool_use"},
         {"type": "tool_use"},
     ]
-    metadata = {"server": "127.0.0.1", "content": content}
+    metadata = {"server": server_name(server.url), "content": content}
     calls = (ToolCall("toolu_1", "ls", '{"path": "."}'), ToolCall("toolu_2", "ls", "no JSON"))
 
     def talk(found: str) -> ModelRequest:
@@ -226,7 +227,7 @@ async def test_real_thinking_and_back(http: HttpClient) -> None:
         said = "".join(event.delta for event in events if isinstance(event, Reasoning))
         assert said.strip() == thought
         [kept] = [event for event in events if isinstance(event, ReasoningMetadata)]
-        assert kept.metadata["server"] == "127.0.0.1"
+        assert kept.metadata["server"] == server_name(thinking.url)
         kinds = [part["type"] for part in kept.metadata["content"]]
         assert kinds == ["thinking", "text"]
         reasoning = StoredReasoning(said, kept.provider, kept.metadata)

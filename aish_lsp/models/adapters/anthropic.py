@@ -22,7 +22,7 @@ from aish_lsp.models.adapters.anthropic_thinking import (
 from aish_lsp.models.adapters.loose import Json, as_dict
 from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.stream import Post, stream_reply
-from aish_lsp.models.address import api_url, host
+from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.keys import headers_for, key_of
 from aish_lsp.models.tokenize_api import NotACountError
 
@@ -61,7 +61,7 @@ class AnthropicModel:
         with key_of(preset):
             headers, body = await self._prepare(request)
             post = Post(url, headers, body, preset.timeout)
-            reply = stream_reply(self._http, post, Reply(host(url)))
+            reply = stream_reply(self._http, post, Reply(server_name(url)))
             async with aclosing(reply):
                 async for event in reply:
                     yield event

@@ -64,7 +64,7 @@ class _Block:
 class Reply:
     """One reply while it streams: ``feed`` it each event, then ``end`` it.
 
-    ``server`` is the host that signs the thinking: it alone takes it back.
+    ``server`` is who (host and port) signs the thinking: it alone takes it back.
     """
 
     #: The finish reason, if it said that the server broke the reply off: none does.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.models.adapters.gemini_contents import contents_of
 from aish_lsp.models.adapters.gemini_reply import Reply
 from aish_lsp.models.adapters.stream import Post, stream_reply
-from aish_lsp.models.address import host
+from aish_lsp.models.address import server_name
 from aish_lsp.models.gemini_api import headers_of, is_vertex, method_url, model_name
 from aish_lsp.models.keys import key_of
 from aish_lsp.models.tokenize_api import NotACountError
@@ -67,7 +67,7 @@ class GeminiModel:
         headers = await headers_of(preset, self._environ)
         with key_of(preset):
             post = Post(url, headers, request_body(request), preset.timeout)
-            reply = stream_reply(self._http, post, Reply(preset.provider, host(url)))
+            reply = stream_reply(self._http, post, Reply(preset.provider, server_name(url)))
             async with aclosing(reply):
                 async for event in reply:
                     yield event

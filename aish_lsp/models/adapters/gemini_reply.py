@@ -55,9 +55,9 @@ _EXPLANATION_LIMIT = 300
 class Reply:
     """One reply while it streams: ``feed`` it each chunk, then ``end`` it.
 
-    ``provider`` and ``server`` (a host) name who must get the reasoning's metadata back. That is
-    ``{"server": ..., "parts": [...]}``: the parts of the reply as the server sent them, neighboring
-    texts joined, so that each signature stays with the part that it came with.
+    ``provider`` and ``server`` (host and port) name who must get the reasoning's metadata back.
+    That is ``{"server": ..., "parts": [...]}``: the parts of the reply as the server sent them,
+    neighboring texts joined, so that each signature stays with the part that it came with.
     """
 
     def __init__(self, provider: str, server: str) -> None:

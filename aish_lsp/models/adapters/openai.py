@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.openai_reply import Reply
 from aish_lsp.models.adapters.stream import Post, stream_reply
-from aish_lsp.models.address import api_url, host
+from aish_lsp.models.address import api_url, host, server_name
 from aish_lsp.models.keys import headers_for, key_of
+from aish_lsp.models.reasoning import goes_back
 
 if TYPE_CHECKING:
+    from aish_lsp.config.schema import Preset
     from aish_lsp.models.events import ModelEvent
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request import Message, ModelRequest
@@ -50,7 +52,7 @@ class OpenAIModel:
         with key_of(preset):
             body = request_body(request, await self._names.name_for(preset, headers))
             post = Post(url, headers, body, preset.timeout)
-            reply = stream_reply(self._http, post, Reply(provider=host(url)))
+            reply = stream_reply(self._http, post, Reply(server_name(url)))
             async with aclosing(reply):
                 async for event in reply:
                     yield event
@@ -61,7 +63,7 @@ def request_body(request: ModelRequest, model: str) -> dict[str, Any]:
     preset = request.preset
     server = host(preset.endpoint)
     body: dict[str, Any] = {
-        "messages": [_message(message, server) for message in request.messages],
+        "messages": [_message(message, preset) for message in request.messages],
         "stream": True,
     }
     if model:
@@ -91,7 +93,7 @@ def request_body(request: ModelRequest, model: str) -> dict[str, Any]:
     return body | preset.extra_body
 
 
-def _message(message: Message, server: str) -> dict[str, Any]:
+def _message(message: Message, preset: Preset) -> dict[str, Any]:
     """Return a message in OpenAI's form.
 
     Reasoning goes back to the server that it came from, where it came with parts to return
@@ -110,10 +112,8 @@ def _message(message: Message, server: str) -> dict[str, Any]:
     if message.tool_call_id is not None:
         wire["tool_call_id"] = message.tool_call_id
     reasoning = message.reasoning
-    if reasoning is not None and reasoning.provider == server:
-        details = reasoning.metadata.get("reasoning_details")
-        if details:
-            wire["reasoning_details"] = details
+    if reasoning is not None and goes_back(reasoning, preset):
+        wire["reasoning_details"] = reasoning.metadata["reasoning_details"]
     return wire
 
 

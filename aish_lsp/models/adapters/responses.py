@@ -14,7 +14,7 @@ from aish_lsp.models.adapters.responses_input import input_of
 from aish_lsp.models.adapters.responses_refused import NOTHING, Refused, refused_by
 from aish_lsp.models.adapters.responses_reply import Reply
 from aish_lsp.models.adapters.stream import Post, stream_reply
-from aish_lsp.models.address import api_url, host
+from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.keys import headers_for, key_of
 from aish_lsp.models.tokenize_api import NotACountError
 
@@ -77,7 +77,7 @@ class ResponsesModel:
                 refused = self._refused.get(key, NOTHING)
                 body = request_body(request, model, refused)
                 post = Post(url, headers, body, preset.timeout)
-                reader = Reply(host(url), body.get("max_output_tokens"))
+                reader = Reply(server_name(url), body.get("max_output_tokens"))
                 began = False
                 try:
                     async with aclosing(stream_reply(self._http, post, reader)) as reply:
@@ -133,7 +133,7 @@ def request_body(request: ModelRequest, model: str, refused: Refused = NOTHING) 
         if messages[0].content:
             body["instructions"] = messages[0].content
         messages = messages[1:]
-    items = input_of(messages, host(preset.endpoint))
+    items = input_of(messages, server_name(preset.endpoint))
     body["input"] = [i for i in items if i.get("encrypted_content") not in refused.reasoning]
     body["max_output_tokens"] = request.max_output_tokens or preset.max_output_tokens
     if "include" not in refused.fields:

@@ -279,7 +279,7 @@ def test_a_tool_cannot_forge_a_heading(heading: str, preset: Preset) -> None:
 
 
 def test_a_reply_that_stands_alone_keeps_its_reasoning_when_folded() -> None:
-    reasoning = StoredReasoning("hm", "127.0.0.1", {"reasoning_details": [{"text": "hm"}]})
+    reasoning = StoredReasoning("hm", "127.0.0.1:8080", {"reasoning_details": [{"text": "hm"}]})
     turns = [Turn("user", "q"), Turn("assistant", "a", reasoning=reasoning)]
     assert messages(Blocks("B"), turns, FOLDED, COMPRESS)[2].reasoning == reasoning
 
@@ -291,17 +291,19 @@ CLOUD = Preset(name="cloud", provider="anthropic")
 @pytest.mark.parametrize(
     ("reasoning", "preset", "sent_back"),
     [
-        (StoredReasoning("hm", "127.0.0.1", PARTS), PRESET, True),
-        (StoredReasoning("", "127.0.0.1", PARTS), PRESET, True),
-        (StoredReasoning("hm", "127.0.0.1", {}), PRESET, False),
-        (StoredReasoning("", "127.0.0.1", {}), PRESET, False),
+        (StoredReasoning("hm", "127.0.0.1:8080", PARTS), PRESET, True),
+        (StoredReasoning("", "127.0.0.1:8080", PARTS), PRESET, True),
+        (StoredReasoning("hm", "127.0.0.1:8081", PARTS), PRESET, False),
+        (StoredReasoning("hm", "127.0.0.1", PARTS), PRESET, False),
+        (StoredReasoning("hm", "127.0.0.1:8080", {}), PRESET, False),
+        (StoredReasoning("", "127.0.0.1:8080", {}), PRESET, False),
         (StoredReasoning("hm", "anthropic", {"signature": "x"}), PRESET, False),
         (StoredReasoning("hm", "anthropic", {"signature": "x"}), CLOUD, True),
         (StoredReasoning("", "anthropic", {"encrypted": "x"}), CLOUD, True),
         (StoredReasoning("", "anthropic", {}), CLOUD, False),
         (StoredReasoning("hm", "anthropic", {}), CLOUD, False),
-        (StoredReasoning("hm", "anthropic", {"server": "127.0.0.1"}), CLOUD, False),
-        (StoredReasoning("hm", "127.0.0.1", PARTS), CLOUD, False),
+        (StoredReasoning("hm", "anthropic", {"server": "127.0.0.1:8080"}), CLOUD, False),
+        (StoredReasoning("hm", "127.0.0.1:8080", PARTS), CLOUD, False),
         (None, PRESET, False),
     ],
 )

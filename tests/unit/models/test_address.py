@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from aish_lsp.errors import InvalidArgument
-from aish_lsp.models.address import api_url, host, is_loopback, origin, server_url, without_secrets
+from aish_lsp.models.address import (
+    api_url,
+    host,
+    is_loopback,
+    origin,
+    server_name,
+    server_url,
+    without_secrets,
+)
 
 
 @pytest.mark.parametrize(
@@ -83,3 +91,18 @@ def test_what_messages_show_has_no_secrets() -> None:
     assert origin(url) == "https://Api.Example:8443"
     assert without_secrets(url) == "https://Api.Example:8443/v1/models"
     assert host(url) == "api.example"
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("https://Api.Example/v1", "api.example"),
+        ("https://api.example:443", "api.example"),
+        ("http://api.example:443", "api.example:443"),
+        ("http://127.0.0.1:8080/v1", "127.0.0.1:8080"),
+        ("http://127.0.0.1:8081", "127.0.0.1:8081"),
+        ("http://127.0.0.1:80", "127.0.0.1"),
+    ],
+)
+def test_a_server_is_a_host_and_a_port(url: str, name: str) -> None:
+    assert server_name(url) == name

@@ -268,9 +268,10 @@ async def test_the_request_that_followed(http: HttpClient, path: Path) -> None:
     calls = tuple(ToolCall(i, name, json.dumps(given)) for i, name, given in reply.tools)
     answer = Message("assistant", reply.text, tool_calls=calls, reasoning=kept)
     later = recorded["messages"][len(first) + 1 :]
+    where = kept.metadata["server"] if kept else "127.0.0.1"
     # A session that is resumed has what its log has.
     request = ModelRequest(
-        Preset(provider="anthropic", endpoint="http://127.0.0.1:1", model=recorded["model"]),
+        Preset(provider="anthropic", endpoint=f"http://{where}", model=recorded["model"]),
         (*ours(first), answer, *ours(later)),
     )
     wanted = [

@@ -39,7 +39,7 @@ def result(call_id: str, words: str) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": call_id, "content": words}
 
 
-def thought(*content: dict[str, Any], server: str = "127.0.0.1") -> StoredReasoning:
+def thought(*content: dict[str, Any], server: str = "127.0.0.1:8080") -> StoredReasoning:
     return StoredReasoning("hm", "anthropic", {"server": server, "content": [*content]})
 
 
@@ -282,8 +282,10 @@ class TestReasoningGoesBack:
             StoredReasoning("hm", "127.0.0.1", {"reasoning_details": [{"text": "hm"}]}),
             StoredReasoning("hm", "gemini", {"content": [THOUGHT]}),
             thought(THOUGHT, server=OWN),
+            thought(THOUGHT, server="127.0.0.1"),
+            thought(THOUGHT, server="127.0.0.1:8081"),
             StoredReasoning("hm", "anthropic", {}),
-            StoredReasoning("hm", "anthropic", {"server": "127.0.0.1", "content": "hm"}),
+            StoredReasoning("hm", "anthropic", {"server": "127.0.0.1:8080", "content": "hm"}),
             thought({"type": "thinking", "thinking": 5, "signature": "s"}),
             thought({"type": "redacted_thinking", "data": ""}),
         ],
@@ -437,7 +439,7 @@ MESSAGES = st.builds(
 
 @given(
     messages=st.lists(MESSAGES, max_size=12),
-    endpoint=st.sampled_from(["http://127.0.0.1:1", ""]),
+    endpoint=st.sampled_from(["http://127.0.0.1:8080", ""]),
     effort=st.sampled_from([None, "low"]),
 )
 def test_any_conversation_keeps_the_rules(

@@ -22,6 +22,7 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.adapters.gemini import GeminiModel, request_body
 from aish_lsp.models.adapters.gemini_reply import Reply
+from aish_lsp.models.address import server_name
 from aish_lsp.models.events import Finish, Reasoning, ReasoningMetadata, Text, ToolCall, Usage
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import Message, ModelRequest, StoredReasoning
@@ -133,7 +134,9 @@ async def received(http: HttpClient, url: str) -> Whole:
             case ToolCall(call_id, name, arguments):
                 assert call_id
                 whole.calls.append((name, json.loads(arguments)))
-            case ReasoningMetadata("gemini", {"server": "127.0.0.1", "parts": parts}):
+            case ReasoningMetadata("gemini", {"server": where, "parts": parts}) if (
+                where == server_name(url)
+            ):
                 whole.signatures = [
                     (kind_of(part), part["thoughtSignature"])
                     for part in parts

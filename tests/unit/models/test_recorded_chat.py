@@ -19,6 +19,7 @@ from fault_server import FaultServer, Peer, Request
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.models.adapters.openai import OpenAIModel
+from aish_lsp.models.address import server_name
 from aish_lsp.models.events import (
     Finish,
     Reasoning,
@@ -149,7 +150,7 @@ async def received(http: HttpClient, url: str) -> Whole:
                 case ToolCall(call_id, name, arguments):
                     whole.tools.append((call_id, name, arguments))
                 case ReasoningMetadata(provider, metadata):
-                    assert provider == "127.0.0.1"
+                    assert provider == server_name(url)
                     details = metadata["reasoning_details"]
                     whole.encrypted = [item["data"] for item in details if item.get("data")]
                 case Usage(prompt, completion, reasoning, cached, _, cost):

@@ -164,7 +164,7 @@ def whole(came: list[ModelEvent]) -> Whole:
             case ToolCall(call_id, name, arguments):
                 result.tools.append((call_id, name, arguments))
             case ReasoningMetadata(provider, metadata):
-                assert provider == HERE
+                assert provider.startswith(f"{HERE}:")
                 items = json.loads(json.dumps(metadata))["output"]
                 result.encrypted = [
                     item["encrypted_content"] for item in items if item["type"] == "reasoning"

@@ -51,7 +51,7 @@ def thought(name: str, encrypted: str = "X") -> Json:
     return {"type": "reasoning", "id": name, "summary": [], "encrypted_content": encrypted}
 
 
-def stored(*output: Json, provider: str = "127.0.0.1") -> StoredReasoning:
+def stored(*output: Json, provider: str = "127.0.0.1:8080") -> StoredReasoning:
     return StoredReasoning("hm", provider, {"output": list(output)})
 
 
@@ -253,7 +253,7 @@ class TestReasoning:
         assert [item["id"] for item in sent if item["type"] == "reasoning"] == ["r2"]
 
     def test_a_reply_without_anything_to_return(self) -> None:
-        for reasoning in (StoredReasoning("hm", "127.0.0.1", {}), stored()):
+        for reasoning in (StoredReasoning("hm", "127.0.0.1:8080", {}), stored()):
             assert items(USER, Message("assistant", "a", reasoning=reasoning))[1:] == [said("a")]
 
     def test_not_without_what_it_led_to(self) -> None:
@@ -264,10 +264,10 @@ class TestReasoning:
     def test_whose_it_is(self) -> None:
         openai = Preset(provider="openai-responses")
         assert reasoning_source(openai) == "api.openai.com"
-        assert reasoning_source(HERE) == "127.0.0.1"
+        assert reasoning_source(HERE) == "127.0.0.1:8080"
         assert goes_back(stored(thought("r1")), HERE)
         assert not goes_back(stored(thought("r1")), openai)
-        assert not goes_back(StoredReasoning("hm", "127.0.0.1", {}), HERE)
+        assert not goes_back(StoredReasoning("hm", "127.0.0.1:8080", {}), HERE)
 
     @pytest.mark.parametrize(
         "output",
@@ -282,7 +282,7 @@ class TestReasoning:
         ],
     )
     def test_a_log_that_somebody_edited(self, output: Any) -> None:
-        reasoning = StoredReasoning("", "127.0.0.1", {"output": output})
+        reasoning = StoredReasoning("", "127.0.0.1:8080", {"output": output})
         reply = Message("assistant", "a", (ToolCall("1", "ls", "{}"),), reasoning=reasoning)
         assert items(USER, reply)[1:] == [said("a"), called("1"), result("1", "cancelled")]
 

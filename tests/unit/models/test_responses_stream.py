@@ -12,6 +12,7 @@ from fault_server import FaultServer, Peer, Request, Script, unused_port
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, InvalidArgument
 from aish_lsp.models.adapters.responses import ResponsesModel
+from aish_lsp.models.address import server_name
 from aish_lsp.models.events import Finish, ModelEvent, Text, Usage
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema
@@ -19,7 +20,6 @@ from aish_lsp.models.tokenize_api import NotACountError
 
 Json = dict[str, Any]
 
-HOST = "127.0.0.1"
 
 NO_ENCRYPTION = "Encrypted content is not supported with this model."
 NO_SUMMARY = "Your organization must be verified to generate reasoning summaries."
@@ -174,7 +174,11 @@ async def test_reasoning_that_the_server_cannot_read_is_left_out_from_then_on(
     def reply(encrypted: str) -> Message:
         thought = {"type": "reasoning", "id": "rs", "encrypted_content": encrypted}
         output = [thought, {"type": "message", "length": 1}]
-        return Message("assistant", "a", reasoning=StoredReasoning("", HOST, {"output": output}))
+        return Message(
+            "assistant",
+            "a",
+            reasoning=StoredReasoning("", server_name(server.url), {"output": output}),
+        )
 
     async with FaultServer(script) as server:
         model = ResponsesModel(http)
