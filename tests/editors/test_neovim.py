@@ -295,7 +295,7 @@ def test_a_user_who_types_while_the_reply_comes(place: Place, init: Path) -> Non
         neovim.keys("<Esc>")
         neovim.until("the end", lambda: neovim.lines.count("## You") == 2)
         text = "\n".join(neovim.lines)
-        assert f"## aish\n\n{''.join(words)}\n\n## You\n" in text
+        assert f"## aish\n\n{''.join(words)}\n\n## You\n" in text, text
         assert neovim.lines[-len(draft) :] == draft
         neovim.until(
             "no difference", lambda: place.text_as_told(place.chat, ENCODING) == f"{text}\n"

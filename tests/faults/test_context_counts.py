@@ -210,8 +210,8 @@ async def test_without_a_count_it_is_estimated_and_nobody_is_told(served: Any, f
         assert (result["text"], result["error"]) == ("All is well.", None)
         assert notices(client, f"t{number}") == []
         await client.command_result("aish.context.reset")
-    # It is let alone for a while, or for good.
-    assert len(counted(served)) == 1
+    # It is let alone for a while, or for good; what hangs up may have been an idle connection.
+    assert len(counted(served)) == (2 if fault == "it hangs up" else 1)
     assert abs((await shown(client))["accuracy"]["errorPercent"]) < 40
 
 
