@@ -6,13 +6,12 @@ beginning of the very next message; no text is blank. What breaks these rules is
 
 from __future__ import annotations
 
-import json
-import re
 from collections import defaultdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from aish_lsp.models.adapters.anthropic_thinking import is_own
+from aish_lsp.models.adapters.calls import arguments_of, function_name, plain
 from aish_lsp.models.adapters.loose import Json, as_count, as_dict, as_list
 from aish_lsp.models.reasoning import goes_back
 
@@ -22,10 +21,6 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.events import ToolCall
     from aish_lsp.models.request import Message
-
-# Names and ids of other providers' calls may hold other characters, and the names be longer.
-_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_NAME_LIMIT: Final = 64
 
 _LEFT_OUT: Final = {"type": "text", "text": "[The beginning was left out.]"}
 _GO_ON: Final = {"type": "text", "text": "Go on."}
@@ -138,18 +133,18 @@ class _Writer:
 
     def _call(self, call: ToolCall) -> Json:
         """Return a call, with an id that no other call of the request has."""
-        plain = wanted = _UNFIT.sub("_", call.id) or "call"
+        given = wanted = plain(call.id) or "call"
         number = 1
         while wanted in self._ids:
             number += 1
-            wanted = f"{plain}_{number}"
+            wanted = f"{given}_{number}"
         self._ids.add(wanted)
         self._open[call.id].append(wanted)
         return {
             "type": "tool_use",
             "id": wanted,
-            "name": _UNFIT.sub("_", call.name)[:_NAME_LIMIT] or "unknown",
-            "input": _input(call.arguments),
+            "name": function_name(call.name),
+            "input": arguments_of(call.arguments),
         }
 
     def _in_order(self, message: Message, calls: list[Json]) -> list[Json]:
@@ -197,23 +192,3 @@ class _Writer:
 def _text(text: str) -> list[Json]:
     """Return a block of text; none for a blank one, which is refused."""
     return [{"type": "text", "text": text}] if text.strip() else []
-
-
-def _input(arguments: str) -> Json:
-    """Return a call's arguments as the object that they must be.
-
-    What is none is wrapped: the tool's answer will speak of what the model wrote, so it stands
-    there.
-    """
-    if not arguments.strip():
-        return {}
-    try:
-        decoded: Any = json.loads(arguments, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        decoded = None
-    return decoded if isinstance(decoded, dict) else {"invalid_json": arguments}
-
-
-def _refuse(constant: str) -> None:
-    """Refuse NaN and Infinity, which Python reads and JSON does not have."""
-    raise ValueError(constant)

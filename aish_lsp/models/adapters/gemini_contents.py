@@ -7,11 +7,11 @@ responses as calls follow a content with calls, all in one content that holds no
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
+from aish_lsp.models.adapters.calls import arguments_of
 from aish_lsp.models.adapters.loose import Json, as_dict, as_list
 
 if TYPE_CHECKING:
@@ -78,26 +78,7 @@ def _call(call: ToolCall) -> Json:
     Its id is ours or another provider's: none goes out. Where there is none, responses are matched
     by their order, and Google Cloud refuses a field that it does not know.
     """
-    return {"functionCall": {"name": call.name or "unknown", "args": _arguments(call.arguments)}}
-
-
-def _arguments(text: str) -> Json:
-    """Return a call's arguments; what is no object stands in one, for the model to see its mistake.
-
-    Anything but an object makes the whole request invalid.
-    """
-    if not text.strip():
-        return {}
-    try:
-        arguments = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        arguments = None
-    return arguments if isinstance(arguments, dict) else {"arguments": text}
-
-
-def _refuse(constant: str) -> Any:
-    """Refuse NaN and Infinity, which Python reads and JSON does not have."""
-    raise ValueError(constant)
+    return {"functionCall": {"name": call.name or "unknown", "args": arguments_of(call.arguments)}}
 
 
 def _signed(parts: list[Json]) -> list[Json]:

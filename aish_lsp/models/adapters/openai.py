@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from aish_lsp.models.adapters.calls import arguments_text, function_name
 from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.openai_reply import Reply
 from aish_lsp.models.adapters.stream import Post, stream_reply
@@ -20,11 +23,22 @@ if TYPE_CHECKING:
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request import Message, ModelRequest
 
+# A request with both is refused.
+_LIMITS = ("max_tokens", "max_completion_tokens")
+
 # Where the older `max_tokens` is deprecated, and refused by newer models.
 _MAX_COMPLETION_TOKENS_HOSTS = ("api.openai.com", ".openai.azure.com", ".aliyuncs.com")
 
 # Refuses `stream_options` as an unknown field; it reports the usage without being asked.
 _NO_STREAM_OPTIONS_HOSTS = (".mistral.ai",)
+
+
+# Wants ids of just this form for calls.
+_SHORT_ID_HOSTS = _NO_STREAM_OPTIONS_HOSTS
+_SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
+
+#: Characters that a call's id may have elsewhere.
+_LONGEST_ID = 40
 
 
 class OpenAIModel:
@@ -70,10 +84,9 @@ def request_body(request: ModelRequest, model: str) -> dict[str, Any]:
         body["model"] = model
     if not _is_one_of(server, _NO_STREAM_OPTIONS_HOSTS):
         body["stream_options"] = {"include_usage": True}
-    if "max_completion_tokens" not in preset.extra_body:
+    if preset.extra_body.keys().isdisjoint(_LIMITS):
         newer = _is_one_of(server, _MAX_COMPLETION_TOKENS_HOSTS)
-        field = "max_completion_tokens" if newer else "max_tokens"
-        body[field] = request.max_output_tokens or preset.max_output_tokens
+        body[_LIMITS[newer]] = request.max_output_tokens or preset.max_output_tokens
     for name in ("temperature", "top_p", "stop", "seed", "reasoning_effort"):
         value = getattr(preset, name)
         if value is not None:
@@ -103,18 +116,32 @@ def _message(message: Message, preset: Preset) -> dict[str, Any]:
     if message.tool_calls:
         wire["tool_calls"] = [
             {
-                "id": call.id,
+                "id": _call_id(call.id, preset),
                 "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments or "{}"},
+                "function": {
+                    "name": function_name(call.name),
+                    "arguments": arguments_text(call.arguments),
+                },
             }
             for call in message.tool_calls
         ]
     if message.tool_call_id is not None:
-        wire["tool_call_id"] = message.tool_call_id
+        wire["tool_call_id"] = _call_id(message.tool_call_id, preset)
     reasoning = message.reasoning
     if reasoning is not None and goes_back(reasoning, preset):
         wire["reasoning_details"] = reasoning.metadata["reasoning_details"]
     return wire
+
+
+def _call_id(given: str, preset: Preset) -> str:
+    """Return a call's id as the server takes it, the same for the call and its result.
+
+    Another provider's may be longer than OpenAI allows; Mistral wants nine letters and digits.
+    """
+    digest = hashlib.sha256(given.encode("utf-8", "replace")).hexdigest()
+    if _is_one_of(host(preset.endpoint), _SHORT_ID_HOSTS):
+        return given if _SHORT_ID.fullmatch(given) else digest[:9]
+    return given if 0 < len(given) <= _LONGEST_ID else f"call_{digest[:24]}"
 
 
 def _is_one_of(server: str, hosts: tuple[str, ...]) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.models.adapters.calls import arguments_text, function_name
 from aish_lsp.models.adapters.loose import Json, as_list
 from aish_lsp.models.adapters.responses_outline import items_of
 
@@ -16,9 +15,8 @@ if TYPE_CHECKING:
     from aish_lsp.models.events import ToolCall
     from aish_lsp.models.request import Message
 
-#: Characters that a call's id may have, and the name of a function.
+#: Characters that a call's id may have.
 _LONGEST_ID: Final = 64
-_NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 def input_of(messages: Sequence[Message], server: str) -> list[Json]:
@@ -67,29 +65,13 @@ def _call_id(call: ToolCall, used: set[str]) -> str:
 
 
 def _called(call: ToolCall, call_id: str) -> Json:
-    """Return a call as an item; a model may have called what no function can be named."""
-    name = _NO_NAME.sub("_", call.name)[:_LONGEST_ID] or "unknown"
-    arguments = _arguments(call.arguments)
-    return {"type": "function_call", "call_id": call_id, "name": name, "arguments": arguments}
-
-
-def _arguments(text: str) -> str:
-    """Return a call's arguments as the JSON object that chat templates read.
-
-    What is none is shown within one: the model can see what it wrote.
-    """
-    try:
-        is_object = isinstance(json.loads(text, parse_constant=_no_constant), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    if is_object:
-        return text
-    return json.dumps({"arguments": text}) if text.strip() else "{}"
-
-
-def _no_constant(name: str) -> None:
-    """Refuse ``NaN`` and ``Infinity``, which are Python's and no JSON."""
-    raise ValueError(name)
+    """Return a call as an item."""
+    return {
+        "type": "function_call",
+        "call_id": call_id,
+        "name": function_name(call.name),
+        "arguments": arguments_text(call.arguments),
+    }
 
 
 def _result(call_id: str, output: str) -> Json:

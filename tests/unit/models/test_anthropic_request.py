@@ -316,11 +316,11 @@ class TestCalls:
             ('{"path": "."}', {"path": "."}),
             ("", {}),
             (" \n", {}),
-            ('{"path": ', {"invalid_json": '{"path": '}),
-            ("[1]", {"invalid_json": "[1]"}),
-            ("null", {"invalid_json": "null"}),
-            ('{"size": NaN}', {"invalid_json": '{"size": NaN}'}),
-            ("[" * 9999, {"invalid_json": "[" * 9999}),
+            ('{"path": ', {"arguments": '{"path": '}),
+            ("[1]", {"arguments": "[1]"}),
+            ("null", {"arguments": "null"}),
+            ('{"size": NaN}', {"arguments": '{"size": NaN}'}),
+            ("[" * 9999, {"arguments": "[" * 9999}),
         ],
     )
     def test_arguments_are_an_object(self, arguments: str, given: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -47,6 +49,13 @@ def test_the_presets_settings_are_sent_where_they_are_set() -> None:
 
 def test_the_requests_own_limit_comes_first() -> None:
     assert body(Preset(endpoint=HERE), max_output_tokens=9)["max_tokens"] == 9
+
+
+def test_the_limit_goes_under_one_name() -> None:
+    """OpenAI refuses a request that has both."""
+    for field in ("max_tokens", "max_completion_tokens"):
+        preset = Preset(endpoint="https://api.openai.com/v1", model="m", extra_body={field: 5})
+        assert {key: value for key, value in body(preset).items() if "max_" in key} == {field: 5}
 
 
 @pytest.mark.parametrize(
@@ -102,6 +111,55 @@ def test_tools_calls_and_results() -> None:
         },
         {"role": "tool", "content": "result", "tool_call_id": "1"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "sent"),
+    [
+        ("no JSON", {"arguments": "no JSON"}),
+        ('{"a": ', {"arguments": '{"a": '}),
+        ("[1]", {"arguments": "[1]"}),
+        ('{"a": NaN}', {"arguments": '{"a": NaN}'}),
+        ("[" * 100_000, {"arguments": "[" * 100_000}),
+        ('{"a": 1}{"b": 2}', {"arguments": '{"a": 1}{"b": 2}'}),
+        (" ", {}),
+    ],
+)
+def test_arguments_that_are_no_object_go_within_one(written: str, sent: dict[str, Any]) -> None:
+    """Templates read them as JSON, and some servers answer 500 where they are none."""
+    call = ToolCall("1", "ls", written)
+    [message] = body(Preset(endpoint=HERE), Message("assistant", "", (call,)))["messages"]
+    assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == sent
+
+
+def test_arguments_that_are_an_object_go_as_they_came() -> None:
+    written = '{ "b":1,\n"a" : 2.0}'
+    call = ToolCall("1", "ls", written)
+    [message] = body(Preset(endpoint=HERE), Message("assistant", "", (call,)))["messages"]
+    assert message["tool_calls"][0]["function"]["arguments"] == written
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "given", "form"),
+    [
+        (HERE, "call_1", "call_1"),
+        (HERE, "x" * 40, "x{40}"),
+        (HERE, "x" * 41, "call_[0-9a-f]{24}"),
+        (HERE, "", "call_[0-9a-f]{24}"),
+        ("https://api.mistral.ai/v1", "D681PevKs", "D681PevKs"),
+        ("https://api.mistral.ai/v1", "toolu_01A09q90qw90lq917835", "[0-9a-f]{9}"),
+    ],
+)
+def test_ids_and_names_of_other_providers_go_in_a_form_that_is_taken(
+    endpoint: str, given: str, form: str
+) -> None:
+    called = Message("assistant", "", (ToolCall(given, "fs.read now", "{}"),))
+    result = Message("tool", "r", tool_call_id=given)
+    sent = body(Preset(endpoint=endpoint, model="m"), called, result)["messages"]
+    [call] = sent[0]["tool_calls"]
+    assert re.fullmatch(form, call["id"])
+    assert sent[1]["tool_call_id"] == call["id"]
+    assert call["function"]["name"] == "fs_read_now"
 
 
 def test_reasoning_goes_back_to_where_it_came_from_and_nowhere_else() -> None:
