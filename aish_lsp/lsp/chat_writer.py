@@ -315,11 +315,12 @@ class ChatWriter:
                 return True
             says_so = await self._answer(self._workspace_edit(document, text, insertion))
             patience = self._patience(says_so)
+            believed = patience > 0 and says_so is not False
             if claimed == document and not says_so:
                 # It refuses what it said that it made: it did, and its document is another now.
-                patience = TELL_TIMEOUT
+                patience, believed = TELL_TIMEOUT, True
             claimed = document if says_so else None
-            if await self._is_made(document, text, insertion, patience):
+            if await self._is_made(document, text, insertion, patience, believed=believed):
                 self._tail = insertion.tail_in(text)
                 self._file_is_ahead = False
                 return True
@@ -332,7 +333,8 @@ class ChatWriter:
     def _patience(self, says_so: bool | None) -> float:
         """Return the seconds to wait for an edit's change, by what the editor says of it."""
         if not self._editor.capabilities.document_changes:
-            return 0 if says_so is False else UNVERSIONED_ECHO_TIMEOUT
+            # Neovim says no also where it made the edit and failed at what comes behind that.
+            return ECHO_TIMEOUT if says_so is False else UNVERSIONED_ECHO_TIMEOUT
         return ECHO_TIMEOUT if says_so else 0
 
     async def _answer(self, edit: types.WorkspaceEdit) -> bool | None:
@@ -347,13 +349,18 @@ class ChatWriter:
             return False
 
     async def _is_made(
-        self, before: OpenDocument, text: str, insertion: Insertion, patience: float
+        self,
+        before: OpenDocument,
+        text: str,
+        insertion: Insertion,
+        patience: float,
+        *,
+        believed: bool,
     ) -> bool:
         """Return whether the edit is in the editor's document.
 
         The next edit must not be made from a text without it, so its change is waited for, for
-        ``patience`` seconds: 0 where the editor does not say that it made it. Else, if the document
-        did change, it is believed without.
+        ``patience`` seconds. If the document did change, it may be ``believed`` without.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + patience
@@ -362,12 +369,12 @@ class ChatWriter:
         while True:
             now = self._editor.document(self.path)
             if now is None:
-                return patience > 0
+                return believed
             shown = with_line_feeds(now.text)
             if shown != text and (shown.startswith(begin) or shown.count(tail) > text.count(tail)):
                 return True
             if loop.time() >= deadline:
-                return patience > 0 and now.version != before.version
+                return believed and now.version != before.version
             await asyncio.sleep(_ECHO_POLL)
 
     def _workspace_edit(

@@ -23,7 +23,7 @@ from aish_lsp.lsp.chat_writer import ChatWriter, EditorCapabilities, OpenDocumen
 #: test; makes it but never answers; says no, without reason or because the user was faster; answers
 #: with an error; not at all; says that it made it and did not.
 Manner: TypeAlias = Literal[
-    "make", "late", "untold", "mute", "refuse", "overtaken", "error", "silent", "lie"
+    "make", "late", "untold", "mute", "deny", "refuse", "overtaken", "error", "silent", "lie"
 ]
 GOOD: tuple[Manner, ...] = ("make", "late", "mute", "overtaken")
 BAD: tuple[Manner, ...] = ("refuse", "error", "silent", "lie")
@@ -133,13 +133,13 @@ class FakeEditor:
             return False
         if manner == "untold":
             return True
-        if manner == "late":
+        if manner in ("late", "deny"):
             asyncio.get_running_loop().call_later(0.01, self.tell)
         else:
             self.tell()
         if manner == "mute":
             await asyncio.Event().wait()
-        return True
+        return manner != "deny"
 
     def _make(self, edit: types.WorkspaceEdit) -> bool:
         """Make ``edit`` in the buffer, unless it is of another version."""
@@ -299,6 +299,23 @@ async def test_an_edit_without_a_version_is_not_made_twice(tmp_path: Path, manne
     await writer.flush()
     assert editor.buffer == f"{OPEN}one two"
     assert len(editor.edits) == 2
+    assert not writer.path.exists()
+
+
+@pytest.mark.parametrize(("manner", "tries"), [("deny", 2), ("refuse", 3)])
+async def test_an_edit_without_a_version_that_is_said_not_to_be_made(
+    tmp_path: Path, manner: Manner, tries: int
+) -> None:
+    editor = FakeEditor(OPEN, capabilities=EditorCapabilities(apply_edit=True), manners=[manner])
+    writer = ChatWriter(tmp_path, editor)
+    writer.append("one ")
+    # The user types meanwhile, which is not the edit.
+    asyncio.get_running_loop().call_later(0.2, lambda: editor.change(f"{editor.buffer}{TYPED}"))
+    await writer.flush()
+    writer.append("two")
+    await writer.flush()
+    assert document_of(editor, writer) == f"{OPEN}one two"
+    assert len(editor.edits) == tries
     assert not writer.path.exists()
 
 
