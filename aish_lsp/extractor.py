@@ -187,6 +187,7 @@ class Extractor:
             if turn.role == "tool":
                 read.append(turn.content)
             read += (run.output for run in turn.exec)
+            read += (part.text for part in turn.attached)
         return candidates(
             without_reasoning(reply),
             self._workspace.memory.items(),

@@ -1,9 +1,10 @@
-"""Asking the user from below: a front end hands down how, nobody below knows where."""
+"""Asking the user, and the editor, from below: a front end hands down how, nobody knows where."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TypeAlias
 
 
@@ -18,6 +19,15 @@ class Question:
 
 #: Ask; True only for a plain yes. No answer, an unknown one, or nobody to ask is None.
 AskUser: TypeAlias = Callable[[Question], Awaitable[bool | None]]
+
+
+#: Return the text of a file as an editor has it, LF at its line ends; None where it is not open.
+OpenText: TypeAlias = Callable[[Path], str | None]
+
+
+def nothing_open(_path: Path) -> str | None:
+    """Return None, as for an editor that has nothing open."""
+    return None
 
 
 async def nobody(_question: Question) -> bool | None:

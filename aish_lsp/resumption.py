@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from aish_lsp.conversation.turns import ExecOutput, Turn
+from aish_lsp.conversation.turns import Attached, ExecOutput, Turn
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import StoredReasoning
 from aish_lsp.redaction import REDACTED
-from aish_lsp.sessions.rebuild import rebuild
+from aish_lsp.sessions.rebuild import attached_of, rebuild
 from aish_lsp.shell.output import MASK
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
 
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
     from aish_lsp.sessions.reading import LoadedSession
     from aish_lsp.sessions.records import Record
+
+
+#: What is known of what may be attached to a question; a newer version may know more.
+_KINDS: Final = ("selection", "definition", "problems", "file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,7 @@ def turn_of(record: Record) -> Turn:
         record["content"],
         record["n"],
         exec=_outputs(record.get("exec") or ()),
+        attached=tuple(_attached(record)),
         tool_calls=tuple(
             ToolCall(call["id"], call["name"], call["arguments"])
             for call in record.get("tool_calls") or ()
@@ -78,6 +83,21 @@ def _outputs(outputs: Iterable[Mapping[str, Any]]) -> tuple[ExecOutput, ...]:
     return tuple(
         ExecOutput(output["command"], output["exit"], output["output"]) for output in outputs
     )
+
+
+def _attached(record: Record) -> Iterator[Attached]:
+    for part in attached_of(record):
+        kind, language = part["kind"], part.get("language")
+        if kind in _KINDS:
+            yield Attached(
+                kind,
+                part["path"],
+                part["text"],
+                language if isinstance(language, str) else "",
+                part["first"],
+                part["last"],
+                part.get("cut") is True,
+            )
 
 
 def _reasoning(value: object) -> StoredReasoning | None:

@@ -19,6 +19,7 @@ from pygls.lsp.server import LanguageServer
 from aish_lsp import __version__
 from aish_lsp.lsp.chats import ChatDocuments
 from aish_lsp.lsp.configuration import Configurations
+from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
 from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.open_documents import OpenDocuments
@@ -30,6 +31,7 @@ from aish_lsp.lsp.rpc import AishProtocol
 from aish_lsp.lsp.text_sync import TEXT_SYNC
 from aish_lsp.lsp.workspaces import Workspaces
 from aish_lsp.services import Services
+from aish_lsp.text import with_line_feeds
 from aish_lsp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -78,7 +80,7 @@ class AishServer(LanguageServer):
         self.outbox: Outbox | None = None
         self.initialize_params: types.InitializeParams | None = None
         self.documents = OpenDocuments(self)
-        self.services = Services(asker(self))
+        self.services = Services(asker(self), open_text=self._open_text)
         self.configurations = Configurations(self)
         self.workspaces = Workspaces(lambda: self.workspace.folders, self._open_workspace)
         self.chats = ChatDocuments(self)
@@ -99,6 +101,10 @@ class AishServer(LanguageServer):
 
     def _open_workspace(self, root: Path | None) -> Workspace:
         return Workspace(root, self.services, self.configurations.of(root))
+
+    def _open_text(self, path: Path) -> str | None:
+        document = LspEditor(self).document(path)
+        return None if document is None else with_line_feeds(document.text)
 
     def tell(self, message: str, *, error: bool = False) -> None:
         """Show ``message`` to the user, beside whatever they do."""

@@ -12,7 +12,7 @@ from aish_lsp.conversation.calibration import Calibration
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog
 from aish_lsp.paths import data_dir
-from aish_lsp.questions import nobody
+from aish_lsp.questions import nobody, nothing_open
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request_counter import RequestCounter
     from aish_lsp.models.tokenizer import EndpointTokenizer
-    from aish_lsp.questions import AskUser
+    from aish_lsp.questions import AskUser, OpenText
 
 #: The protocols of servers that may have a tokenizer beside their API: llama.cpp's and vLLM's.
 _BESIDE_TOKENIZERS: Final = frozenset({"openai", "openai-responses", "anthropic"})
@@ -41,9 +41,15 @@ class _Counting:
 class Services:
     """Shared parts. Nothing is opened, probed or imported before it is first used."""
 
-    def __init__(self, ask_user: AskUser = nobody, environ: Mapping[str, str] = os.environ) -> None:
+    def __init__(
+        self,
+        ask_user: AskUser = nobody,
+        environ: Mapping[str, str] = os.environ,
+        open_text: OpenText = nothing_open,
+    ) -> None:
         self.ask_user = ask_user
         self.environ = environ
+        self.open_text = open_text
         self._http: HttpClient | None = None
         self._trust: TrustStore | None = None
         self._catalog: Catalog | None = None

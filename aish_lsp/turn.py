@@ -12,6 +12,8 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from aish_lsp.attached.reading import named_files
+from aish_lsp.attached.sent import sent_along
 from aish_lsp.conversation.turns import Conversation
 from aish_lsp.endings import told_of
 from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, InvalidArgument
@@ -39,8 +41,12 @@ from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
 from aish_lsp.turn_request import TurnRequest
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aish_lsp.attached.sent import SentAlong
     from aish_lsp.config.schema import Preset
     from aish_lsp.conversation.report import ContextReport
+    from aish_lsp.conversation.turns import Attached
     from aish_lsp.job import Emit
     from aish_lsp.workspace import Workspace
 
@@ -51,18 +57,23 @@ logger = logging.getLogger(__name__)
 class Ask:
     """A question. ``model`` names a preset for it alone; ``ephemeral`` leaves no trace.
 
-    ``notice`` is told to the user before the turn starts.
+    ``notice`` is told to the user before the turn starts; ``attached`` is what the question is
+    about, beside the files that it names itself.
     """
 
     prompt: str
     model: str | None = None
     ephemeral: bool = False
     notice: str = ""
+    attached: tuple[Attached, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class AskResult:
-    """What a turn came to. ``error`` is set where the reply broke off."""
+    """What a turn came to. ``error`` is set where the reply broke off.
+
+    ``attached`` is what went along, without its text.
+    """
 
     turn_id: str
     session_id: str
@@ -75,6 +86,7 @@ class AskResult:
     error: dict[str, Any] | None
     evicted_turns: int
     context: ContextReport
+    attached: tuple[SentAlong, ...] = ()
 
 
 class Turn:
@@ -95,6 +107,7 @@ class Turn:
         self._metadata: ReasoningMetadata | None = None
         self._tool_calls: list[ToolCall] = []
         self._commands: list[CommandInfo] = []
+        self._attached: tuple[SentAlong, ...] = ()
         self._usage: Usage | None = None
         self._finish: FinishReason = "stop"
         self._error: AishError | None = None
@@ -158,7 +171,7 @@ class Turn:
         if self._ask.notice:
             await self._notice("info", self._ask.notice)
         named, prompt = await self._addressed()
-        await self._write_down(prompt)
+        await self._write_down(prompt, await self._about(prompt))
         for notice in await workspace.refresh():
             await self._notice("warning", notice)
         routed = await workspace.models.route(prompt, self._ask.model or named)
@@ -168,6 +181,7 @@ class Turn:
         self._succession = Succession(chosen.preset, workspace.config)
         self._request = self._request_to(chosen.preset)
         await self._request.fit()
+        await self._tell_what_goes_along()
         await self._emit(
             Start(
                 turn_id=self._id,
@@ -190,15 +204,31 @@ class Turn:
     def _request_to(self, preset: Preset) -> TurnRequest:
         return TurnRequest(self._workspace, self._conversation, preset, self._emit)
 
-    async def _write_down(self, prompt: str) -> None:
+    async def _about(self, prompt: str) -> list[Attached]:
+        """Return what the question is about, without keys of ours; tell what cannot be had."""
+        workspace = self._workspace
+        found = await named_files(prompt, workspace.files, workspace.services.open_text)
+        for notice in found.notices:
+            await self._notice("warning", notice)
+        about = (*self._ask.attached, *found.attached)
+        return [replace(part, text=workspace.without_keys(part.text)) for part in about]
+
+    async def _tell_what_goes_along(self) -> None:
+        """Name the texts that leave with the question, as they were made to fit."""
+        self._attached = sent_along(self._conversation.turns[-1].attached)
+        if self._attached:
+            places = "; ".join(map(str, self._attached))
+            await self._notice("info", f"Sent along: {places}.")
+
+    async def _write_down(self, prompt: str, about: Sequence[Attached]) -> None:
         """Log the question; a cancel that comes meanwhile waits until its number is known."""
-        turn = self._conversation.append_user(prompt)
+        turn = self._conversation.append_user(prompt, about)
         if self._ask.ephemeral:
             return
         self._workspace.turn_began(self._id)
         recorder = self._workspace.recorder
         writing = asyncio.create_task(
-            recorder.question(turn.content, turn.exec), name="write a question"
+            recorder.question(turn.content, turn.exec, turn.attached), name="write a question"
         )
         try:
             await asyncio.shield(writing)
@@ -381,4 +411,5 @@ class Turn:
             error=self._error.to_wire() if self._error else None,
             evicted_turns=self._request.evicted if self._request else 0,
             context=self._workspace.next_request().context(),
+            attached=self._attached,
         )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.conversation.budget import Budget, Limits, Prepared
+from aish_lsp.conversation.shortening import bounded
 from aish_lsp.conversation.usage import Category, is_local
 from aish_lsp.errors import OverBudget
 from aish_lsp.events import Notice, Usage
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 #: Tokens. No model that one can talk to has less; a server that says so makes a mistake.
 _SMALLEST_WINDOW = 256
+
+#: The share of the budget that the text may take which a question is about.
+_ATTACHED_SHARE: Final = 2
 
 #: What a turn's call is accounted as.
 _CATEGORY: Final[Category] = "main"
@@ -89,6 +93,7 @@ class TurnRequest:
         # Of one that may not be paid for, nothing else is asked at all.
         self._allow(0)
         self._limit = await workspace.accounting.limits(self.preset, workspace.config)
+        self._bound_attached(self._limit)
         if workspace.accounting.counts_requests(self.preset, workspace.config):
             # Before anything is evicted by an estimate; below, what an eviction leaves.
             await self._count(await self._budget(self._limit).whole(self._conversation))
@@ -131,6 +136,11 @@ class TurnRequest:
             raise error
         message = f"{self.preset.name} found the question too long: asked again with less."
         await self._emit(Notice("warning", message))
+
+    def _bound_attached(self, limit: Limits) -> None:
+        """Leave what is attached to the question its share of the budget, and no more."""
+        turns = self._conversation.turns
+        turns[-1] = bounded(turns[-1], limit.budget // _ATTACHED_SHARE, self._counter)
 
     def _allow(self, tokens: int) -> None:
         """See whether so many tokens may be paid for; CostCap where not."""

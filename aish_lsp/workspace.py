@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aish_lsp.accounting import Accounting
+from aish_lsp.attached.file_names import FileNames
 from aish_lsp.composition import compose
 from aish_lsp.conversation.meter import Meter
 from aish_lsp.conversation.turns import Conversation
@@ -81,6 +82,7 @@ class Workspace:
         self.commands = PendingCommands()
         self.accounting = Accounting(services)
         self.project = ProjectPicture(root)
+        self.files = FileNames(root)
         self.turn_lock = asyncio.Lock()
         folder = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
         self.recorder = Recorder(folder, root.as_uri() if root else None, self._without_secrets)
@@ -298,10 +300,14 @@ class Workspace:
         """Return the values of the keys that there are at this time."""
         return secret_values(self.services.environ, self.secret_names())
 
+    def without_keys(self, text: str) -> str:
+        """Return ``text`` with keys of ours masked, as a model may see it."""
+        return mask_secrets(text, self._secrets())
+
     def _without_secrets(self, text: str) -> str:
         """Return ``text`` without keys of ours and without what looks like a secret."""
         # Ours first: of a key that only in part looks like one, the rest would stay.
-        return redact(mask_secrets(text, self._secrets()))
+        return redact(self.without_keys(text))
 
     def _configured_memory(self) -> Path:
         """Return the file of this workspace's memory; relative to the configuration's folder."""
@@ -314,7 +320,7 @@ class Workspace:
         return MemoryScopes.open(data_dir() / "memory.jsonl", self._memory_path, self._holds_key)
 
     def _holds_key(self, text: str) -> bool:
-        return mask_secrets(text, self._secrets()) != text
+        return self.without_keys(text) != text
 
     # What a turn and an execution need
 
@@ -395,4 +401,5 @@ class Workspace:
         """Stop what runs, wait until it has recorded what it has, and close the files."""
         await self.jobs.stop()
         await self.project.aclose()
+        await self.files.aclose()
         await self.recorder.aclose()

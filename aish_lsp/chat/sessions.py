@@ -132,6 +132,7 @@ def _turn(turn: HistoryTurn) -> str:
         _fenced(f"$ {output['command']} (exit {output['exit']})\n{output['output']}")
         for output in turn.exec
     ]
+    parts += [_fenced(f"[{part['kind']}] {part['path']}\n{part['text']}") for part in turn.attached]
     if turn.role == "tool":
         parts.append(_fenced(turn.content))
     elif turn.content:

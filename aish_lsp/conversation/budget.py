@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from aish_lsp.conversation.counter import NOTHING
 from aish_lsp.conversation.measure import Draft, draft_tokens, fetch, margin_of, measure
 from aish_lsp.conversation.prompt import in_force, messages, summary_block
+from aish_lsp.conversation.shortening import with_cut_attached, with_cut_output
 from aish_lsp.errors import OverBudget
 from aish_lsp.models.request import reply_limit
 
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
 #: The window, and the budget, of a model that nobody knows anything about (the seed's 4096).
 UNKNOWN_WINDOW = 4096
-
-#: Characters of a command's output that are kept at each end when nothing else is left to give.
-_CUT = 400
 
 #: The share of the budget that is kept free, at an eviction, for a summary that grows.
 _SUMMARY_SHARE = 8
@@ -137,8 +135,8 @@ class Budget:
         """Make the next request fit, evicting whole exchanges from ``conversation``.
 
         The current user turn is never evicted. When nothing is left to evict, command output is
-        cut to its head and tail, then ``[project]`` goes, then ``[background]``. With ``roll``,
-        what is evicted goes into the summary.
+        cut to its head and tail, then ``[project]`` goes, then ``[background]``, then what is
+        attached to the question is cut. With ``roll``, what is evicted goes into the summary.
 
         Raises:
             OverBudget: it still does not fit. Nothing is evicted then.
@@ -284,33 +282,18 @@ def _forms(blocks: Blocks, turns: list[Turn]) -> Iterator[_Form]:
     """Yield the whole request, then forms of it with ever more given up."""
     form = _Form(blocks.in_force(), turns)
     yield form
-    shorter = [_with_cut_output(turn) for turn in turns]
+    shorter = [with_cut_output(turn) for turn in turns]
     without_project = replace(form.blocks, tree="", instructions="")
-    for name, less in (
-        ("command output", form.blocks),
-        ("[project]", without_project),
-        ("[background]", replace(without_project, background="")),
+    bare = replace(without_project, background="")
+    for name, less, left in (
+        ("command output", form.blocks, shorter),
+        ("[project]", without_project, shorter),
+        ("[background]", bare, shorter),
+        ("what the question is about", bare, [with_cut_attached(turn) for turn in shorter]),
     ):
-        if less != form.blocks or shorter != form.turns:
-            form = _Form(less, shorter, (*form.cut, name))
+        if less != form.blocks or left != form.turns:
+            form = _Form(less, left, (*form.cut, name))
             yield form
-
-
-def _with_cut_output(turn: Turn) -> Turn:
-    """Cut a tool's result and commands' output to head and tail."""
-    return replace(
-        turn,
-        content=_head_and_tail(turn.content) if turn.role == "tool" else turn.content,
-        exec=tuple(replace(out, output=_head_and_tail(out.output)) for out in turn.exec),
-    )
-
-
-def _head_and_tail(text: str) -> str:
-    """Return ``text`` without its middle where that makes it shorter."""
-    left_out = len(text) - 2 * _CUT
-    if left_out <= 40:
-        return text
-    return f"{text[:_CUT]}\n[... {left_out} characters left out ...]\n{text[-_CUT:]}"
 
 
 def _over_budget(size: Measure, limit: Limits) -> OverBudget:

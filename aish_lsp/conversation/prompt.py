@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from aish_lsp.config.schema import Compress, Preset
-    from aish_lsp.conversation.turns import ExecOutput, Turn
+    from aish_lsp.conversation.turns import Attached, ExecOutput, Turn
 
 ROLE = (
     "You are aish, an AI shell assistant in the user's editor. You help to run shell commands, "
@@ -36,10 +36,14 @@ CONTRACT = (
 
 #: Headings that only we write. A line of data that begins like one gets a blank before it.
 _OURS = re.compile(
-    r"^(?=\[(?:background|project|earlier conversation summary|exec output|result|aish)\]"
-    r"|\[tool:|\[NORRIS )",
+    r"^(?=\[(?:background|project|earlier conversation summary|exec output|result|aish"
+    r"|selection|definition|problems|file)\]|\[tool:|\[NORRIS )",
     re.MULTILINE | re.IGNORECASE,
 )
+
+
+#: What may follow a fence: the name of a language, and nothing else.
+_LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,40}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +114,12 @@ def as_data(text: str, *, on_one_line: bool = False) -> str:
     return _OURS.sub(" ", one_line(clean) if on_one_line else clean)
 
 
-def fenced(text: str) -> str:
-    """Return ``text`` as data in a fence that nothing in it can close."""
+def fenced(text: str, info: str = "") -> str:
+    """Return ``text`` as data in a fence that nothing in it can close; ``info`` follows that."""
     data = as_data(text).rstrip()
     longest = max((len(run) for run in re.findall(r"`{3,}", data)), default=2)
     fence = "`" * (longest + 1)
-    return f"{fence}\n{data}\n{fence}"
+    return f"{fence}{info}\n{data}\n{fence}"
 
 
 def exec_block(output: ExecOutput) -> str:
@@ -124,11 +128,18 @@ def exec_block(output: ExecOutput) -> str:
     return f"[exec output]\n$ {command} (exit {output.exit})\n{as_data(output.output).rstrip()}"
 
 
+def attached_block(attached: Attached) -> str:
+    """Return one block of what is attached to a question."""
+    place = as_data(attached.place, on_one_line=True)
+    info = attached.language if _LANGUAGE.fullmatch(attached.language) else ""
+    return f"[{attached.kind}] {place}\n{fenced(attached.text, info)}"
+
+
 def user_text(turn: Turn) -> str:
-    """Return a user turn as the model sees it: what was run since the last one, then the text."""
-    if not turn.exec:
+    """Return a user turn as the model sees it: what was run, what is attached, then the text."""
+    if not turn.exec and not turn.attached:
         return turn.content
-    blocks = "\n".join(exec_block(output) for output in turn.exec)
+    blocks = "\n".join((*map(exec_block, turn.exec), *map(attached_block, turn.attached)))
     return f"{blocks}\n\n{turn.content}" if turn.content else blocks
 
 
@@ -179,7 +190,7 @@ def _cut(turn: Turn, limit: int) -> Turn:
     # The cut may lay bare what looks like a heading of ours and stood within a line of data.
     if _OURS.match(tail) and text[-limit - 1] != "\n":
         tail = tail[1:]
-    return replace(turn, content=tail, exec=())
+    return replace(turn, content=tail, exec=(), attached=())
 
 
 def message(turn: Turn, preset: Preset) -> Message:

@@ -73,6 +73,9 @@ def note(turn: Turn, limit: int) -> str:
     for run in turn.exec:
         parts.append(f"$ {one_line(_shortened(run.command, quarter))} (exit {run.exit})")
         parts.append(_shortened(run.output.strip(), quarter))
+    for attached in turn.attached:
+        parts.append(f"{attached.kind}: {one_line(attached.place)}")
+        parts.append(_shortened(attached.text.strip(), quarter))
     parts.append(_shortened(turn.content.strip(), quarter if turn.role == "tool" else limit))
     parts += (
         f"calls {one_line(call.name)} {_shortened(call.arguments, quarter)}"

@@ -28,17 +28,53 @@ class ExecOutput:
 
 
 @dataclass(frozen=True, slots=True)
+class Attached:
+    """Text that a question is about, as it stood when the question was asked.
+
+    Attributes:
+        kind: the selection, the definition around it, what an editor complains of there, or a file
+            that the question names.
+        path: relative to the workspace where it lies in it.
+        text: the text, LF at its line ends.
+        language: what it is written in, as editors or file names call it; may be empty.
+        first: its first line in the file, from 1; 0 where that means nothing.
+        last: its last line.
+        cut: whether some of it was left out.
+    """
+
+    kind: Literal["selection", "definition", "problems", "file"]
+    path: str
+    text: str
+    language: str = ""
+    first: int = 0
+    last: int = 0
+    cut: bool = False
+
+    @property
+    def place(self) -> str:
+        """Where it stands, in words."""
+        if not self.first:
+            return self.path
+        lines = (
+            f"line {self.first}" if self.first == self.last else f"lines {self.first}-{self.last}"
+        )
+        return f"{self.path}, {lines}"
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     """One message of the conversation. Never changed once it is appended.
 
-    ``content`` of a user turn is the user's own text; ``exec`` is what it carries before that;
-    ``n`` is its number in the session log; ``sizes`` is what a ``Counter`` has found it to be.
+    ``content`` of a user turn is the user's own text; ``exec`` and ``attached`` are what it carries
+    before that; ``n`` is its number in the session log; ``sizes`` is what a ``Counter`` has found
+    it to be.
     """
 
     role: Literal["user", "assistant", "tool"]
     content: str
     n: int = 0
     exec: tuple[ExecOutput, ...] = ()
+    attached: tuple[Attached, ...] = ()
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     reasoning: StoredReasoning | None = None
@@ -64,8 +100,8 @@ class Conversation:
         """
         self.pending.append(output)
 
-    def append_user(self, text: str, *, n: int = 0) -> Turn:
-        """Append a user turn that carries all pending output.
+    def append_user(self, text: str, attached: Sequence[Attached] = (), *, n: int = 0) -> Turn:
+        """Append a user turn that carries all pending output, and what is ``attached`` to it.
 
         So that user and assistant alternate whatever was cut off, a question before it that got no
         answer is withdrawn, and a tool call that got no result gets ``cancelled``.
@@ -73,7 +109,7 @@ class Conversation:
         if self.turns and self.turns[-1].role == "user":
             self.withdraw_user()
         self.cancel_calls()
-        turn = Turn("user", text, n, exec=tuple(self.pending))
+        turn = Turn("user", text, n, exec=tuple(self.pending), attached=tuple(attached))
         self.pending.clear()
         self.turns.append(turn)
         return turn

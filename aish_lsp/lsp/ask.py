@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.events import to_wire
+from aish_lsp.lsp.selected import selected
 from aish_lsp.turn import Ask
 
 if TYPE_CHECKING:
@@ -25,9 +26,12 @@ def setup(server: AishServer) -> None:
             raise InvalidArgument("The question is empty.", path="prompt")
         guess = server.workspaces.is_guess(params)
         workspace = server.workspaces.resolve(params)
+        # First of all, since the editor's text may change at any time.
+        about = await selected(server, workspace, params)
         await server.configurations.settled(workspace.root)
         notice = f"Asked in {workspace.folder}, the folder last used." if guess else ""
-        question = Ask(params.prompt, params.model, params.ephemeral, notice)
+        attached = about.attached if about else ()
+        question = Ask(params.prompt, params.model, params.ephemeral, notice, attached)
         if params.partial_result_token is None:
             return {"turnId": await server.chats.of(workspace).ask(question)}
         job = workspace.ask(question)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -15,6 +16,14 @@ if TYPE_CHECKING:
 
 #: Gets the URI and what changed; no changes where the document was opened.
 OnChange = Callable[[str, Sequence[types.TextDocumentContentChangeEvent]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedDocument:
+    """A document's text with LF for each line end, and its language as the client calls it."""
+
+    text: str
+    language: str
 
 
 class OpenDocuments:
@@ -37,6 +46,13 @@ class OpenDocuments:
             return None
         return with_line_feeds(document.source)
 
+    def opened(self, uri: str) -> OpenedDocument | None:
+        """Return an open document, or None where it is not open."""
+        document = self._server.workspace.text_documents.get(unquote(uri))
+        if document is None:
+            return None
+        return OpenedDocument(with_line_feeds(document.source), document.language_id or "")
+
     def version(self, uri: str) -> int | None:
         """Return a document's version, as the client has counted it."""
         document = self._server.workspace.text_documents.get(unquote(uri))
@@ -52,10 +68,14 @@ class OpenDocuments:
         if at.line >= len(lines):
             return ""
         line = lines[at.line]
+        return line[: self.characters(line, at.character)]
+
+    def characters(self, line: str, units: int) -> int:
+        """Return how many characters of a line come before a place in the client's units."""
         position = self._server.workspace.position_codec.position_from_client_units(
-            [line + "\n"], types.Position(0, at.character)
+            [line + "\n"], types.Position(0, units)
         )
-        return line[: position.character]
+        return min(position.character, len(line))
 
     def on_change(self, callback: OnChange) -> None:
         """Have ``callback`` called when a document was opened or has changed."""

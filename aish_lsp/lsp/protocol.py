@@ -25,8 +25,8 @@ class Target:
 class Position:
     """A place in a document, from 0, in the negotiated encoding."""
 
-    line: int
-    character: int
+    line: int = field(metadata={"minimum": 0})
+    character: int = field(metadata={"minimum": 0})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,11 +38,27 @@ class Range:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A diagnostic of any server, as the editor shows it."""
+
+    range: Range
+    message: str
+    severity: int | None = None
+    source: str | None = None
+    code: str | int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AskParams(Target):
-    """``model`` names a preset for this question; ``ephemeral`` leaves no trace."""
+    """``model`` names a preset for this question; ``ephemeral`` leaves no trace.
+
+    ``range`` is the part of the document ``uri`` that the question is about, an empty one the line;
+    ``diagnostics`` are what the editor complains of there.
+    """
 
     prompt: str
     range: Range | None = None
+    diagnostics: list[Problem] = field(default_factory=list)
     model: str | None = None
     ephemeral: bool = False
     partial_result_token: Token | None = None
@@ -207,8 +223,14 @@ _SPECS = (
         "aish.ask",
         AskParams,
         "{turnId, sessionId, model, text, reasoning, commands[], usage, finishReason, "
-        "error, evictedTurns, context}; without a token {turnId} at once",
-        "Ask the model. With a token the reply streams to it; without, into the chat document.",
+        "error, evictedTurns, context, attached: [{kind, path, first, last, cut}]}; "
+        "without a token {turnId} at once",
+        "Ask the model. With a token the reply streams to it; without, into the chat document.\n"
+        "What stands in the `range` of the document `uri` goes along, as the editor has it, with\n"
+        "the definition around it and what the `diagnostics` say; an empty range means its line.\n"
+        "So do files that the prompt names: `@src/app.py`, `@src/app.py:10-20`. `attached` says\n"
+        "what went along: `selection`, `definition`, `problems` or `file`; `cut` where not all\n"
+        "of it did. Lines count from 1, and are 0 for a whole file.",
     ),
     CommandSpec(
         "aish.cancel",
@@ -408,8 +430,8 @@ _SPECS = (
     CommandSpec(
         "aish.session.history",
         SessionHistoryParams,
-        "{turns: [{n, ts, role, content, exec[], model, finish, commands[], toolCalls[], "
-        "toolCallId, inForce}]}",
+        "{turns: [{n, ts, role, content, exec[], attached[], model, finish, commands[], "
+        "toolCalls[], toolCallId, inForce}]}",
         "All that was said in a session, the oldest first. `inForce` is false for what is sent no\n"
         "more: it was evicted or reset, or got no answer.",
     ),

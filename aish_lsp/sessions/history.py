@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aish_lsp.sessions.reading import LoadedSession
-from aish_lsp.sessions.rebuild import rebuild
+from aish_lsp.sessions.rebuild import attached_of, rebuild
 from aish_lsp.sessions.records import SUMMARIZE
 
 
@@ -21,6 +21,8 @@ class HistoryTurn:
         role: ``user``, ``assistant`` or ``tool``.
         content: its text.
         exec: the output that a question carried: ``{"command", "exit", "output"}`` each.
+        attached: the text that it was about: ``{"kind", "path", "text", "first", "last"}`` each,
+            at the least.
         model: who replied.
         finish: why the reply ended.
         commands: what it suggests: ``{"id", "text"}`` each.
@@ -35,6 +37,7 @@ class HistoryTurn:
     role: str
     content: str
     exec: tuple[Mapping[str, Any], ...]
+    attached: tuple[Mapping[str, Any], ...]
     model: str | None
     finish: str | None
     commands: tuple[Mapping[str, Any], ...]
@@ -53,6 +56,7 @@ def history(loaded: LoadedSession) -> list[HistoryTurn]:
             role=record["role"],
             content=record["content"],
             exec=tuple(record.get("exec") or ()),
+            attached=tuple(attached_of(record)),
             model=_text(record.get("model")),
             finish=_text(record.get("finish")),
             commands=tuple(record.get("commands") or ()),

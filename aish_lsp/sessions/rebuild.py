@@ -85,6 +85,19 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
     )
 
 
+def attached_of(turn: Record) -> list[Mapping[str, Any]]:
+    """Return the text that a turn is about, what is damaged of it left out."""
+    parts = turn.get("attached")
+    return [part for part in parts if _is_attached(part)] if isinstance(parts, list) else []
+
+
+def _is_attached(part: object) -> bool:
+    match part:
+        case {"kind": str(), "path": str(), "text": str(), "first": int(), "last": int()}:
+            return True
+    return False
+
+
 def _waiting(kept: Sequence[Record], lines: Iterable[Record]) -> tuple[Mapping[str, Any], ...]:
     """Return what the last reply suggests, less what was run or dropped of it."""
     replies = [turn for turn in kept if turn["role"] == "assistant"]

@@ -13,13 +13,27 @@ UNANSWERED: Final = "unanswered"
 
 
 def user(
-    content: str, exec_: Sequence[Mapping[str, Any]] = (), *, meta: str | None = None
+    content: str,
+    exec_: Sequence[Mapping[str, Any]] = (),
+    attached: Sequence[Mapping[str, Any]] = (),
+    *,
+    meta: str | None = None,
 ) -> Record:
-    """Return a user turn; ``exec_`` is what it carries: ``{"command", "exit", "output"}`` each."""
-    record: Record = {"role": "user", "content": content}
-    if exec_:
-        record["exec"] = [dict(output) for output in exec_]
-    return _with(record, meta=meta)
+    """Return a user turn.
+
+    Args:
+        content: the user's own text.
+        exec_: the output that it carries: ``{"command", "exit", "output"}`` each.
+        attached: the text that it is about: ``{"kind", "path", "text", "language", "first",
+            "last", "cut"}`` each.
+        meta: SUMMARIZE, or nothing.
+    """
+    return _with(
+        {"role": "user", "content": content},
+        exec=[dict(output) for output in exec_] or None,
+        attached=[dict(part) for part in attached] or None,
+        meta=meta,
+    )
 
 
 def assistant(

@@ -24,7 +24,7 @@ FLOORS = (
     {"chat"},
     {"workspace", "turn", "turn_request", "next_request", "summarizer", "execution"}
     | {"workspace_sessions", "side_request", "extractor"},
-    {"accounting", "composition", "endings", "fallback", "job_table", "model_choice"}
+    {"accounting", "attached", "composition", "endings", "fallback", "job_table", "model_choice"}
     | {"resumption"},
     {"services"},
     {"conversation"},

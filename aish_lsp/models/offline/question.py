@@ -14,6 +14,9 @@ _QUESTION_LIMIT = 2000
 #: The head of a block as the prompt writes it; in an output such a line never begins so.
 _HEAD = re.compile(r"^\[exec output\]\n\$ (.*) \(exit (-?\d+)\)$", re.MULTILINE)
 
+#: The head of text that the question is about, which follows the output.
+_ABOUT = re.compile(r"^\[(?:selection|definition|problems|file)\] ", re.MULTILINE)
+
 
 @dataclass(frozen=True, slots=True)
 class Ran:
@@ -55,9 +58,13 @@ def _parted(content: str) -> tuple[Ran | None, str]:
 
     An output may have blank lines as well: the text is taken to be the last paragraph.
     """
-    heads = list(_HEAD.finditer(content))
-    if not heads or heads[0].start() != 0:
+    about = _ABOUT.search(content)
+    heads = list(_HEAD.finditer(content, 0, about.start() if about else len(content)))
+    if not (heads and heads[0].start() == 0) and not (about and about.start() == 0):
         return None, content.strip()
+    before, _, text = content.rstrip().rpartition("\n\n")
+    if not heads:
+        return None, text.strip()
     head = heads[-1]
-    output, _, text = content[head.end() :].rstrip().rpartition("\n\n")
+    output = before[head.end() : about.start() if about else len(before)]
     return Ran(head[1], int(head[2]), output.strip("\n")), text.strip()

@@ -23,7 +23,7 @@ from aish_lsp.conversation.prompt import (
     tree_part,
 )
 from aish_lsp.conversation.tokens import count
-from aish_lsp.conversation.turns import Conversation, ExecOutput, Turn
+from aish_lsp.conversation.turns import Attached, Conversation, ExecOutput, Turn
 from aish_lsp.errors import OverBudget
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import Message, StoredReasoning
@@ -481,6 +481,19 @@ def test_then_project_goes_and_then_background() -> None:
     assert prepared.messages[0].content == f"{FULL.base}\n\n{FULL.summary}"
     with pytest.raises(OverBudget):
         ready(Conversation(list(turns)), least - 1, FULL)
+
+
+def test_what_the_question_is_about_is_cut_last() -> None:
+    long = "".join(f"line {number}\n" for number in range(500))
+    conversation = Conversation()
+    conversation.append_user("why?", [Attached("file", "a.txt", long)])
+    least = replace(FULL, tree="", instructions="", background="")
+    prepared = ready(conversation, size_of(conversation, least) - 1, FULL)
+    assert prepared.cut == ("[project]", "[background]", "what the question is about")
+    sent = prepared.messages[-1].content
+    assert sent.startswith(f"[file] a.txt\n```\n{long[:400]}")
+    assert sent.endswith(f"{long[-400:]}```\n\nwhy?")
+    assert conversation.turns[-1].attached[0].text == long
 
 
 def test_only_what_was_really_cut_is_named() -> None:

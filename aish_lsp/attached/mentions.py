@@ -1,0 +1,120 @@
+"""Files that a question names: ``@src/app.py``, ``@src/app.py:10-20``, ``@"a name.txt"``.
+
+Only the text is looked at here; whether there is such a file is for others to say.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+#: A name stands at the beginning of a word: ``me@host`` is an address.
+_MENTION: Final = re.compile(
+    r"""(?:^|(?<=[\s(\[{]))@
+    (?: "(?P<quoted>(?:[^"\\\n]|\\.){1,1024})"(?P<lines>:\d{1,9}(?:-\d{1,9})?)?
+      | (?P<bare>(?:\\[^\n]|[^\s\\"`]){1,1024}) )""",
+    re.VERBOSE | re.MULTILINE,
+)
+_ESCAPE: Final = re.compile(r"\\(.)")
+_LINES: Final = re.compile(r"(.+?)(?::|\#L)(\d{1,9})(?:-L?(\d{1,9}))?", re.DOTALL)
+
+#: What may follow a name in a sentence and is part of a name all the same: the file decides.
+_PUNCTUATION: Final = ".,;:!?)]}>'\u2019\u201d\u00bb*_\u2026"
+
+#: Characters of it that are tried without.
+_MOST_STRIPPED: Final = 8
+
+#: What looks like a name of a file and not like a decorator or a person.
+_PATH: Final = re.compile(r".*/.*|.*[^.]\.\w{1,8}", re.DOTALL)
+
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
+_CODE: Final = re.compile(r"`[^`\n]{1,1000}`")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A file, and perhaps lines of it, from 1; both 0 for all of it."""
+
+    name: str
+    first: int = 0
+    last: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """What may be the name of a file.
+
+    Attributes:
+        readings: what may be meant, the first that there is counts.
+        is_path: whether it is surely meant as the name of a file.
+    """
+
+    readings: tuple[Named, ...]
+    is_path: bool
+
+
+def mentions(question: str) -> list[Mention]:
+    """Return what a question names, in its order, each once; what stands in code names nothing."""
+    if "@" not in question:
+        return []
+    found = (_read(match) for match in _MENTION.finditer(_without_code(question)))
+    return list(dict.fromkeys(found))
+
+
+def mention_of(name: str, first: int = 0, last: int = 0) -> str:
+    """Return how a question names a file: quoted where that is needed."""
+    plain = _MENTION.fullmatch(f"@{name}") and name[-1] not in _PUNCTUATION and "\\" not in name
+    shown = name if plain else '"{}"'.format(name.replace("\\", r"\\").replace('"', r"\""))
+    lines = f":{first}" if first == last else f":{first}-{last}"
+    return f"@{shown}{lines if first else ''}"
+
+
+def _read(match: re.Match[str]) -> Mention:
+    if match["quoted"] is not None:
+        name = _ESCAPE.sub(r"\1", match["quoted"])
+        lines = _lines(f"{name}{match['lines']}") if match["lines"] else None
+        return Mention((lines or Named(name),), is_path=True)
+    readings = tuple(dict.fromkeys(_readings(match["bare"])))
+    return Mention(readings, any(_PATH.fullmatch(reading.name) for reading in readings))
+
+
+def _readings(bare: str) -> Iterator[Named]:
+    """Yield what may be meant: a file of just that name, else with less behind it."""
+    text = bare
+    for _ in range(_MOST_STRIPPED):
+        name = _ESCAPE.sub(r"\1", text)
+        yield Named(name)
+        if lines := _lines(name):
+            yield lines
+        if text[-1] not in _PUNCTUATION or len(text) == 1:
+            return
+        text = text[:-1]
+
+
+def _lines(text: str) -> Named | None:
+    match = _LINES.fullmatch(text)
+    if match is None:
+        return None
+    first = int(match[2])
+    last = int(match[3] or first)
+    return Named(match[1], min(first, last), max(first, last)) if first and last else None
+
+
+def _without_code(text: str) -> str:
+    """Return ``text`` with blanks for what is code: fenced blocks, and what backticks enclose."""
+    lines = []
+    fence = ""
+    for line in text.split("\n"):
+        opened = _FENCE.match(line)
+        if fence:
+            if opened and opened[1].startswith(fence) and not line.strip(" `~"):
+                fence = ""
+            lines.append("")
+        elif opened:
+            fence = opened[1]
+            lines.append("")
+        else:
+            lines.append(_CODE.sub(" ", line))
+    return "\n".join(lines)

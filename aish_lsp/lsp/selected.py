@@ -1,0 +1,142 @@
+"""What ``uri``, ``range`` and ``diagnostics`` of a question mean: text of the editor or a file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from pygls.uris import to_fs_path
+
+from aish_lsp.attached.reading import LARGEST
+from aish_lsp.attached.selection import Document, Point, language_of, selection
+from aish_lsp.conversation.turns import Attached
+from aish_lsp.errors import InvalidArgument
+from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.project.safe_read import read_head
+from aish_lsp.text import one_line, with_line_feeds
+
+if TYPE_CHECKING:
+    from aish_lsp.lsp.protocol import AskParams, Position, Problem
+    from aish_lsp.server import AishServer
+    from aish_lsp.workspace import Workspace
+
+#: Problems that go with one question, and characters of each.
+_MOST_PROBLEMS: Final = 20
+_PROBLEM: Final = 1000
+
+_SEVERITIES: Final = {1: "error", 2: "warning", 3: "information", 4: "hint"}
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """What is selected: what goes with the question, the place, and the document's text."""
+
+    attached: tuple[Attached, ...]
+    start: Point
+    end: Point
+    document: Document
+
+
+async def selected(server: AishServer, workspace: Workspace, params: AskParams) -> Selected | None:
+    """Return what a question's fields select; None where they name no range.
+
+    Raises:
+        InvalidArgument: there is no such document or place, or nothing stands there.
+    """
+    if params.range is None:
+        if params.diagnostics:
+            raise InvalidArgument("Problems need the range that they are about.", path="range")
+        return None
+    if params.uri is None:
+        raise InvalidArgument("A range needs the uri of its document.", path="uri")
+    document = await _document(server, workspace, params.uri)
+    lines = document.lines
+    start, end = sorted(
+        _point(server, lines, place) for place in (params.range.start, params.range.end)
+    )
+    if start.line >= len(lines):
+        raise InvalidArgument(
+            f"The range begins at line {start.line + 1}, and {document.path} has {len(lines)}.",
+            path="range.start",
+        )
+    attached = selection(document, start, end)
+    if not attached and not params.diagnostics:
+        raise InvalidArgument(f"Nothing but blanks is selected in {document.path}.", path="range")
+    problems = _problems(document, params.diagnostics)
+    return Selected((*attached, *problems), start, end, document)
+
+
+def path_in(workspace: Workspace, uri: str) -> str:
+    """Return how a document is called: by its path in the workspace, else by its name alone."""
+    path = file_of(uri)
+    if path is None:
+        return PurePosixPath(unquote(urlsplit(uri).path)).name or "a document"
+    if workspace.root is not None and (inside := _inside(workspace.root, path)):
+        return inside
+    return path.name
+
+
+def file_of(uri: str) -> Path | None:
+    """Return the path of a ``file:`` URI; None for any other."""
+    path = to_fs_path(uri) if uri.startswith("file:") else None
+    return Path(path) if path else None
+
+
+def _inside(root: Path, path: Path) -> str:
+    """Return a path relative to a folder, by the real paths of both; empty where it is not in."""
+    real, real_root = Path(os.path.realpath(path)), os.path.realpath(root)
+    return real.relative_to(real_root).as_posix() if real.is_relative_to(real_root) else ""
+
+
+async def _document(server: AishServer, workspace: Workspace, uri: str) -> Document:
+    """Return the editor's document, else the file of the workspace."""
+    name = path_in(workspace, uri)
+    path = file_of(uri)
+    opened = server.documents.opened(uri)
+    if opened is None and path is not None and (other := LspEditor(server).document(path)):
+        opened = server.documents.opened(other.uri)
+    if opened is not None:
+        return Document(name, opened.text, opened.language or language_of(name))
+    if path is None:
+        raise InvalidArgument(f"{uri[:200]} is not open in the editor.", path="uri")
+    root = workspace.root
+    inside = await asyncio.to_thread(_inside, root, path) if root else ""
+    if root is None or not inside:
+        message = f"{name} is not open in the editor, and does not lie in the workspace."
+        raise InvalidArgument(message, path="uri")
+    head = await asyncio.to_thread(read_head, root, inside, LARGEST)
+    if head is None or not head[1]:
+        why = "is binary or cannot be read" if head is None else f"is over {LARGEST >> 20} MiB"
+        raise InvalidArgument(f"{name} is not open in the editor, and {why}.", path="uri")
+    return Document(name, with_line_feeds(head[0]), language_of(name))
+
+
+def _point(server: AishServer, lines: Sequence[str], place: Position) -> Point:
+    """Return a client's position in characters; behind the text it stays what it is."""
+    if place.line >= len(lines):
+        return Point(place.line, 0)
+    line = lines[place.line]
+    return Point(place.line, server.documents.characters(line, place.character))
+
+
+def _problems(document: Document, problems: Sequence[Problem]) -> list[Attached]:
+    """Return what an editor complains of, as one text."""
+    if not problems:
+        return []
+    said = [_problem(problem) for problem in problems[:_MOST_PROBLEMS]]
+    if len(problems) > _MOST_PROBLEMS:
+        said.append(f"[... {len(problems) - _MOST_PROBLEMS} more ...]")
+    return [Attached("problems", document.path, "\n".join(said))]
+
+
+def _problem(problem: Problem) -> str:
+    """Return a diagnostic on one line: ``line 3: error: no such name (pyflakes F821)``."""
+    severity = _SEVERITIES.get(problem.severity or 0, "problem")
+    source = " ".join(str(part) for part in (problem.source, problem.code) if part is not None)
+    told = f"line {problem.range.start.line + 1}: {severity}: {one_line(problem.message)}"
+    return f"{told[:_PROBLEM]}{f' ({one_line(source)[:100]})' if source else ''}"
