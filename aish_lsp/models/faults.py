@@ -10,7 +10,8 @@ from typing import Any, TypeAlias
 
 from aish_lsp.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.address import origin, without_secrets
-from aish_lsp.models.retry_after import in_words, retry_after
+from aish_lsp.models.hints import hint, names_bad_key
+from aish_lsp.models.retry_after import retry_after
 from aish_lsp.redaction import mask
 
 Redactor: TypeAlias = Callable[[str], str]
@@ -21,6 +22,10 @@ QUOTE_LIMIT = 600
 #: What Google calls a key that it does not take; it answers 400.
 BAD_GOOGLE_KEY = "API_KEY_INVALID"
 
+#: What an error calls itself where a provider's filter has blocked the question or the reply.
+BLOCKED = "blocked"
+
+_TOO_MANY = 429
 _SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _MESSAGE_KEYS = ("message", "error", "detail", "errors", "msg", "error_description", "title")
@@ -32,13 +37,9 @@ _REFUSAL_WORDS = (
     "not_found",
     "context_",
     "tool_use",
-    "blocked",
+    "billing",
+    BLOCKED,
 )
-_HINTS = {
-    401: " Check the key: the model's `api_key_env` or `api_key_command`.",
-    403: " Check the key, and whether it may use this model.",
-    404: " Check the model's `endpoint` and `model`.",
-}
 
 
 def redactor(headers: Mapping[str, str]) -> Redactor:
@@ -77,10 +78,12 @@ def refusal(
     if _google_detail(decoded, "reason") == BAD_GOOGLE_KEY:
         data["type"] = BAD_GOOGLE_KEY
     if status < 500 and status not in _TRANSIENT_STATUS:
-        hint = _HINTS.get(401 if data.get("type") == BAD_GOOGLE_KEY else status, "")
-        return BackendRejected(f"{where} refused the request ({status}): {said}{hint}", **data)
+        look = hint(401 if is_bad_key(data) and status == 400 else status, words)
+        return BackendRejected(f"{where} refused the request ({status}): {said} {look}", **data)
     message = f"{where} cannot answer now ({status}): {said}"
-    seconds = retry_after(headers, words, _google_detail(decoded, "retryDelay") or "")
+    told = {name.lower(): value for name, value in headers.items()} | _quoted_headers(decoded)
+    delay = _google_detail(decoded, "retryDelay") or ""
+    seconds = retry_after(told, words, delay, limited=status == _TOO_MANY)
     if seconds is not None:
         data["retry_after"] = seconds
         message += f" It asks to wait {seconds:g} s."
@@ -89,7 +92,8 @@ def refusal(
 
 def is_bad_key(data: Mapping[str, Any]) -> bool:
     """Tell from a refusal's ``data`` whether the server did not take the key."""
-    return data.get("status") in {401, 403} or data.get("type") == BAD_GOOGLE_KEY
+    named = names_bad_key(str(data.get("provider_message")))
+    return data.get("status") in {401, 403} or data.get("type") == BAD_GOOGLE_KEY or named
 
 
 def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected | BackendUnavailable:
@@ -97,17 +101,21 @@ def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected |
     words = redact(_shorten(_words(error) or "")) or "no reason given"
     data: dict[str, Any] = {"provider_message": words, **_details(error, redact)}
     status = _status(error)
+    kind = f"{data.get('type', '')} {data.get('code', '')}".lower()
     if status is not None:
         data["status"] = status
         rejected = 400 <= status < 500 and status not in _TRANSIENT_STATUS
     else:
-        kind = f"{data.get('type', '')} {data.get('code', '')}".lower()
         rejected = any(word in kind for word in _REFUSAL_WORDS)
     message = f"{origin(url)} broke the reply off: {_sentence(words)}"
     if rejected:
-        return BackendRejected(message, **data)
+        # What is blocked is not for a setting to change.
+        look = "" if data.get("type") == BLOCKED else f" {hint(status, words, kind)}"
+        return BackendRejected(f"{message}{look}", **data)
     message += " Ask again."
-    seconds = in_words(words)
+    whole = {"error": error}
+    delay = _google_detail(whole, "retryDelay") or ""
+    seconds = retry_after(_quoted_headers(whole), words, delay, limited=status == _TOO_MANY)
     if seconds is not None:
         data["retry_after"] = seconds
     return BackendUnavailable(message, **data)
@@ -217,6 +225,15 @@ def _google_detail(decoded: Any, name: str) -> str | None:
         if isinstance(value, str):
             return value
     return None
+
+
+def _quoted_headers(decoded: Any) -> dict[str, str]:
+    """Return the headers that an error repeats among its metadata, as OpenRouter's do."""
+    error = decoded.get("error") if isinstance(decoded, dict) else None
+    metadata = error.get("metadata") if isinstance(error, dict) else None
+    headers = metadata.get("headers") if isinstance(metadata, dict) else None
+    found = headers.items() if isinstance(headers, dict) else ()
+    return {name.lower(): str(value) for name, value in found if isinstance(name, str)}
 
 
 def _sentence(words: str) -> str:

@@ -19,6 +19,7 @@ from aish_lsp.models.events import (
     ToolCall,
     Usage,
 )
+from aish_lsp.models.faults import BLOCKED
 from aish_lsp.text import well_formed
 
 # Finish reasons that say that what came is not, or not all of, what the model meant.
@@ -232,4 +233,4 @@ def _must_go_back(part: Json) -> bool:
 
 
 def _blocked(what: str, reason: str) -> Json:
-    return {"type": "blocked", "message": f"{what} was blocked ({reason})"}
+    return {"type": BLOCKED, "message": f"{what} was blocked ({reason})"}

@@ -126,9 +126,52 @@ def test_the_innermost_error_tells_its_fields() -> None:
     }
 
 
-@pytest.mark.parametrize(("status", "hint"), [(401, "key"), (403, "key"), (404, "`model`")])
-def test_a_refusal_says_what_to_look_at(status: int, hint: str) -> None:
-    assert hint in refused({"error": "no"}, status).message.removeprefix("https://")
+@pytest.mark.parametrize(
+    ("status", "words", "hint"),
+    [
+        (401, "no", "Check the key: the model's `api_key_env`"),
+        (402, "no", "Top up the account"),
+        (403, "no", "Check the key, and whether it may"),
+        (404, "no", "`endpoint` and `model`."),
+        (413, "no", "`token_budget`"),
+        (422, "no", "Check the model's settings."),
+        (400, "Incorrect API key provided: ab***yz", "`api_key_env`"),
+        (400, "temperature: must be at most 1", "`temperature`."),
+        (400, "Unsupported parameter: 'max_tokens' with this model", "`max_output_tokens`."),
+        (400, "Invalid value at 'generation_config.maxOutputTokens'", "`max_output_tokens`."),
+        (400, "`thinking.budget_tokens`: must be greater than 1024", "`reasoning_effort`."),
+        (400, "Unsupported value: 'reasoning.effort'", "`reasoning_effort`."),
+        (400, "'stop' is not supported", "`stop`."),
+        (400, "Unrecognized request argument supplied: grammer", "`extra_body`."),
+        (400, "invalid model ID", "`model`."),
+    ],
+)
+def test_a_refusal_says_what_to_look_at(status: int, words: str, hint: str) -> None:
+    said = refused({"error": words}, status)
+    assert hint in said.message
+    assert is_bad_key(said.data) == ("key" in hint)
+
+
+@pytest.mark.parametrize(
+    ("error", "hint"),
+    [
+        ({"type": "authentication_error", "message": "m"}, "`api_key_env`"),
+        ({"type": "permission_error", "message": "m"}, "whether it may use"),
+        ({"type": "billing_error", "message": "m"}, "Top up"),
+        ({"type": "not_found_error", "message": "m"}, "`endpoint` and `model`"),
+        ({"type": "invalid_request_error", "message": "bad top_p"}, "`top_p`"),
+        ({"code": 401, "message": "m"}, "`api_key_env`"),
+    ],
+)
+def test_a_refusal_within_a_stream_says_it_too(error: Any, hint: str) -> None:
+    made = error_in_stream(URL, error, redactor({}))
+    assert isinstance(made, BackendRejected)
+    assert hint in made.message
+
+
+def test_what_was_blocked_is_not_for_a_setting_to_change() -> None:
+    made = error_in_stream(URL, {"type": "blocked", "message": "the model was"}, redactor({}))
+    assert made.message.endswith("the model was.")
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
@@ -161,6 +204,19 @@ def test_the_time_to_wait_in_a_google_error(delay: object, seconds: float | None
     data = refused(google_error(429, retryDelay=delay), 429).data
     assert data.get("retry_after") == seconds
     assert refused([google_error(503, retryDelay="7s")], 503).data["retry_after"] == 7
+    within = error_in_stream(URL, google_error(429, retryDelay=delay)["error"], redactor({}))
+    assert within.data.get("retry_after") == seconds
+
+
+def test_the_headers_that_openrouter_repeats() -> None:
+    moment = str(int((datetime.now(UTC).timestamp() + 100) * 1000))
+    headers = {"X-RateLimit-Limit": "20", "X-RateLimit-Remaining": "0", "X-RateLimit-Reset": moment}
+    error = {"code": 429, "message": "m", "metadata": {"headers": headers, "provider_name": None}}
+    for data in (
+        refused({"error": error}, 429).data,
+        error_in_stream(URL, error, redactor({})).data,
+    ):
+        assert 90 < data["retry_after"] <= 100
 
 
 def test_a_key_that_google_does_not_take_is_told_as_one() -> None:
@@ -195,8 +251,8 @@ def test_odd_details_of_a_google_error_are_passed_over(details: object) -> None:
 def test_errors_within_a_stream(error: Any, kind: type[Exception]) -> None:
     made = error_in_stream(URL, error, redactor({}))
     assert type(made) is kind
-    again = " Ask again." if kind is BackendUnavailable else ""
-    assert made.message == f"https://api.example broke the reply off: m.{again}"
+    assert made.message.startswith("https://api.example broke the reply off: m. ")
+    assert made.message.endswith(" Ask again.") == (kind is BackendUnavailable)
     assert made.data["provider_message"] == "m"
 
 

@@ -33,12 +33,39 @@ LEFT = {"x-ratelimit-remaining-requests": "59", "x-ratelimit-remaining-tokens": 
         ),
         ({"x-ratelimit-reset-requests": "8s", "x-ratelimit-reset-tokens": "6m0s", **LEFT}, None),
         ({"x-ratelimit-reset-tokens": "never", **SPENT}, None),
-        ({"x-ratelimit-reset-tokens": "6m0s"}, None),
+        ({"x-ratelimit-reset-tokens": "6m0s"}, 360),
+        ({"x-ratelimit-reset-tokens": "6m0s", "x-ratelimit-reset-requests": "1s", **LEFT}, None),
+        ({"x-ratelimit-reset": "4", "x-ratelimit-remaining": "0"}, 4),
+        ({"ratelimit-reset": "4"}, 4),
+        ({"retry-after": "2s"}, 2),
+        ({"retry-after": "2", "x-ratelimit-reset-tokens": "6m0s", **SPENT}, 2),
         ({}, None),
     ],
 )
 def test_headers(headers: dict[str, str], seconds: float | None) -> None:
-    assert retry_after(headers, "") == (None if seconds is None else pytest.approx(seconds))
+    wanted = None if seconds is None else pytest.approx(seconds)
+    assert retry_after(headers, "", limited=True) == wanted
+
+
+def test_a_server_that_is_down_names_no_limit_that_is_spent() -> None:
+    assert retry_after({"x-ratelimit-reset-tokens": "6m0s"}, "") is None
+
+
+def test_a_moment_since_1970() -> None:
+    now = datetime.now(UTC).timestamp()
+    for moment in (str(int(now + 100)), str(int(now + 100) * 1000)):
+        for name in ("x-ratelimit-reset", "anthropic-ratelimit-unified-reset"):
+            told = retry_after({name: moment}, "", limited=True)
+            assert told is not None
+            assert 90 < told <= 100
+
+
+@pytest.mark.parametrize("value", ["1" * 5000, "1" * 5000 + "x", "1m" * 5000 + "x", "1." * 5000])
+def test_a_value_without_end_takes_no_time(value: str) -> None:
+    """It took longer than there is, where digits could be split in any way."""
+    for name in ("retry-after", "retry-after-ms", "x-ratelimit-reset-tokens"):
+        told = retry_after({name: value, **SPENT}, f"Please try again in {value}.")
+        assert told is None or 0 <= told <= LONGEST
 
 
 def test_a_date() -> None:
@@ -46,6 +73,9 @@ def test_a_date() -> None:
     told = retry_after({"retry-after": later}, "")
     assert told is not None
     assert 90 < told <= 100
+    assert retry_after({"retry-after": later.replace("GMT", "-0000")}, "") == pytest.approx(
+        told, abs=1
+    )
 
 
 def anthropics(kind: str, remaining: str, reset: str) -> dict[str, str]:
@@ -85,6 +115,10 @@ def test_a_date_that_is_none(reset: str) -> None:
         ("Please try again in 6m0s. Contact us.", 360),
         ("Please try again in a while.", None),
         ("Please try again in 5 attempts.", None),
+        ("Please retry after 2 seconds.", 2),
+        ("Please retry in 7.39s.", 7.39),
+        ("Try again in 500 milliseconds", 0.5),
+        ("Please try again in 5minutes.", 300),
     ],
 )
 def test_words(words: str, seconds: float | None) -> None:
