@@ -48,22 +48,44 @@ class Discovered:
     offers: tuple[KeyOffer, ...] = ()
 
 
-# Label, variables, endpoint, and a model to begin with: a small one, or the provider's own choice.
-# Anthropic and Gemini answer here through the OpenAI-compatible endpoints that they document.
-_PROVIDERS = (
-    ("OpenAI", ("OPENAI_API_KEY",), "https://api.openai.com/v1", "gpt-5.4-mini"),
-    ("Anthropic", ("ANTHROPIC_API_KEY",), "https://api.anthropic.com/v1", "claude-haiku-4-5"),
-    (
-        "Gemini",
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-        "https://generativelanguage.googleapis.com/v1beta/openai",
-        "gemini-3.8-flash",
+# By label: a model to begin with, a small one or the provider's own choice, over the protocol that
+# gives the most of it: thoughts that go back, the cache, counts. Then the variables of the key.
+_PROVIDERS: dict[str, tuple[Preset, tuple[str, ...]]] = {
+    "OpenAI": (
+        Preset(endpoint="https://api.openai.com/v1", model="gpt-5.4-mini"),
+        ("OPENAI_API_KEY",),
     ),
-    ("OpenRouter", ("OPENROUTER_API_KEY",), "https://openrouter.ai/api/v1", "openrouter/auto"),
-    ("Groq", ("GROQ_API_KEY",), "https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
-    ("Mistral", ("MISTRAL_API_KEY",), "https://api.mistral.ai/v1", "mistral-small-latest"),
-    ("DeepSeek", ("DEEPSEEK_API_KEY",), "https://api.deepseek.com/v1", "deepseek-flash"),
-)
+    "Anthropic": (
+        Preset(provider="anthropic", model="claude-haiku-4-5"),
+        ("ANTHROPIC_API_KEY",),
+    ),
+    "Gemini": (
+        # It thinks unasked, and what it thinks counts as output.
+        Preset(
+            provider="gemini",
+            model="gemini-3.8-flash",
+            context_window=1_000_000,
+            max_output_tokens=8192,
+        ),
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    ),
+    "OpenRouter": (
+        Preset(endpoint="https://openrouter.ai/api/v1", model="openrouter/auto"),
+        ("OPENROUTER_API_KEY",),
+    ),
+    "Groq": (
+        Preset(endpoint="https://api.groq.com/openai/v1", model="openai/gpt-oss-120b"),
+        ("GROQ_API_KEY",),
+    ),
+    "Mistral": (
+        Preset(endpoint="https://api.mistral.ai/v1", model="mistral-small-latest"),
+        ("MISTRAL_API_KEY",),
+    ),
+    "DeepSeek": (
+        Preset(endpoint="https://api.deepseek.com/v1", model="deepseek-flash"),
+        ("DEEPSEEK_API_KEY",),
+    ),
+}
 
 
 async def discover(
@@ -107,13 +129,11 @@ async def find_local(
 def find_offers(environ: Mapping[str, str]) -> tuple[KeyOffer, ...]:
     """Return an offer for each provider whose key variable is set."""
     offers = []
-    for label, variables, endpoint, model in _PROVIDERS:
+    for label, (model, variables) in _PROVIDERS.items():
         variable = next((name for name in variables if environ.get(name, "").strip()), None)
         if variable is not None:
-            preset = Preset(
-                name=label.lower(), endpoint=endpoint, model=model, api_key_env=variable
-            )
-            offers.append(KeyOffer(label, variable, host(endpoint), preset))
+            preset = replace(model, name=label.lower(), api_key_env=variable)
+            offers.append(KeyOffer(label, variable, host(preset.endpoint), preset))
     return tuple(offers)
 
 

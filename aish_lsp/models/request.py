@@ -37,10 +37,14 @@ class Message:
 
 def reply_limit(preset: Preset) -> int:
     """Return the most tokens that a reply may have: what ``extra_body`` asks for comes first."""
-    for name in ("max_completion_tokens", "max_tokens", "max_output_tokens"):
-        own = preset.extra_body.get(name)
-        if isinstance(own, int) and own > 0:
-            return own
+    own = preset.extra_body
+    names = ["max_completion_tokens", "max_tokens", "max_output_tokens"]
+    if preset.provider == "gemini":
+        own, names = own.get("generationConfig") or {}, ["maxOutputTokens"]
+    for name in names:
+        limit = own.get(name) if isinstance(own, dict) else None
+        if type(limit) is int and limit > 0:
+            return limit
     return preset.max_output_tokens
 
 

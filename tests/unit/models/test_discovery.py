@@ -139,16 +139,17 @@ def test_keys_are_offered_by_name_and_not_kept() -> None:
     assert [offer.variable for offer in offers] == ALL_KEYS
     assert "sk-secret-value" not in repr(offers)
     for offer in offers:
-        assert offer.preset.provider == "openai"
         assert offer.preset.api_key_env == offer.variable
         assert offer.preset.model
-        assert offer.preset.endpoint.startswith(f"https://{offer.host}/")
+        assert f"{offer.preset.endpoint}/".startswith(f"https://{offer.host}/")
+        own = {"Anthropic": "anthropic", "Gemini": "gemini"}
+        assert offer.preset.provider == own.get(offer.label, "openai")
     assert len({offer.preset.name for offer in offers}) == len(ALL_KEYS)
 
 
 def test_either_name_of_geminis_key_and_only_one_offer() -> None:
     [offer] = find_offers({"GOOGLE_API_KEY": "k"})
-    assert offer.variable == "GOOGLE_API_KEY"
+    assert offer.variable == offer.preset.api_key_env == "GOOGLE_API_KEY"
     [offer] = find_offers({"GOOGLE_API_KEY": "k", "GEMINI_API_KEY": "k"})
     assert offer.variable == "GEMINI_API_KEY"
 

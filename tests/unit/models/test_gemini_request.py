@@ -17,7 +17,7 @@ from aish_lsp.models.adapters.gemini_contents import NO_SIGNATURE, contents_of
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.gemini_api import method_url
 from aish_lsp.models.reasoning import goes_back, reasoning_source
-from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema
+from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema, reply_limit
 
 QUESTION = (Message("system", "Be brief."), Message("user", "Which files?"))
 CLOUD = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google"
@@ -260,6 +260,21 @@ def test_a_call_of_another_provider_gets_the_value_that_skips_the_check() -> Non
         signatures = [part.get("thoughtSignature") for part in sent["parts"]]
         # The first call alone: those beside it carry none.
         assert signatures == [signature, None]
+
+
+@pytest.mark.parametrize(
+    ("config", "limit"),
+    [
+        ({"maxOutputTokens": 5000}, 5000),
+        ({"maxOutputTokens": 0}, 1024),
+        ({"maxOutputTokens": True}, 1024),
+        ({"topK": 3}, 1024),
+        (5, 1024),
+    ],
+)
+def test_the_budget_knows_the_limit_in_the_extra_body(config: Any, limit: int) -> None:
+    preset = Preset(provider="gemini", model="m", extra_body={"generationConfig": config})
+    assert reply_limit(preset) == limit
 
 
 def test_signatures_go_to_the_server_that_made_them_alone() -> None:
