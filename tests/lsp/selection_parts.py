@@ -3,12 +3,13 @@ it is asked."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from client import Client
+from client import TIMEOUT, Client
 from fault_server import FaultServer, Peer, Request, chunk_of
 
 
@@ -37,6 +38,12 @@ class Document:
         document = {"uri": self.uri, "languageId": self.language, "version": 1, "text": text}
         await self.client.notify("textDocument/didOpen", {"textDocument": document})
         return self
+
+    async def take(self, action: Any) -> Any:
+        """Have the server carry the command of a code action out."""
+        command = action["command"]
+        [argument] = command["arguments"]
+        return await self.client.command_result(command["command"], argument)
 
     async def change(self, text: str, range_: dict[str, Any] | None = None) -> None:
         """Replace a range, or all of the text."""
@@ -77,6 +84,14 @@ class Model:
         self.reply = reply
         self.asked: list[str] = []
         self.systems: list[str] = []
+        self._changed = asyncio.Event()
+
+    async def until_asked(self, times: int = 1) -> None:
+        """Wait until it was asked so often."""
+        async with asyncio.timeout(TIMEOUT):
+            while len(self.asked) < times:
+                self._changed.clear()
+                await self._changed.wait()
 
     async def answer(self, request: Request, peer: Peer) -> None:
         if request.method != "POST":
@@ -85,6 +100,7 @@ class Model:
         messages = request.json["messages"]
         self.asked.append(messages[-1]["content"])
         self.systems.append(messages[0]["content"])
+        self._changed.set()
         await peer.head()
         await peer.event(chunk_of(self.reply))
         await peer.event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
