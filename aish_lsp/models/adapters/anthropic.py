@@ -8,6 +8,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.models.adapters.anthropic_messages import (
+    CACHE_MARK,
     system_text,
     wire_messages,
     with_cache_marks,
@@ -15,7 +16,6 @@ from aish_lsp.models.adapters.anthropic_messages import (
 from aish_lsp.models.adapters.anthropic_reply import Reply
 from aish_lsp.models.adapters.anthropic_thinking import (
     BINDING_BETA,
-    is_own,
     sampling_fields,
     thinking_fields,
 )
@@ -121,21 +121,17 @@ def request_body(request: ModelRequest, model: str) -> dict[str, Any]:
 
 
 def _prompt(request: ModelRequest, messages: list[Json]) -> dict[str, Any]:
-    """Return the system prompt and the messages, marked for Anthropic's own cache.
+    """Return the system prompt and the messages, marked for the provider's cache.
 
-    Others cache without marks or not at all, and may refuse them.
+    Behind a proxy Claude costs ten times as much without the marks; servers that have no use for
+    them take them all the same, since Anthropic's own programs send them.
     """
-    preset = request.preset
     system = system_text(request.messages)
-    fields: dict[str, Any] = {"messages": messages}
-    if not is_own(preset):
-        return fields | ({"system": system} if system else {})
-    if system:
-        mark = {"type": "ephemeral"}
-        fields["system"] = [{"type": "text", "text": system, "cache_control": mark}]
     # Where turns are left out and cut short, no request begins as the last one did.
-    if not preset.local_compress:
-        fields["messages"] = with_cache_marks(messages)
+    marked = messages if request.preset.local_compress else with_cache_marks(messages)
+    fields: dict[str, Any] = {"messages": marked}
+    if system:
+        fields["system"] = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
     return fields
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from aish_lsp.models.events import ToolCall
     from aish_lsp.models.request import Message
 
+#: Behind it everything up to here is kept for the next request.
+CACHE_MARK: Final[Json] = {"type": "ephemeral"}
+
 _LEFT_OUT: Final = {"type": "text", "text": "[The beginning was left out.]"}
 _GO_ON: Final = {"type": "text", "text": "Go on."}
 
@@ -58,7 +61,7 @@ def with_cache_marks(messages: list[Json]) -> list[Json]:
 
 
 def _marked(content: list[Json]) -> list[Json]:
-    return [*content[:-1], {**content[-1], "cache_control": {"type": "ephemeral"}}]
+    return [*content[:-1], {**content[-1], "cache_control": CACHE_MARK}]
 
 
 class _Writer:

@@ -210,7 +210,8 @@ def _tool_call(block: _Block, taken: set[str]) -> ToolCall:
     call_id = as_text(block.start.get("id"))
     if not call_id or call_id in taken:
         call_id = f"toolu_{uuid.uuid4().hex[:24]}"
-    return ToolCall(call_id, as_text(block.start.get("name")), block.arguments)
+    name = well_formed(as_text(block.start.get("name")))
+    return ToolCall(well_formed(call_id), name, block.arguments)
 
 
 def _thought(block: _Block) -> Json:

@@ -37,7 +37,12 @@ def arguments_of(text: str) -> Json:
 
 def arguments_text(text: str) -> str:
     """Return a call's arguments as the text of an object: as it came, if that is one."""
-    return text if isinstance(_decoded(text), dict) else json.dumps(arguments_of(text))
+    return text if is_object(text) else json.dumps(arguments_of(text))
+
+
+def is_object(text: str) -> bool:
+    """Tell whether ``text`` is a whole JSON object."""
+    return isinstance(_decoded(text), dict)
 
 
 def _decoded(text: str) -> Any:

@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from aish_lsp.models.adapters.calls import is_object
 from aish_lsp.models.adapters.loose import Json, as_count, as_dict, as_list, as_number, as_text
 from aish_lsp.models.adapters.surrogates import Mender
 from aish_lsp.models.events import (
@@ -56,6 +57,15 @@ class _Call:
             self.arguments.append(json.dumps(arguments))
         elif isinstance(arguments, str) and arguments:
             self.arguments.append(arguments)
+
+    def is_followed_by(self, call_id: str, function: Json) -> bool:
+        """Tell whether a named piece in this call's place begins another call.
+
+        Some give every whole call the index 0, and some of these no ids.
+        """
+        if call_id and self.id:
+            return call_id != self.id
+        return bool(function.get("arguments")) and is_object("".join(self.arguments))
 
 
 class Reply:
@@ -186,9 +196,7 @@ class Reply:
             call = next((known for known in self._calls if known.id == call_id), None)
         else:
             call = self._calls[-1] if self._calls and not named else None
-        # Some give every whole call the index 0: another id with a name is another call.
-        other = call is not None and call_id and call.id and call_id != call.id and named
-        if call is None or other:
+        if call is None or (named and call.is_followed_by(call_id, function)):
             call = _Call()
             self._calls.append(call)
         if isinstance(index, int):
@@ -205,7 +213,8 @@ class Reply:
                 continue
             call_id = call.id if call.id and call.id not in ids else f"call_{uuid.uuid4().hex[:24]}"
             ids.add(call_id)
-            calls.append(ToolCall(call_id, call.name, well_formed("".join(call.arguments))))
+            written = (call_id, call.name, "".join(call.arguments))
+            calls.append(ToolCall(*map(well_formed, written)))
         return calls
 
     def _keep_detail(self, item: Json) -> None:

@@ -202,7 +202,7 @@ class Reply:
             if not call_id or call_id in ids:
                 call_id = f"call_{uuid.uuid4().hex[:24]}"
             ids.add(call_id)
-            calls[place] = ToolCall(call_id, name, well_formed(arguments))
+            calls[place] = ToolCall(*map(well_formed, (call_id, name, arguments)))
         return calls
 
     def _parts(self, calls: dict[int, ToolCall]) -> Iterator[Json]:

@@ -279,7 +279,14 @@ async def test_the_request_that_followed(http: HttpClient, path: Path) -> None:
         for message in recorded["messages"]
     ]
     sent = request_body(request, recorded["model"])["messages"]
-    assert joined(sent) == joined(wanted)
+    assert joined(unmarked(sent)) == joined(wanted)
+
+
+def unmarked(value: Any) -> Any:
+    """Return ``value`` without the marks for the cache, which have tests of their own."""
+    if isinstance(value, dict):
+        return {name: unmarked(part) for name, part in value.items() if name != "cache_control"}
+    return [unmarked(part) for part in value] if isinstance(value, list) else value
 
 
 def joined(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -330,7 +337,7 @@ async def test_a_recorded_count(http: HttpClient, path: Path) -> None:
     came: list[Any] = []
 
     async def script(request: Request, peer: Peer) -> None:
-        came.append((request.path, request.json))
+        came.append([request.path, request.json])
         await peer.reply(recorded["response"])
 
     replaced = ["thinking", "tool_choice"]
@@ -352,4 +359,4 @@ async def test_a_recorded_count(http: HttpClient, path: Path) -> None:
         request = ModelRequest(preset, (Message("user", text),), tuple(tools))
         tokens = await AnthropicModel(http).count_tokens(request, timeout_s=5)
     assert tokens == recorded["response"]["input_tokens"]
-    assert came == [("/v1/messages/count_tokens", wanted)]
+    assert unmarked(came) == [["/v1/messages/count_tokens", wanted]]

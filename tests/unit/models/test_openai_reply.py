@@ -234,6 +234,24 @@ def test_whole_calls_that_all_have_the_index_0() -> None:
     ) == [ToolCall("a", "ls", "{}"), ToolCall("b", "ls", "[]")]
 
 
+def test_whole_calls_that_all_have_the_index_0_and_no_id() -> None:
+    found = calls(
+        call(0, name="ls", arguments='{"a": 1}'), call(0, name="ls", arguments='{"a": 2}')
+    )
+    assert [(one.name, one.arguments) for one in found] == [("ls", '{"a": 1}'), ("ls", '{"a": 2}')]
+
+
+def test_a_name_that_is_repeated_without_an_id_begins_no_other_call() -> None:
+    pieces = ['{"a"', ": {}", "}", ""]
+    [found] = calls(*(call(0, name="ls", arguments=piece) for piece in pieces))
+    assert (found.name, found.arguments) == ("ls", '{"a": {}}')
+
+
+def test_half_a_character_in_a_name_can_be_written_down() -> None:
+    [found] = calls(call(0, "\ud83d", name="l\ud83d", arguments="{}"))
+    assert f"{found.id} {found.name}".encode()
+
+
 def test_calls_without_index() -> None:
     assert calls(
         call(None, "a", name="one", arguments="1"),
