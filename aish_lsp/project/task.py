@@ -21,18 +21,25 @@ class Rank(IntEnum):
     """A tool whose configuration, or whose manifest, is there."""
     GUESS = 2
     """What such projects mostly use."""
-    HINT = 3
+    PART = 3
+    """What a folder of the project tells, where that is a project of its own."""
+    HINT = 4
     """Seen elsewhere, as in a CI file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One command, one line; ``source`` is the file that told of it."""
+    """One command, one line; ``source`` is the file that told of it.
+
+    ``folder`` is the part of the project that it is for, where that is a project of its own; the
+    command goes there itself.
+    """
 
     intent: Intent
     command: str
     source: str
     rank: Rank = Rank.CONFIGURED
+    folder: str = ""
 
 
 #: The names that people give to the entries of their own task runners, the usual ones first.

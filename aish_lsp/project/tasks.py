@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
-from aish_lsp.project.manifests import compiled, javascript, others, python, runners
-from aish_lsp.project.manifests.reading import Manifests
+from aish_lsp.project.manifests import (
+    ci,
+    containers,
+    dart,
+    dotnet,
+    elixir,
+    golang,
+    javascript,
+    jvm,
+    make,
+    native,
+    php,
+    python,
+    ruby,
+    runners,
+    rust,
+    simple,
+)
+from aish_lsp.project.manifests.reading import Manifests, is_plain_path
 from aish_lsp.project.task import Intent, Rank, Task
 
 __all__ = ["Intent", "Rank", "Task", "find_tasks"]
@@ -15,37 +33,86 @@ __all__ = ["Intent", "Rank", "Task", "find_tasks"]
 _FINDERS: tuple[Callable[[Manifests], Iterator[Task]], ...] = (
     runners.just,
     runners.taskfile,
-    runners.make,
+    runners.mise,
+    runners.cargo_make,
+    runners.earthly,
+    make.make,
+    runners.mage,
     javascript.package_json,
     javascript.deno,
     python.python,
-    compiled.cargo,
-    compiled.go,
-    compiled.gradle,
-    compiled.maven,
-    compiled.dotnet,
-    compiled.cmake,
-    compiled.meson,
-    others.composer,
-    others.ruby,
-    others.mix,
-    others.dart,
-    others.simple,
+    rust.cargo,
+    golang.go,
+    jvm.gradle,
+    jvm.maven,
+    dotnet.dotnet,
+    native.cmake,
+    native.meson,
+    native.autotools,
+    php.composer,
+    ruby.ruby,
+    elixir.mix,
+    dart.dart,
+    simple.simple,
+    simple.infrastructure,
     runners.scripts,
-    others.containers,
-    others.continuous_integration,
+    containers.containers,
+    ci.continuous_integration,
 )
+
+
+#: What makes a folder within the project a project of its own.
+_MANIFESTS = frozenset(
+    (
+        *("package.json", "deno.json", "pyproject.toml", "requirements.txt", "setup.py", "Pipfile"),
+        *("manage.py", "Cargo.toml", "go.mod", "pom.xml", "build.gradle", "build.gradle.kts"),
+        *("CMakeLists.txt", "Makefile", "justfile", "composer.json", "Gemfile", "mix.exs"),
+        *("pubspec.yaml", "Package.swift", "build.zig", "build.sbt", "gleam.toml"),
+    )
+)
+#: Folders that hold such folders.
+_GROUPS = frozenset(("apps", "packages", "services", "crates", "libs", "modules", "projects"))
+#: Folders whose manifests are those of others, or serve something else than the project.
+_NO_PARTS = frozenset(
+    (
+        *("node_modules", "vendor", "third_party", "external", "deps", "build", "dist", "out"),
+        *("target", "bin", "obj", "venv", "env", "doc", "docs", "test", "tests", "testdata"),
+        *("fixtures", "example", "examples", "samples", "demo", "demos", "benchmarks", "templates"),
+    )
+)
+#: Such folders that are looked into.
+_PARTS = 20
 
 
 def find_tasks(root: Path) -> tuple[Task, ...]:
     """Return what can be done in the project at ``root``, the surest first.
 
     Reads manifests as text and runs nothing. What is missing or broken is passed over; a folder
-    that is gone has no tasks.
+    that is gone has no tasks. What a folder of it tells, where that is a project of its own, runs
+    there.
     """
     manifests = Manifests(root)
     found: dict[tuple[Intent, str], Task] = {}
-    for finder in _FINDERS:
-        for task in finder(manifests):
-            found.setdefault((task.intent, task.command), task)
+    for task in (*_told(manifests), *_parts(manifests)):
+        found.setdefault((task.intent, task.command), task)
     return tuple(sorted(found.values(), key=lambda task: task.rank))
+
+
+def _told(manifests: Manifests) -> Iterator[Task]:
+    """Yield what the manifests of one folder tell."""
+    for finder in _FINDERS:
+        yield from finder(manifests)
+
+
+def _parts(manifests: Manifests) -> Iterator[Task]:
+    """Yield what the folders tell that are projects of their own."""
+    places = [name for name in manifests.folders if name not in _NO_PARTS | _GROUPS]
+    places += manifests.members(f"{name}/*" for name in sorted(_GROUPS & manifests.names))
+    parts = (manifests.within(place) for place in places if is_plain_path(place))
+    own = (part for part in parts if not _MANIFESTS.isdisjoint(part.names))
+    for part in islice(own, _PARTS):
+        place = part.root.relative_to(manifests.root).as_posix()
+        for task in sorted(_told(part), key=lambda task: task.rank):
+            if task.rank <= Rank.GUESS:
+                command, source = f"(cd {place} && {task.command})", f"{place}/{task.source}"
+                yield Task(task.intent, command, source, Rank.PART, place)

@@ -57,8 +57,12 @@ _INSTEAD: Mapping[Intent, tuple[Intent, ...]] = {
 
 _README_LIMIT = 16384
 
-#: A command whose " && " stand outside of quotes, as far as this can be told at a glance.
-_STEPS_ARE_PLAIN = re.compile(r"(?:[^'\"]|'[^'\"&]*')*")
+#: A command whose " && " stand outside of quotes and brackets, as far as a glance can tell.
+_STEPS_ARE_PLAIN = re.compile(r"(?:[^'\"()]|'[^'\"&]*')*")
+
+#: Other ways that are told, and parts of a project.
+_OTHER_WAYS = 1
+_OTHER_PARTS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,10 @@ def _parts(question: Question, workspace: _Workspace) -> Sequence[_Part] | None:
 
 
 def _task(intent: Intent, workspace: _Workspace) -> Sequence[_Part]:
-    """Return how a task is done here: the surest way, and another one that the project sets up."""
+    """Return how a task is done here: the surest way, and another one that the project sets up.
+
+    Where only parts of the project tell, all of them are told, up to a few.
+    """
     found = workspace.best(intent)
     if not found:
         words = _IN_WORDS[intent]
@@ -135,10 +142,18 @@ def _task(intent: Intent, workspace: _Workspace) -> Sequence[_Part]:
     first = found[0]
     words = _IN_WORDS[first.intent]
     parts = [_Part(f"To {words} here (from {first.source}):", _steps(first))]
-    others = (t for t in found if t.source != first.source and t.rank <= Rank.CONFIGURED)
-    other = next(others, None)
-    if other is not None:
-        parts.append(_Part(f"Or, from {other.source}:", _steps(other)))
+    seen = {first.folder or first.source}
+    if first.rank == Rank.PART:
+        others = (task for task in found if task.rank == Rank.PART)
+        lead_in, most = "And, from {}:", _OTHER_PARTS
+    else:
+        others = (task for task in found if task.rank <= Rank.CONFIGURED)
+        lead_in, most = "Or, from {}:", _OTHER_WAYS
+    for other in others:
+        place = other.folder or other.source
+        if place not in seen and len(parts) <= most:
+            seen.add(place)
+            parts.append(_Part(lead_in.format(other.source), _steps(other)))
     return parts
 
 

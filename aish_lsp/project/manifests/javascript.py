@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 
-from aish_lsp.project.manifests.reading import Manifests, Table, is_plain, table
+from aish_lsp.project.manifests.javascript_workspace import scripts_of, workspace
+from aish_lsp.project.manifests.reading import Manifests, Table, is_plain_path, table
 from aish_lsp.project.task import Intent, Rank, Task, named_tasks
 
 _LOCK_FILES = {
@@ -41,6 +42,10 @@ _TOOLS: tuple[tuple[str, Intent, str], ...] = (
     ("vite", "build", "vite build"),
     ("next", "build", "next build"),
 )
+_TEST_TOOLS = {"jasmine", "ava", "tap", "karma", "cypress"} | {
+    tool for tool, intent, _ in _TOOLS if intent == "test"
+}
+_NODE_TEST = re.compile(r"(?:[._-]test|(?:^|/)test(?:-[^/]*)?)\.[cm]?js$")
 
 
 def package_json(manifests: Manifests) -> Iterator[Task]:
@@ -49,12 +54,8 @@ def package_json(manifests: Manifests) -> Iterator[Task]:
     if not package:
         return
     manager = _manager(manifests, package)
-    scripts = {
-        name: script
-        for name, script in table(package, "scripts").items()
-        if isinstance(script, str) and script.strip() and "no test specified" not in script
-    }
-
+    # npm runs the script of that name itself, behind its own work.
+    scripts = scripts_of(package) - {"install"}
     for task in named_tasks(scripts, f"{manager} run ", "package.json"):
         yield replace(task, command=_SHORT.get(task.command, task.command))
     if "start" in scripts:
@@ -67,7 +68,19 @@ def package_json(manifests: Manifests) -> Iterator[Task]:
             yield Task(intent, f"{_EXECUTES[manager]} {command}", "package.json")
     if "typescript" in dependencies and manifests.has("tsconfig.json"):
         yield Task("check", f"{_EXECUTES[manager]} tsc --noEmit", "tsconfig.json")
+    yield from workspace(manifests, package, manager, _EXECUTES[manager])
+    if not dependencies & _TEST_TOOLS:
+        yield from _node_tests(manifests)
     yield from _program(manifests, package)
+
+
+def _node_tests(manifests: Manifests) -> Iterator[Task]:
+    """Yield a guess at tests that nothing speaks of: Node finds those of these names itself."""
+    for folder in ("test", ".", "src", "tests", "lib"):
+        for name in manifests.matching(folder, "*js"):
+            if _NODE_TEST.search(name) or (folder == "test" and name.endswith("js")):
+                yield Task("test", "node --test", name, Rank.GUESS)
+                return
 
 
 def _manager(manifests: Manifests, package: Table) -> str:
@@ -85,7 +98,7 @@ def _program(manifests: Manifests, package: Table) -> Iterator[Task]:
     main = package.get("main")
     candidates = [main.removeprefix("./")] if isinstance(main, str) else []
     for name in (*candidates, "index.js", "server.js", "main.js"):
-        if all(map(is_plain, name.split("/"))) and name.endswith("js") and manifests.has(name):
+        if is_plain_path(name) and name.endswith("js") and manifests.has(name):
             yield Task("run", f"node {name}", "package.json", Rank.GUESS)
             return
 
@@ -100,8 +113,9 @@ def deno(manifests: Manifests) -> Iterator[Task]:
     yield Task("test", "deno test", source)
     yield Task("lint", "deno lint", source)
     yield Task("format", "deno fmt", source)
+    yield Task("install", "deno install", source)
     main = manifests.first("main.ts", "main.js", "mod.ts")
     if main is not None:
         yield Task("check", f"deno check {main}", source)
-        if re.match("main", main):
+        if main != "mod.ts":
             yield Task("run", f"deno run {main}", source)

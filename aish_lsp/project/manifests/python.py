@@ -4,22 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
-from aish_lsp.project.manifests.reading import Manifests, Table, is_plain, strings, table
+from aish_lsp.project.manifests.python_project import REQUIREMENTS, Project
+from aish_lsp.project.manifests.reading import Manifests, is_plain, table
 from aish_lsp.project.task import Intent, Rank, Task, named_tasks
 
-_REQUIREMENTS = (
-    *("requirements-dev.txt", "requirements_dev.txt", "dev-requirements.txt"),
-    *("requirements/dev.txt", "requirements-test.txt", "test-requirements.txt"),
-    *("requirements.txt", "requirements/base.txt"),
-)
 #: Extras that hold what a developer needs, the fullest first.
 _EXTRAS = ("dev", "develop", "development", "all", "test", "tests", "testing")
-#: Groups that uv installs, or that hold what belongs to none.
-_ALWAYS_THERE = frozenset({"", "group:dev"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,136 +31,27 @@ _TOOLS = (
     _Tool("pytest", "test", "", ("pytest.ini", ".pytest.ini", "pytest.toml"), "tool:pytest"),
     _Tool("ruff", "lint", " check .", ("ruff.toml", ".ruff.toml")),
     _Tool("flake8", "lint", "", (".flake8",), "flake8"),
+    _Tool("pylint", "lint", " --recursive=y .", (".pylintrc", "pylintrc")),
     _Tool("black", "format", " ."),
     _Tool("ruff", "format", " format .", ("ruff.toml", ".ruff.toml")),
     _Tool("isort", "format", " .", (".isort.cfg",), "isort"),
     _Tool("mypy", "check", " .", ("mypy.ini", ".mypy.ini"), "mypy"),
     _Tool("pyright", "check", "", ("pyrightconfig.json",)),
+    _Tool("basedpyright", "check"),
+    _Tool("ty", "check", " check", ("ty.toml",)),
 )
 
-
-class _Project:
-    """What the manifests say of a Python project, and how its tools are called."""
-
-    def __init__(self, manifests: Manifests) -> None:
-        self.manifests = manifests
-        self.pyproject = manifests.toml("pyproject.toml")
-        self.tool = table(self.pyproject, "tool")
-        self.metadata = table(self.pyproject, "project")
-
-    @cached_property
-    def manager(self) -> str:
-        """The tool that looks after the environment: a lock file is the best witness."""
-        has = self.manifests.has
-        build_backend = table(self.pyproject, "build-system").get("build-backend")
-        signs = {
-            "uv": has("uv.lock") or "uv" in self.tool,
-            "poetry": has("poetry.lock")
-            or "poetry" in self.tool
-            or build_backend == "poetry.core.masonry.api",
-            "pdm": has("pdm.lock") or "pdm" in self.tool,
-            "pipenv": has("Pipfile"),
-            "hatch": bool(self.hatch_environments),
-        }
-        return next((manager for manager, sign in signs.items() if sign), "pip")
-
-    @cached_property
-    def hatch_environments(self) -> Table:
-        """Hatch's environments by name."""
-        own = table(self.manifests.toml("hatch.toml"), "envs")
-        return own or table(self.tool, "hatch", "envs")
-
-    @cached_property
-    def environment(self) -> str:
-        """The folder of a virtual environment, or nothing."""
-        names = (".venv", "venv")
-        return next((n for n in names if self.manifests.has(f"{n}/bin/python")), "")
-
-    @property
-    def python(self) -> str:
-        """How Python is called within the project's environment."""
-        if self.manager == "pip":
-            return f"{self.environment}/bin/python" if self.environment else "python3"
-        return f"{self.prefix}python"
-
-    @property
-    def prefix(self) -> str:
-        """What stands before a program of the project's environment, a blank included."""
-        return "" if self.manager == "pip" else f"{self.manager} run "
-
-    def call(self, program: str) -> str:
-        """Return how a program that is also a module is called, whichever extra brings it."""
-        if self.manager == "pip":
-            return f"{self.python} -m {program}"
-        places = self.dependencies.get(program, {""})
-        if self.manager != "uv" or places & _ALWAYS_THERE:
-            return f"{self.prefix}{program}"
-        kind, _, name = min(places).partition(":")
-        return f"uv run --{kind} {name} {program}" if is_plain(name) else f"uv run {program}"
-
-    @cached_property
-    def dependencies(self) -> dict[str, set[str]]:
-        """The names of what is required, each with where: ``extra:NAME``, ``group:NAME``, or ''."""
-        found: dict[str, set[str]] = {}
-
-        def add(requirements: Iterable[str], place: str = "") -> None:
-            for requirement in requirements:
-                name = re.match(r"[A-Za-z0-9._-]+", requirement.strip())
-                if name:
-                    found.setdefault(name[0].lower().replace("_", "-"), set()).add(place)
-
-        add(strings(self.metadata.get("dependencies")))
-        for name, extra in table(self.metadata, "optional-dependencies").items():
-            add(strings(extra), f"extra:{name}")
-        for name, group in table(self.pyproject, "dependency-groups").items():
-            add(strings(group), f"group:{name}")
-        add(strings(table(self.tool, "uv").get("dev-dependencies")))
-        for group in table(self.tool, "pdm", "dev-dependencies").values():
-            add(strings(group))
-        poetry = table(self.tool, "poetry")
-        add(table(poetry, "dependencies"))
-        add(table(poetry, "dev-dependencies"))
-        for group in table(poetry, "group").values():
-            add(table(group, "dependencies"))
-        for environment in self.hatch_environments.values():
-            settings = table(environment)
-            add(strings(settings.get("dependencies")))
-            add(strings(settings.get("extra-dependencies")))
-        pipfile = self.manifests.toml("Pipfile")
-        add(table(pipfile, "packages"))
-        add(table(pipfile, "dev-packages"))
-        for name in _REQUIREMENTS:
-            add(self.manifests.text(name).split("\n"))
-        return found
-
-    def sets_up(self, tool: _Tool) -> str | None:
-        """Return the file that shows that ``tool`` is used, or None."""
-        if tool.name in self.tool:
-            return "pyproject.toml"
-        name = self.manifests.first(*tool.files)
-        if name is not None:
-            return name
-        if tool.section:
-            sections = {"setup.cfg": f"[{tool.section}]", "tox.ini": f"[{tool.name}]"}
-            for name, section in sections.items():
-                if section in self.manifests.text(name).split("\n"):
-                    return name
-        return self.requiring if tool.name in self.dependencies else None
-
-    @property
-    def requiring(self) -> str:
-        """The file that is most likely to list the requirements."""
-        return self.manifests.first("pyproject.toml", "Pipfile", *_REQUIREMENTS) or "setup.py"
-
-    @property
-    def is_package(self) -> bool:
-        """Whether pip can install the folder itself."""
-        return self.manifests.has("setup.py") or "build-system" in self.pyproject
+#: What Hatch brings itself, where no environment of the project has the tool.
+_HATCH_OWN = {
+    ("pytest", "test"): "hatch test",
+    ("ruff", "lint"): "hatch fmt --check",
+    ("ruff", "format"): "hatch fmt",
+}
 
 
 def python(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Python project."""
-    project = _Project(manifests)
+    project = Project(manifests)
     yield from _scripts(project)
     yield from _tools(project)
     yield from _runners(project)
@@ -176,77 +60,158 @@ def python(manifests: Manifests) -> Iterator[Task]:
     yield from _installation(project)
 
 
-def _scripts(project: _Project) -> Iterator[Task]:
+def _scripts(project: Project) -> Iterator[Task]:
     """Yield the entries that the project defines for a runner of pyproject.toml."""
     tool = project.tool
     runners = {
         "pdm run ": table(tool, "pdm", "scripts"),
+        "pixi run ": table(tool, "pixi", "tasks"),
         f"{project.prefix}poe ": table(tool, "poe", "tasks"),
         f"{project.prefix}task ": table(tool, "taskipy", "tasks"),
     }
     for runner, entries in runners.items():
         yield from named_tasks(entries, runner, "pyproject.toml")
+    pixi = table(project.manifests.toml("pixi.toml"), "tasks")
+    yield from named_tasks(pixi, "pixi run ", "pixi.toml")
     pipfile = project.manifests.toml("Pipfile")
     yield from named_tasks(table(pipfile, "scripts"), "pipenv run ", "Pipfile")
+    hatch = project.manifests.first("hatch.toml") or "pyproject.toml"
     for environment, settings in project.hatch_environments.items():
         if is_plain(environment):
             runner = "hatch run " if environment == "default" else f"hatch run {environment}:"
-            yield from named_tasks(table(settings, "scripts"), runner, "pyproject.toml")
+            yield from named_tasks(table(settings, "scripts"), runner, hatch)
 
 
-def _tools(project: _Project) -> Iterator[Task]:
+def _tools(project: Project) -> Iterator[Task]:
     """Yield the tasks of the tools that are set up."""
     for tool in _TOOLS:
-        source = project.sets_up(tool)
+        source = _set_up_in(project, tool)
         if source is None:
             continue
         arguments = tool.arguments
-        if tool.name == "mypy" and {"files", "packages"} & table(project.tool, "mypy").keys():
+        if tool.name == "mypy" and _tells_mypy_what_to_check(project):
             arguments = ""
-        yield Task(tool.intent, f"{project.call(tool.name)}{arguments}", source)
+        command = f"{project.call(tool.name)}{arguments}"
+        if project.manager == "hatch" and tool.name not in project.dependencies:
+            command = _HATCH_OWN.get((tool.name, tool.intent), command)
+        yield Task(tool.intent, command, source)
     if project.manifests.has(".pre-commit-config.yaml"):
-        yield Task("lint", "pre-commit run --all-files", ".pre-commit-config.yaml")
+        is_required = "pre-commit" in project.dependencies and project.manager != "pip"
+        program = project.call("pre-commit") if is_required else "pre-commit"
+        yield Task("lint", f"{program} run --all-files", ".pre-commit-config.yaml")
 
 
-def _runners(project: _Project) -> Iterator[Task]:
+def _set_up_in(project: Project, tool: _Tool) -> str | None:
+    """Return the file that shows that ``tool`` is used, or None."""
+    if tool.name in project.tool:
+        return "pyproject.toml"
+    name = project.manifests.first(*tool.files)
+    if name is not None:
+        return name
+    if tool.section:
+        sections = {"setup.cfg": f"[{tool.section}]", "tox.ini": f"[{tool.name}]"}
+        for name, section in sections.items():
+            if section in project.manifests.text(name).split("\n"):
+                return name
+    return project.requiring if tool.name in project.dependencies else None
+
+
+def _tells_mypy_what_to_check(project: Project) -> bool:
+    """Return whether mypy's settings name files, so that it wants none on its command line."""
+    if {"files", "packages", "modules"} & table(project.tool, "mypy").keys():
+        return True
+    texts = map(project.manifests.text, ("mypy.ini", ".mypy.ini", "setup.cfg"))
+    section = r"^\[mypy\]\s*\n(?:(?!\[).*\n)*?(files|packages|modules)\s*="
+    return any(re.search(section, text, re.MULTILINE) for text in texts)
+
+
+def _runners(project: Project) -> Iterator[Task]:
     """Yield tox and nox, and hatch's own test command."""
     manifests = project.manifests
     if "hatch-test" in project.hatch_environments:
-        yield Task("test", "hatch test", "pyproject.toml")
-    own = manifests.first("tox.toml", "tox.ini")
-    if own == "tox.ini" and not re.search(r"^\[(tox|testenv)\b", manifests.text(own), re.MULTILINE):
-        own = None
-    if own is not None or "tox" in project.tool:
-        yield Task("test", "tox", own or "pyproject.toml")
-    sessions = re.findall(r"^def (\w{1,64})\(", manifests.text("noxfile.py"), re.MULTILINE)
-    for task in named_tasks(sessions, "nox -s ", "noxfile.py"):
+        yield Task("test", "hatch test", project.requiring)
+    yield from _tox(project)
+    for task in named_tasks(_nox_sessions(manifests.text("noxfile.py")), "nox -s ", "noxfile.py"):
         yield replace(task, rank=Rank.CONFIGURED)
 
 
-def _tests_without_configuration(project: _Project) -> Iterator[Task]:
+def _tox(project: Project) -> Iterator[Task]:
+    """Yield tox, and its environments of the usual names."""
+    manifests = project.manifests
+    names = {"tox.ini": r"^\[(?:tox|testenv)\b", "setup.cfg": r"^\[tox:tox\]"}
+    own = next((n for n, s in names.items() if re.search(s, manifests.text(n), re.MULTILINE)), None)
+    own = manifests.first("tox.toml") or own
+    if own is None and "tox" not in project.tool:
+        return
+    source = own or "pyproject.toml"
+    call = "tox"
+    if project.manager != "pip" and "tox" in project.dependencies:
+        call = project.call("tox")
+    yield Task("test", call, source)
+    settings = manifests.toml("tox.toml") or table(project.tool, "tox")
+    text = manifests.text("tox.ini") or str(table(project.tool, "tox").get("legacy_tox_ini", ""))
+    listed = re.findall(r"^\[testenv:([\w-]+)\]", text, re.MULTILINE)
+    environments = {*table(settings, "env"), *listed} - {"test", "tests"}
+    for task in named_tasks(environments, f"{call} -e ", source):
+        yield replace(task, rank=Rank.CONFIGURED)
+
+
+def _nox_sessions(noxfile: str) -> set[str]:
+    """Return the names of the functions that are sessions; a helper beside them is none."""
+    sessions = set()
+    decorated = ""
+    for line in noxfile.split("\n"):
+        if re.match(r"@(nox\.)?session\b", line):
+            decorated = line
+            continue
+        name = re.match(r"def (\w{1,64})\(", line)
+        if decorated and name is not None:
+            given = re.search(r"\bname\s*=\s*['\"]([\w.-]{1,64})['\"]", decorated)
+            sessions.add(given[1] if given else name[1])
+        if name is not None or not line.strip():
+            decorated = ""
+        elif decorated:
+            decorated += line
+    return sessions
+
+
+def _tests_without_configuration(project: Project) -> Iterator[Task]:
     """Yield a guess at how tests run that no configuration speaks of."""
     manifests = project.manifests
     if manifests.has("manage.py"):
         yield Task("test", f"{project.python} manage.py test", "manage.py")
-    for folder in ("tests", "test", "tests/unit", "."):
+    tests = _first_tests(manifests)
+    if tests is None:
+        return
+    folder, names = tests
+    source = f"{folder}/" if folder != "." else (names or ["conftest.py"])[0]
+    first = manifests.text(names[0] if folder == "." else f"{folder}/{names[0]}") if names else ""
+    if re.search(r"^(import|from) unittest\b", first, re.MULTILINE) and "pytest" not in first:
+        command = f"{project.python} -m unittest discover"
+        is_package = folder == "." or manifests.has(f"{folder}/__init__.py")
+        place = "" if is_package else f" -s {folder}"
+        yield Task("test", command + place, source, Rank.GUESS)
+        return
+    command = project.call("pytest")
+    if project.manager == "hatch" and "pytest" not in project.dependencies:
+        command = "hatch test"
+    yield Task("test", command, source, Rank.GUESS)
+
+
+def _first_tests(manifests: Manifests) -> tuple[str, list[str]] | None:
+    """Return the first folder with Python tests, and the names of these; None for no tests."""
+    inner = [f"{t}/{n}" for t in ("tests", "test") for n in manifests.inside(t) if is_plain(n)]
+    packages = [f"{n}/tests" for n in manifests.folders if manifests.has(f"{n}/__init__.py")]
+    places = ("tests", "test", *(folder for folder in inner if "." not in folder), ".", *packages)
+    for folder in (place for place in places if is_plain(place.replace("/", "")) or place == "."):
         names = manifests.inside(folder)
         tests = [name for name in names if re.fullmatch(r"(test_\w+|\w+_test)\.py", name)]
-        if not tests and "conftest.py" not in names:
-            continue
-        source = f"{folder}/" if folder != "." else (tests or ["conftest.py"])[0]
-        first = (
-            manifests.text(f"{folder}/{tests[0]}" if folder != "." else tests[0]) if tests else ""
-        )
-        if re.search(r"^(import|from) unittest\b", first, re.MULTILINE) and "pytest" not in first:
-            command = f"{project.python} -m unittest discover"
-            place = "" if folder == "." or "__init__.py" in names else f" -s {folder}"
-            yield Task("test", command + place, source, Rank.GUESS)
-        else:
-            yield Task("test", project.call("pytest"), source, Rank.GUESS)
-        return
+        if tests or "conftest.py" in names:
+            return folder, tests
+    return None
 
 
-def _programs(project: _Project) -> Iterator[Task]:
+def _programs(project: Project) -> Iterator[Task]:
     """Yield how the project's own program is run."""
     manifests = project.manifests
     for scripts in (project.metadata, table(project.tool, "poetry")):
@@ -262,12 +227,16 @@ def _programs(project: _Project) -> Iterator[Task]:
         if manifests.has(name):
             yield Task("run", f"{project.python} {name}", name, Rank.GUESS)
             break
-    for folder in sorted(manifests.names):
-        if re.fullmatch(r"[A-Za-z_]\w*", folder) and manifests.has(f"{folder}/__main__.py"):
-            yield Task("run", f"{project.python} -m {folder}", f"{folder}/__main__.py", Rank.GUESS)
+    # A package below src/ is only found where it is installed.
+    is_installed = project.is_package and (project.environment or project.manager != "pip")
+    for place in ("", "src/") if is_installed else ("",):
+        for folder in manifests.inside(place or "."):
+            main = f"{place}{folder}/__main__.py"
+            if re.fullmatch(r"[A-Za-z_]\w*", folder) and manifests.has(main):
+                yield Task("run", f"{project.python} -m {folder}", main, Rank.GUESS)
 
 
-def _web_application(project: _Project) -> Iterator[Task]:
+def _web_application(project: Project) -> Iterator[Task]:
     """Yield how the development server of a web framework starts, where the module shows it."""
     for module in ("main", "app"):
         text = project.manifests.text(f"{module}.py")
@@ -281,30 +250,37 @@ def _web_application(project: _Project) -> Iterator[Task]:
             yield Task("start", f"{project.call('streamlit')} run {module}.py", f"{module}.py")
 
 
-def _installation(project: _Project) -> Iterator[Task]:
+def _installation(project: Project) -> Iterator[Task]:
     """Yield how the dependencies are installed and how the package is built."""
     source = project.requiring
     extras = table(project.metadata, "optional-dependencies")
+    extras = extras or table(project.tool, "poetry", "extras")
     extra = next((name for name in _EXTRAS if name in extras), None)
-    managed = {
-        "uv": f"uv sync --extra {extra}" if extra else "uv sync",
-        "poetry": "poetry install",
-        "pdm": "pdm install",
-        "pipenv": "pipenv install --dev",
-        "hatch": "hatch env create",
-    }
-    if project.manager in managed:
-        yield Task("install", managed[project.manager], source)
-        if project.manager != "pipenv" and project.is_package:
-            yield Task("build", f"{project.manager} build", source)
+    if project.manager == "pip":
+        yield from _installation_by_pip(project, extra)
         return
-    wanted = []
-    requirements = project.manifests.first(*_REQUIREMENTS)
+    options = {
+        "uv": f"{' --all-packages' if table(project.tool, 'uv', 'workspace') else ''}"
+        f"{f' --extra {extra}' if extra else ''}",
+        "poetry": f" --extras {extra}" if extra else "",
+        "pdm": f" -G {extra}" if extra else "",
+    }
+    install = {"uv": "uv sync", "pipenv": "pipenv install --dev", "hatch": "hatch env create"}
+    command = install.get(project.manager, f"{project.manager} install")
+    yield Task("install", f"{command}{options.get(project.manager, '')}", source)
+    if project.manager not in ("pipenv", "pixi") and project.is_package:
+        yield Task("build", f"{project.manager} build", source)
+
+
+def _installation_by_pip(project: Project, extra: str | None) -> Iterator[Task]:
+    wanted, source = [], project.requiring
+    requirements = project.manifests.first(*REQUIREMENTS)
     if requirements is not None:
         wanted.append(f"-r {requirements}")
-    if project.is_package:
+    if project.is_installable:
         wanted.append("-e " + (shlex.quote(f".[{extra}]") if extra else "."))
-        source = "pyproject.toml" if "build-system" in project.pyproject else "setup.py"
+        source = "pyproject.toml" if project.pyproject else "setup.py"
+    if project.is_package:
         wheel = f"{project.python} -m pip wheel --no-deps --wheel-dir dist ."
         yield Task("build", wheel, source)
     if wanted:

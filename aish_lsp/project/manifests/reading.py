@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import tomllib
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias
@@ -16,6 +19,8 @@ from aish_lsp.project.safe_read import read_head
 MANIFEST_LIMIT = 256 << 10
 #: Names of a folder that are looked at.
 _NAME_LIMIT = 5000
+#: Folders that a workspace's patterns may name.
+_MEMBER_LIMIT = 100
 
 Table: TypeAlias = dict[str, Any]
 
@@ -27,6 +32,11 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")
 def is_plain(name: str) -> bool:
     """Return whether ``name`` may stand in a command as it is: a word, no option, no syntax."""
     return _PLAIN.fullmatch(name) is not None
+
+
+def is_plain_path(path: str) -> bool:
+    """Return whether ``path`` may stand in a command as it is: plain words, and not above."""
+    return all(map(is_plain, path.split("/")))
 
 
 def table(value: object, *keys: str) -> Table:
@@ -65,9 +75,57 @@ class Manifests:
                     names.append(entry.name)
                     if len(names) >= _NAME_LIMIT:
                         break
-        except OSError:
+        except (OSError, ValueError):
             return []
         return sorted(names)
+
+    def matching(self, folder: str, pattern: str) -> list[str]:
+        """Return the paths of what in ``folder`` is named by ``pattern``, sorted."""
+        names = [name for name in self.inside(folder) if fnmatchcase(name, pattern)]
+        return names if folder == "." else [f"{folder}/{name}" for name in names]
+
+    def within(self, folder: str) -> Manifests:
+        """Return the manifests of a folder in this one."""
+        return Manifests(self.root / folder)
+
+    @cached_property
+    def folders(self) -> list[str]:
+        """The names of the folders in the folder itself, links and hidden ones left out; sorted."""
+        names = sorted(name for name in self.names if not name.startswith("."))
+        return [name for name in names if stat.S_ISDIR(self._mode(name, follow=False))]
+
+    def members(self, patterns: Iterable[str]) -> list[str]:
+        """Return the folders that the patterns of a workspace name; a bounded number, plain ones.
+
+        A pattern that begins with ``!`` takes folders away.
+        """
+        found: dict[str, None] = {}
+        for pattern in patterns:
+            path = pattern.removeprefix("!").removeprefix("./").rstrip("/")
+            folders = self._expanded(path)
+            if pattern.startswith("!"):
+                found = {name: None for name in found if name not in folders}
+            else:
+                found |= dict.fromkeys(folders)
+        return list(found)[:_MEMBER_LIMIT]
+
+    def _expanded(self, pattern: str) -> list[str]:
+        """Return the folders that ``pattern`` stands for; ``**`` goes one folder deep."""
+        folders = [""]
+        for part in pattern.split("/"):
+            if is_plain(part):
+                folders = [f"{folder}{part}/" for folder in folders]
+            elif "*" in part or "?" in part:
+                folders = [
+                    f"{folder}{name}/"
+                    for folder in folders[:_MEMBER_LIMIT]
+                    for name in self.inside(folder or ".")
+                    if is_plain(name) and fnmatchcase(name, part)
+                ]
+            else:
+                return []
+        found = (folder.rstrip("/") for folder in folders[:_NAME_LIMIT])
+        return [folder for folder in found if stat.S_ISDIR(self._mode(folder))]
 
     def first(self, *candidates: str) -> str | None:
         """Return the first of ``candidates`` (paths relative to the folder) that is there."""
@@ -79,10 +137,21 @@ class Manifests:
             return name in self.names
         return PurePath(name).parts[0] in self.names and os.path.lexists(self.root / name)
 
+    def exists(self, name: str) -> bool:
+        """Return whether the file or folder ``name`` is there, wherever a link leads."""
+        return self.has(name) and self._mode(name) != 0
+
     def executable(self, name: str) -> bool:
         """Return whether ``name`` is a file that can be started."""
-        path = self.root / name
-        return self.has(name) and path.is_file() and os.access(path, os.X_OK)
+        is_file = self.has(name) and stat.S_ISREG(self._mode(name))
+        return is_file and os.access(self.root / name, os.X_OK)
+
+    def _mode(self, name: str, *, follow: bool = True) -> int:
+        """Return what ``name`` is, as stat tells it; 0 where that is not to be had."""
+        try:
+            return (self.root / name).stat(follow_symlinks=follow).st_mode
+        except (OSError, ValueError):
+            return 0
 
     def text(self, name: str) -> str:
         """Return a file's text, empty where there is none to be had."""

@@ -1,16 +1,15 @@
-"""Task runners that serve any language: make, just, Task, and plain scripts."""
+"""Task runners that serve any language: just, Task, mise, Earthly, Mage, and plain scripts."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
 
-from aish_lsp.project.manifests.reading import Manifests
+from aish_lsp.project.manifests.reading import Manifests, table
 from aish_lsp.project.task import Intent, Rank, Task, named_tasks
 
-#: In the order in which GNU make looks for them.
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_JUSTFILES = ("justfile", "Justfile", ".justfile", "JUSTFILE")
+#: Files of recipes that are read for one justfile, it itself and what it imports.
+_IMPORTS = 20
 _TASKFILES = (
     "Taskfile.yml",
     "taskfile.yml",
@@ -23,66 +22,66 @@ _TASKFILES = (
 )
 _SCRIPTS: dict[Intent, tuple[str, ...]] = {
     "test": (
-        *("script/test", "scripts/test", "scripts/test.sh", "bin/test"),
-        *("test.sh", "run_tests.sh", "run-tests.sh", "runtests.sh"),
+        *("script/test", "scripts/test", "scripts/test.sh", "bin/test", "ci/test.sh"),
+        *("test.sh", "run_tests.sh", "run-tests.sh", "runtests.sh", "tests/run.sh", "test/run.sh"),
     ),
-    "build": ("script/build", "scripts/build", "scripts/build.sh", "build.sh"),
+    "build": ("script/build", "scripts/build", "scripts/build.sh", "bin/build", "build.sh"),
     "install": (
         *("script/bootstrap", "script/setup", "scripts/bootstrap", "scripts/setup"),
-        *("bin/setup", "setup.sh", "install.sh"),
+        *("scripts/setup.sh", "bin/setup", "setup.sh", "install.sh"),
     ),
-    "lint": ("script/lint", "scripts/lint", "scripts/lint.sh", "lint.sh"),
-    "format": ("script/format", "scripts/format", "scripts/format.sh", "format.sh"),
-    "start": ("script/server", "scripts/dev", "scripts/dev.sh", "bin/dev", "start.sh", "dev.sh"),
-    "run": ("run.sh",),
+    "lint": ("script/lint", "scripts/lint", "scripts/lint.sh", "bin/lint", "lint.sh"),
+    "format": ("script/format", "scripts/format", "scripts/format.sh", "bin/format", "format.sh"),
+    "check": ("scripts/check", "scripts/check.sh", "bin/check"),
+    "start": (
+        *("script/server", "scripts/dev", "scripts/dev.sh", "scripts/start.sh", "bin/dev"),
+        *("start.sh", "dev.sh"),
+    ),
+    "run": ("scripts/run.sh", "run.sh"),
 }
 
 _JUST_STRING = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|\([^()]*\)")
+_JUST_IMPORT = re.compile(r"^import\??[ \t]+(['\"])(?:\./)?([^'\"\n]+)\1", re.MULTILINE)
+_EARTHLY_TARGET = re.compile(r"^([a-z][\w.-]*):[ \t]*(?:#.*)?$", re.MULTILINE)
+_MAGE_TARGET = re.compile(r"^func ([A-Z]\w*)\((?:ctx context\.Context)?\)", re.MULTILINE)
 _TASK_KEY = re.compile(r"( +)(?:([\w:.-]+)|\"([\w:.-]+)\"|'([\w:.-]+)'):(?:\s|$)")
 
 
-def make(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of the makefile that make would read."""
-    return _entries(manifests, _MAKEFILES, make_targets, "make ")
-
-
-def make_targets(text: str) -> set[str]:
-    """Return the targets that a makefile names: no patterns, no variables, no special ones."""
-    targets: set[str] = set()
-    continued = defining = False
-    for line in text.split("\n"):
-        inside = continued
-        continued = line.endswith("\\")
-        if defining or line.startswith("define "):
-            defining = not line.startswith("endef")
-            continue
-        if inside or line.startswith("\t"):
-            continue
-        head, colon, rest = line.partition(":")
-        is_rule = colon and not rest.removeprefix(":").startswith((":", "="))
-        if is_rule and not re.search("[=#]", head):
-            targets.update(head.split())
-    return {target for target in targets if not re.search("[%$]", target)}
-
-
 def just(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks of a justfile: recipes that need no argument."""
-    return _entries(manifests, _JUSTFILES, just_recipes, "just ")
+    """Yield the tasks of a justfile: recipes that need no argument, those that it imports too."""
+    candidates = (n for n in sorted(manifests.names) if n.lower() in ("justfile", ".justfile"))
+    name = next(candidates, None)
+    if name is None:
+        return
+    recipes: set[str] = set()
+    waiting, read = [name], set[str]()
+    while waiting and len(read) < _IMPORTS:
+        path = waiting.pop(0)
+        if path not in read:
+            read.add(path)
+            text = manifests.text(path)
+            recipes |= just_recipes(text)
+            waiting += (imported[2] for imported in _JUST_IMPORT.finditer(text))
+    yield from named_tasks(recipes, "just ", name)
 
 
 def just_recipes(text: str) -> set[str]:
-    """Return the recipes of a justfile that can be called without arguments."""
-    recipes = set()
+    """Return the recipes of a justfile, and their other names, that need no arguments."""
+    recipes: set[str] = set()
+    aliases: dict[str, str] = {}
     for line in text.split("\n"):
         if line[:1].isspace():
             continue
         head, colon, rest = _JUST_STRING.sub("x", line).partition(":")
         name, *parameters = head.removeprefix("@").split() or [""]
-        if not colon or rest.startswith("="):
+        if not colon:
             continue
-        if all("=" in parameter or parameter.startswith("*") for parameter in parameters):
+        if rest.startswith("="):
+            if name == "alias" and len(parameters) == 1:
+                aliases[parameters[0]] = rest[1:].strip()
+        elif all("=" in parameter or parameter.startswith("*") for parameter in parameters):
             recipes.add(name)
-    return recipes
+    return recipes | {alias for alias, recipe in aliases.items() if recipe in recipes}
 
 
 def taskfile(manifests: Manifests) -> Iterator[Task]:
@@ -119,6 +118,43 @@ def _entries(
     name = manifests.first(*files)
     if name is not None:
         yield from named_tasks(read(manifests.text(name)), runner, name)
+
+
+def mise(manifests: Manifests) -> Iterator[Task]:
+    """Yield the tasks of mise, and how it or asdf installs the tools that the project pins."""
+    source = manifests.first("mise.toml", ".mise.toml", ".config/mise.toml", "mise/config.toml")
+    data = manifests.toml(source) if source is not None else {}
+    tasks = set(table(data, "tasks"))
+    for folder in ("mise-tasks", ".mise-tasks", ".mise/tasks", ".config/mise/tasks"):
+        names = manifests.inside(folder)
+        tasks.update(name for name in names if manifests.executable(f"{folder}/{name}"))
+        source = source or (folder if names else None)
+    if source is not None:
+        yield from named_tasks(tasks, "mise run ", source)
+    if source is not None and table(data, "tools"):
+        yield Task("install", "mise install", source)
+    elif manifests.has(".tool-versions"):
+        yield Task("install", "asdf install", ".tool-versions", Rank.GUESS)
+
+
+def cargo_make(manifests: Manifests) -> Iterator[Task]:
+    """Yield the tasks of cargo-make."""
+    tasks = table(manifests.toml("Makefile.toml"), "tasks")
+    yield from named_tasks(tasks, "cargo make ", "Makefile.toml")
+
+
+def earthly(manifests: Manifests) -> Iterator[Task]:
+    """Yield the targets of an Earthfile."""
+    targets = _EARTHLY_TARGET.findall(manifests.text("Earthfile"))
+    yield from named_tasks(targets, "earthly +", "Earthfile")
+
+
+def mage(manifests: Manifests) -> Iterator[Task]:
+    """Yield the targets of a magefile that need no argument."""
+    names = ["magefile.go", *manifests.matching("magefiles", "*.go")]
+    for name in names:
+        targets = _MAGE_TARGET.findall(manifests.text(name))
+        yield from named_tasks({target.lower() for target in targets}, "mage ", name)
 
 
 def scripts(manifests: Manifests) -> Iterator[Task]:

@@ -375,8 +375,16 @@ PROJECTS: list[tuple[str, Files, dict[str, str]]] = [
     ("Ruby without RSpec", {"Gemfile": "# gem 'rspec'\ngem 'rspecial'\n"}, {"test": ""}),
     (
         "CMake with tests in their folder",
-        {"CMakeLists.txt": "project(x)\n", "tests/CMakeLists.txt": "catch_discover_tests(x)\n"},
-        {"test": "cmake -S . -B build && cmake --build build && ctest --test-dir build"},
+        {
+            "CMakeLists.txt": "project(x)\nadd_subdirectory(tests)\n",
+            "tests/CMakeLists.txt": "enable_testing()\n",
+        },
+        {"test": "cmake -S . -B build && cmake --build build && ctest --test-dir build/tests"},
+    ),
+    (
+        "CMake with tests that are not enabled",
+        {"CMakeLists.txt": "project(x)\n", "tests/CMakeLists.txt": "add_test(x y)\n"},
+        {"test": ""},
     ),
     (
         "Ruby with Rake",
@@ -403,10 +411,18 @@ PROJECTS: list[tuple[str, Files, dict[str, str]]] = [
         {"My App.sln": "", "App.csproj": ""},
         {"test": "dotnet test 'My App.sln'", "build": "dotnet build 'My App.sln'"},
     ),
-    ("Swift", {"Package.swift": ""}, {"test": "swift test", "build": "swift build"}),
+    (
+        "Swift",
+        {"Package.swift": ".executableTarget(name: 'x'), .testTarget(name: 'xTests')"},
+        {"test": "swift test", "build": "swift build", "run": "swift run"},
+    ),
+    ("a Swift library", {"Package.swift": ".target(name: 'x')"}, {"test": "", "run": ""}),
     (
         "Flutter",
-        {"pubspec.yaml": "dependencies:\n  flutter:\n    sdk: flutter\n"},
+        {
+            "pubspec.yaml": "dependencies:\n  flutter:\n    sdk: flutter\n",
+            "test/x_test.dart": "",
+        },
         {"test": "flutter test", "install": "flutter pub get", "run": "flutter run"},
     ),
     (
