@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from types import MappingProxyType
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 #: Seconds for a key command: a password manager may ask its user first.
 COMMAND_TIMEOUT = 60.0
 
+#: Seconds that a command is not run again after it failed: a question needs the key several times.
+FAILURE_BELIEVED = 2.0
+
 # Where a protocol wants the key, and what its requests carry beside it; others take a bearer token.
 _PROTOCOL_HEADERS: dict[str, tuple[str, dict[str, str]]] = {
     "anthropic": ("x-api-key", {"anthropic-version": "2023-06-01"}),
@@ -28,6 +32,9 @@ _PROTOCOL_HEADERS: dict[str, tuple[str, dict[str, str]]] = {
 # What each command printed, for the life of the process: a password manager that asks its user
 # must not ask at every question.
 _printed: dict[tuple[str, ...], str] = {}
+
+# What was said of each that failed, and until when that holds.
+_failed: dict[tuple[str, ...], tuple[str, float]] = {}
 
 
 async def resolve_key(
@@ -51,10 +58,22 @@ async def resolve_key(
     if preset.api_key_command:
         command = tuple(preset.api_key_command)
         if command not in _printed:
-            source = f"The key command {command[0]!r}"
-            _printed[command] = _checked(await _run(command, source, timeout_s), source)
+            await _print(command, timeout_s)
         return _printed[command]
     return None
+
+
+async def _print(command: tuple[str, ...], timeout_s: float) -> None:
+    """Have a key command print its key; raise BackendRejected where it does not."""
+    said, until = _failed.get(command, ("", 0.0))
+    if time.monotonic() < until:
+        raise BackendRejected(said)
+    source = f"The key command {command[0]!r}"
+    try:
+        _printed[command] = _checked(await _run(command, source, timeout_s), source)
+    except BackendRejected as error:
+        _failed[command] = (error.message, time.monotonic() + FAILURE_BELIEVED)
+        raise
 
 
 @contextmanager

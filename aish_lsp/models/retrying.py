@@ -71,7 +71,8 @@ async def patient_stream(
                     yield event
         except BackendUnavailable as error:
             pause = pause_before(error, attempt)
-            if started or pause is None or clock() + pause > begun + PATIENCE:
+            patience = min(PATIENCE, request.preset.total_timeout)
+            if started or pause is None or clock() + pause > begun + patience:
                 raise
             await tell("info", f"{cause(error)} Trying {request.preset.name} again.")
         else:
@@ -124,7 +125,8 @@ async def _timed(
                     event = await anext(stream, None)
             except TimeoutError:
                 if not started:
-                    raise _no_reply(preset, limit - now) from None
+                    setting = "total_timeout" if limit == end else "timeout"
+                    raise _no_reply(preset, limit - now, setting) from None
                 break
             if event is None:
                 return
@@ -138,8 +140,9 @@ async def _timed(
     yield Finish("timeout")
 
 
-def _no_reply(preset: Preset, seconds: float) -> BackendUnavailable:
+def _no_reply(preset: Preset, seconds: float, setting: str) -> BackendUnavailable:
     return BackendUnavailable(
-        f"{preset.name} began no reply within {seconds:g} s. If it needs longer, raise `timeout`.",
+        f"{preset.name} began no reply within {round(seconds, 1):g} s. If it needs longer, "
+        f"raise `{setting}`.",
         reason="timeout",
     )

@@ -11,6 +11,7 @@ import pytest
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import BackendRejected
+from aish_lsp.models import keys
 from aish_lsp.models.keys import headers_for, key_of, request_headers, resolve_key
 
 
@@ -100,6 +101,22 @@ async def test_commands_that_fail(command: list[str], message: str) -> None:
     with pytest.raises(BackendRejected, match=message) as caught:
         await resolve_key(Preset(api_key_command=command), {})
     assert "secret" not in str(caught.value)
+
+
+async def test_a_command_that_failed_is_not_run_again_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A question asks for the key several times; the user is to wait, or be asked, once."""
+    runs = tmp_path / "runs"
+    preset = Preset(api_key_command=["sh", "-c", f"echo >> {runs}; exit 3"])
+    for _ in range(3):
+        with pytest.raises(BackendRejected, match="exit code 3"):
+            await resolve_key(preset, {})
+    assert len(runs.read_text()) == 1
+    monkeypatch.setattr(keys, "_failed", {})
+    with pytest.raises(BackendRejected, match="exit code 3"):
+        await resolve_key(preset, {})
+    assert len(runs.read_text()) == 2
 
 
 async def test_a_command_that_does_not_end_is_killed() -> None:
