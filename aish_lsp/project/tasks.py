@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from aish_lsp.project.manifests import (
 from aish_lsp.project.manifests.reading import Manifests, is_plain_path
 from aish_lsp.project.task import Intent, Rank, Task
 
-__all__ = ["Intent", "Rank", "Task", "find_tasks"]
+__all__ = ["Intent", "Rank", "Task", "find_tasks", "tasks_line"]
 
 #: One function per kind of manifest. Of tasks of one rank, those that stand first here come first.
 _FINDERS: tuple[Callable[[Manifests], Iterator[Task]], ...] = (
@@ -83,6 +84,15 @@ _NO_PARTS = frozenset(
 #: Such folders that are looked into.
 _PARTS = 20
 
+#: Characters of a command that the prompt's line has.
+_SHORT_COMMAND = 100
+
+#: The intents in the order of the prompt's line.
+_LINE: tuple[Intent, ...] = (
+    *("test", "build", "run", "start", "lint", "format", "check", "install", "clean"),
+)
+_HARMLESS = re.compile(r"[\w ./:@=&+,*'()\[\]-]+", re.ASCII)
+
 
 def find_tasks(root: Path) -> tuple[Task, ...]:
     """Return what can be done in the project at ``root``, the surest first.
@@ -116,3 +126,29 @@ def _parts(manifests: Manifests) -> Iterator[Task]:
             if task.rank <= Rank.GUESS:
                 command, source = f"(cd {place} && {task.command})", f"{place}/{task.source}"
                 yield Task(task.intent, command, source, Rank.PART, place)
+
+
+def tasks_line(tasks: Sequence[Task], max_chars: int) -> str:
+    """Return the surest command for each intent as one line, ``max_chars`` characters at most.
+
+    ``Tasks: test: uv run pytest; lint: uv run ruff check .``. Hints are not among them. Nor is a
+    command with words from the names of files, which could say anything; nothing at all where no
+    command is left. The same tasks, the same line.
+    """
+    line = ""
+    for intent in _LINE:
+        task = next((t for t in tasks if t.intent == intent and t.rank < Rank.HINT), None)
+        if task is None or not _is_plain(task.command):
+            continue
+        longer = f"{line}; " if line else "Tasks: "
+        longer += f"{intent}: {task.command}"
+        if len(longer) <= max_chars:
+            line = longer
+    return line
+
+
+def _is_plain(command: str) -> bool:
+    """Return whether a command is short, and of words that are no sentence in quotes."""
+    if len(command) > _SHORT_COMMAND or not _HARMLESS.fullmatch(command):
+        return False
+    return all(" " not in quoted for quoted in command.split("'")[1::2])

@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.project.instructions import CUT, NAMES, Instructions, read_instructions
+from aish_lsp.project.instructions import (
+    CUT,
+    NAMES,
+    Instructions,
+    nested_instructions,
+    read_instructions,
+)
 
 
 def test_the_first_file_there_is_read(tmp_path: Path) -> None:
@@ -80,3 +86,65 @@ def test_a_single_long_line_is_cut_behind_a_word(tmp_path: Path) -> None:
     assert read_instructions(tmp_path, 10) == Instructions("AGENTS.md", f"a long\n{CUT}")
     (tmp_path / "AGENTS.md").write_text("x" * 50)
     assert read_instructions(tmp_path, 10) == Instructions("AGENTS.md", f"xxxxxxxx\n{CUT}")
+
+
+def nested(root: Path, at: str, max_chars: int = 1000) -> list[tuple[str, str]]:
+    found = nested_instructions(root, root / at, max_chars)
+    return [(instructions.name, instructions.text) for instructions in found]
+
+
+def test_the_files_on_the_way_to_a_file_are_read_the_nearest_last(tmp_path: Path) -> None:
+    web = tmp_path / "packages" / "web"
+    (web / "src").mkdir(parents=True)
+    (tmp_path / "AGENTS.md").write_text("the root's")
+    (tmp_path / "packages" / "CLAUDE.md").write_text("the packages'")
+    (web / "AGENTS.md").write_text("the web's")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "AGENTS.md").write_text("the other's")
+    told = [("packages/CLAUDE.md", "the packages'"), ("packages/web/AGENTS.md", "the web's")]
+    assert nested(tmp_path, "packages/web/src/new/file.ts") == told
+    assert nested(tmp_path, "packages/web/src/../x.ts") == told
+    assert nested(tmp_path, "packages/x.ts") == told[:1]
+    assert nested(tmp_path, "README.md") == []
+    assert nested(tmp_path, "../elsewhere/x.ts") == []
+
+
+def test_the_nearest_have_the_room(tmp_path: Path) -> None:
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    (tmp_path / "a" / "AGENTS.md").write_text("far line\n" * 10)
+    (inner / "AGENTS.md").write_text("near line\n" * 3)
+    near = ("a/b/AGENTS.md", "near line\nnear line\nnear line")
+    far = ("a/AGENTS.md", f"far line\nfar line\n{CUT}")
+    assert nested(tmp_path, "a/b/x.py", 50) == [far, near]
+    assert nested(tmp_path, "a/b/x.py", 29) == [near]
+    assert nested(tmp_path, "a/b/x.py", 0) == []
+
+
+def test_a_nested_file_that_leads_out_or_repeats_is_passed_over(tmp_path: Path) -> None:
+    root = tmp_path / "work"
+    for folder in ("a/b", "c", "d"):
+        (root / folder).mkdir(parents=True)
+    (tmp_path / "AGENTS.md").write_text("outside")
+    (root / "a" / "AGENTS.md").write_text("Use tabs.")
+    (root / "a" / "b" / "AGENTS.md").symlink_to("../AGENTS.md")
+    (root / "c" / "AGENTS.md").symlink_to(tmp_path / "AGENTS.md")
+    (root / "d" / "out").symlink_to(tmp_path)
+    assert nested(root, "a/b/x.py") == [("a/b/AGENTS.md", "Use tabs.")]
+    assert nested(root, "c/x.py") == []
+    assert nested(root, "d/out/x.py") == []
+
+
+def test_a_nested_file_is_bounded_and_clean(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "AGENTS.md").write_text("Use\u202e \u200btabs.\n" + "x" * 10**6)
+    assert nested(tmp_path, "a/x.py", 100) == [("a/AGENTS.md", f"Use tabs.\n{CUT}")]
+    (tmp_path / "a" / "AGENTS.md").write_bytes(b"\x7fELF\0")
+    assert nested(tmp_path, "a/x.py") == []
+
+
+def test_a_file_of_no_folder_yet_and_very_deep_ones(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "AGENTS.md").write_text("Use tabs.")
+    assert nested(tmp_path, "a/" + "x/" * 10 + "new.py") == [("a/AGENTS.md", "Use tabs.")]
+    assert nested(tmp_path, "a/" + "x/" * 300 + "new.py") == []
