@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
+from aish_lsp.errors import BackendRejected
 from aish_lsp.models.adapters.calls import arguments_text, function_name
 from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.openai_reply import Reply
@@ -33,6 +34,13 @@ _MAX_COMPLETION_TOKENS_HOSTS = ("api.openai.com", ".openai.azure.com", ".aliyunc
 _NO_STREAM_OPTIONS_HOSTS = (".mistral.ai",)
 
 
+# How a server says that it does not know a field.
+_UNKNOWN = re.compile(
+    r"unsupported parameter|not supported|unrecogni[sz]ed|unknown|unexpected|not permitted"
+    r"|not allowed|extra (?:inputs|fields)|instead",
+    re.IGNORECASE,
+)
+
 # Wants ids of just this form for calls.
 _SHORT_ID_HOSTS = _NO_STREAM_OPTIONS_HOSTS
 _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
@@ -51,9 +59,14 @@ class OpenAIModel:
         self._http = http
         self._environ = environ
         self._names = ModelNames(http)
+        # By endpoint and model.
+        self._refused: dict[tuple[str, str], frozenset[str]] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send ``request`` and yield its reply; see ``aish_lsp.models.request.Model``.
+
+        Where a server does not know a field that another name or none can do for, the request is
+        sent once more without it.
 
         Raises:
             BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
@@ -64,16 +77,34 @@ class OpenAIModel:
         url = api_url(preset.endpoint, "chat/completions")
         headers = await headers_for(preset, self._environ)
         with key_of(preset):
-            body = request_body(request, await self._names.name_for(preset, headers))
-            post = Post(url, headers, body, preset.timeout)
-            reply = stream_reply(self._http, post, Reply(server_name(url)))
-            async with aclosing(reply):
-                async for event in reply:
-                    yield event
+            model = await self._names.name_for(preset, headers)
+            key, began = (preset.endpoint, model), False
+            while True:
+                refused = self._refused.get(key, frozenset())
+                body = request_body(request, model, refused)
+                post = Post(url, headers, body, preset.timeout)
+                reply = stream_reply(self._http, post, Reply(server_name(url)))
+                try:
+                    async with aclosing(reply):
+                        async for event in reply:
+                            began = True
+                            yield event
+                except BackendRejected as error:
+                    field = _unknown_field(error, body.keys() - preset.extra_body.keys() - refused)
+                    if began or field is None:
+                        raise
+                    self._refused[key] = refused | {field}
+                else:
+                    return
 
 
-def request_body(request: ModelRequest, model: str) -> dict[str, Any]:
-    """Return the JSON of a request; ``extra_body`` comes last and replaces what it names."""
+def request_body(
+    request: ModelRequest, model: str, refused: frozenset[str] = frozenset()
+) -> dict[str, Any]:
+    """Return the JSON of a request, without the fields that are ``refused``.
+
+    ``extra_body`` comes last and replaces what it names.
+    """
     preset = request.preset
     server = host(preset.endpoint)
     body: dict[str, Any] = {
@@ -82,11 +113,13 @@ def request_body(request: ModelRequest, model: str) -> dict[str, Any]:
     }
     if model:
         body["model"] = model
-    if not _is_one_of(server, _NO_STREAM_OPTIONS_HOSTS):
+    if "stream_options" not in refused and not _is_one_of(server, _NO_STREAM_OPTIONS_HOSTS):
         body["stream_options"] = {"include_usage": True}
     if preset.extra_body.keys().isdisjoint(_LIMITS):
         newer = _is_one_of(server, _MAX_COMPLETION_TOKENS_HOSTS)
-        body[_LIMITS[newer]] = request.max_output_tokens or preset.max_output_tokens
+        body[_LIMITS[newer != (not refused.isdisjoint(_LIMITS))]] = (
+            request.max_output_tokens or preset.max_output_tokens
+        )
     for name in ("temperature", "top_p", "stop", "seed", "reasoning_effort"):
         value = getattr(preset, name)
         if value is not None:
@@ -104,6 +137,20 @@ def request_body(request: ModelRequest, model: str) -> dict[str, Any]:
             for tool in request.tools
         ]
     return body | preset.extra_body
+
+
+def _unknown_field(error: BackendRejected, sent: set[str]) -> str | None:
+    """Return the field of ``sent`` that ``error`` says its server does not know.
+
+    The limit of tokens goes by two names; a server that wants the other one names that.
+    """
+    words = str(error.data.get("provider_message"))
+    if error.data.get("status") not in {400, 422} or not _UNKNOWN.search(words):
+        return None
+    named = {field for field in (*_LIMITS, "stream_options") if re.search(rf"\b{field}\b", words)}
+    if named & {*_LIMITS}:
+        named |= {*_LIMITS}
+    return next(iter(named & sent), None)
 
 
 def _message(message: Message, preset: Preset) -> dict[str, Any]:

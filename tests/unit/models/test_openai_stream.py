@@ -338,3 +338,53 @@ async def test_a_key_that_is_refused_is_asked_for_again(http: HttpClient, tmp_pa
             assert (await collect(model, request))[1] is None
     keys = [request.headers["authorization"] for request in server.requests]
     assert keys == ["Bearer 1", "Bearer 2", "Bearer 2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sent"),
+    [
+        (
+            "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.",
+            ["max_tokens", "max_completion_tokens"],
+        ),
+        ("Unrecognized request argument supplied: stream_options", ["stream_options", None]),
+        ("max_tokens is too large: 99999. This model supports at most 4096.", ["max_tokens"]),
+        ("Unsupported parameter: 'temperature'", ["temperature"]),
+    ],
+)
+async def test_a_field_that_the_server_does_not_know_is_not_sent_again(
+    http: HttpClient, words: str, sent: list[str | None]
+) -> None:
+    fields = {"max_tokens", "max_completion_tokens", "stream_options"}
+
+    async def script(request: Request, peer: Peer) -> None:
+        if sent[0] in request.json:
+            await peer.reply({"error": {"message": words}}, "400 Bad Request")
+        else:
+            await saying(chunk_of("ok"), STOP)(request, peer)
+
+    async with FaultServer(script) as server:
+        model = OpenAIModel(http)
+        for _ in range(2):
+            _, error = await collect(model, ask(server.url, temperature=1.0))
+            assert (error is None) == (len(sent) == 2)
+    requests = [request.json.keys() & fields for request in server.requests]
+    if len(sent) == 1:
+        assert len(requests) == 2
+        return
+    assert len(requests) == 3, "it is learned at the first refusal"
+    for left in requests[1:]:
+        assert sent[0] not in left
+        assert sent[1] is None or sent[1] in left
+
+
+async def test_a_field_of_the_users_own_is_not_left_out(http: HttpClient) -> None:
+    async def script(request: Request, peer: Peer) -> None:
+        words = "Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead."
+        await peer.reply({"error": {"message": words}}, "400 Bad Request")
+
+    async with FaultServer(script) as server:
+        request = ask(server.url, extra_body={"max_tokens": 5})
+        _, error = await collect(OpenAIModel(http), request)
+    assert isinstance(error, BackendRejected)
+    assert len(server.requests) == 1
