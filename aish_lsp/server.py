@@ -51,6 +51,7 @@ FEATURES: tuple[str, ...] = (
     "aish_lsp.lsp.context",
     "aish_lsp.lsp.cost",
     "aish_lsp.lsp.models",
+    "aish_lsp.lsp.trust",
     "aish_lsp.lsp.status",
 )
 

@@ -229,6 +229,11 @@ class Workspace:
     # Its state
 
     @property
+    def configuration(self) -> Configuration:
+        """Where the configuration comes from, and what waits for a grant."""
+        return self._configuration
+
+    @property
     def config(self) -> Config:
         """The configuration in force here."""
         return self._configuration.config

@@ -15,6 +15,9 @@ from aish_lsp.chat.memory import USAGE, VERBS, memory_command, remember
 from aish_lsp.chat.sessions import USAGE as SESSION_USAGE
 from aish_lsp.chat.sessions import VERBS as SESSION_VERBS
 from aish_lsp.chat.sessions import session_command
+from aish_lsp.chat.trust import USAGE as TRUST_USAGE
+from aish_lsp.chat.trust import VERBS as TRUST_VERBS
+from aish_lsp.chat.trust import trust_command
 from aish_lsp.conversation.report import context_page, cost_page
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.execution import RunRequest
@@ -171,6 +174,16 @@ async def _run(chat: Chat, argument: str) -> str:
 async def _approve(chat: Chat, argument: str) -> str:
     chat.follow(chat.workspace.approve(argument))
     return ""
+
+
+@colon(
+    "trust",
+    usage=TRUST_USAGE,
+    help="what this workspace's own settings ask for, and your word on it",
+    choices=TRUST_VERBS,
+)
+async def _trust(chat: Chat, argument: str) -> str:
+    return await trust_command(chat.workspace, argument)
 
 
 @colon("prompt", help="the exact request that would be sent")

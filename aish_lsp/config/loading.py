@@ -8,7 +8,7 @@ workspace's own and the last may be a stranger's: ungranted, only harmless keys 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -124,14 +124,14 @@ class Configuration:
         self._told = set(told)
         return new
 
-    def grant(self) -> None:
-        """Grant what the workspace asks for now.
+    def grant(self, shown: Iterable[Request]) -> None:
+        """Grant what was ``shown`` of what the workspace asks for, whatever it asks for by now.
 
         Raises:
             StoreUnavailable, Busy: see ``TrustStore.grant``.
         """
         if self._root is not None:
-            for request in self._loaded.requests:
+            for request in shown:
                 self._trust.grant(self._root, request.what, request.name, request.hash)
         self._loaded = self._load()
 
@@ -218,4 +218,5 @@ def _waiting(request: Request) -> str:
     keys = ", ".join(key for key, _ in request.asked[:5])
     more = f" and {len(request.asked) - 5} more" if len(request.asked) > 5 else ""
     source = "editor settings" if request.what == "settings" else request.name
-    return f"This workspace's {source} sets {keys}{more}, which has no effect without your grant."
+    sets = f"This workspace's {source} sets {keys}{more}"
+    return f"{sets}, which has no effect without your grant: `:trust` shows it."

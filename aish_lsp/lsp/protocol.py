@@ -436,6 +436,26 @@ _SPECS = (
         "more: it was evicted or reset, or got no answer.",
     ),
     CommandSpec(
+        "aish.trust.show",
+        Target,
+        "{trusted, requests: [{what, name, asked: [{key, value}], hash, granted}]}",
+        "What the workspace's own configuration (`overlay`) and the editor's settings (`settings`)\n"
+        "ask for beyond what is harmless, and what of it is granted.",
+    ),
+    CommandSpec(
+        "aish.trust.grant",
+        Target,
+        "as aish.trust.show",
+        "Grant it: the server asks, showing every key with its value, and nothing but a yes is\n"
+        "one. A grant is for exactly what was shown.",
+    ),
+    CommandSpec(
+        "aish.trust.revoke",
+        Target,
+        "as aish.trust.show",
+        "Take back all that was granted to the workspace.",
+    ),
+    CommandSpec(
         "aish.status",
         Target,
         "{model, busy, context: {total, budget}, cost, commands, trusted, servers}",

@@ -98,7 +98,8 @@ def test_show_for_machines_tells_what_the_workspace_asks_for(
             "keys": {"safety.shell": "zsh"},
         }
     ]
-    Configuration(root, TrustStore(tmp_path / "data" / "trust.json"), {}).grant()
+    configuration = Configuration(root, TrustStore(tmp_path / "data" / "trust.json"), {})
+    configuration.grant(configuration.loaded.requests)
     run("show", "--json", root=root)
     told = json.loads(capsys.readouterr().out)
     assert told["values"]["safety.shell"]["value"] == "zsh"

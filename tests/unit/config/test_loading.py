@@ -532,7 +532,7 @@ def test_a_grant_counts_until_the_contents_change_or_it_is_revoked(
     overlay = root / ".aish.toml"
     overlay.write_text('[context]\nsystem_prompt = "a"\n')
     configuration = open_at(root, trust)
-    configuration.grant()
+    configuration.grant(configuration.loaded.requests)
     assert configuration.trusted
     assert configuration.config.context.system_prompt == "a"
     assert open_at(root, trust).config.context.system_prompt == "a"
@@ -558,7 +558,7 @@ def test_a_revocation_in_another_process_counts_at_the_next_reload(
 ) -> None:
     (root / ".aish.toml").write_text('[context]\nsystem_prompt = "a"\n')
     configuration = open_at(root, trust)
-    configuration.grant()
+    configuration.grant(configuration.loaded.requests)
     other = open_at(root, TrustStore(trust._path))
     other.revoke()
     configuration.reload()
@@ -572,7 +572,8 @@ def test_a_grant_is_for_its_workspace_alone(
     twin.mkdir()
     for folder in (root, twin):
         (folder / ".aish.toml").write_text('[context]\nsystem_prompt = "a"\n')
-    open_at(root, trust).grant()
+    granted = open_at(root, trust)
+    granted.grant(granted.loaded.requests)
     assert not open_at(twin, trust).trusted
     link = tmp_path / "link"
     link.symlink_to(root)
@@ -584,7 +585,7 @@ def test_what_a_grant_did_not_show_never_counts(file: Path, root: Path, trust: T
     file.write_text('[safety]\nshell = "zsh"\n')
     (root / ".aish.toml").write_text('[safety]\nshell = "zsh"\nsnapshot = false\n')
     configuration = open_at(root, trust)
-    configuration.grant()
+    configuration.grant(configuration.loaded.requests)
     assert not configuration.config.safety.snapshot
     write(file, "")
     configuration.reload()
@@ -601,7 +602,7 @@ def test_a_granted_preset_is_not_mixed_with_the_users(
     )
     configuration = open_at(root, trust)
     configuration.update("workspace/configuration", {"models": {"own": {"timeout": 5}}})
-    configuration.grant()
+    configuration.grant(configuration.loaded.requests)
     models = configuration.config.models
     assert (models["local"].endpoint, models["local"].api_key_env) == ("", "MY_KEY")
     assert (models["own"].timeout, models["own"].seed) == (5.0, None)
@@ -617,7 +618,7 @@ def test_long_names_are_told_apart(file: Path, root: Path, trust: TrustStore) ->
     overlay = root / ".aish.toml"
     overlay.write_text(f'[models."{name}a"]\nseed = 1\n')
     configuration = open_at(root, trust)
-    configuration.grant()
+    configuration.grant(configuration.loaded.requests)
     write(overlay, f'[models."{name}b"]\nseed = 1\n')
     configuration.reload()
     assert not configuration.trusted
@@ -665,7 +666,7 @@ def test_a_damaged_or_newer_trust_file_grants_nothing_and_is_told(
 ) -> None:
     (root / ".aish.toml").write_text('[context]\nsystem_prompt = "a"\n')
     configuration = open_at(root, trust)
-    configuration.grant()
+    configuration.grant(configuration.loaded.requests)
     for text in ("{", '{"version": 99, "grants": []}'):
         write(trust._path, text)
         assert any("trust.json" in told for told in configuration.reload())

@@ -1,0 +1,75 @@
+"""Granting what a workspace asks for, by the user's word alone."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from aish_lsp.config.loading import Configuration, Request
+from aish_lsp.questions import AskUser, Question
+from aish_lsp.text import escaped
+
+#: Characters of what is typed to grant without a question: enough that no other request has it.
+_FINGERPRINT: Final = 12
+
+
+async def grant_by_consent(configuration: Configuration, ask_user: AskUser) -> bool | None:
+    """Grant what the workspace asks for, if the user says yes to all of it.
+
+    What it asks for by then, where that is something else than was shown, is not granted.
+
+    Return whether the user said yes; None where nobody could be asked. Where nothing waits for a
+    grant, nobody is asked and the answer is yes.
+
+    Raises:
+        StoreUnavailable, Busy: see ``TrustStore.grant``.
+    """
+    waiting = await asked_for(configuration)
+    if not waiting:
+        return True
+    message = "\n".join(
+        ["This workspace asks for settings that can change what runs and what is sent:"]
+        + [line for request in waiting for line in lines_of(request)]
+        + ["", "Grant exactly these?"]
+    )
+    answer = await ask_user(Question(message, "Grant"))
+    if answer:
+        await asyncio.to_thread(configuration.grant, waiting)
+    return answer
+
+
+async def grant_seen(configuration: Configuration, fingerprint: str) -> bool:
+    """Grant what the workspace asks for if it is what ``fingerprint`` stands for; return whether.
+
+    For a user who has seen it and cannot be asked.
+
+    Raises:
+        StoreUnavailable, Busy: see ``TrustStore.grant``.
+    """
+    waiting = await asked_for(configuration)
+    if not waiting or fingerprint != fingerprint_of(waiting):
+        return False
+    await asyncio.to_thread(configuration.grant, waiting)
+    return True
+
+
+async def asked_for(configuration: Configuration) -> list[Request]:
+    """Return what waits for a grant, by what the files hold now."""
+    await asyncio.to_thread(configuration.reload)
+    return [request for request in configuration.loaded.requests if not request.granted]
+
+
+def fingerprint_of(requests: Sequence[Request]) -> str:
+    """Return a short text that stands for exactly what is asked for."""
+    together = "\n".join(sorted(f"{one.what} {one.name} {one.hash}" for one in requests))
+    return hashlib.sha256(together.encode()).hexdigest()[:_FINGERPRINT]
+
+
+def lines_of(request: Request) -> list[str]:
+    """Return a request in full: its source, then a line for each key with its value."""
+    source = "the editor's settings" if request.what == "settings" else request.name
+    values = (f"  {key} = {json.dumps(value, ensure_ascii=False)}" for key, value in request.asked)
+    return [f"from {source}:", *map(escaped, values)]
