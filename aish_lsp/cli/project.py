@@ -29,14 +29,13 @@ async def run(arguments: argparse.Namespace) -> int:
     """Look at the project and show it; return the exit code."""
     root = workspace_folder(arguments)
     if arguments.files:
-        listed = await list_files(root)
-        files = sorted(listed.files)
+        listed = await list_files(root, every=True)
         if listed.truncated:
             sys.stderr.write(f"aish-lsp: not all files are listed: {listed.reason}\n")
         if arguments.json:
-            sys.stdout.write(json.dumps({"files": files}) + "\n")
+            sys.stdout.write(json.dumps({"files": listed.files}) + "\n")
         else:
-            sys.stdout.write("".join(f"{shown(name)}\n" for name in files))
+            sys.stdout.write("".join(f"{shown(name)}\n" for name in listed.files))
         return 0
     async with open_workspace(root) as workspace:
         await workspace.project.refresh(workspace.config.project, patience=None)

@@ -1,25 +1,60 @@
-"""``aish.project.*``: the project as the model is told of it."""
+"""``aish.project.*``: the project as the model is told of it, and how its changes come to be known.
+
+A client that can be asked to watches the files; all others still tell of what is saved, created,
+renamed and deleted in the editor, and the project looks itself at each turn.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import os
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from lsprotocol import types
+from pygls.uris import to_fs_path
 
 from aish_lsp.project.tree import ProjectBlock
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import ProjectParams
+    from aish_lsp.project.files import Listing, Scan
     from aish_lsp.server import AishServer
     from aish_lsp.workspace import Workspace
 
+logger = logging.getLogger(__name__)
+
+#: Seconds in which a client answers that it will watch.
+_ANSWER = 60.0
+
+#: Seconds that a scan takes before it is shown, and between two reports of it.
+_SHOWN_AFTER = 1.0
+_REPORT_EVERY = 0.5
+
+_COMES_OR_GOES = types.WatchKind.Create | types.WatchKind.Delete
+_WATCHED = (
+    types.FileSystemWatcher("**/*", _COMES_OR_GOES),
+    types.FileSystemWatcher("**/.gitignore", types.WatchKind.Change),
+)
+_ALL_FILES = types.FileOperationRegistrationOptions(
+    [types.FileOperationFilter(types.FileOperationPattern("**"), scheme="file")]
+)
+
 
 def setup(server: AishServer) -> None:
-    """Bind the project commands."""
+    """Bind the project commands and follow the files."""
 
     async def show(_call: Call, params: ProjectParams) -> ProjectBlock:
         workspace = server.workspaces.resolve(params)
         workspace.project.shape(params.depth, params.max_chars)
         return await _looked(workspace)
+
+    async def refresh(call: Call, params: ProjectParams) -> ProjectBlock:
+        server.workspaces.resolve(params).project.renew()
+        return await show(call, params)
 
     async def off(call: Call, params: ProjectParams) -> ProjectBlock:
         server.workspaces.resolve(params).project.switch(on=False)
@@ -30,9 +65,10 @@ def setup(server: AishServer) -> None:
         return await show(call, params)
 
     server.bind("aish.project.show", show)
-    server.bind("aish.project.refresh", show)
+    server.bind("aish.project.refresh", refresh)
     server.bind("aish.project.off", off)
     server.bind("aish.project.on", on)
+    FileWatch(server).follow()
 
 
 async def _looked(workspace: Workspace) -> ProjectBlock:
@@ -42,3 +78,112 @@ async def _looked(workspace: Workspace) -> ProjectBlock:
         return ProjectBlock("", 0, truncated=False)
     await workspace.project.refresh(config, patience=None)
     return workspace.project.block
+
+
+class FileWatch:
+    """Passes on to the workspaces what the client tells of their files."""
+
+    def __init__(self, server: AishServer) -> None:
+        self._server = server
+        self._asked = False
+        self._watches = False
+
+    def follow(self) -> None:
+        """Register for all that a client may tell."""
+        server = self._server
+        server.workspaces.on_open(self._opened)
+
+        @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+        def _changed(params: types.DidChangeWatchedFilesParams) -> None:
+            self._tell(change.uri for change in params.changes)
+
+        @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+        def _saved(params: types.DidSaveTextDocumentParams) -> None:
+            for workspace, name in self._places([params.text_document.uri]):
+                if workspace.project.files is not None:
+                    workspace.project.files.edited(name)
+
+        @server.feature(types.WORKSPACE_DID_CREATE_FILES, _ALL_FILES)
+        def _created(params: types.CreateFilesParams) -> None:
+            self._tell(file.uri for file in params.files)
+
+        @server.feature(types.WORKSPACE_DID_RENAME_FILES, _ALL_FILES)
+        def _renamed(params: types.RenameFilesParams) -> None:
+            self._tell(uri for file in params.files for uri in (file.old_uri, file.new_uri))
+
+        @server.feature(types.WORKSPACE_DID_DELETE_FILES, _ALL_FILES)
+        def _deleted(params: types.DeleteFilesParams) -> None:
+            self._tell(file.uri for file in params.files)
+
+    def _tell(self, uris: Iterable[str]) -> None:
+        for workspace, name in self._places(uris):
+            if workspace.project.files is not None:
+                workspace.project.files.changed([name])
+
+    def _places(self, uris: Iterable[str]) -> Iterable[tuple[Workspace, str]]:
+        """Yield each workspace that a file lies in, and the file's name in it.
+
+        Files of other folders and of other machines are passed over.
+        """
+        open_now = [
+            (workspace, workspace.root)
+            for workspace in self._server.workspaces.all()
+            if workspace.root is not None
+        ]
+        for uri in uris:
+            path = _path(uri)
+            for workspace, root in open_now:
+                if path is not None and path.is_relative_to(root):
+                    yield workspace, path.relative_to(root).as_posix()
+
+    # Watching, and the progress of scans
+
+    def _opened(self, workspace: Workspace) -> None:
+        files = workspace.project.files
+        if files is None:
+            return
+        files.on_scan(self._show_scan)
+        if self._watches:
+            files.watch()
+        if not self._asked:
+            self._asked = True
+            self._server.spawn(self._ask_to_watch(), "ask to watch files")
+
+    async def _ask_to_watch(self) -> None:
+        """Ask the client to tell of all files that come and go, where it can be asked."""
+        client = self._server.protocol.client_capabilities.workspace
+        watching = client.did_change_watched_files if client else None
+        if watching is None or not watching.dynamic_registration:
+            return
+        method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
+        options = types.DidChangeWatchedFilesRegistrationOptions(_WATCHED)
+        params = types.RegistrationParams([types.Registration("aish-files", method, options)])
+        try:
+            await self._server.request(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
+        except Exception as error:  # noqa: BLE001 - without it we look ourselves
+            logger.info("the client does not watch files: %s", type(error).__name__)
+            return
+        self._watches = True
+        for workspace in self._server.workspaces.all():
+            if workspace.project.files is not None:
+                workspace.project.files.watch()
+
+    def _show_scan(self, scan: Scan, work: asyncio.Task[Listing]) -> None:
+        self._server.spawn(self._follow_scan(scan, work), "show a scan")
+
+    async def _follow_scan(self, scan: Scan, work: asyncio.Task[Listing]) -> None:
+        """Show how far a scan is that takes long, and let the user stop it."""
+        await asyncio.wait([work], timeout=_SHOWN_AFTER)
+        if work.done():
+            return
+        progress = self._server.begin_progress("aish looks at the project", on_cancel=scan.stop)
+        while not work.done():
+            progress.report(f"{scan.found:,} files")
+            await asyncio.wait([work], timeout=_REPORT_EVERY)
+        progress.end(f"{scan.found:,} files")
+
+
+def _path(uri: str) -> Path | None:
+    """Return the path of a ``file:`` URI without its detours; None for what has none."""
+    path = to_fs_path(uri) if uri.startswith("file:") else None
+    return Path(os.path.normpath(path)) if path else None

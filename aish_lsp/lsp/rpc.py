@@ -138,6 +138,14 @@ class AishProtocol(Endpoint):
             None,
             ServerCapabilitiesBuilder.choose_position_encoding(client),
         ).build()  # type: ignore[no-untyped-call]
+        if built.workspace is not None:
+            # Said to all, as with the rest: a client that has no such thing passes it over.
+            options = self.fm.feature_options
+            built.workspace.file_operations = types.FileOperationOptions(
+                did_create=options.get(types.WORKSPACE_DID_CREATE_FILES),
+                did_rename=options.get(types.WORKSPACE_DID_RENAME_FILES),
+                did_delete=options.get(types.WORKSPACE_DID_DELETE_FILES),
+            )
         return built
 
     @lsp_method(types.SHUTDOWN)

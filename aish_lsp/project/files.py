@@ -7,28 +7,31 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tempfile
+import threading
 import time
-from collections import deque
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from aish_lsp.project.git import git_command, git_environment
-from aish_lsp.project.ignore import Rule, parse, verdict
+from aish_lsp.project.git import git_command
+from aish_lsp.project.git_files import Git, GitFailed, Places, excludes_file
+from aish_lsp.project.ignored import IgnoreFiles
+from aish_lsp.project.known import FOLDED, KnownFiles
 from aish_lsp.project.safe_read import read_regular
+from aish_lsp.project.walk import walk
 
-#: Files of one listing; more are left out.
+#: Names that are kept; of more, those that lie deep are counted.
 FILE_LIMIT = 200_000
 #: Seconds that git, and then a walk, may take.
-TIME_LIMIT = 10.0
-#: Bytes of git's answer that are read.
-_ANSWER_LIMIT = 64 << 20
-#: Bytes of an ignore file that are read.
-_IGNORE_FILE_LIMIT = 128 << 10
-
-#: ``-t`` tags each name, so that one call tells what is tracked, deleted, sparse or new.
-_LS_FILES = ("ls-files", "-z", "-t", "-s", "-c", "-o", "-d", "--exclude-standard")
+TIME_LIMIT = 60.0
+#: Of more names, it is found out later which tracked files are gone: git looks at each for that.
+CHECKED_AT_ONCE = 20_000
+#: Bytes of a repository's own ignore file, where git refuses the repository.
+_EXCLUDE_LIMIT = 128 << 10
+#: Seconds of rest after each piece of names, in which other threads get on.
+_REST = 0.0001
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +48,228 @@ class FileList:
     reason: str = ""
 
 
-async def list_files(root: Path) -> FileList:
-    """Return the files under ``root`` that no ignore rule leaves out.
+@dataclass(slots=True)
+class Listing:
+    """What a scan found.
+
+    Attributes:
+        known: the files.
+        truncated: whether the scan ended before it had seen all.
+        reason: why, or why there is nothing.
+        ignore_files: the rules by which they were found; None where only a new scan can tell.
+        deciding: files outside of the list whose change may change it.
+        recent: names that the last commits have changed, the last first.
+        unchecked: whether tracked files may be in it that are gone; ``gone`` finds out.
+        tracked_ignored: names that were listed although they are ignored, and that have gone.
+    """
+
+    known: KnownFiles
+    truncated: bool = False
+    reason: str = ""
+    ignore_files: IgnoreFiles | None = None
+    deciding: tuple[Path, ...] = ()
+    recent: tuple[str, ...] = ()
+    unchecked: bool = False
+    tracked_ignored: set[str] = field(default_factory=set)
+
+
+async def list_files(root: Path, *, every: bool = False) -> FileList:
+    """Return the files under ``root`` that no ignore rule leaves out; ``every`` one of them.
 
     A folder that is gone or cannot be read gives an empty list with a reason. Where git is missing
-    or refuses, and where an outer repository ignores the whole of ``root``, the folder is walked.
+    or fails, the folder is walked.
     """
-    problem = await asyncio.to_thread(_problem, root)
-    if problem:
-        return FileList((), reason=problem)
-    answer = await _ask_git(root)
-    if answer:
-        listed = await asyncio.to_thread(_from_git, answer)
-        if listed.files:
-            return listed
-    return await asyncio.to_thread(_from_walk, root)
+    listing = await Scan(root, None if every else FILE_LIMIT).listing()
+    known = listing.known
+    if listing.unchecked:
+        known.remove_all(await asyncio.to_thread(gone, root))
+    if not known.folded:
+        return FileList(tuple(known.names), listing.truncated, listing.reason)
+    named = tuple(name for name in known.names if not name.endswith(FOLDED))
+    return FileList(named, True, f"Only {len(named)} of {known.total} files are listed.")
+
+
+def gone(root: Path) -> list[str]:
+    """Return the names that git tracks and that are not on disk; blocks."""
+    git = Git(root)
+    with _time_limit(git.end):
+        try:
+            return _gone(git)
+        except GitFailed:
+            return []
+        finally:
+            git.close()
+
+
+class Scan:
+    """One look at all files of a folder.
+
+    Args:
+        root: the folder.
+        limit: names that are kept; None: all.
+
+    Attributes:
+        found: how many files were found by now.
+        stopped: whether somebody has ended it.
+    """
+
+    def __init__(self, root: Path, limit: int | None) -> None:
+        self.found = 0
+        self._root = root
+        self._limit = limit
+        self.stopped = False
+        self._late = False
+        self._git: Git | None = None
+
+    async def listing(self) -> Listing:
+        """Return what is found; where it is cancelled, git is ended first."""
+        work = asyncio.ensure_future(asyncio.to_thread(self.run))
+        try:
+            return await asyncio.shield(work)
+        except asyncio.CancelledError:
+            self.stop()
+            await asyncio.wait([work], timeout=1)
+            raise
+
+    def stop(self) -> None:
+        """End it: what was found by now is what there is. Safe in any thread."""
+        self.stopped = True
+        self._end_git()
+
+    def run(self) -> Listing:
+        """Return what is found; blocks."""
+        problem = _problem(self._root)
+        if problem:
+            return Listing(KnownFiles(), reason=problem)
+        with _time_limit(self._run_late):
+            listing = self._by_git() or self._by_git_elsewhere()
+        if listing is None and not self.stopped:
+            self._late = False
+            with _time_limit(self._run_late):
+                listing = self._by_walk()
+        listing = listing or Listing(KnownFiles())
+        listing.known.sort()
+        if self.stopped:
+            listing.truncated, listing.reason = True, "The scan was stopped."
+        elif self._late:
+            reason = f"The folder could not be listed within {TIME_LIMIT:g} seconds."
+            listing.truncated, listing.reason = True, reason
+        return listing
+
+    def _run_late(self) -> None:
+        self._late = True
+        self._end_git()
+
+    def _end_git(self) -> None:
+        if self._git is not None:
+            self._git.end()
+
+    def _by_git(self, repository: Path | None = None) -> Listing | None:
+        """Return what git lists; None where it fails, or lists nothing.
+
+        An outer repository that ignores the whole folder has nothing to say of it.
+        """
+        if self.stopped or self._late:
+            return None
+        git = self._git = Git(self._root, repository)
+        if self.stopped or self._late:
+            git.end()
+        try:
+            listing = self._listed(git, empty=repository is not None)
+        except GitFailed:
+            return None
+        finally:
+            git.close()
+        return listing if listing.known.total else None
+
+    def _listed(self, git: Git, *, empty: bool) -> Listing:
+        others = git.start_others()  # the slowest goes first
+        tracked = None if empty else git.start_tracked()
+        commits = None if empty else git.ask_commits()
+        places = git.ask_places()
+        known = KnownFiles(self._limit)
+        if tracked is not None:
+            self._take(known, git.tracked(tracked))
+        changed = None if commits is None else git.ask_recent(commits)
+        unchecked = self.found > CHECKED_AT_ONCE
+        absent = _gone(git) if self.found and not unchecked else []
+        self._take(known, git.others(others))
+        listing = Listing(known, unchecked=unchecked)
+        if absent:
+            gone_by_now = set(absent)
+            known.names = [name for name in known.names if name not in gone_by_now]
+        if changed is not None:
+            listing.recent = git.recent(changed)
+        self._say_what_decides(listing, git.places(places), exact=not git.sparse)
+        return listing
+
+    def _by_git_elsewhere(self) -> Listing | None:
+        """Return what git lists where there is no repository, or one that it refuses.
+
+        It is given an empty one, for its rules are the rules.
+        """
+        if self.stopped or self._late or git_command(self._root) is None:
+            return None
+        try:
+            with tempfile.TemporaryDirectory(prefix="aish-", ignore_cleanup_errors=True) as folder:
+                repository = Path(folder)
+                (repository / "HEAD").write_text("ref: refs/heads/main\n", encoding="ascii")
+                for name in ("objects", "refs", "info"):
+                    (repository / name).mkdir()
+                exclude = read_regular(_exclude_of(self._root), _EXCLUDE_LIMIT)
+                (repository / "info" / "exclude").write_bytes(exclude or b"")
+                return self._by_git(repository)
+        except OSError:
+            return None
+
+    def _by_walk(self) -> Listing:
+        places = Places(self._root, _exclude_of(self._root), None, excludes_file(), False)
+        listing = Listing(KnownFiles(self._limit))
+        self._say_what_decides(listing, places, exact=True)
+        ignore_files = listing.ignore_files or IgnoreFiles(self._root)
+        self._take(
+            listing.known, walk(self._root, ignore_files, lambda: self.stopped or self._late)
+        )
+        return listing
+
+    def _take(self, known: KnownFiles, pieces: Iterable[list[str]]) -> None:
+        for names in pieces:
+            known.extend(names)
+            self.found += len(names)
+            time.sleep(_REST)
+
+    def _say_what_decides(self, listing: Listing, places: Places, *, exact: bool) -> None:
+        """Keep what tells of a change whether, and how, it changes the list."""
+        found = (places.index, places.exclude, places.everywhere)
+        listing.deciding = tuple(path for path in found if path is not None)
+        root = Path(os.path.realpath(self._root))
+        top = places.top and Path(os.path.realpath(places.top))
+        if exact and not places.case_folded and top is not None and root.is_relative_to(top):
+            listing.ignore_files = IgnoreFiles(
+                root, top=top, exclude=places.exclude, everywhere=places.everywhere
+            )
+
+
+@contextmanager
+def _time_limit(late: Callable[[], None]) -> Iterator[None]:
+    """Call ``late``, in a thread of its own, where the block takes longer than TIME_LIMIT."""
+    timer = threading.Timer(TIME_LIMIT, late)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _gone(git: Git) -> list[str]:
+    """Return the names of what is tracked and not on disk; of a submodule with its slash, too."""
+    plain = [name for names in git.gone() for name in names]
+    return [*plain, *(f"{name}/" for name in plain)]
+
+
+def _exclude_of(root: Path) -> Path:
+    return root / ".git" / "info" / "exclude"
 
 
 def _problem(root: Path) -> str:
@@ -69,136 +279,3 @@ def _problem(root: Path) -> str:
             return ""
     except OSError as error:
         return f"The folder {root} cannot be read: {error.strerror}."
-
-
-def _bounded(names: Iterable[str], *, truncated: bool = False, reason: str = "") -> FileList:
-    """Return ``names`` sorted, and cut where there are too many."""
-    ordered = sorted(names)
-    if len(ordered) > FILE_LIMIT:
-        reason = f"Only the first {FILE_LIMIT} files are listed."
-        return FileList(tuple(ordered[:FILE_LIMIT]), truncated=True, reason=reason)
-    return FileList(tuple(ordered), truncated, reason)
-
-
-async def _ask_git(root: Path) -> bytes | None:
-    """Return git's answer, or None: no git, no repository, refused, too slow."""
-    command = git_command(root, *_LS_FILES)
-    if command is None:
-        return None
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            cwd=root,
-            env=git_environment(),
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
-    except OSError:
-        return None
-    assert process.stdout is not None
-    answer = bytearray()
-    try:
-        async with asyncio.timeout(TIME_LIMIT):
-            while room := _ANSWER_LIMIT - len(answer):
-                chunk = await process.stdout.read(min(room, 1 << 18))
-                if not chunk:
-                    return bytes(answer) if await process.wait() == 0 else None
-                answer += chunk
-            return bytes(answer)
-    except TimeoutError:
-        return None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.communicate()
-
-
-def _from_git(answer: bytes) -> FileList:
-    """Return the files of git's answer; what is tracked but not on disk is dropped."""
-    truncated = len(answer) >= _ANSWER_LIMIT
-    names: set[bytes] = set()
-    absent: set[bytes] = set()
-    for record in answer.split(b"\0")[:-1]:  # what follows the last zero is cut off, or nothing
-        tag, _, rest = record.partition(b" ")
-        if tag == b"?":
-            names.add(rest)
-            continue
-        stage, _, name = rest.partition(b"\t")
-        name += b"/" if stage.startswith(b"160000") else b""  # a submodule
-        (absent if tag in (b"R", b"S") else names).add(name)
-    kept = [os.fsdecode(name) for name in names - absent if _stays_inside(name)]
-    reason = "Only the beginning of git's answer was read." if truncated else ""
-    return _bounded(kept, truncated=truncated, reason=reason)
-
-
-def _stays_inside(name: bytes) -> bool:
-    """Return whether ``name`` is one that git itself would have put into an index."""
-    return bool(name) and not name.startswith(b"/") and b".." not in name.split(b"/")
-
-
-@dataclass(frozen=True, slots=True)
-class _Folder:
-    """A folder still to be walked, with the rules that hold in it: (segments above, rules)."""
-
-    path: tuple[str, ...]
-    rules: tuple[tuple[int, tuple[Rule, ...]], ...]
-
-    def ignores(self, name: str, *, folder: bool) -> bool:
-        """Return whether ``name`` in it is left out: the deepest ignore file that tells decides."""
-        path = tuple(os.fsencode(part) for part in (*self.path, name))
-        for above, rules in reversed(self.rules):
-            ignored = verdict(rules, path[above:], folder=folder)
-            if ignored is not None:
-                return ignored
-        return False
-
-
-def _from_walk(root: Path) -> FileList:
-    """Return the files that a walk finds, the shallow ones first where there are too many."""
-    deadline = time.monotonic() + TIME_LIMIT
-    names = list(islice(_walk(root, deadline), FILE_LIMIT + 1))
-    if time.monotonic() <= deadline:
-        return _bounded(names)
-    reason = f"The folder could not be listed within {TIME_LIMIT:g} seconds."
-    return _bounded(names, truncated=True, reason=reason)
-
-
-def _walk(root: Path, deadline: float) -> Iterator[str]:
-    """Yield the files under ``root``, folder by folder, until the ``deadline``.
-
-    Links are named and not followed.
-    """
-    exclude = _rules(root / ".git" / "info" / "exclude")
-    waiting = deque([_Folder((), ((0, exclude),))])
-    while waiting:
-        folder = waiting.popleft()
-        here = root.joinpath(*folder.path)
-        try:
-            with os.scandir(here) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
-        except OSError:
-            continue
-        if any(entry.name == ".gitignore" for entry in entries):
-            own = (len(folder.path), _rules(here / ".gitignore"))
-            folder = _Folder(folder.path, (*folder.rules, own))
-        for entry in entries:
-            if time.monotonic() > deadline:
-                return
-            path = (*folder.path, entry.name)
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name != ".git" and not folder.ignores(entry.name, folder=True):
-                    waiting.append(_Folder(path, folder.rules))
-            elif _is_listed(entry) and not folder.ignores(entry.name, folder=False):
-                yield "/".join(path)
-
-
-def _is_listed(entry: os.DirEntry[str]) -> bool:
-    """Return whether ``entry`` is a file or a link, as opposed to a pipe, a socket, a device."""
-    return entry.name != ".git" and (entry.is_symlink() or entry.is_file(follow_symlinks=False))
-
-
-def _rules(path: Path) -> tuple[Rule, ...]:
-    """Return the rules of an ignore file; one that is no regular file has none, as with git."""
-    content = read_regular(path, _IGNORE_FILE_LIMIT)
-    return parse(content) if content else ()

@@ -6,8 +6,9 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from aish_lsp.project.current import CurrentFiles
 from aish_lsp.project.instructions import read_instructions
-from aish_lsp.project.tree import ProjectBlock, project_block
+from aish_lsp.project.tree import ProjectBlock, tree
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,23 +25,32 @@ _INSTRUCTIONS_CHARS = 8000
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How large a picture was asked for, where it differs from the configuration."""
+    """How large a picture is: folders deep, characters."""
 
-    depth: int | None = None
-    max_chars: int | None = None
+    depth: int
+    max_chars: int
 
 
 class ProjectPicture:
-    """One workspace's picture. Off by the user's word, or where the configuration says so."""
+    """One workspace's picture. Off by the user's word, or where the configuration says so.
+
+    Attributes:
+        files: the files that it is made from; None where no folder is open.
+    """
 
     def __init__(self, root: Path | None) -> None:
+        self.files = CurrentFiles(root) if root is not None else None
         self._root = root
         self._switched: bool | None = None
-        self._shape = Shape()
-        self._stale = False
+        self._depth: int | None = None
+        self._max_chars: int | None = None
         self._block = ProjectBlock("", 0, truncated=False)
+        self._wanted = Shape(0, 0)
+        self._drawn: Shape | None = None
         self._instructions: Instructions | None = None
-        self._refreshing: asyncio.Task[None] | None = None
+        self._look: asyncio.Task[None] | None = None
+        self._look_begun = False
+        self._check: asyncio.Task[None] | None = None
 
     @property
     def block(self) -> ProjectBlock:
@@ -58,40 +68,70 @@ class ProjectPicture:
 
     def shape(self, depth: int | None, max_chars: int | None) -> None:
         """Keep another depth or size for the pictures that follow."""
-        wanted = Shape(
-            self._shape.depth if depth is None else depth,
-            self._shape.max_chars if max_chars is None else max_chars,
-        )
-        if wanted != self._shape:
-            self._shape = wanted
-            self._stale = True
+        self._depth = self._depth if depth is None else depth
+        self._max_chars = self._max_chars if max_chars is None else max_chars
 
     def shown(self, config: Project) -> bool:
         """Return whether the prompt carries the picture."""
         return config.auto_tree if self._switched is None else self._switched
 
+    def renew(self) -> None:
+        """Have the next refresh scan the whole folder, whatever is known of it."""
+        if self.files is not None:
+            self.files.renew()
+
     async def refresh(self, config: Project, *, patience: float | None = _PATIENCE) -> None:
         """Look at the project anew; with ``patience`` (seconds) keep the old picture meanwhile."""
-        if self._root is None:
+        if self._root is None or self.files is None:
             return
-        if self._stale or self._refreshing is None or self._refreshing.done():
-            self._stale = False
-            await self.aclose()
-            self._refreshing = asyncio.create_task(self._look(self._root, config))
-        await asyncio.wait([self._refreshing], timeout=patience)
-        if self._refreshing.done():
-            await self._refreshing
-
-    async def _look(self, root: Path, config: Project) -> None:
-        self._block = await project_block(
-            root,
-            depth=config.depth if self._shape.depth is None else self._shape.depth,
-            max_chars=config.max_chars if self._shape.max_chars is None else self._shape.max_chars,
+        self._wanted = Shape(
+            config.depth if self._depth is None else self._depth,
+            config.max_chars if self._max_chars is None else self._max_chars,
         )
+        if self._look is None or self._look.done() or self._look_begun:
+            # One that has begun may have missed what is asked about; one that waits will not.
+            self._look_begun = False
+            self._look = asyncio.create_task(self._look_anew(self._look, self._root, self.files))
+        look = self._look
+        await asyncio.wait([look], timeout=patience)
+        if look.done():
+            await look
+
+    async def _look_anew(
+        self, before: asyncio.Task[None] | None, root: Path, files: CurrentFiles
+    ) -> None:
+        if before is not None:
+            await asyncio.wait([before])
+        self._look_begun = True
+        shape = self._wanted
+        if await files.update() or shape != self._drawn:
+            await self._draw(files, shape)
         self._instructions = await asyncio.to_thread(read_instructions, root, _INSTRUCTIONS_CHARS)
+        if files.listing.unchecked:
+            self._check = asyncio.create_task(self._check_later(files))
+
+    async def _check_later(self, files: CurrentFiles) -> None:
+        if await files.check() and self._drawn is not None:
+            await self._draw(files, self._drawn)
+
+    async def _draw(self, files: CurrentFiles, shape: Shape) -> None:
+        listing = files.listing
+        drawn = await asyncio.to_thread(
+            tree,
+            listing.known,
+            depth=shape.depth,
+            max_chars=shape.max_chars,
+            recent=files.recent,
+        )
+        truncated = listing.truncated or not drawn.whole
+        self._block = ProjectBlock(drawn.text, listing.known.total, truncated)
+        files.watch_over(drawn.opened)
+        self._drawn = shape
 
     async def aclose(self) -> None:
         """Stop looking."""
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-            await asyncio.wait([self._refreshing])
+        tasks = [task for task in (self._look, self._check) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)

@@ -6,29 +6,37 @@
         app.py
       tests/ … 214 files
 
-Every entry is indented, so that no file name can stand where a heading of the prompt would.
+In each folder the entries that say most come first (``importance``), and the folders that say most
+are opened first: those where something was changed of late, then sources, then the rest. Every
+entry is indented, so that no file name can stand where a heading of the prompt would.
+
+Only what is shown is looked at: among names that are sorted, a folder is a range.
 """
 
 from __future__ import annotations
 
-import asyncio
 import heapq
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import NamedTuple
 
-from aish_lsp.project.files import list_files
+from aish_lsp.project.importance import Rank, file_rank, folder_rank
+from aish_lsp.project.known import FOLDED, KnownFiles, behind
 from aish_lsp.project.names import shown
 
 #: A folder below the root with more entries stays folded: its count says more than its names.
 LONGEST = 60
 
-_TOP = "./"
+#: Entries of the root that are looked at.
+_ROOT_LIMIT = 5000
 
-#: Folders whose inside says nothing of the project, where no ignore rule leaves them out.
-_NEVER_OPENED = frozenset(
-    {".venv", "venv", "node_modules", "__pycache__", "vendor", "third_party", ".tox", ".nox"}
-)
+#: So many folders, one after the other, that do not fit end the search for one that does.
+_MISSES = 40
+
+_TOP = "./"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,137 +48,184 @@ class ProjectBlock:
     truncated: bool
 
 
-@dataclass(slots=True)
-class _Folder:
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A file, or another repository, in its folder."""
+
     name: str
-    level: int
-    path: tuple[str, ...]
-    files: list[str] = field(default_factory=list)
-    folders: dict[str, _Folder] = field(default_factory=dict)
-    total: int = 0
+    rank: Rank
+    total: int = 1
 
+
+class _Folder:
+    """A folder: the names from ``low`` to before ``high``, which begin with ``prefix``."""
+
+    def __init__(self, known: KnownFiles, prefix: str, low: int, high: int) -> None:
+        self.prefix = prefix
+        self.level = prefix.count("/")
+        self.name = prefix.rstrip("/").rpartition("/")[2]
+        self.total = known.count(low, high)
+        self._known = known
+        self._low = low
+        self._high = high
+
+    @cached_property
+    def rank(self) -> Rank:
+        """Where it stands among the entries of its own folder."""
+        return folder_rank(self.name, self._known.names, self._low, self._high)
+
+    @cached_property
+    def entries(self) -> list[_Folder | _File]:
+        """What is in it, the first in importance first; of very many, a part."""
+        found = islice(self._entries(), _ROOT_LIMIT)
+        return sorted(found, key=lambda entry: (entry.rank, entry.name))
+
+    def _entries(self) -> Iterator[_Folder | _File]:
+        names, start = self._known.names, len(self.prefix)
+        at = self._low
+        while at < self._high:
+            name = names[at]
+            slash = name.find("/", start)
+            if 0 <= slash < len(name) - 1:
+                end = bisect_left(names, behind(name[:slash]), at, self._high)
+                yield _Folder(self._known, name[: slash + 1], at, end)
+                at = end
+            else:
+                rank = file_rank(name[start:]) if slash < 0 else Rank.SIDE_FOLDER
+                yield _File(name[start:], rank)
+                at += 1
+
+    @cached_property
     def lines(self) -> list[str]:
-        """Return a line for each entry: the folders, folded, and then the files."""
+        """A line for each entry, the folders folded."""
         indent = "  " * (self.level + 1)
-        folders = [indent + folder.folded() for folder in self.in_order()]
-        return folders + [indent + shown(name) for name in self.files]
+        return [indent + _line(entry) for entry in self.entries]
 
-    def in_order(self) -> list[_Folder]:
-        """Return the folders inside, in the order in which they are shown."""
-        return [self.folders[name] for name in sorted(self.folders)]
+    def cost(self, room: int) -> int | None:
+        """Return the characters that opening it adds; None where it stays folded.
 
-    def opened(self) -> str:
-        """Return the folder's line when its entries follow."""
-        return f"{shown(self.name)}/"
+        So it does where they are more than ``room``, where it is long, and where what is in it is
+        not known or says nothing.
+        """
+        is_mark = self._known.names[self._low] == self.prefix + FOLDED
+        if is_mark or self.rank is Rank.STRANGERS:
+            return None
+        cost = len(_opened(self)) - len(_line(self))
+        indent = 2 * (self.level + 1)
+        for count, entry in enumerate(self._entries(), 1):
+            cost += indent + len(_line(entry)) + 1
+            if cost > room or count > LONGEST:
+                return None
+        return cost
 
-    def folded(self) -> str:
-        """Return the folder's line when its entries do not follow."""
-        return f"{self.opened()} … {_count(self.total)}"
+
+class Tree(NamedTuple):
+    """A tree's text, whether all files are in it, and the prefixes of the folders it opens."""
+
+    text: str
+    whole: bool
+    opened: Collection[str]
 
 
-async def project_block(root: Path, *, depth: int, max_chars: int) -> ProjectBlock:
-    """Return the tree of ``root``: folders ``depth`` deep, ``max_chars`` characters at most.
+def tree(known: KnownFiles, *, depth: int, max_chars: int, recent: Collection[str] = ()) -> Tree:
+    """Return the tree of the files that are known.
 
-    The same files give the same text. An empty folder, or one that is gone, gives an empty block.
+    Folders are ``depth`` deep, ``recent`` are names of files that were changed of late. The same
+    files give the same text, of ``max_chars`` characters at most.
     """
-    listed = await list_files(root)
-    block, whole = await asyncio.to_thread(tree, listed.files, depth=depth, max_chars=max_chars)
-    return ProjectBlock(block, len(listed.files), truncated=listed.truncated or not whole)
+    if not known.total:
+        return Tree("", True, ("",))
+    if depth < 1:
+        return Tree("", False, ())
+    top = _Folder(known, "", 0, len(known.names))
+    lines = [_TOP, *top.lines]
+    shown_files = sum(entry.total for entry in top.entries)
+    if shown_files < known.total or _length(lines) > max_chars:
+        return Tree(_cut(top, lines, max_chars, known.total), False, ("",))
+    opened, whole = _open(top, depth, max_chars - _length(lines), _folders_of(recent))
+    return Tree("\n".join(_rendered(top, opened)), whole, {"", *opened})
 
 
-def tree(files: Sequence[str], *, depth: int, max_chars: int) -> tuple[str, bool]:
-    """Return the tree of ``files`` (as ``list_files`` gives them), and whether all are in it."""
-    if not files:
-        return "", True
-    top = _grown(files)
-    lines = [_TOP, *top.lines()]
-    if depth < 1 or _length(lines) > max_chars:
-        return "" if depth < 1 else _cut(top, lines, max_chars), False
-    opened, whole = _opened(top, depth, max_chars - _length(lines))
-    return "\n".join(_rendered(top, opened)), whole
-
-
-def _grown(files: Sequence[str]) -> _Folder:
-    """Return the top folder with all that is in it."""
-    top = _Folder(_TOP, 0, ())
-    for name in files:
-        *above, last = name.removesuffix("/").split("/")
-        folder = top
-        folder.total += 1
-        for part in above:
-            if part not in folder.folders:
-                folder.folders[part] = _Folder(part, folder.level + 1, (*folder.path, part))
-            folder = folder.folders[part]
-            folder.total += 1
-        folder.files.append(f"{last}/" if name.endswith("/") else last)
-    return top
-
-
-def _cut(top: _Folder, lines: Sequence[str], room: int) -> str:
+def _cut(top: _Folder, lines: Sequence[str], room: int, total: int) -> str:
     """Return the first of the top folder's ``lines`` and how many files are in the others."""
     length = _length(lines)
-    left_out = 0
-    entries = [*top.in_order(), *top.files]
-    for kept in range(len(entries) - 1, -1, -1):
-        entry = entries[kept]
-        left_out += entry.total if isinstance(entry, _Folder) else 1
-        length -= len(lines[kept + 1]) + 1
-        last = f"  … {_count(left_out, 'more ')}"
+    named = sum(entry.total for entry in top.entries)
+    for kept in range(len(top.entries), -1, -1):
+        last = f"  … {_count(total - named, 'more ')}"
         if length + 1 + len(last) <= room:
             return "\n".join([*lines[: kept + 1], last])
+        if kept:
+            named -= top.entries[kept - 1].total
+            length -= len(lines[kept]) + 1
     return ""
 
 
-def _opened(top: _Folder, depth: int, room: int) -> tuple[set[tuple[str, ...]], bool]:
-    """Return the paths of the folders to open within ``room``, and whether that is all of them."""
-    opened: set[tuple[str, ...]] = set()
+def _folders_of(names: Collection[str]) -> set[str]:
+    """Return the prefixes of all folders that one of ``names`` lies in."""
+    found = set()
+    for name in names:
+        at = name.find("/")
+        while at >= 0:
+            found.add(name[: at + 1])
+            at = name.find("/", at + 1)
+    return found
+
+
+def _open(top: _Folder, depth: int, room: int, recent: set[str]) -> tuple[set[str], bool]:
+    """Return the prefixes of the folders to open within ``room``, and whether that is all."""
+
+    def priority(folder: _Folder) -> tuple[bool, Rank, int, int, str, _Folder]:
+        place = (folder.level, folder.total, folder.prefix)
+        return folder.prefix not in recent, folder.rank, *place, folder
+
+    opened: set[str] = set()
     whole = True
-    waiting = [_priority(folder) for folder in top.folders.values()]
+    misses = 0
+    waiting = [priority(entry) for entry in top.entries if isinstance(entry, _Folder)]
     heapq.heapify(waiting)
     while waiting:
         *_, folder = heapq.heappop(waiting)
-        cost = _cost(folder)
-        if folder.level >= depth or cost > room or not _worth_opening(folder):
+        cost = folder.cost(room) if folder.level < depth else None
+        if cost is None:
             whole = False
+            misses += 1
+            if misses == _MISSES:
+                break
             continue
+        misses = 0
         room -= cost
-        opened.add(folder.path)
-        for inner in folder.folders.values():
-            heapq.heappush(waiting, _priority(inner))
+        opened.add(folder.prefix)
+        for inner in folder.entries:
+            if isinstance(inner, _Folder):
+                heapq.heappush(waiting, priority(inner))
     return opened, whole
 
 
-def _priority(folder: _Folder) -> tuple[int, int, tuple[str, ...], _Folder]:
-    """Return the key by which folders are opened: the shallow first, then the short."""
-    return folder.level, len(folder.folders) + len(folder.files), folder.path, folder
-
-
-def _worth_opening(folder: _Folder) -> bool:
-    return folder.name not in _NEVER_OPENED and len(folder.folders) + len(folder.files) <= LONGEST
-
-
-def _cost(folder: _Folder) -> int:
-    """Return the characters that opening ``folder`` adds."""
-    return (
-        sum(len(line) + 1 for line in folder.lines()) + len(folder.opened()) - len(folder.folded())
-    )
-
-
-def _rendered(top: _Folder, opened: set[tuple[str, ...]]) -> Iterator[str]:
+def _rendered(top: _Folder, opened: set[str]) -> Iterator[str]:
     """Yield the lines of the tree with the folders in ``opened`` open."""
-    waiting: list[_Folder | str] = [top]
+    yield _TOP
+    waiting = [iter(zip(top.entries, top.lines, strict=True))]
     while waiting:
-        entry = waiting.pop()
-        if isinstance(entry, str):
-            yield entry
-            continue
-        indent = "  " * entry.level
-        if entry is not top and entry.path not in opened:
-            yield indent + entry.folded()
-            continue
-        yield _TOP if entry is top else indent + entry.opened()
-        files = [f"{indent}  {shown(name)}" for name in entry.files]
-        waiting.extend(reversed([*entry.in_order(), *files]))
+        entry, line = next(waiting[-1], (None, ""))
+        if entry is None:
+            waiting.pop()
+        elif isinstance(entry, _Folder) and entry.prefix in opened:
+            yield "  " * entry.level + _opened(entry)
+            waiting.append(iter(zip(entry.entries, entry.lines, strict=True)))
+        else:
+            yield line
+
+
+def _line(entry: _Folder | _File) -> str:
+    """Return an entry's line, that of a folder when its own entries do not follow."""
+    if isinstance(entry, _Folder):
+        return f"{_opened(entry)} … {_count(entry.total)}"
+    return f"{shown(entry.name[:-1])}/" if entry.name.endswith("/") else shown(entry.name)
+
+
+def _opened(folder: _Folder) -> str:
+    """Return the line of a folder whose entries follow."""
+    return f"{shown(folder.name)}/"
 
 
 def _length(lines: Sequence[str]) -> int:

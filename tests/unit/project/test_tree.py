@@ -1,44 +1,51 @@
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aish_lsp.project.known import KnownFiles
 from aish_lsp.project.names import shown
-from aish_lsp.project.tree import project_block, tree
+from aish_lsp.project.tree import tree
+
+
+def grown(files: Iterable[str], depth: int = 4, max_chars: int = 4000) -> tuple[str, bool]:
+    return tree(KnownFiles.of(files), depth=depth, max_chars=max_chars)[:2]
 
 
 def drawn(*files: str, depth: int = 4, max_chars: int = 4000) -> str:
-    return tree(sorted(files), depth=depth, max_chars=max_chars)[0]
+    return grown(files, depth, max_chars)[0]
 
 
-def test_folders_come_first_and_everything_is_indented() -> None:
-    assert drawn("b.py", "src/app.py", "src/deep/x.py", "README.md") == (
-        "./\n  src/\n    deep/\n      x.py\n    app.py\n  README.md\n  b.py"
+def test_what_matters_comes_first_and_everything_is_indented() -> None:
+    files = ["b.py", "src/app.py", "src/deep/x.py", "README.md", "LICENSE", "docs/a.md", "go.mod"]
+    assert drawn(*files) == (
+        "./\n  README.md\n  go.mod\n  src/\n    deep/\n      x.py\n    app.py\n  b.py\n"
+        "  docs/\n    a.md\n  LICENSE"
     )
 
 
 def test_no_files_no_block() -> None:
-    assert tree([], depth=4, max_chars=4000) == ("", True)
+    assert grown([]) == ("", True)
 
 
 def test_folders_below_the_depth_are_folded_with_their_counts() -> None:
     files = ["a/b/c.py", "a/b/d/e.py", "a/one/x.py"]
     assert drawn(*files, depth=2) == "./\n  a/\n    b/ … 2 files\n    one/ … 1 file"
     assert drawn(*files, depth=1) == "./\n  a/ … 3 files"
-    assert tree(files, depth=1, max_chars=4000)[1] is False
-    assert tree(files, depth=4, max_chars=4000)[1] is True
+    assert grown(files, depth=1)[1] is False
+    assert grown(files)[1] is True
 
 
 def test_long_folders_are_folded() -> None:
     tests = [f"tests/test_{number}.py" for number in range(214)]
-    assert drawn(*tests, "a.py") == "./\n  tests/ … 214 files\n  a.py"
+    assert drawn(*tests, "a.py") == "./\n  a.py\n  tests/ … 214 files"
 
 
 def test_folders_of_strangers_code_are_folded() -> None:
-    assert drawn("node_modules/x/index.js", "a.js") == "./\n  node_modules/ … 1 file\n  a.js"
+    assert drawn("node_modules/x/index.js", "a.js") == "./\n  a.js\n  node_modules/ … 1 file"
 
 
 def test_what_does_not_fit_stays_folded_and_the_rest_is_opened() -> None:
@@ -112,9 +119,9 @@ FILES = st.sets(st.lists(SEGMENTS, min_size=1, max_size=5).map("/".join), max_si
 def test_within_bounds_whole_lines_and_always_the_same(
     files: list[str], depth: int, max_chars: int
 ) -> None:
-    block, whole = tree(files, depth=depth, max_chars=max_chars)
+    block, whole = grown(files, depth, max_chars)
     assert len(block) <= max_chars
-    assert tree(files, depth=depth, max_chars=max_chars) == (block, whole)
+    assert grown(files, depth, max_chars) == (block, whole)
     if not block:
         return
     assert block.isprintable() or all(line.isprintable() for line in block.split("\n"))
@@ -135,7 +142,7 @@ def test_within_bounds_whole_lines_and_always_the_same(
 
 @given(files=FILES, max_chars=st.integers(40, 400))
 def test_the_counts_add_up_to_all_files(files: list[str], max_chars: int) -> None:
-    block, _ = tree(files, depth=3, max_chars=max_chars)
+    block, _ = grown(files, 3, max_chars)
     if not block:
         return
     total = 0
@@ -146,20 +153,6 @@ def test_the_counts_add_up_to_all_files(files: list[str], max_chars: int) -> Non
         else:
             total += not (head + count).endswith("/")
     assert total == len(files)
-
-
-async def test_the_block_of_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "src").mkdir()
-    (tmp_path / "src" / "a.py").write_text("")
-    block = await project_block(tmp_path, depth=4, max_chars=4000)
-    assert (block.block, block.files, block.truncated) == ("./\n  src/\n    a.py", 1, False)
-    assert (await project_block(tmp_path, depth=1, max_chars=4000)).truncated
-
-
-async def test_an_empty_folder_and_one_that_is_gone_have_no_block(tmp_path: Path) -> None:
-    for root in (tmp_path, tmp_path / "gone"):
-        block = await project_block(root, depth=4, max_chars=4000)
-        assert (block.block, block.files, block.truncated) == ("", 0, False)
 
 
 def test_a_very_deep_and_a_very_wide_tree() -> None:

@@ -1,0 +1,187 @@
+"""The names of a workspace's files: sorted, bounded, and changed one by one.
+
+Where there are more than the limit, the deep ones are folded: of their folder the count is kept.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import Counter
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Self
+
+#: Stands, in a folder that is folded, for all that is in it. No file has such a name.
+FOLDED = "\0"
+
+#: The sign after the slash: a folder's path and this come right behind all that is in it.
+_AFTER_SLASH = "0"
+
+
+def behind(folder: str) -> str:
+    """Return what sorts right behind all names in ``folder``."""
+    return folder + _AFTER_SLASH
+
+
+class KnownFiles:
+    """Names relative to the root, ``/``-separated; one that ends in ``/`` is another repository.
+
+    Attributes:
+        names: sorted; for a folder that is folded, its path, a slash and FOLDED.
+        folded: the number of files in each of those; under "", of those in no folder that is named.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.names: list[str] = []
+        self.folded: Counter[str] = Counter()
+        self._limit = limit
+        #: Folders that a name may lie in; with more it is folded. None: any number.
+        self._depth: int | None = None
+        self._marks: list[str] = []
+        self._counts: list[int] = [0]
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Self:
+        """Return all of ``names``."""
+        known = cls()
+        known.extend(list(names))
+        known.sort()
+        return known
+
+    # Made
+
+    def extend(self, names: list[str]) -> None:
+        """Take in names that are new; after the last ones comes ``sort``.
+
+        What is folded depends on the names and their order, not on the pieces that they come in.
+        """
+        at = 0
+        while at < len(names):
+            room = len(names) if self._limit is None else self._limit + 1 - self._size()
+            piece = names[at : at + room]
+            at += len(piece)
+            self.names += self._kept(piece)
+            if self._limit is not None and self._size() > self._limit:
+                self._fold(self._limit)
+
+    def sort(self) -> None:
+        """Put the names in order."""
+        self._marks = sorted(f"{folder}/{FOLDED}" for folder in self.folded if folder)
+        self._add_up()
+        self.names += self._marks
+        self.names.sort()
+
+    def _add_up(self) -> None:
+        self._counts = [0, *accumulate(self.folded[mark[:-2]] for mark in self._marks)]
+
+    def _size(self) -> int:
+        return len(self.names) + len(self.folded)
+
+    def _fold(self, limit: int) -> None:
+        """Fold what lies deepest, until half of the limit is free."""
+        if self._depth is None:
+            self._depth = max(name.count("/", 0, -1) for name in self.names)
+        while self._size() > limit // 2 and self._depth >= 0:
+            self._depth -= 1
+            names, folded = self.names, self.folded
+            if self._depth < 0:
+                # Nothing but files in the root, or too many folders there: some, and a count.
+                self.names, names = names[: limit // 2], names[limit // 2 :]
+                self.folded = Counter({"": sum(folded.values())})
+                self._kept(names)
+                return
+            self.folded = Counter()
+            for folder, count in folded.items():
+                self.folded[_above(folder, self._depth)] += count
+            self.names = self._kept(names)
+
+    def _kept(self, names: list[str]) -> list[str]:
+        """Return those of ``names`` that are not folded; the others are counted."""
+        depth = self._depth
+        if depth is None:
+            return names
+        if depth < 0:
+            self.folded[""] += len(names)
+            return []
+        deep = [name for name in names if name.count("/", 0, -1) > depth]
+        self.folded.update(_above(name, depth) for name in deep)
+        return [name for name in names if name.count("/", 0, -1) <= depth] if deep else names
+
+    # Asked
+
+    @property
+    def total(self) -> int:
+        """How many files there are, those that are folded too."""
+        return self.count(0, len(self.names)) + self.folded[""]
+
+    def count(self, low: int, high: int) -> int:
+        """Return how many files the names from ``low`` to before ``high`` stand for."""
+        if not self._marks or low >= high:
+            return high - low
+        first = bisect_left(self._marks, self.names[low])
+        last = bisect_left(self._marks, self.names[high]) if high < len(self.names) else None
+        last = len(self._marks) if last is None else last
+        return high - low - (last - first) + self._counts[last] - self._counts[first]
+
+    def inside(self, folder: str) -> tuple[int, int]:
+        """Return where the names in ``folder`` begin and end."""
+        low = bisect_left(self.names, folder + "/")
+        return low, bisect_left(self.names, behind(folder), low)
+
+    def names_in(self, prefix: str) -> set[str]:
+        """Return the names of the files and folders in a folder itself; ``prefix`` ends in /."""
+        found = set()
+        at, end = self.inside(prefix[:-1]) if prefix else (0, len(self.names))
+        while at < end:
+            name = self.names[at][len(prefix) :].partition("/")[0]
+            found.add(name)
+            after = bisect_left(self.names, behind(prefix + name), at, end)
+            at = max(after, at + 1)
+        return found
+
+    def __contains__(self, name: str) -> bool:
+        at = bisect_left(self.names, name)
+        return at < len(self.names) and self.names[at] == name
+
+    # Changed
+
+    def add(self, name: str) -> None:
+        """Add a name that is new."""
+        insort(self.names, name)
+
+    def remove(self, name: str) -> bool:
+        """Drop a name; return whether it was there."""
+        at = bisect_left(self.names, name)
+        if at == len(self.names) or self.names[at] != name:
+            return False
+        del self.names[at]
+        return True
+
+    def remove_all(self, names: Iterable[str]) -> bool:
+        """Drop names that are gone, folded ones too; return whether any was there."""
+        total = self.total
+        for name in names:
+            if self.is_folded(name):
+                folder = _above(name, self._depth or 0) if self._depth != -1 else ""
+                self.folded[folder] = max(0, self.folded[folder] - 1)
+            else:
+                self.remove(name)
+        self._add_up()
+        return self.total < total
+
+    def is_folded(self, name: str) -> bool:
+        """Return whether it is not known if ``name`` is there."""
+        if self._depth is None:
+            return False
+        return self._depth < 0 or name.count("/", 0, -1) > self._depth
+
+    def remove_inside(self, folder: str) -> bool:
+        """Drop all names in ``folder``; return whether there were any."""
+        low, high = self.inside(folder)
+        del self.names[low:high]
+        return low < high
+
+
+def _above(path: str, depth: int) -> str:
+    """Return the folder of ``path`` that has ``depth`` folders above it."""
+    return "/".join(path.split("/", depth + 1)[: depth + 1])
