@@ -106,8 +106,7 @@ class Reply:
 
     def feed(self, chunk: Json) -> list[ModelEvent]:
         """Return the text and reasoning of ``chunk`` and keep the rest of it."""
-        failed = chunk.get("error") or (chunk if chunk.get("object") == "error" else None)
-        self._error = failed or self._error
+        self._error = chunk.get("error") or (chunk if _is_error(chunk) else self._error)
         # Groq puts its usage under x_groq; some repeat a running total in every chunk.
         self._keep_usage(chunk.get("usage"))
         self._keep_usage(as_dict(chunk.get("x_groq")).get("usage"))
@@ -229,6 +228,12 @@ class Reply:
                 last[key] = (last.get(key) or "") + value
             elif value is not None:
                 last[key] = value
+
+
+def _is_error(chunk: Json) -> bool:
+    """Tell whether a chunk is an error that does not stand under ``error``."""
+    says = "choices" not in chunk and (chunk.get("message") or chunk.get("detail"))
+    return chunk.get("object") == "error" or bool(says)
 
 
 def read_usage(raw: Json | None) -> Usage | None:

@@ -186,6 +186,23 @@ def test_the_first_finish_reason_counts() -> None:
     assert read(delta("length"), delta("stop"))[-1] == Finish("length")
 
 
+@pytest.mark.parametrize(
+    "chunk",
+    [
+        {"error": {"message": "busy"}},
+        {"object": "error", "message": "busy", "code": 429},
+        {"message": "busy", "type": "rate_limit_error", "code": 429},
+        {"detail": "busy"},
+    ],
+)
+def test_an_error_in_place_of_a_chunk(chunk: dict[str, Any]) -> None:
+    reply = Reply("host.example")
+    assert reply.feed(delta(content="Hel")) == [Text("Hel")]
+    assert reply.error is None
+    assert reply.feed(chunk) == []
+    assert reply.error == chunk.get("error", chunk)
+
+
 def test_a_call_in_pieces() -> None:
     assert read(
         call(0, "call_1", name="ls", arguments=""),
