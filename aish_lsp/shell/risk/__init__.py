@@ -1,0 +1,59 @@
+"""How much a command can harm, judged before it runs.
+
+The command is parsed as bash would parse it, and its worst part decides, wherever that stands.
+``safe`` takes a proof: each simple command in it is known to only read. ``destructive`` takes a row
+of the tables, a target, or a program that can lose data, work, access or secrets, and all that
+cannot be seen before it runs. All else is ``caution``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from aish_lsp import events
+from aish_lsp.text import hidden_characters
+
+
+class OwnRule(Protocol):
+    """A row of the user's own: of the commands that ``match``, what the risk is, and why."""
+
+    @property
+    def match(self) -> str:
+        """What it speaks of, as in the tables (``matching``)."""
+
+    @property
+    def risk(self) -> events.Risk:
+        """What is said of it."""
+
+    @property
+    def reason(self) -> str:
+        """What the user is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The verdict on a command; ``reasons`` are short phrases for the user, none when safe."""
+
+    risk: events.Risk
+    reasons: tuple[str, ...] = ()
+
+
+def classify(
+    text: str, shell: str, *, rules: Sequence[OwnRule] = (), folder: Path | None = None
+) -> Verdict:
+    """Return the risk of running ``text`` with ``shell``, a name or a path.
+
+    ``rules`` are the user's own (``safety.rules``); ``folder`` is where it will run, if that is
+    known: what it would overwrite there counts.
+    """
+    hidden = hidden_characters(text)
+    if hidden:
+        return Verdict("destructive", (f"holds hidden characters: {', '.join(hidden[:5])}",))
+    # The parser and the tables come with the first command, not with the server's start.
+    from aish_lsp.shell.risk.whole import review  # noqa: PLC0415
+
+    findings = review(text, shell, rules, folder)
+    return Verdict(findings.risk, findings.reasons)

@@ -1,0 +1,52 @@
+"""Variables that change what other commands do."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, SAFE
+
+#: They load code into every program that starts.
+_LOADS: Final = re.compile(
+    r"LD_PRELOAD|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4]|SHELLOPTS|BASHOPTS|BASH_FUNC.*"
+    r"|BASH_XTRACEFD|PERL5OPT|PERL5DB|PERL5LIB|RUBYOPT|PYTHONSTARTUP|PYTHONHOME|GCONV_PATH|IFS"
+    r"|LESSOPEN|LESSCLOSE|GIT_EXEC_PATH|GIT_CONFIG.*|GIT_TEMPLATE_DIR|RIPGREP_CONFIG_PATH"
+)
+#: Their value is a command that some program runs.
+_COMMANDS: Final = re.compile(
+    r"GIT_(?:SSH(?:_COMMAND)?|PROXY_COMMAND|EXTERNAL_DIFF|ASKPASS|EDITOR|SEQUENCE_EDITOR)|SSH_ASKPASS"
+    r"|SUDO_ASKPASS|EDITOR|VISUAL|BROWSER|FCEDIT|RSYNC_RSH|CVS_RSH|SHELL|FZF_\w*COMMAND"
+)
+_PAGERS: Final = re.compile(r"(?:GIT_|MAN|SYSTEMD_|AWS_|GH_|BAT_|DELTA_)?PAGER")
+#: They decide which programs run, and from where.
+_LEADS: Final = re.compile(
+    r"PATH|CDPATH|\w*_PATH|PYTHON\w+|NODE_\w+|HOME|XDG_\w+|GIT_\w+|LD_\w+|DOCKER_\w+|KUBECONFIG"
+    r"|HIST\w+|\w*_(?:CONFIG|CONF|OPTIONS|OPTS|FLAGS|HOOK)|\w*_?[Pp][Rr][Oo][Xx][Yy]|LESS\w*"
+    r"|GREP_\w+|TMPDIR|FPATH|GLOBIGNORE|MAIL\w*|HOSTALIASES|AWS_\w+|RUSTC\w*|CC|CXX|MAKEFLAGS"
+)
+#: They change how things look and nothing else.
+_LOOKS: Final = re.compile(
+    r"LC_\w+|LANG|LANGUAGE|TZ|TERM|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES"
+    r"|GIT_(?:OPTIONAL_LOCKS|TERMINAL_PROMPT)|BLOCK_?SIZE|PYTHONIOENCODING|PYTHONUNBUFFERED|DEBUG"
+)
+
+
+def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]:
+    """Return the level, the reason, and whether the value is a command, of setting ``name``."""
+    if _LOOKS.fullmatch(name) or name.islower():
+        level = CAUTION if name.endswith("_proxy") else SAFE
+        return level, f"sets {name}", False
+    if _PAGERS.fullmatch(name):
+        return SAFE, "", True
+    if _COMMANDS.fullmatch(name):
+        return CAUTION, f"sets {name}, which other programs run", True
+    if _LOADS.fullmatch(name):
+        return (
+            DESTRUCTIVE,
+            f"sets {name}, which makes other programs run what cannot be seen",
+            False,
+        )
+    if _LEADS.fullmatch(name) or before_command:
+        return CAUTION, f"sets {name}, which may change what other programs do", False
+    return SAFE, "", False

@@ -1,0 +1,287 @@
+"""Clients of databases: what the statements do that they are given."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aish_lsp.shell.risk.matching import takes_next
+from aish_lsp.shell.risk.review import UNSEEN, Input, Review
+from aish_lsp.shell.risk.words import HOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """How a client is given statements: by options, or as an operand."""
+
+    statements: tuple[str, ...]
+    values: frozenset[str] = frozenset()
+    operand: int | None = None
+
+
+_SQL_VALUES: Final = frozenset(
+    [
+        "-h",
+        "-U",
+        "-d",
+        "-p",
+        "-P",
+        "-u",
+        "-D",
+        "-S",
+        "-H",
+        "--host",
+        "--user",
+        "--username",
+        "--dbname",
+        "--database",
+        "--port",
+        "-v",
+        "-o",
+        "-f",
+        "-L",
+        "-F",
+        "--socket",
+        "--password",
+        "-w",
+        "-e",
+    ]
+)
+DATABASES: Final[dict[str, Client]] = {
+    "psql": Client(("-c", "--command"), _SQL_VALUES - {"-e", "-w", "-S"}),
+    "pgcli": Client(("-c", "--command"), _SQL_VALUES),
+    "cockroach": Client(("-e", "--execute"), _SQL_VALUES),
+    "mysql": Client(
+        ("-e", "--execute"), frozenset(["-h", "-u", "-P", "-D", "-S", "--host", "--user", "--port"])
+    ),
+    "mariadb": Client(
+        ("-e", "--execute"), frozenset(["-h", "-u", "-P", "-D", "-S", "--host", "--user", "--port"])
+    ),
+    "sqlite3": Client(("-cmd", "--cmd"), frozenset({"-cmd", "-separator", "-init"}), 1),
+    "duckdb": Client(("-c", "-cmd", "--command"), frozenset({"-c", "-cmd"}), 1),
+    "clickhouse-client": Client(("-q", "--query"), _SQL_VALUES),
+    "cqlsh": Client(("-e", "--execute"), _SQL_VALUES),
+    "sqlcmd": Client(("-Q", "-q"), _SQL_VALUES),
+    "snowsql": Client(("-q", "--query"), _SQL_VALUES),
+    "presto": Client(("--execute",)),
+    "trino": Client(("--execute",)),
+    "bq": Client((), frozenset(), None),
+    "mongosh": Client(("--eval",), frozenset({"--host", "--port", "-u", "-p"})),
+    "mongo": Client(("--eval",), frozenset({"--host", "--port", "-u", "-p"})),
+    "influx": Client(("-execute",), frozenset({"-database", "-host"})),
+    "cypher-shell": Client((), frozenset({"-u", "-p", "-a", "-d"}), 0),
+    "osqueryi": Client((), frozenset(), 0),
+}
+
+_COMMENTS: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
+_TEXTS: Final = re.compile(r"'(?:[^'\\]|\\.|'')*+'", re.DOTALL)
+_DESTROYS: Final = tuple(
+    (reason, re.compile(pattern, re.IGNORECASE | re.DOTALL))
+    for reason, pattern in (
+        (
+            "deletes tables, or a whole database",
+            r"\bdrop\b(?!\s*_)|\btruncate\b|\bdropdatabase|\.drop\w*\s*\(|\bdetach\s+delete\b|\bpurge\b",
+        ),
+        (
+            "deletes rows or documents",
+            r"\bdelete\b|\.(?:delete|remove|findandremove|bulkwrite|findoneanddelete)\w*\s*\(",
+        ),
+        ("changes every row", r"\bupdate\b(?:(?!\bwhere\b|;).)*+(?:;|\Z)|\.updatemany\(\s*\{\s*\}"),
+        (
+            "takes something from a table",
+            r"\balter\b.*\b(?:drop|rename|disable)\b|\breplace\s+into\b",
+        ),
+        (
+            "changes who may do what",
+            r"\brevoke\b|\b(?:drop|alter)\s+(?:user|role)\b|\bset\s+password\b",
+        ),
+        (
+            "runs programs, or writes files, from the database",
+            (
+                r"\bto\s+program\b|\bfrom\s+program\b|xp_cmdshell|\binto\s+(?:out|dump)file\b|load_extension"
+                r"|writefile\s*\(|lo_export|pg_terminate|pg_reload|sys_exec|\bkill\b|\bflush\b|shutdown"
+                r"|^\s*\\!|\.(?:shell|system)\b|^\s*(?:system|source)\s"
+            ),
+        ),
+        (
+            "overwrites a database",
+            r"\brestore\b|^\s*\.(?:restore|import)\b|\battach\b.*\bvacuum\s+into",
+        ),
+    )
+)
+_READS: Final = re.compile(
+    r"\s*(?:select|show|explain(?!\s+analy)|describe|desc|with|values|use|\\[dlcxzs?]\w*\+?|pragma\s+\w+"
+    r"(?:\([\w']*\))?|\.(?:tables|schema|indexes|databases|mode|headers?|dump|show|help|width)"
+    r"|db\.\w+(?:\.\w+)*\.(?:find(?:one)?|count\w*|estimateddocumentcount|distinct|stats|getindexes)"
+    r"|db\.(?:stats|getcollectionnames|version|serverstatus|hello)|rs\.status|show)\b"
+    r"(?!.*\binto\b)(?!.*\bfor\s+(?:update|share)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+_CALLS: Final = re.compile(r"(\w+)\s*\(", re.IGNORECASE)
+_PURE_CALLS: Final = frozenset(
+    [
+        "count",
+        "sum",
+        "min",
+        "max",
+        "avg",
+        "now",
+        "version",
+        "length",
+        "lower",
+        "upper",
+        "coalesce",
+        "date",
+        "round",
+        "abs",
+        "substr",
+        "substring",
+        "distinct",
+        "in",
+        "values",
+        "exists",
+        "and",
+        "or",
+        "not",
+        "over",
+        "as",
+        "from",
+        "where",
+        "select",
+        "concat",
+        "cast",
+        "extract",
+        "to_char",
+        "current_database",
+        "current_user",
+        "pg_size_pretty",
+        "pg_database_size",
+        "pg_total_relation_size",
+        "pg_relation_size",
+        "date_trunc",
+        "row_number",
+        "rank",
+        "string_agg",
+        "group_concat",
+        "json_extract",
+        "strftime",
+        "database",
+        "user",
+        "ifnull",
+        "nullif",
+        "greatest",
+        "least",
+        "trim",
+        "any",
+        "all",
+        "on",
+        "using",
+        "find",
+        "findone",
+        "pretty",
+        "limit",
+        "countdocuments",
+        "estimateddocumentcount",
+        "stats",
+        "getindexes",
+        "skip",
+        "sort",
+        "toarray",
+        "status",
+        "hello",
+        "getcollectionnames",
+        "serverstatus",
+        "foreach",
+        "table_info",
+        "index_list",
+        "interval",
+    ]
+)
+
+
+def database(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+    """Judge a client by the statements that it is given."""
+    name = words[0].rpartition("/")[2].casefold()
+    client = DATABASES[name]
+    if name == "bq":
+        return _bq(review, words)
+    statements, operands = _parts(client, words[1:])
+    if client.operand is not None and len(operands) > client.operand:
+        statements += operands[client.operand :]
+    if any(word in {"--version", "-V", "--help"} for word in words[1:]) and len(words) == 2:
+        return True
+    for statement in statements:
+        _statement(review, statement)
+    if any(word[:2] == "-f" or word in {"--file", "-i"} for word in words[1:]):
+        review.caution("runs the statements in a file")
+    elif not statements and "-l" in words[1:] and name == "psql":
+        return True
+    elif not statements and given is None:
+        review.caution(f"opens {name}")
+    elif not statements and given is not None:
+        text = given if isinstance(given, str) else given()
+        if text.strip(HOLE):
+            _statement(review, text)
+        else:
+            review.caution("runs the statements in its input")
+    return True
+
+
+def _parts(client: Client, words: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the statements in options, and the operands."""
+    statements, operands = [], []
+    at = 0
+    while at < len(words):
+        word = words[at]
+        at += 1
+        found = next((option for option in client.statements if _holds(word, option)), None)
+        if found is not None:
+            rest = word[len(found) :].removeprefix("=") if word[:2] == found[:2] else ""
+            if (rest and len(found) == 2) or (rest and found[:2] == "--"):
+                statements.append(rest)
+            else:
+                statements.append(words[at] if at < len(words) else "")
+                at += 1
+        elif word[:1] != "-":
+            operands.append(word)
+        else:
+            at += takes_next(word, client.values)
+    return statements, operands
+
+
+def _holds(word: str, option: str) -> bool:
+    if word == option or (option[:2] == "--" and word.startswith(f"{option}=")):
+        return True
+    if len(option) > 2 or word[:2] == "--" or word[:1] != "-":
+        return False
+    return word[:2] == option or word.endswith(option[1])
+
+
+def _statement(review: Review, text: str) -> None:
+    """Take down what statements do, in SQL or in a shell's own language."""
+    if text.strip(f"{HOLE} ") == "" and HOLE in text:
+        review.caution("runs statements that are not known")
+        return
+    bare = _TEXTS.sub("''", _COMMENTS.sub(" ", text))
+    found = [reason for reason, pattern in _DESTROYS if pattern.search(bare)]
+    for reason in found:
+        review.destructive(reason)
+    if found:
+        return
+    for part in re.split(r";|\n(?=\s*[.\\])", bare):
+        calls = {call.casefold() for call in _CALLS.findall(part)}
+        if part.strip() and not (_READS.match(part) and calls <= _PURE_CALLS):
+            review.caution("runs a statement that is not known to only read")
+
+
+def _bq(review: Review, words: Sequence[str]) -> bool:
+    operands = [word for word in words[1:] if word[:1] != "-"]
+    if operands[:1] == ["query"] and len(operands) > 1:
+        _statement(review, operands[-1])
+        return True
+    return False
+
+
+__all__ = ["DATABASES", "UNSEEN", "database"]

@@ -1,0 +1,139 @@
+"""One simple command: its name, what it wraps, and what the tables say of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, SAFE
+from aish_lsp.shell.risk.matching import Arguments
+from aish_lsp.shell.risk.paths import names_keys, names_secret
+from aish_lsp.shell.risk.programs import run_written_file
+from aish_lsp.shell.risk.review import COMPUTED, Input, Review
+from aish_lsp.shell.risk.rules import Entry, tables, verdict
+from aish_lsp.shell.risk.special import HANDLERS, sends_secrets
+from aish_lsp.shell.risk.words import HOLE
+from aish_lsp.shell.risk.wrappers import unwrap
+
+#: What makes a name one that is only known when it runs: holes, patterns, braces, variables.
+_COMPUTED: Final = re.compile(r"[\0*?{}$`]|\[.|~.*[^\w./~-]")
+_VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[\d.]+")
+#: Where the system keeps its programs; elsewhere a name may be anybody's.
+_FOLDERS: Final = frozenset(
+    {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", ""}
+)
+#: They tell of files and not what is in them.
+_LISTS: Final = frozenset(
+    [
+        "ls",
+        "stat",
+        "test",
+        "[",
+        "[[",
+        "basename",
+        "dirname",
+        "readlink",
+        "realpath",
+        "du",
+        "echo",
+        "printf",
+        "which",
+        "type",
+        "cd",
+        "pushd",
+    ]
+)
+_NO_ENTRY: Final = Entry()
+
+
+def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> None:
+    """Take down in ``review`` what running ``words`` with the input ``given`` can do."""
+    # A loop over what is wrapped in what; each round is one command.
+    waiting = [tuple(words)]
+    while waiting:
+        words = waiting.pop()
+        if not words:
+            continue
+        first = words[0]
+        folder, _, base = first.rpartition("/")
+        if not base or (_COMPUTED.search(base) and base != "[["):
+            review.destructive(COMPUTED)
+            continue
+        if not review.goes_on(depth):
+            return
+        name = base.casefold().removesuffix(".exe")
+        if first in review.functions:
+            continue
+        if versioned := _VERSIONED.fullmatch(name):
+            name = versioned[1]
+        entry = tables().entry(name) or _NO_ENTRY
+        if folder and review.written and run_written_file(review, first, "sh", depth):
+            continue
+        if entry.wrappers:
+            inner = unwrap(review, words[1:], entry, depth)
+            if inner is not None:
+                waiting += inner
+                continue
+        command = _Command(name, words, entry, depth, given)
+        _judge_one(review, command, known=base == base.casefold() and folder in _FOLDERS)
+
+
+@dataclass(frozen=True, slots=True)
+class _Command:
+    """A simple command that wraps no other: its plain name, its words, what the tables know."""
+
+    name: str
+    words: Sequence[str]
+    entry: Entry
+    depth: int
+    given: Input
+
+
+def _judge_one(review: Review, command: _Command, *, known: bool) -> None:
+    """Judge a simple command. ``known``: its name is the system's own command."""
+    name, words, entry = command.name, command.words, command.entry
+    arguments = Arguments(words[1:], entry.values)
+    if review.extra is not None and _by_own_rules(review, name, words, arguments):
+        return
+    handler = HANDLERS.get(name)
+    if handler is not None and handler(review, words, command.depth, command.given):
+        return
+    found = verdict(entry, arguments)
+    level, reason = found or (CAUTION, f"not known to only read: {_told(words, entry, arguments)}")
+    if level == SAFE:
+        level, reason = _reading(review, name, words, known=known)
+    review.findings.add(level, reason)
+    if sends_secrets(review, name, words, command.given):
+        review.destructive("sends what may be secret to another machine")
+
+
+def _told(words: Sequence[str], entry: Entry, given: Arguments) -> str:
+    """Return how a command is named to the user: ``git pull``, not all of its words."""
+    name = words[0].replace(HOLE, "…")[:60]
+    return f"{name} {given.operands[0][:30]}" if entry.by_word and given.operands else name
+
+
+def _reading(review: Review, name: str, words: Sequence[str], *, known: bool) -> tuple[int, str]:
+    """Return the level of a command that only reads: what it reads may be secret."""
+    if not known:
+        return CAUTION, f"not the system's own command: {words[0][:60]}"
+    if name in _LISTS or not names_secret(words[1:]):
+        return SAFE, ""
+    review.read_secrets = True
+    if names_keys(words[1:]):
+        return DESTRUCTIVE, "prints keys or passwords"
+    return CAUTION, "may print secrets, or read without an end"
+
+
+def _by_own_rules(review: Review, name: str, words: Sequence[str], given: Arguments) -> bool:
+    """Take down what the user's rules say; return whether that is the last word."""
+    assert review.extra is not None
+    entry = review.extra.entry(name)
+    found = verdict(entry, given) if entry else None
+    if found is None:
+        return False
+    level, reason = found
+    review.findings.add(level, reason or f"a rule of yours: {words[0][:60]}")
+    return True

@@ -1,0 +1,186 @@
+"""Places in the file system that a command may not touch unasked, in every spelling.
+
+Spelling does not help: ``~``, ``$HOME``, ``..``, a doubled slash, a capital letter and a pattern
+are seen through, and a place counts before it exists as well.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, SAFE
+from aish_lsp.shell.risk.words import HOLE
+
+#: What stands where secrets are kept; between slashes, equals signs and colons.
+_PRIVATE_NAME: Final = (
+    r"\.env(?:\.(?!example|sample|template|dist)[^/:=@\n]*)?|\.envrc|\.netrc|\.pgpass|\.npmrc|\.pypirc"
+    r"|\.git-credentials|\.my\.cnf|\.htpasswd|\.vault-token|\.[^/:=\n]*history"
+    r"|id_(?:rsa|dsa|ecdsa|ed25519)(?![^/:=\n]*\.pub)[^/:=\n]*|g?shadow-?"
+    r"|credentials(?:\.[^/:=\n]*)?|secrets?\.[^/:=\n]*"
+    r"|[^/:=@\n]*\.(?:pem|key|p12|pfx|kdbx|keystore|jks)"
+    r"|\.(?:ssh|gnupg|aws|azure|kube|docker|password-store)|gcloud"
+)
+#: No plain files: devices, and what tells of processes.
+_NO_FILE: Final = r"(?:/+|(?:\.\./)+)(?:dev|proc|sys)(?:/[^\n]*)?"
+_PRIVATE: Final = re.compile(
+    rf"(?:^|[/:=@,{{])(?:{_PRIVATE_NAME})(?=$|[/:=,}}])|^(?:[^=\n]*=)?{_NO_FILE}$",
+    re.MULTILINE | re.IGNORECASE,
+)
+_PUBLIC: Final = re.compile(
+    r"/dev/(?:null|stdout|stderr|tty)|/sys/class/[\w/]*"
+    r"|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|mounts|filesystems|partitions|swaps|stat)"
+)
+#: Of these the contents are keys and passwords, whatever is configured.
+_KEYS: Final = re.compile(
+    r"(?:^|/)(?:id_(?:rsa|dsa|ecdsa|ed25519)(?:_\w+)?|g?shadow-?|\.git-credentials|\.netrc|\.pgpass"
+    r"|\.vault-token|\.aws/credentials|\.docker/config\.json|\.kube/config|\.pypirc|sudoers"
+    r"|secring\.gpg|private-keys-v1\.d|login\.keychain(?:-db)?|\.password-store|/proc/\w+/environ)"
+    r"(?=$|/)",
+    re.IGNORECASE,
+)
+
+#: Files that decide what runs, as what a path ends with.
+_PROTECTED: Final = tuple(
+    (re.compile(rf"(?:^|.*/)(?:{pattern})", re.IGNORECASE | re.DOTALL), reason)
+    for pattern, reason in (
+        (
+            (
+                r"\.(?:bash|zsh|k?sh|csh|tcsh|fish)(?:rc|env)|\.(?:bash_|z)?(?:profile|login|logout)"
+                r"|\.bash_(?:aliases|completion)|\.(?:inputrc|xinitrc|xsession|xprofile|pam_environment)"
+                r"|\.?config/fish/.*|etc/(?:profile|bash\.?bashrc|zsh/?\w*|environment)(?:\.d/.*)?"
+            ),
+            "writes to a start-up file of the shell",
+        ),
+        (r"\.ssh(?:/.*)?|authorized_keys2?|etc/ssh/.*", "changes who may log in by SSH"),
+        (
+            (
+                r"\.git/(?:hooks(?:/.*)?|config|info/attributes)|\.gitconfig|\.?config/git(?:/.*)?"
+                r"|\.git/modules/.*/(?:hooks/.*|config)|\.githooks/.*|\.husky/.*|etc/gitconfig"
+                r"|(?:pre-commit|pre-push|post-(?:checkout|commit|merge)|commit-msg|pre-rebase)"
+            ),
+            "writes a file that git runs or obeys",
+        ),
+        (
+            (
+                r"\.vscode(?:-server)?/(?:settings|tasks|launch|extensions)\.json|\.idea/.*"
+                r"|[^/]*\.code-workspace|code/user/.*|\.?config/(?:nvim|helix|zed|emacs|code)/.*"
+                r"|\.(?:vimrc|exrc|gvimrc|nvimrc|nvim\.lua|emacs|dir-locals\.el|editorconfig\.vim)"
+                r"|\.(?:vim|emacs\.d|helix|zed|nvim)/.*|\.(?:cursor|claude|gemini|codex)/.*"
+                r"|(?:\.mcp|mcp)\.json"
+            ),
+            "writes the settings of an editor or an assistant",
+        ),
+        (
+            (
+                r"\.aish\.toml|\.?config/aish(?:/.*)?|application support/aish(?:/.*)?"
+                r"|share/aish(?:/.*)?|\.aish(?:/.*)?"
+            ),
+            "writes the configuration, grants or memory of aish",
+        ),
+        (
+            (
+                r"\.envrc|\.(?:npmrc|yarnrc(?:\.yml)?|pypirc|curlrc|wgetrc|psqlrc|gdbinit|lldbinit)"
+                r"|pip\.conf|\.cargo/config(?:\.toml)?|sitecustomize\.py|usercustomize\.py"
+                r"|\.?config/(?:autostart|systemd)/.*|library/launch(?:agents|daemons)/.*"
+            ),
+            "writes a file that decides what runs",
+        ),
+        (
+            (
+                r"etc/(?:passwd|g?shadow|group|sudoers(?:\.d/.*)?|fstab|crontab|cron[^/]*/.*|pam\.d/.*"
+                r"|ld\.so\.(?:preload|conf.*)|resolv\.conf|nsswitch\.conf|hostname|inittab|rc\.local"
+                r"|init\.d/.*|security/.*|selinux/.*|doas\.conf|shells|machine-id)"
+                r"|var/spool/cron(?:/.*)?|var/at(?:/.*)?"
+            ),
+            "changes who may do what on this machine",
+        ),
+    )
+)
+#: The system's own folders, and the user's home: nobody means them as a whole.
+_SYSTEM: Final = re.compile(
+    r"/|/\*|~|~/\*|/home(?:/[^/]+)?|/Users(?:/[^/]+)?|/root|[A-Za-z]:[\\/]?(?:windows.*)?"
+    r"|/(?:bin|boot|dev|etc|lib(?:32|64)?|opt|proc|run|sbin|srv|sys|usr|var|System|Library"
+    r"|Applications)(?:/\*)?|/usr/(?:bin|lib(?:64)?|sbin|share)(?:/\*)?|/var/(?:lib|log)(?:/\*)?",
+    re.IGNORECASE,
+)
+_WHERE_SYSTEM_IS: Final = re.compile(
+    r"/(?:bin|boot|etc|lib(?:32|64)?|sbin|usr(?!/local)|System|var/lib)/.*", re.IGNORECASE
+)
+_KERNEL: Final = re.compile(r"/(?:proc|sys)/.*")
+_WRITABLE_DEVICES: Final = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+|full|ptmx)")
+_HOME: Final = re.compile(r"(?:/home/[^/]+|/Users/[^/]+|/root|~[\w-]*)(?=/|$)")
+
+
+def normal(path: str) -> str:
+    """Return ``path`` with what stands for the home folder as ``~``, and without detours."""
+    plain = path.lstrip(HOLE).replace("\\", "/") or HOLE
+    found = posixpath.normpath(re.sub("/{2,}", "/", plain))
+    return _HOME.sub("~", found, count=1)
+
+
+def names_secret(words: Iterable[str]) -> bool:
+    """Return whether a word names a place where secrets are kept, or no plain file at all."""
+    text = "\n".join(words).replace(HOLE, "")
+    if ".." in text:
+        text += "\n" + "\n".join(posixpath.normpath(word) for word in text.split("\n"))
+    return any(_PUBLIC.fullmatch(match[0]) is None for match in _PRIVATE.finditer(text))
+
+
+def names_keys(words: Iterable[str]) -> bool:
+    """Return whether a word names a file of keys or passwords."""
+    return any(_KEYS.search(word) for word in words)
+
+
+def is_system(path: str) -> bool:
+    """Return whether ``path`` is one of the system's own folders, or somebody's whole home."""
+    return any(_SYSTEM.fullmatch(form) for form in (path, normal(path)))
+
+
+def write_risk(
+    target: str, *, append: bool, folders: Iterable[str], folder: Path | None
+) -> tuple[int, str]:
+    """Return the level and the reason of writing to ``target``.
+
+    ``folders`` are those that the command changes to, ``folder`` is where it runs, if known: what
+    exists there already would be lost.
+    """
+    if HOLE in target and target.strip(HOLE) == "":
+        return CAUTION, "writes to a file whose name is computed"
+    if _WRITABLE_DEVICES.fullmatch(target):
+        return SAFE, ""
+    places = [normal(target), *(normal(f"{start}/{target}") for start in folders)]
+    real = None
+    if folder is not None and HOLE not in target:
+        real = os.path.realpath(folder / os.path.expanduser(target))  # noqa: PTH111 - a text
+        places.append(normal(real))
+    reason = next(filter(None, (_why_not(place, append=append) for place in places)), None)
+    if reason is None and real is not None and not append and Path(real).is_file():
+        reason = f"overwrites {target[:60]}, which exists"
+    return (DESTRUCTIVE, reason) if reason else (CAUTION, "writes to a file")
+
+
+def _why_not(place: str, *, append: bool) -> str | None:
+    """Return why nothing should be written to ``place``, a normal path; None where nothing is."""
+    if place.startswith("/dev/"):
+        return "writes to a device"
+    if _KERNEL.fullmatch(place):
+        return "writes to the kernel's settings"
+    wild = "*" in place or "?" in place
+    for pattern, reason in _PROTECTED:
+        if pattern.fullmatch(place) or (wild and _could_be(place)):
+            return reason
+    if _SYSTEM.fullmatch(place) or (_WHERE_SYSTEM_IS.fullmatch(place) and not append):
+        return "overwrites what belongs to the system"
+    return None
+
+
+def _could_be(pattern: str) -> bool:
+    """Return whether a pattern with wildcards may stand for a protected file."""
+    last = posixpath.basename(pattern)
+    folder = posixpath.basename(posixpath.dirname(pattern))
+    return last.startswith(".") or folder.startswith((".s", ".g", ".?", ".*")) or "hook" in folder

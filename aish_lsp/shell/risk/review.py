@@ -1,0 +1,117 @@
+"""One look through a command: what was found, what is known, and what is still to be looked at."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, Findings
+from aish_lsp.shell.risk.paths import normal, write_risk
+from aish_lsp.shell.risk.rules import Tables
+from aish_lsp.shell.risk.syntax import LONGEST
+from aish_lsp.shell.risk.words import HOLE, Variables
+
+#: How often a command may run another that runs another.
+_DEEPEST: Final = 12
+#: Simple commands and texts that are looked at.
+_MOST: Final = 3000
+
+#: What a command reads, where it stands behind a pipe or is given a text; unknown parts are HOLEs.
+Input = Callable[[], str] | str | None
+
+COMPUTED: Final = "runs a command whose name is computed"
+UNSEEN: Final = "runs what cannot be seen"
+TOO_MUCH: Final = "too long, or nested too deep, to be looked through"
+
+
+class Review:
+    """The state that all parts of one command share.
+
+    Attributes:
+        findings: what was found.
+        extra: the user's own rules.
+        variables: what the text sets.
+        functions: names that it defines; their bodies are looked at where they stand.
+        written: files that it writes, by normal path, with the text that they get.
+        folders: those that it changes to.
+        folder: where it will run, if known.
+        read_secrets: whether something in it reads what may be secret.
+    """
+
+    __slots__ = (
+        *("_count", "_waiting", "extra", "findings", "folder", "folders", "functions"),
+        *("read_secrets", "variables", "written"),
+    )
+
+    def __init__(self, extra: Tables | None, folder: Path | None) -> None:
+        self.findings = Findings()
+        self.extra = extra
+        self.folder = folder
+        self.variables = Variables()
+        self.functions: set[str] = set()
+        self.written: dict[str, str] = {}
+        self.folders: list[str] = []
+        self.read_secrets = False
+        self._waiting: deque[tuple[str, int]] = deque()
+        self._count = 0
+
+    def caution(self, reason: str) -> None:
+        """Take down what changes something, or is not known."""
+        self.findings.add(CAUTION, reason)
+
+    def destructive(self, reason: str) -> None:
+        """Take down what can lose something."""
+        self.findings.add(DESTRUCTIVE, reason)
+
+    def goes_on(self, depth: int = 0) -> bool:
+        """Count one more thing to look at; return whether that is not too much."""
+        self._count += 1
+        if self._count <= _MOST and depth <= _DEEPEST:
+            return True
+        self.destructive(TOO_MUCH)
+        return False
+
+    def add_text(self, text: str, depth: int) -> None:
+        """Have a text looked at that a shell will run; what is not known of it is a variable."""
+        if not text.strip():
+            return
+        if text.strip("\0 \t\n") == "":
+            self.destructive(UNSEEN)
+        elif len(text) > LONGEST:
+            self.destructive(TOO_MUCH)
+        elif self.goes_on(depth):
+            self._waiting.append((text.replace(HOLE, "$_"), depth))
+
+    def add_input(self, given: Input, depth: int, *, or_else: str) -> None:
+        """Have the input of a shell looked at; without one the command is ``or_else``."""
+        if given is None:
+            self.caution(or_else)
+        else:
+            self.add_text(given if isinstance(given, str) else given(), depth)
+
+    def next_text(self) -> tuple[str, int] | None:
+        """Return a text that waits, and how deep it stands."""
+        return self._waiting.popleft() if self._waiting else None
+
+    def writes(self, target: str, *, append: bool, text: str = HOLE, edits: bool = False) -> None:
+        """Take down a write to ``target``; ``edits`` where what was there mostly stays."""
+        folder = None if edits else self.folder
+        level, reason = write_risk(
+            target, append=append or edits, folders=self.folders, folder=folder
+        )
+        self.findings.add(level, reason)
+        if level:
+            place = normal(target)
+            before = self.written.get(place, HOLE) if append else ""
+            self.written[place] = before + text
+
+    def runs_file(self, path: str) -> str | None:
+        """Return the text of a file that is run, where the same command writes it; else None."""
+        return self.written.get(normal(path)) if self.written else None
+
+
+def texts(words: Sequence[str]) -> str:
+    """Return words as the text that ``eval`` or ``ssh`` would make of them."""
+    return " ".join(words)

@@ -1,0 +1,181 @@
+"""The tables of commands, and the rules of the user's configuration beside them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, LEVELS, SAFE
+from aish_lsp.shell.risk.matching import Arguments, Pattern, first_words, parse
+
+FOLDER: Final = Path(__file__).parent / "tables"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A row of a table: what it speaks of, how bad that is, and why."""
+
+    pattern: Pattern
+    level: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A command that runs another, which stands behind its options.
+
+    Attributes:
+        words: its subcommands, such as ``exec`` of docker.
+        values: options that take the next word.
+        flags: long options that take none; of others that is not known.
+        operands: words of its own between its options and the command.
+        assignments: whether assignments may stand in front of the command.
+        shell: whether the rest, joined by blanks, goes to a shell.
+        text: options whose value is a command line.
+        appends: whether it adds words that are not known.
+        stop: options with which it runs nothing.
+        after: the command stands behind this word only.
+        level, reason: what running something so is by itself.
+    """
+
+    words: tuple[str, ...]
+    values: frozenset[str]
+    flags: frozenset[str] = frozenset()
+    operands: int = 0
+    assignments: bool = False
+    shell: bool = False
+    text: tuple[str, ...] = ()
+    appends: bool = False
+    stop: tuple[str, ...] = ()
+    after: str = ""
+    level: int = SAFE
+    reason: str = ""
+
+
+@dataclass(slots=True)
+class Entry:
+    """What the tables say of one command name."""
+
+    values: frozenset[str] = frozenset()
+    rules: list[Rule] = field(default_factory=list)
+    by_word: dict[str, list[Rule]] = field(default_factory=dict)
+    wrappers: list[Wrapper] = field(default_factory=list)
+
+    def add(self, rule: Rule) -> None:
+        """File a rule under the first words that it wants."""
+        firsts = first_words(rule.pattern)
+        if firsts is None:
+            self.rules.append(rule)
+        for word in firsts or ():
+            self.by_word.setdefault(word, []).append(rule)
+
+    def about(self, given: Arguments) -> Iterable[Rule]:
+        """Return the rules that may speak of these arguments."""
+        first = self.by_word.get(given.operands[0]) if given.operands else None
+        return [*self.rules, *first] if first else self.rules
+
+
+class Tables:
+    """All tables, by the name of the command."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._globs: list[tuple[str, Rule]] = []
+        self._derived: dict[str, Entry | None] = {}
+
+    def entry(self, name: str) -> Entry | None:
+        """Return what is said of a name in small letters; None where nothing is."""
+        entry = self._entries.get(name)
+        if entry is None and self._globs:
+            entry = self._matched(name)
+        return entry
+
+    def _matched(self, name: str) -> Entry | None:
+        """Return what rules with a ``*`` in their names say of ``name``."""
+        rules = [rule for glob, rule in self._globs if fnmatchcase(name, glob)]
+        if not rules:
+            return None
+        entry = Entry()
+        for rule in rules:
+            entry.add(rule)
+        return entry
+
+    def add_rules(self, groups: Iterable[Mapping[str, Any]]) -> None:
+        """Add groups of rows: a level, a reason, and one ``match`` or several.
+
+        Raises:
+            ValueError: a row cannot be read.
+        """
+        for group in groups:
+            matches = group["match"]
+            for match in [matches] if isinstance(matches, str) else matches:
+                pattern = parse(match)
+                rule = Rule(pattern, LEVELS.index(group["risk"]), group.get("reason", ""))
+                for name in pattern.names:
+                    if "*" in name:
+                        self._globs.append((name, rule))
+                    else:
+                        self._entries.setdefault(name, Entry()).add(rule)
+
+    def add_values(self, values: Mapping[str, str]) -> None:
+        """Add which options of a command take the next word for their value."""
+        for names, options in values.items():
+            for name in names.split("|"):
+                entry = self._entries.setdefault(name, Entry())
+                entry.values |= frozenset(options.split())
+
+    def add_wrappers(self, wrappers: Iterable[Mapping[str, Any]]) -> None:
+        """Add commands that run others."""
+        for row in wrappers:
+            for match in row["match"]:
+                name, *words = match.split()
+                wrapper = Wrapper(
+                    tuple(words),
+                    frozenset(row.get("values", "").split()),
+                    frozenset(row.get("flags", "").split()),
+                    row.get("operands", 0),
+                    row.get("assignments", False),
+                    row.get("shell", False),
+                    tuple(row.get("text", "").split()),
+                    row.get("appends", False),
+                    tuple(row.get("stop", "").split()),
+                    row.get("after", ""),
+                    CAUTION if "reason" in row else SAFE,
+                    row.get("reason", ""),
+                )
+                self._entries.setdefault(name, Entry()).wrappers.append(wrapper)
+
+
+@cache
+def tables() -> Tables:
+    """Return the tables that come with the package."""
+    found = Tables()
+    for path in sorted(FOLDER.glob("*.toml")):
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        found.add_values(data.get("values", {}))
+        found.add_rules(data.get("rules", ()))
+        found.add_wrappers(data.get("wrappers", ()))
+    return found
+
+
+def verdict(entry: Entry, given: Arguments) -> tuple[int, str] | None:
+    """Return what the rules of ``entry`` say of a command; None where they say nothing.
+
+    The worst counts. What is known to only read is so only where no word may be any option.
+    """
+    best: Rule | None = None
+    for rule in entry.about(given):
+        if best is not None and rule.level <= best.level:
+            continue
+        if rule.level == SAFE and given.unknown and not rule.pattern.is_open:
+            continue
+        if rule.pattern.matches(given):
+            best = rule
+            if rule.level == DESTRUCTIVE:
+                break
+    return (best.level, best.reason) if best else None

@@ -1,0 +1,218 @@
+"""Commands whose danger no row of a table can tell: it stands in a program, a text, or a target."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from aish_lsp.shell.risk import windows
+from aish_lsp.shell.risk.databases import DATABASES, database
+from aish_lsp.shell.risk.filters import awk, sed
+from aish_lsp.shell.risk.finding import find
+from aish_lsp.shell.risk.gitting import git
+from aish_lsp.shell.risk.paths import names_keys, names_secret
+from aish_lsp.shell.risk.programs import INTERPRETERS, interpret, run_written_file
+from aish_lsp.shell.risk.review import UNSEEN, Input, Review, texts
+from aish_lsp.shell.risk.targets import WRITERS, writer
+from aish_lsp.shell.risk.words import HOLE
+
+Handler = Callable[[Review, Sequence[str], int, Input], bool]
+
+_SHELLS: Final = frozenset(
+    [
+        "sh",
+        "bash",
+        "zsh",
+        "dash",
+        "ksh",
+        "mksh",
+        "ash",
+        "fish",
+        "csh",
+        "tcsh",
+        "rbash",
+        "posh",
+        "yash",
+    ]
+)
+_BASH_LIKE: Final = frozenset(["sh", "bash", "dash", "ksh", "mksh", "ash", "rbash"])
+_SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file"})
+_SENDERS: Final = frozenset(
+    [
+        "curl",
+        "wget",
+        "nc",
+        "ncat",
+        "netcat",
+        "socat",
+        "ftp",
+        "sftp",
+        "telnet",
+        "http",
+        "https",
+        "xh",
+        "mail",
+        "mailx",
+        "sendmail",
+        "openssl",
+    ]
+)
+_GIVEN_FILES: Final = ("-T", "--upload-file", "--data-binary", "-d", "--data", "-F", "--form")
+
+
+def shell(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+    """A shell: what it runs stands behind ``-c``, in a file, or comes in through a pipe."""
+    name = words[0].rpartition("/")[2].casefold()
+    at, from_text, from_input = 1, False, False
+    while at < len(words) and words[at][:1] in {"-", "+"} and words[at] not in {"-", "--"}:
+        word = words[at]
+        if word in {"--version", "--help"} and len(words) == 2:
+            return True
+        if word[:2] != "--" and word[0] == "-":
+            from_text = from_text or "c" in word
+            from_input = from_input or "s" in word
+        at += 2 if word in _SHELL_VALUES or (word[:1] == "-" and word[-1] in "oO") else 1
+    rest = words[at + 1 :] if words[at : at + 1] == ["--"] else words[at:]
+    if name not in _BASH_LIKE:
+        review.caution(f"the grammar of {name} is not known")
+    if from_text:
+        if rest and rest[0].strip(HOLE):
+            review.add_text(rest[0], depth + 1)
+        else:
+            review.destructive(UNSEEN)
+        for word in rest[1:]:
+            # The text may run its arguments, whatever they are called there.
+            if HOLE in (rest[0] if rest else "") or "$" in rest[0]:
+                review.add_text(texts(rest[1:]), depth + 1)
+            del word
+            break
+    elif rest and not from_input and rest[0] not in {"-", "/dev/stdin"}:
+        _script(review, rest[0], depth)
+    else:
+        review.add_input(given, depth + 1, or_else=f"opens {name}")
+    return True
+
+
+def _script(review: Review, path: str, depth: int) -> None:
+    if path[:1] == HOLE:
+        review.destructive(UNSEEN)
+    elif not run_written_file(review, path, "sh", depth):
+        review.caution(f"runs the script {path[:60]}")
+
+
+def source(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+    """``source FILE``: runs it here."""
+    if len(words) > 1 and words[1] in {"-", "/dev/stdin"}:
+        review.add_input(given, depth + 1, or_else="runs its input")
+    elif len(words) > 1:
+        _script(review, words[1], depth)
+    else:
+        review.caution("runs a script")
+    return True
+
+
+def evaluate(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
+    """``eval WORD ...``: runs its words, joined."""
+    review.add_text(texts(words[1:]), depth + 1)
+    return True
+
+
+def trap(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
+    """``trap TEXT SIGNAL ...``: runs the text later."""
+    operands = [word for word in words[1:] if word[:1] != "-" or len(word) == 1]
+    if len(operands) > 1:
+        review.add_text(operands[0] if operands[0] != "-" else "", depth + 1)
+    return True
+
+
+def alias(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
+    """``alias NAME=TEXT``: gives a name another meaning."""
+    for word in words[1:]:
+        _name, equals, text = word.partition("=")
+        if equals:
+            review.caution("gives a name another meaning")
+            review.add_text(text, depth + 1)
+    return True
+
+
+def coming_later(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+    """``at``, ``batch``: run their input later."""
+    if any(word in {"-l", "-V"} for word in words[1:]):
+        return False
+    if any(word in {"-r", "-d"} for word in words[1:]):
+        review.destructive("deletes scheduled jobs")
+    review.add_input(given, depth + 1, or_else="runs something later")
+    review.caution("runs something later")
+    return True
+
+
+def change_folder(review: Review, words: Sequence[str], _depth: int, _given: Input) -> bool:
+    """``cd``: what follows is written there."""
+    operands = [word for word in words[1:] if word[:1] != "-"]
+    if operands:
+        start = review.folders[-1] if review.folders and operands[0][:1] not in "/~" else ""
+        review.folders.append(f"{start}/{operands[0]}" if start else operands[0])
+    return True
+
+
+def lines_of_input(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+    """``parallel`` without a command: each line of the input is one."""
+    if any(word[:3] == ":::" for word in words):
+        for word in words[1:]:
+            if word[:3] != ":::":
+                review.add_text(word, depth + 1)
+        return True
+    review.add_input(given, depth + 1, or_else="runs the lines of its input")
+    return True
+
+
+def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input) -> bool:
+    """Return whether a command sends to another machine what may be secret."""
+    if name not in _SENDERS:
+        return False
+    if given is not None and review.read_secrets:
+        return True
+    for at, word in enumerate(words):
+        value = word.rpartition("@")[2] if "@" in word and "://" not in word else ""
+        if word in _GIVEN_FILES[:2] and at + 1 < len(words):
+            value = words[at + 1]
+        if word.startswith("--post-file="):
+            value = word.partition("=")[2]
+        if value and (names_keys([value]) or names_secret([value])):
+            return True
+    return False
+
+
+def opens_shell(review: Review, words: Sequence[str], _depth: int, _given: Input) -> bool:
+    """``nc -e``, ``socat EXEC:``: give a program to whoever is at the other end."""
+    for word in words[1:]:
+        clustered = word[:1] == "-" and word[1:2] != "-" and ("e" in word or "c" in word)
+        if clustered or word.startswith(("--exec", "--sh-exec", "--lua-exec")):
+            if words[0].rpartition("/")[2] != "socat":
+                review.destructive("opens a shell to another machine")
+        elif re.match(r"(?i)(?:exec|system|shell):", word):
+            review.destructive("opens a shell to another machine")
+    review.caution("talks to another machine")
+    return True
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    **dict.fromkeys(_SHELLS, shell),
+    **dict.fromkeys(INTERPRETERS, interpret),
+    **dict.fromkeys(DATABASES, database),
+    **dict.fromkeys(WRITERS, writer),
+    **dict.fromkeys((".", "source"), source),
+    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk),
+    **dict.fromkeys(("sed", "gsed"), sed),
+    **dict.fromkeys(("at", "batch"), coming_later),
+    **dict.fromkeys(("cd", "pushd"), change_folder),
+    **dict.fromkeys(("nc", "ncat", "netcat", "socat"), opens_shell),
+    **dict.fromkeys(("pwsh", "powershell", "cmd"), windows.opened),
+    "eval": evaluate,
+    "trap": trap,
+    "alias": alias,
+    "find": find,
+    "git": git,
+    "parallel": lines_of_input,
+}

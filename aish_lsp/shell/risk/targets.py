@@ -1,0 +1,170 @@
+"""Commands that write where an operand says: what they write over decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aish_lsp.shell.risk.matching import Arguments
+from aish_lsp.shell.risk.paths import is_system
+from aish_lsp.shell.risk.review import Input, Review
+from aish_lsp.shell.risk.words import HOLE
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """How a command names what it writes.
+
+    Attributes:
+        values: options that take the next word.
+        operands: whether operands say what it writes.
+        last: whether the last operand is what it writes; else all are.
+        outputs: options whose value it writes.
+        folders: options whose value is the folder that it writes into.
+        keeps: options with which what is there stays.
+        sources: whether what it takes from is gone afterwards.
+        copies: whether it writes what it reads, so that the text is known.
+    """
+
+    values: frozenset[str] = frozenset()
+    operands: bool = True
+    last: bool = True
+    outputs: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    keeps: tuple[str, ...] = ()
+    sources: bool = False
+    copies: bool = False
+
+
+def _options(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+_COPY_VALUES: Final = _options("-t --target-directory -S --suffix -m -o -g --mode --owner --group")
+_COPY_FOLDERS: Final = ("-t", "--target-directory")
+_COPY_KEEPS: Final = ("-n", "--no-clobber", "-b", "--backup", "-i", "--interactive")
+WRITERS: Final[dict[str, Writer]] = {
+    "tee": Writer(last=False, keeps=("-a", "--append"), copies=True),
+    "sponge": Writer(last=False, keeps=("-a",), copies=True),
+    "cp": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=_COPY_KEEPS),
+    "mv": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=_COPY_KEEPS, sources=True),
+    "install": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=("-b", "-d", "--directory")),
+    "ln": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=_COPY_KEEPS),
+    "scp": Writer(_options("-i -P -F -o -J -l -c -S -D -X")),
+    "rsync": Writer(_options("-e --rsh -f --filter --exclude --include --exclude-from --port")),
+    "curl": Writer(
+        _options(
+            "-o --output -H --header -d --data -X --request -u --user -A -e -F --form -b -c -K -T"
+            " --data-binary --data-raw --url -x --proxy -w --write-out -m --max-time --retry -E"
+            " --cert --key --cacert --output-dir -D --dump-header --connect-timeout"
+        ),
+        operands=False,
+        outputs=("-o", "--output", "-c", "--cookie-jar", "-D", "--dump-header"),
+        folders=("--output-dir",),
+    ),
+    "wget": Writer(
+        _options("-O --output-document -o -P --directory-prefix -U --header -t -T -i -e"),
+        operands=False,
+        outputs=("-O", "--output-document", "-o", "--output-file", "-a"),
+        folders=("-P", "--directory-prefix"),
+    ),
+    "tar": Writer(
+        _options("-f --file -C --directory -X -T -I --use-compress-program --to-command"),
+        operands=False,
+        folders=("-C", "--directory", "--one-top-level"),
+    ),
+    "unzip": Writer(_options("-d -x -P"), operands=False, folders=("-d",)),
+}
+
+
+def writer(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+    """Take down what the targets of a command risk; return False: the tables say the rest."""
+    name = words[0].rpartition("/")[2].casefold()
+    how = WRITERS[name]
+    arguments = Arguments(words[1:], how.values)
+    keeps = any(map(arguments.has, how.keeps))
+    if name in {"curl", "wget"}:
+        _downloads(review, name, words, arguments)
+    for option in how.outputs:
+        for value in _values(words[1:], option):
+            if value != "-":
+                review.writes(value, append=False, edits=True)
+    for option in how.folders:
+        for value in _values(words[1:], option):
+            _folder(review, value, name)
+    if how.operands:
+        _operands(review, how, name, arguments.operands, keeps=keeps, given=given)
+    _programs(review, words, depth)
+    return False
+
+
+def _operands(
+    review: Review, how: Writer, name: str, operands: Sequence[str], *, keeps: bool, given: Input
+) -> None:
+    """Judge what a command writes to its operands."""
+    if how.sources and any(is_system(word) for word in operands[:-1]):
+        review.destructive("moves a folder of the system, or a whole home")
+    if how.last:
+        operands = operands[-1:] if len(operands) > 1 else []
+    remote = name in {"scp", "rsync"}
+    for target in operands:
+        if remote and ":" in target.partition("/")[0]:
+            continue
+        if target == "/dev/null" and how.sources:
+            review.destructive("moves files to where they are lost")
+        if not (how.last and target in {".", "./"}):
+            text = _text(given) if how.copies else HOLE
+            review.writes(target, append=keeps, text=text, edits=remote)
+
+
+def _text(given: Input) -> str:
+    if given is None:
+        return HOLE
+    return given if isinstance(given, str) else given()
+
+
+def _values(words: Sequence[str], option: str) -> list[str]:
+    """Return the values that are given to ``option``."""
+    found: list[str] = []
+    for at, word in enumerate(words):
+        if word == option or (
+            len(option) == 2 and word[:1] == "-" != word[1:2] and word[-1] == option[1]
+        ):
+            found += words[at + 1 : at + 2]
+        elif option[:2] == "--" and word.startswith(f"{option}="):
+            found.append(word[len(option) + 1 :])
+        elif len(option) == 2 and word[:2] == option:
+            found.append(word[2:])
+    return found
+
+
+def _folder(review: Review, folder: str, name: str) -> None:
+    """Judge unpacking, or copying, into a folder."""
+    if is_system(folder) and not folder.startswith(("/opt", "/srv", "~", "/usr/share")):
+        review.destructive("writes into a folder of the system")
+    elif name not in {"tar", "unzip"} or folder.startswith("~"):
+        review.writes(f"{folder.rstrip('/')}/{HOLE}", append=True)
+
+
+def _downloads(review: Review, name: str, words: Sequence[str], given: Arguments) -> None:
+    """Note the files that a download is named after."""
+    named = name == "wget" or given.has("-O") or given.has("--remote-name")
+    for word in words[1:]:
+        base = word.split("?")[0].rstrip("/").rpartition("/")[2]
+        if named and base and word[:1] != "-" and ("/" in word or "." in word):
+            review.written.setdefault(base, HOLE)
+
+
+#: Options that hold a command line.
+_RUNS: Final = {
+    "tar": ("-I", "--use-compress-program", "--to-command", "--checkpoint-action", "--rmt-command"),
+    "rsync": ("-e", "--rsh"),
+}
+
+
+def _programs(review: Review, words: Sequence[str], depth: int) -> None:
+    name = words[0].rpartition("/")[2].casefold()
+    for option in _RUNS.get(name, ()):
+        for value in _values(words[1:], option):
+            review.add_text(value.removeprefix("exec="), depth + 1)

@@ -1,0 +1,413 @@
+"""From the tree of a text to its commands, redirections and assignments, wherever they stand.
+
+The tree is walked with a stack of our own: it is as deep as its author liked.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.shell.risk.assignments import assignment_risk
+from aish_lsp.shell.risk.fallback import look_through
+from aish_lsp.shell.risk.judge import judge
+from aish_lsp.shell.risk.review import TOO_MUCH, Input, Review
+from aish_lsp.shell.risk.syntax import DEEPEST, parse
+from aish_lsp.shell.risk.words import HOLE, MOST_VALUES, SPLIT, Resolver
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
+_READS_NAMES: Final = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let"})
+_WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
+_SETS: Final = re.compile(r"=|\b(?:for|select|read|mapfile|readarray|getopts|let)\b|printf\s+-v")
+
+
+def walk(review: Review, text: str, depth: int) -> None:
+    """Look through ``text``; what runs inside of it is judged, or waits in ``review``."""
+    if "\\\n" in text:
+        # The grammar ends a word here and there where a shell does not.
+        _Walk(review, text.replace("\\\n", ""), depth).run()
+    _Walk(review, text, depth).run()
+
+
+class _Walk:
+    """The walk through one text."""
+
+    __slots__ = ("_depth", "_resolver", "_review", "_source", "_stack")
+
+    def __init__(self, review: Review, text: str, depth: int) -> None:
+        self._review = review
+        self._depth = depth
+        self._source = text.encode("utf-8", "replace")
+        self._resolver = Resolver(self._source, review.variables)
+        self._stack: list[tuple[Node, int, Input]] = []
+
+    def run(self) -> None:
+        root = parse(self._source)
+        text = self._source.decode()
+        if root.has_error:
+            self._review.caution("is not understood as bash")
+            look_through(self._review, text, self._depth)
+        if _SETS.search(text) and not self._collect(root):
+            return
+        self._stack.append((root, 0, None))
+        while self._stack:
+            node, level, given = self._stack.pop()
+            if level > DEEPEST:
+                self._review.destructive(TOO_MUCH)
+                return
+            handler = _HANDLERS.get(node.type)
+            if handler is not None:
+                handler(self, node, level, given)
+            elif node.child_count:
+                self._push(node.children, level, given)
+
+    def _push(self, nodes: list[Node], level: int, given: Input) -> None:
+        level += 1
+        self._stack += [(node, level, given) for node in reversed(nodes)]
+
+    def _push_inner(self, level: int) -> None:
+        """Go on with the substitutions of the words that were just read."""
+        inner = self._resolver.inner
+        if inner:
+            self._push(inner, level, None)
+            self._resolver.inner = []
+
+    # --- what is known before anything runs ------------------------------------------------------
+
+    def _collect(self, root: Node) -> bool:
+        """Note what variables are set to, anywhere; return whether it can be looked through."""
+        waiting = [(root, 0)]
+        while waiting:
+            node, level = waiting.pop()
+            if level > DEEPEST:
+                self._review.destructive(TOO_MUCH)
+                return False
+            kind = node.type
+            if kind == "variable_assignment":
+                self._note_assignment(node)
+            elif kind == "for_statement":
+                self._note_loop(node)
+            elif kind == "command":
+                self._note_reading(node)
+            waiting += [(child, level + 1) for child in reversed(node.children)]
+        self._resolver.inner = []
+        return True
+
+    def _note_assignment(self, node: Node) -> None:
+        name = node.child_by_field_name("name")
+        value = node.child_by_field_name("value")
+        appends = any(child.type == "+=" for child in node.children)
+        variables = self._review.variables
+        for text in self._values(value) if value is not None else [""]:
+            key = self._text(name).partition("[")[0] if name is not None else ""
+            (variables.append if appends else variables.add)(key, text.replace(SPLIT, " "))
+
+    def _note_loop(self, node: Node) -> None:
+        variable = node.child_by_field_name("variable")
+        values = node.children_by_field_name("value")
+        if variable is None:
+            return
+        words = [text for value in values for text in self._values(value)]
+        for word in words or [HOLE]:
+            for part in word.split(SPLIT):
+                self._review.variables.add(self._text(variable), part)
+
+    def _note_reading(self, node: Node) -> None:
+        name = node.child_by_field_name("name")
+        if name is None or self._text(name).lstrip("\\") not in _READS_NAMES:
+            return
+        for child in node.children[1:]:
+            word = self._text(child).partition("=")[0]
+            if word.isidentifier():
+                self._review.variables.add(word, HOLE)
+        self._review.variables.add("REPLY", HOLE)
+
+    def _values(self, node: Node) -> list[str]:
+        """Return the texts that a word may come to."""
+        resolver = self._resolver
+        resolver.pick, resolver.most = 0, 1
+        found = [resolver.word(node)]
+        while len(found) < min(resolver.most, MOST_VALUES):
+            resolver.pick = len(found)
+            found.append(resolver.word(node))
+        resolver.pick = 0
+        return found
+
+    def _text(self, node: Node) -> str:
+        return self._source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    # --- what runs -------------------------------------------------------------------------------
+
+    def command(self, node: Node, level: int, given: Input, further: tuple[Node, ...] = ()) -> None:
+        """Judge a simple command; ``further`` are words behind a redirection that follows it."""
+        nodes: list[Node] = []
+        for child in node.children:
+            kind = child.type
+            if kind == "variable_assignment":
+                self._assign(child, level, before_command=True)
+            elif kind in _REDIRECTS:
+                nodes += self._redirect(child, level)
+                if kind == "herestring_redirect":
+                    given = self._herestring(child)
+            elif kind != "$" and not child.is_missing:
+                nodes.append(child)
+        nodes += further
+        resolver = self._resolver
+        resolver.pick, resolver.most = 0, 1
+        words = resolver.words(nodes)
+        self._push_inner(level)
+        self._judge(words, given)
+        for pick in range(1, min(resolver.most, MOST_VALUES + 1)):
+            resolver.pick = pick
+            self._judge(resolver.words(nodes), given)
+        resolver.pick = 0
+        resolver.inner = []
+
+    def _judge(self, words: list[str], given: Input) -> None:
+        if words:
+            judge(self._review, words, self._depth, given)
+
+    def pipeline(self, node: Node, level: int, given: Input) -> None:
+        stages = [child for child in node.children if child.is_named]
+        found: list[tuple[Node, int, Input]] = []
+        for stage in stages:
+            found.append((stage, level + 1, given))
+            given = partial(self._output, stage, given)
+        self._stack += reversed(found)
+
+    def redirected(self, node: Node, level: int, given: Input) -> None:
+        """A statement with redirections: what it reads, what it writes, and where."""
+        body = node.child_by_field_name("body")
+        further: list[Node] = []
+        targets = []
+        after: list[tuple[Node, int, Input]] = []
+        for child in node.children:
+            kind = child.type
+            if kind == "herestring_redirect":
+                given = self._herestring(child)
+            elif kind == "heredoc_redirect":
+                given = self._heredoc(child)
+                produced = partial(self._body_output, body, given)
+                targets += [part for part in child.children if part.type == "file_redirect"]
+                after += self._behind(child, level, produced)
+            elif kind == "file_redirect":
+                targets.append(child)
+        produced = partial(self._body_output, body, given)
+        for target in targets:
+            further += self._redirect(target, level, produced, empties=self._empties(body))
+        if body is None:
+            return
+        if body.type == "command":
+            self.command(body, level, given, tuple(further))
+        else:
+            self._stack.append((body, level + 1, given))
+        self._stack += reversed(after)
+
+    def _behind(self, node: Node, level: int, produced: Input) -> list[tuple[Node, int, Input]]:
+        """Return what the grammar puts into a here-document's node: the rest of its line."""
+        found = []
+        for child in node.children:
+            kind = child.type
+            if kind == "pipeline":
+                stages = [part for part in child.children if part.is_named]
+                for stage in stages:
+                    found.append((stage, level + 1, produced))
+                    produced = partial(self._output, stage, produced)
+            elif child.is_named and kind not in {"heredoc_start", "heredoc_end", "file_redirect"}:
+                found.append((child, level + 1, None))
+        return found
+
+    def _redirect(
+        self,
+        node: Node,
+        level: int,
+        produced: Input = HOLE,
+        *,
+        empties: bool = False,
+    ) -> list[Node]:
+        """Judge one redirection; return the words that the grammar adds to its target."""
+        if node.type != "file_redirect":
+            return []
+        named = [child for child in node.children if child.is_named]
+        if named and named[0].type == "file_descriptor":
+            del named[0]
+        operator = next((child.type for child in node.children if not child.is_named), "")
+        if not named:
+            return []
+        for target in self._values(named[0]):
+            self._target(operator, target, produced, empties=empties)
+        self._push_inner(level)
+        return named[1:]
+
+    def _target(self, operator: str, target: str, produced: Input, *, empties: bool) -> None:
+        review = self._review
+        if operator not in _WRITES:
+            judge_reading(review, target)
+        elif operator == ">&" and (
+            target.isdigit() or target.rstrip("-").isdigit() or target == "-"
+        ):
+            pass
+        else:
+            append = operator in {">>", "&>>"}
+            text = produced() if callable(produced) else produced or HOLE
+            review.writes(target, append=append, text=text)
+            if empties and not append and not target.startswith("/dev/"):
+                review.destructive("empties a file")
+
+    def _empties(self, body: Node | None) -> bool:
+        """Return whether what is redirected prints nothing: the file is only emptied."""
+        if body is None:
+            return True
+        if body.type == "list":
+            # The grammar gives the whole list what only its last command has.
+            body = body.children[-1]
+        if body.type != "command":
+            return False
+        words = self._text(body).split()
+        return words[0] in {":", "true"} or words in _PRINT_NOTHING
+
+    def _assign(self, node: Node, level: int, *, before_command: bool = False) -> None:
+        name = node.child_by_field_name("name")
+        value = node.child_by_field_name("value")
+        key = self._text(name).partition("[")[0] if name is not None else ""
+        risk, reason, is_command = assignment_risk(key, before_command=before_command)
+        review = self._review
+        review.findings.add(risk, reason)
+        if self._depth and not before_command:
+            # What was said of a variable before this text was found may not hold any more.
+            review.caution("sets variables in a text that another command runs")
+        if value is not None:
+            text = self._resolver.word(value)
+            self._push_inner(level)
+            if is_command:
+                review.add_text(text.replace(SPLIT, " "), self._depth + 1)
+        if name is not None and name.type == "subscript":
+            self._push(name.children, level, None)
+
+    def assignment(self, node: Node, level: int, _given: Input) -> None:
+        self._assign(node, level)
+
+    def declaration(self, node: Node, level: int, _given: Input) -> None:
+        """``export``, ``declare`` and the like: assignments; without any they print what is set."""
+        names = [child for child in node.children if child.is_named]
+        if not any(child.type == "variable_assignment" for child in names):
+            self._review.caution("prints or changes variables")
+        for child in names:
+            if child.type == "variable_assignment":
+                self._assign(child, level)
+            else:
+                self._push([child], level, None)
+
+    def function(self, node: Node, level: int, _given: Input) -> None:
+        """A function: its body counts as if it ran; one that calls itself in a pipe never ends."""
+        name = node.child_by_field_name("name")
+        body = node.child_by_field_name("body")
+        if name is None or body is None:
+            return
+        text = self._text(name)
+        self._review.functions.add(text)
+        if re.search(rf"(?<![\w./-]){re.escape(text)}(?![\w./=-])\s*[|&]", self._text(body)):
+            self._review.destructive("starts itself over and over")
+        self._push([child for child in node.children if child.id != name.id], level, None)
+
+    def unset(self, _node: Node, _level: int, _given: Input) -> None:
+        self._review.caution("unsets variables or functions")
+
+    def bare_redirect(self, node: Node, level: int, _given: Input) -> None:
+        self._redirect(node, level, empties=True)
+
+    def nothing(self, _node: Node, _level: int, _given: Input) -> None:
+        """A comment."""
+
+    # --- what one command gives to the next ------------------------------------------------------
+
+    def _herestring(self, node: Node) -> str:
+        return self._resolver.word(node.children[-1]).replace(SPLIT, " ")
+
+    def _heredoc(self, node: Node) -> str:
+        """Return a here-document's text: all that stands between its first line and its end."""
+        start = next((child for child in node.children if child.type == "heredoc_start"), node)
+        end = next((child for child in node.children if child.type == "heredoc_end"), None)
+        begin = self._source.find(b"\n", start.end_byte) + 1
+        return self._source[begin : end.start_byte if end else node.end_byte].decode(
+            "utf-8", "replace"
+        )
+
+    def _body_output(self, body: Node | None, given: Input) -> str:
+        return "" if body is None else self._output(body, given)
+
+    def _output(self, node: Node, given: Input) -> str:
+        """Return what a stage of a pipe prints, as far as that is plain to see."""
+        kind = node.type
+        if kind == "redirected_statement":
+            heredoc = next((c for c in node.children if c.type == "heredoc_redirect"), None)
+            body = node.child_by_field_name("body")
+            if heredoc is None or body is None:
+                return HOLE
+            return self._output(body, self._heredoc(heredoc))
+        if kind == "list":
+            return HOLE if node.child_count < 3 else self._output(node.children[-1], None)
+        if kind != "command":
+            return HOLE
+        for child in node.children:
+            if child.type == "herestring_redirect":
+                given = self._herestring(child)
+        inner, self._resolver.inner = self._resolver.inner, []
+        words = self._resolver.words([c for c in node.children if c.type not in _NO_WORDS])
+        self._resolver.inner = inner
+        return printed(words, given)
+
+
+def printed(words: list[str], given: Input) -> str:
+    """Return what a simple command prints, where that is plain to see; else a HOLE."""
+    name, *rest = words or [""]
+    if name == "echo":
+        while rest and re.fullmatch("-[neE]+", rest[0]):
+            del rest[0]
+        return _escapes(" ".join(rest))
+    if name == "printf" and rest:
+        text, *values = rest
+        if "%" in text:
+            return " ".join([_escapes(value) for value in values])
+        return _escapes(text)
+    if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
+        return given() if callable(given) else given
+    return HOLE
+
+
+def _escapes(text: str) -> str:
+    if "\\" not in text:
+        return text
+    try:
+        return codecs.decode(text.encode("ascii", "backslashreplace"), "unicode_escape")
+    except UnicodeDecodeError:
+        return HOLE
+
+
+def judge_reading(review: Review, source: str) -> None:
+    """Judge ``< source``."""
+    judge(review, ["cat", source], 0, None)
+
+
+_PRINT_NOTHING: Final = [
+    *(["cat", "/dev/null"], ["printf", "''"], ["printf", '""'], ["echo", "-n"]),
+    *(["echo", "''"], ["echo", '""'], ["echo", "-n", "''"], ["echo", "-n", '""'], ["echo"]),
+]
+_NO_WORDS: Final = _REDIRECTS | {"variable_assignment"}
+_HANDLERS: Final[dict[str, Callable[[_Walk, Node, int, Input], None]]] = {
+    "command": _Walk.command,
+    "pipeline": _Walk.pipeline,
+    "redirected_statement": _Walk.redirected,
+    "variable_assignment": _Walk.assignment,
+    "declaration_command": _Walk.declaration,
+    "function_definition": _Walk.function,
+    "unset_command": _Walk.unset,
+    "file_redirect": _Walk.bare_redirect,
+    "comment": _Walk.nothing,
+}

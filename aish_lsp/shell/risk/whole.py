@@ -1,0 +1,53 @@
+"""The review of a whole command, in the language of the shell that will run it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.shell.risk import windows
+from aish_lsp.shell.risk.findings import Findings
+from aish_lsp.shell.risk.review import TOO_MUCH, Review
+from aish_lsp.shell.risk.rules import Tables
+from aish_lsp.shell.risk.syntax import LONGEST
+from aish_lsp.shell.risk.walk import walk
+from aish_lsp.shell.risk.words import TooDeep
+
+if TYPE_CHECKING:
+    from aish_lsp.shell.risk import OwnRule
+
+#: The shells whose grammar is known.
+_KNOWN: Final = frozenset({"bash", "sh"})
+
+
+def review(text: str, shell: str, rules: Sequence[OwnRule], folder: Path | None) -> Findings:
+    """Return what was found in ``text``, which holds no hidden characters."""
+    found = Review(_own_rules(tuple(rules)) if rules else None, folder)
+    name = shell if shell in _KNOWN else PurePath(shell).name
+    if name not in _KNOWN:
+        found.caution(f"the grammar of {name or 'this shell'} is not known")
+    if windows.is_windows_shell(shell):
+        windows.look_through(found, text[:LONGEST])
+    if len(text) > LONGEST:
+        found.destructive(TOO_MUCH)
+        return found.findings
+    if not text.strip():
+        found.caution("is empty")
+        return found.findings
+    try:
+        walk(found, text, 0)
+        while (waiting := found.next_text()) is not None:
+            walk(found, *waiting)
+    except (TooDeep, RecursionError):
+        found.destructive(TOO_MUCH)
+    return found.findings
+
+
+@lru_cache(maxsize=8)
+def _own_rules(rules: tuple[OwnRule, ...]) -> Tables:
+    """Return the user's rules, ready to be asked."""
+    tables = Tables()
+    tables.add_rules({"match": r.match, "risk": r.risk, "reason": r.reason} for r in rules)
+    return tables

@@ -1,0 +1,266 @@
+"""The words of a command as the shell would pass them on, as far as that can be told.
+
+A word is a text without its quotes and escapes. What can only be known when it runs (a variable
+that the text does not set, a command's output, the names that a leading pattern matches) is a
+``HOLE`` in it.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.shell.risk.syntax import DEEPEST
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+#: Stands for text that is not known; it cannot occur in a command.
+HOLE: Final = "\0"
+#: Stands between what will be words of their own: blanks in a variable that is not quoted.
+SPLIT: Final = "\1"
+#: Stands between the words of an array, which quotes do not join.
+ITEM: Final = "\2"
+
+#: Values of one variable, and of all of a command at once, that are looked at.
+MOST_VALUES: Final = 8
+
+#: Tools that print settings for ``eval``: known, although what they print is not.
+_PRINTS_SETTINGS: Final = re.compile(
+    r"ssh-agent(?: -\w)?|(?:/\S+/)?brew shellenv|(?:pyenv|rbenv|nodenv|goenv|jenv)"
+    r"(?: init| virtualenv-init)[- \w]*|(?:direnv|atuin|mcfly|zoxide|starship|mise|rtx|fnm|opam"
+    r"|thefuck|gdircolors|dircolors|luarocks|conda|keychain|vault|op|aws-vault)"
+    r"(?: (?:hook|init|env|activate|path|completion))?[-= \w]*"
+    r"|(?:minikube|docker-machine|crc|podman-machine)(?: -p \w+)? (?:docker-env|env|oc-env)[- \w]*"
+    r"|[\w-]+ completions?(?: -s)? ?(?:bash|zsh|fish)?",
+)
+#: Commands whose output cannot be taken for an option.
+_PRINTS_NO_OPTION: Final = re.compile(
+    r"(?:git (?:rev-parse|merge-base|describe|rev-list|symbolic-ref|branch --show-current)\b|date\b"
+    r"|nproc|whoami|hostname|uname\b|pwd|id -\w+)[^|;&<>$`()]*"
+)
+#: Commands whose output is their own words.
+_PRINTS_WORDS: Final = re.compile(
+    r"(?:echo|printf|which|command -v|type -[pP])\b[^|;&<>`()]*", re.DOTALL
+)
+
+#: What is known of variables that the text does not set.
+_KNOWN: Final = {
+    "HOME": ("~",),
+    "PWD": (".",),
+    "TMPDIR": ("/tmp",),  # noqa: S108 - a word that stands for the folder
+    "SUDO": ("sudo",),
+    # The user's own choices of programs: not known, and no trick either.
+    **{name: (name,) for name in ("EDITOR", "VISUAL", "PAGER", "BROWSER", "PYTHON", "CC", "CXX")},
+}
+
+_ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
+_SPECIAL: Final = re.compile(r"[\\*?\[~]")
+_BLANKS: Final = re.compile(r"[ \t\n]+")
+_ANSI: Final = re.compile(
+    r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))",
+    re.DOTALL,
+)
+_ANSI_LETTERS: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=True))
+
+
+class TooDeep(ValueError):
+    """Quotes and substitutions stand in each other deeper than anybody could read."""
+
+
+class Variables:
+    """What the text sets its variables to; one that is set to what is not known holds a HOLE."""
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[str, list[str]] = {}
+
+    def add(self, name: str, value: str) -> None:
+        """Take down one more value that ``name`` may have."""
+        values = self._values.setdefault(name, [])
+        if value not in values:
+            values.append(value)
+
+    def append(self, name: str, value: str) -> None:
+        """Take down ``name+=value``."""
+        values = self._values.get(name) or [""]
+        for before in values[-MOST_VALUES:]:
+            self.add(name, before + value)
+
+    def get(self, name: str) -> tuple[str, ...]:
+        """Return the values that ``name`` may have."""
+        values = self._values.get(name)
+        if values is None:
+            return _KNOWN.get(name, (HOLE,))
+        return tuple(values) if len(values) <= MOST_VALUES else (*values[:MOST_VALUES], HOLE)
+
+
+class Resolver:
+    """Turns nodes of words into texts.
+
+    Attributes:
+        pick: which of its values each variable has.
+        most: the values that the variable with most of them has, of those looked up so far.
+        inner: the substitutions met so far; what stands in them runs as well.
+    """
+
+    __slots__ = ("_depth", "_source", "_variables", "inner", "most", "pick")
+
+    def __init__(self, source: bytes, variables: Variables) -> None:
+        self._source = source
+        self._variables = variables
+        self._depth = 0
+        self.pick = 0
+        self.most = 1
+        self.inner: list[Node] = []
+
+    def words(self, nodes: list[Node]) -> list[str]:
+        """Return the words of ``nodes``; a variable that is not quoted may come to several."""
+        found: list[str] = []
+        for node in nodes:
+            text = self.word(node)
+            if SPLIT in text or ITEM in text:
+                found += [part for part in text.replace(ITEM, SPLIT).split(SPLIT) if part]
+            elif text or node.type != "simple_expansion":
+                found.append(text)
+        return found
+
+    def word(self, node: Node) -> str:
+        """Return one word's text, with its HOLEs and SPLITs."""
+        kind = node.type
+        if kind == "word":
+            text = self._text(node)
+            return text if _SPECIAL.search(text) is None else _bare(text)
+        reader = _READERS.get(kind)
+        if reader is None:
+            self.inner += node.children
+            return self._text(node) if kind in _PLAIN else HOLE
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise TooDeep
+        text = reader(self, node)
+        self._depth -= 1
+        return text
+
+    def _text(self, node: Node) -> str:
+        return self._source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+    def read_joined(self, node: Node) -> str:
+        """Return the parts of a word as one."""
+        return "".join([self.word(child) for child in node.children if child.is_named])
+
+    def read_array(self, node: Node) -> str:
+        """Return the items of an array, each a word."""
+        return SPLIT.join([self.word(child) for child in node.children if child.is_named])
+
+    def read_string(self, node: Node) -> str:
+        """Return the text between double quotes; the grammar leaves blanks between children out."""
+        found, at = "", node.start_byte + 1
+        for child in node.children[1:]:
+            found += self._source[at : child.start_byte].decode("utf-8", "replace")
+            at = child.end_byte
+            kind = child.type
+            if kind == "string_content":
+                found += _ESCAPE_IN_QUOTES.sub(_unescaped, self._text(child))
+            elif child.is_named:
+                found += self.word(child).replace(SPLIT, " ")
+        return found
+
+    def read_raw(self, node: Node) -> str:
+        """Return the text between single quotes."""
+        return self._text(node)[1:-1]
+
+    def read_ansi(self, node: Node) -> str:
+        """Return the text of ``$'...'``."""
+        return _ANSI.sub(_ansi_character, self._text(node)[2:-1])
+
+    def read_variable(self, node: Node) -> str:
+        """Return the value of ``$name``."""
+        return self._split(self._value(self._text(node)[1:]))
+
+    def _value(self, name: str) -> str:
+        values = self._variables.get(name)
+        self.most = max(self.most, len(values))
+        return values[self.pick % len(values)]
+
+    def _split(self, value: str) -> str:
+        return _BLANKS.sub(SPLIT, value) if " " in value or "\n" in value else value
+
+    def read_expansion(self, node: Node) -> str:
+        """Return the text of ``${...}``: the variable's value, or what stands in for it."""
+        children = node.children[1:-1]
+        operators = [child.type for child in children if not child.is_named]
+        name = children[0] if children else node
+        rest = children[1:]
+        self.inner += [child for child in rest if child.is_named]
+        value = HOLE
+        is_array = name.type == "subscript" and self._text(name)[-2:] in {"@]", "*]"}
+        if name.type in {"variable_name", "subscript"}:
+            text = self._text(name).partition("[")[0]
+            if not operators:
+                value = self._value(text)
+            elif operators[0] in {":-", "-", ":=", "="}:
+                value = self._value(text)
+                named = [child for child in rest if child.is_named]
+                if value == HOLE and named:
+                    value = "".join(self.word(child) for child in named)
+        return value.replace(" ", ITEM) if is_array else self._split(value)
+
+    def read_substitution(self, node: Node) -> str:
+        """Return what a substitution comes to, where its command is one whose output is known."""
+        self.inner += node.children
+        text = self._text(node).strip("$<>()`").strip()
+        if _PRINTS_SETTINGS.fullmatch(text):
+            return "export SETTINGS=1" if node.type == "command_substitution" else "/dev/fd/63"
+        if _PRINTS_NO_OPTION.fullmatch(text):
+            return f"x{HOLE}"
+        if node.type == "command_substitution" and (match := _PRINTS_WORDS.fullmatch(text)):
+            parts = [self.word(child) for child in node.children[1].children[1:]]
+            if all(child.type == "command" for child in node.children[1:-1]):
+                words = [part for part in parts if part[:1] != "-"]
+                del words[: 1 if match[0].startswith("printf") and "%" in words[0] else 0]
+                return self._split(" ".join(words))
+        return HOLE
+
+    def read_arithmetic(self, node: Node) -> str:
+        """Return a number in the place of ``$((...))``."""
+        self.inner += node.children
+        return "0"
+
+
+def _bare(text: str) -> str:
+    """Return a word without its backslashes; one that begins with a pattern begins with a HOLE."""
+    is_pattern = text[0] in "*?[" and text != "["
+    return (HOLE if is_pattern else "") + _ESCAPE.sub(_unescaped, text)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return "" if match[1] == "\n" else match[1]
+
+
+def _ansi_character(match: re.Match[str]) -> str:
+    hexadecimal = match[1] or match[2] or match[3]
+    if hexadecimal or match[4]:
+        code = int(hexadecimal, 16) if hexadecimal else int(match[4], 8)
+        return chr(code) if 0 < code <= 0x10FFFF else HOLE
+    return _ANSI_LETTERS.get(match[6], match[6]) if match[6] else HOLE
+
+
+#: What is its own text.
+_PLAIN: Final = frozenset({"number", "variable_name", "test_operator", "brace_expression"})
+_READERS: Final = {
+    "command_name": Resolver.read_joined,
+    "concatenation": Resolver.read_joined,
+    "translated_string": Resolver.read_joined,
+    "array": Resolver.read_array,
+    "string": Resolver.read_string,
+    "raw_string": Resolver.read_raw,
+    "ansi_c_string": Resolver.read_ansi,
+    "simple_expansion": Resolver.read_variable,
+    "expansion": Resolver.read_expansion,
+    "command_substitution": Resolver.read_substitution,
+    "process_substitution": Resolver.read_substitution,
+    "arithmetic_expansion": Resolver.read_arithmetic,
+}

@@ -1,0 +1,137 @@
+"""Commands that run another: where the other begins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from aish_lsp.shell.risk.assignments import assignment_risk
+from aish_lsp.shell.risk.matching import takes_next
+from aish_lsp.shell.risk.review import Review, texts
+from aish_lsp.shell.risk.rules import Entry, Wrapper
+from aish_lsp.shell.risk.words import HOLE
+
+_ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
+
+
+def unwrap(
+    review: Review, words: Sequence[str], entry: Entry, depth: int
+) -> list[tuple[str, ...]] | None:
+    """Return the commands that a command with ``words`` runs; None where it wraps none now.
+
+    What is a text for a shell waits in ``review`` instead.
+    """
+    for wrapper in entry.wrappers:
+        rest = _behind_words(wrapper, words, entry)
+        if rest is None or _is_stopped(wrapper, rest):
+            continue
+        opened = _open(review, wrapper, rest, depth)
+        if opened is not None:
+            if wrapper.reason:
+                review.caution(wrapper.reason)
+            return opened
+    return None
+
+
+def _is_stopped(wrapper: Wrapper, words: Sequence[str]) -> bool:
+    """Return whether an option in front says that nothing is run."""
+    for word in words:
+        if word[:1] != "-":
+            return False
+        if word in wrapper.stop:
+            return True
+    return False
+
+
+def _behind_words(wrapper: Wrapper, words: Sequence[str], entry: Entry) -> Sequence[str] | None:
+    """Return what stands behind the wrapper's own subcommands; None where they are not there."""
+    at = 0
+    for wanted in wrapper.words:
+        while at < len(words) and words[at][:1] == "-":
+            at += 2 if takes_next(words[at], entry.values) else 1
+        if at >= len(words) or words[at] != wanted:
+            return None
+        at += 1
+    return words[at:]
+
+
+def _open(
+    review: Review, wrapper: Wrapper, words: Sequence[str], depth: int
+) -> list[tuple[str, ...]] | None:
+    if wrapper.after:
+        if wrapper.after not in words:
+            return None
+        words = words[words.index(wrapper.after) + 1 :]
+    at, doubtful, opened = _skip(review, wrapper, words, depth)
+    inner = tuple(words[at:])
+    if not inner:
+        return [] if opened else None
+    if wrapper.shell:
+        if ":::" in inner or "::::" in inner:
+            inner = inner[: next(i for i, word in enumerate(inner) if word[:3] == ":::")]
+        review.add_text(texts([_unplaced(word) for word in inner]), depth + 1)
+        return []
+    if wrapper.appends:
+        inner = (*(_unplaced(word) for word in inner), HOLE)
+    found = [inner]
+    # An option that is not known may have taken the first word for its value.
+    if doubtful and len(inner) > 1:
+        review.caution("runs another command")
+        found.append(inner[1:])
+    return found
+
+
+def _skip(
+    review: Review, wrapper: Wrapper, words: Sequence[str], depth: int
+) -> tuple[int, bool, bool]:
+    """Return where the command begins, whether that is in doubt, and whether a text was found."""
+    at, operands = 0, wrapper.operands
+    doubtful = opened = False
+    while at < len(words):
+        word = words[at]
+        if word == "--":
+            at += 1
+            if not operands:
+                break
+            continue
+        text = _text_option(wrapper, word)
+        if text is not None:
+            value = text or (words[at + 1] if at + 1 < len(words) else "")
+            review.add_text(value, depth + 1)
+            opened = True
+            at += 1 if text else 2
+        elif word[:1] == "-" and len(word) > 1:
+            takes = takes_next(word, wrapper.values)
+            known = "=" in word or word[:2] != "--" or word in wrapper.flags
+            doubtful = doubtful or not (takes or known)
+            at += 2 if takes else 1
+        elif wrapper.assignments and (match := _ASSIGNMENT.fullmatch(word)):
+            level, reason, is_command = assignment_risk(match[1], before_command=True)
+            review.findings.add(level, reason)
+            if is_command:
+                review.add_text(match[2], depth + 1)
+            at += 1
+        elif operands:
+            operands -= 1
+            at += 1
+        else:
+            break
+    return at, doubtful, opened
+
+
+def _text_option(wrapper: Wrapper, word: str) -> str | None:
+    """Return the text in an option that holds a command line, "" where the next word is it."""
+    for option in wrapper.text:
+        if word == option:
+            return ""
+        if word.startswith(f"{option}=") and option[:2] == "--":
+            return word[len(option) + 1 :]
+        if option[:2] != "--" and word[:2] != "--" and word[:1] == "-" and option[1] in word[1:]:
+            return word.partition(option[1])[2]
+    return None
+
+
+def _unplaced(word: str) -> str:
+    """Return a word with a hole where ``xargs``, ``find`` or ``parallel`` put what they found."""
+    return word.replace("{}", HOLE) if "{}" in word else word
