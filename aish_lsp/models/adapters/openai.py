@@ -13,7 +13,7 @@ from aish_lsp.errors import BackendRejected
 from aish_lsp.models.adapters.calls import arguments_text, function_name
 from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.openai_reply import Reply
-from aish_lsp.models.adapters.stream import Post, stream_reply
+from aish_lsp.models.adapters.stream import Post, stream_again
 from aish_lsp.models.address import api_url, host, server_name
 from aish_lsp.models.keys import headers_for, key_of
 from aish_lsp.models.reasoning import goes_back
@@ -78,24 +78,24 @@ class OpenAIModel:
         headers = await headers_for(preset, self._environ)
         with key_of(preset):
             model = await self._names.name_for(preset, headers)
-            key, began = (preset.endpoint, model), False
-            while True:
-                refused = self._refused.get(key, frozenset())
-                body = request_body(request, model, refused)
-                post = Post(url, headers, body, preset.timeout)
-                reply = stream_reply(self._http, post, Reply(server_name(url)))
-                try:
-                    async with aclosing(reply):
-                        async for event in reply:
-                            began = True
-                            yield event
-                except BackendRejected as error:
-                    field = _unknown_field(error, body.keys() - preset.extra_body.keys() - refused)
-                    if began or field is None:
-                        raise
-                    self._refused[key] = refused | {field}
-                else:
-                    return
+            key, left_out = (preset.endpoint, model), frozenset[str]()
+
+            def ask() -> tuple[Post, Reply]:
+                nonlocal left_out
+                left_out = self._refused.get(key, frozenset())
+                body = request_body(request, model, left_out)
+                return Post(url, headers, body, preset.timeout), Reply(server_name(url))
+
+            def learn(error: BackendRejected, body: Mapping[str, Any]) -> bool:
+                field = _unknown_field(error, body.keys() - preset.extra_body.keys() - left_out)
+                if field is None:
+                    return False
+                self._refused[key] = self._refused.get(key, frozenset()) | {field}
+                return True
+
+            async with aclosing(stream_again(self._http, ask, learn)) as reply:
+                async for event in reply:
+                    yield event
 
 
 def request_body(

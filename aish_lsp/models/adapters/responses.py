@@ -13,7 +13,7 @@ from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.responses_input import input_of
 from aish_lsp.models.adapters.responses_refused import NOTHING, Refused, refused_by
 from aish_lsp.models.adapters.responses_reply import Reply
-from aish_lsp.models.adapters.stream import Post, stream_reply
+from aish_lsp.models.adapters.stream import Post, stream_again
 from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.keys import headers_for, key_of
 from aish_lsp.models.tokenize_api import NotACountError
@@ -72,25 +72,23 @@ class ResponsesModel:
         headers = await headers_for(preset, self._environ)
         with key_of(preset):
             model = await self._names.name_for(preset, headers)
-            key = (preset.endpoint, model)
-            while True:
-                refused = self._refused.get(key, NOTHING)
-                body = request_body(request, model, refused)
-                post = Post(url, headers, body, preset.timeout)
+            key, left_out = (preset.endpoint, model), NOTHING
+
+            def ask() -> tuple[Post, Reply]:
+                nonlocal left_out
+                left_out = self._refused.get(key, NOTHING)
+                body = request_body(request, model, left_out)
                 reader = Reply(server_name(url), body.get("max_output_tokens"))
-                began = False
-                try:
-                    async with aclosing(stream_reply(self._http, post, reader)) as reply:
-                        async for event in reply:
-                            began = True
-                            yield event
-                except BackendRejected as error:
-                    known = refused | refused_by(error, body)
-                    if began or known == refused:
-                        raise
-                    self._refused[key] = self._refused.get(key, NOTHING) | known
-                else:
-                    return
+                return Post(url, headers, body, preset.timeout), reader
+
+            def learn(error: BackendRejected, body: Mapping[str, Any]) -> bool:
+                known = left_out | refused_by(error, body)
+                self._refused[key] = self._refused.get(key, NOTHING) | known
+                return known != left_out
+
+            async with aclosing(stream_again(self._http, ask, learn)) as reply:
+                async for event in reply:
+                    yield event
 
     async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
         """Return the tokens of the request's input as the server counts them; it answers nothing.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from aish_lsp.errors import BackendUnavailable
+from aish_lsp.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.address import origin
 from aish_lsp.models.faults import error_in_stream, redactor
 
@@ -80,6 +81,33 @@ async def stream_reply(
         await _drain(events)
 
 
+async def stream_again(
+    http: HttpClient,
+    ask: Callable[[], tuple[Post, ReplyReader]],
+    learn: Callable[[BackendRejected, Mapping[str, Any]], bool],
+) -> AsyncGenerator[ModelEvent, None]:
+    """Send what ``ask`` returns, and again where it was refused and ``learn`` knows better now.
+
+    ``learn`` is given the refusal and the refused body.
+
+    Raises:
+        BackendUnavailable, BackendRejected: as ``stream_reply``.
+    """
+    while True:
+        post, reader = ask()
+        began = False
+        try:
+            async with aclosing(stream_reply(http, post, reader)) as reply:
+                async for event in reply:
+                    began = True
+                    yield event
+        except BackendRejected as error:
+            if began or not learn(error, post.body):
+                raise
+        else:
+            return
+
+
 async def _read(
     events: AsyncGenerator[str, None], reader: ReplyReader, post: Post
 ) -> AsyncGenerator[ModelEvent, None]:
@@ -89,7 +117,7 @@ async def _read(
             async for data in arriving:
                 if data == "[DONE]":
                     break
-                for event in reader.feed(_parse(data, post.url)):
+                for event in chain.from_iterable(map(reader.feed, _parse(data, post.url))):
                     yield event
                 if reader.error is not None or reader.is_over:
                     break
@@ -128,16 +156,17 @@ def _is_json(data: str) -> bool:
     return True
 
 
-def _parse(data: str, url: str) -> Json:
-    """Return an event's JSON object."""
+def _parse(data: str, url: str) -> list[Json]:
+    """Return an event's JSON object; Google makes a list of them where it does not stream."""
     try:
-        event = json.loads(data)
+        decoded = json.loads(data)
     except (ValueError, RecursionError):
-        event = None
-    if not isinstance(event, dict):
+        decoded = None
+    parts = decoded if isinstance(decoded, list) and decoded else [decoded]
+    if not all(isinstance(part, dict) for part in parts):
         why = f"it sent something that is no part of a reply, or is cut ({data[:60]!r})"
         raise _broken(url, why)
-    return event
+    return parts
 
 
 def _broken(url: str, why: str) -> BackendUnavailable:

@@ -179,6 +179,19 @@ async def test_a_server_that_does_not_stream(http: HttpClient) -> None:
     assert events == [Text("Hello"), Usage(10, 2), Finish("stop")]
 
 
+async def test_a_server_that_makes_a_list_of_its_chunks(http: HttpClient) -> None:
+    """Google does where it is not asked for events; a proxy may drop that from the address."""
+
+    async def script(request: Request, peer: Peer) -> None:
+        await peer.reply([saying_text("Hel"), saying_text("lo"), STOP])
+
+    async with FaultServer(script) as server:
+        events, error = await collect(http, ask(server.url))
+    assert error is None
+    assert [event for event in events if isinstance(event, Text)] == [Text("Hel"), Text("lo")]
+    assert events[-1] == Finish("stop")
+
+
 async def test_a_refused_key_is_told_and_not_shown(http: HttpClient) -> None:
     async def script(request: Request, peer: Peer) -> None:
         details = [{"@type": "x.ErrorInfo", "reason": "API_KEY_INVALID"}]
