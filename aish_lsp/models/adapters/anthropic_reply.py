@@ -79,7 +79,8 @@ class Reply:
         self._text = Mender()
         self._reasoning = Mender()
         self._over = False
-        self._error: Any = None
+        #: An error that came in place of an event.
+        self.error: Any = None
 
     @property
     def is_whole(self) -> bool:
@@ -90,11 +91,6 @@ class Reply:
     def is_over(self) -> bool:
         """Whether ``message_stop`` has come."""
         return self._over
-
-    @property
-    def error(self) -> Any:
-        """An error that came in place of an event."""
-        return self._error
 
     def feed(self, event: Json) -> list[ModelEvent]:
         """Return the text and reasoning of ``event`` and keep the rest of it."""
@@ -120,7 +116,7 @@ class Reply:
                 self._over = True
             case kind:
                 if kind == "error" or event.get("error"):
-                    self._error = event.get("error") or event
+                    self.error = event.get("error") or event
         return events
 
     def end(self) -> list[ModelEvent]:

@@ -70,7 +70,11 @@ class Reply:
         self._usage: Json = {}
         self._finish: str | None = None
         self._explanation = ""
-        self._error: Any = None
+        #: An error in place of a chunk, or that nothing is said because it was blocked.
+        #:
+        #: A question that is blocked is an error, not a reply without a word: it is taken back, and
+        #: does not block those that follow it.
+        self.error: Any = None
         self._text = Mender()
         self._thoughts = Mender()
 
@@ -83,29 +87,20 @@ class Reply:
         return self._finish is not None
 
     @property
-    def error(self) -> Any:
-        """An error in place of a chunk, or that nothing is said because it was blocked.
-
-        A question that is blocked is an error, not a reply without a word: it is taken back, and
-        does not block those that follow it.
-        """
-        return self._error
-
-    @property
     def gave_up(self) -> str | None:
         """A finish reason that is none: the server broke the reply off."""
         return f"{self._finish}{self._explanation}" if self._finish in _BROKEN_FINISH else None
 
     def feed(self, chunk: Json) -> list[ModelEvent]:
         """Return the text and reasoning of ``chunk`` and keep the rest of it."""
-        self._error = chunk.get("error") or self._error
+        self.error = chunk.get("error") or self.error
         usage = as_dict(chunk.get("usageMetadata"))
         # Each repeats all that was counted so far; some have other things in it.
         if "promptTokenCount" in usage:
             self._usage = usage
         blocked = as_text(as_dict(chunk.get("promptFeedback")).get("blockReason"))
         if blocked and not self._answered:
-            self._error = self._error or _blocked("the question", blocked)
+            self.error = self.error or _blocked("the question", blocked)
         events: list[ModelEvent] = []
         for candidate in as_list(chunk.get("candidates")):
             if not isinstance(candidate, dict) or candidate.get("index"):
@@ -146,7 +141,7 @@ class Reply:
         message = as_text(candidate.get("finishMessage"))[:_EXPLANATION_LIMIT].strip()
         self._explanation = f": {message}" if message else ""
         if self._finish in _REFUSED_FINISH and not self._answered:
-            self._error = self._error or _blocked("the reply", self._finish + self._explanation)
+            self.error = self.error or _blocked("the reply", self._finish + self._explanation)
 
     def _read_part(self, part: Json, events: list[ModelEvent]) -> None:
         part = {name: value for name, value in part.items() if value is not None}

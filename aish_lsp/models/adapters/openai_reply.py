@@ -84,7 +84,8 @@ class Reply:
         self._text = Mender()
         self._reasoning = Mender()
         self._refused = False
-        self._error: Any = None
+        #: An error that came in place of a chunk, or within one.
+        self.error: Any = None
 
     #: The end comes as ``[DONE]``, or with the response.
     is_over: Final = False
@@ -95,18 +96,13 @@ class Reply:
         return self._finish is not None
 
     @property
-    def error(self) -> Any:
-        """An error that came in place of a chunk, or within one."""
-        return self._error
-
-    @property
     def gave_up(self) -> str | None:
         """A finish reason that is none: the server broke the reply off."""
         return self._finish if self._finish in _BROKEN_FINISH else None
 
     def feed(self, chunk: Json) -> list[ModelEvent]:
         """Return the text and reasoning of ``chunk`` and keep the rest of it."""
-        self._error = chunk.get("error") or (chunk if _is_error(chunk) else self._error)
+        self.error = chunk.get("error") or (chunk if _is_error(chunk) else self.error)
         # Groq puts its usage under x_groq; some repeat a running total in every chunk.
         self._keep_usage(chunk.get("usage"))
         self._keep_usage(as_dict(chunk.get("x_groq")).get("usage"))

@@ -66,7 +66,8 @@ class Reply:
         self._speaker: Item | None = None
         self._thought: object = None
         self._refused = False
-        self._error: Any = None
+        #: An error that came in place of an event, or as the end.
+        self.error: Any = None
 
     @property
     def is_whole(self) -> bool:
@@ -77,11 +78,6 @@ class Reply:
     def is_over(self) -> bool:
         """The same: the end brings the usage with it."""
         return self.is_whole
-
-    @property
-    def error(self) -> Any:
-        """An error that came in place of an event, or as the end."""
-        return self._error
 
     @property
     def gave_up(self) -> str | None:
@@ -112,7 +108,7 @@ class Reply:
         elif kind in _LAST_EVENTS or event.get("object") == "response":
             self._read_end(event, events)
         elif kind == "error" or event.get("error"):
-            self._error = {**event, **as_dict(event.get("error"))}
+            self.error = {**event, **as_dict(event.get("error"))}
         return events
 
     def end(self) -> list[ModelEvent]:
@@ -167,7 +163,7 @@ class Reply:
             if item.kind == "reasoning" and not item.raw.get("encrypted_content"):
                 item.raw["encrypted_content"] = late.get(as_text(item.raw.get("id")))
         if status == "failed":
-            self._error = response.get("error") or event.get("error") or {}
+            self.error = response.get("error") or event.get("error") or {}
 
     def _say(self, item: Item, piece: str, events: list[ModelEvent]) -> None:
         """Tell a piece of a message; another message begins a paragraph of its own."""
