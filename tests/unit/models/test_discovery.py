@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -156,3 +157,12 @@ def test_either_name_of_geminis_key_and_only_one_offer() -> None:
 
 def test_empty_variables_offer_nothing() -> None:
     assert find_offers({"OPENAI_API_KEY": " ", "GROQ_API_KEY": ""}) == ()
+
+
+def test_the_page_has_what_is_offered() -> None:
+    page = Path(__file__).parents[3] / "docs/providers/README.md"
+    rows = [line for line in page.read_text().splitlines() if "_API_KEY`" in line]
+    offers = find_offers(dict.fromkeys(ALL_KEYS, "k"))
+    for row, offer in zip(rows, offers, strict=True):
+        for told in (offer.variable, offer.preset.model, offer.preset.provider):
+            assert f"`{told}`" in row
