@@ -12,13 +12,15 @@ from urllib.parse import unquote, urlsplit
 
 from aish_lsp.conversation.turns import ExecOutput
 from aish_lsp.errors import AishError, InvalidArgument, NotFound
-from aish_lsp.events import End, FinishReason, Output
+from aish_lsp.events import End, FinishReason, Notice, Output
+from aish_lsp.job import to_its_end
 from aish_lsp.questions import Question
 from aish_lsp.shell.environment import command_environment, secret_values
 from aish_lsp.shell.output import clean_output, mask_secrets
 from aish_lsp.shell.risk import Verdict, classify
 from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.text import escaped
+from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:
     from aish_lsp.job import Emit
@@ -149,10 +151,18 @@ class Execution:
             if not answer:
                 return await self._not_run("denied")
         try:
+            covered = await self._snapshot(verdict)
+        except asyncio.CancelledError:
+            return await self._not_run("cancelled")
+        try:
             result = await self._run()
         except AishError as error:
             await self._emit(End("error", error.to_wire()))
             raise
+        finally:
+            if covered:
+                for notice in await to_its_end(self._workspace.undo.after()):
+                    await self._emit(Notice("info", notice))
         await self._keep(result)
         await self._emit(End(result.finish_reason))
         return self._report(result)
@@ -181,7 +191,33 @@ class Execution:
             f"Run this command ({verdict.risk})?\n\n{escaped(self._plan.text)}\n\n"
             f"in {escaped(str(self._plan.cwd))}{reasons}"
         )
+        if verdict.risk == "destructive":
+            message += f"\n\n{await self._prospect()}"
         return await self._workspace.services.ask_user(Question(message, yes="Run"))
+
+    async def _prospect(self) -> str:
+        """Return whether the command could be undone."""
+        why_not = "safety.snapshot is off"
+        if self._workspace.config.safety.snapshot:
+            why_not = await self._workspace.undo.prospect()
+        if why_not:
+            return f"There is no undo: {why_not}."
+        return "Files can be undone (:undo), except those that git ignores."
+
+    async def _snapshot(self, verdict: Verdict) -> bool:
+        """Have what the command may change written down; return whether that was done."""
+        if verdict.risk == "safe" or not self._workspace.config.safety.snapshot:
+            return False
+        try:
+            label = self._plan.text
+            await self._workspace.undo.before(self._plan.command_id, label, self._plan.cwd)
+        except NoUndo as reason:
+            notice = f"No undo for this command: {reason}."
+            # Where there never is one, once is enough.
+            if self._workspace.first_time(notice) or not isinstance(reason, Nowhere):
+                await self._emit(Notice("warning", notice))
+            return False
+        return True
 
     async def _run(self) -> RunResult:
         workspace, planned = self._workspace, self._plan

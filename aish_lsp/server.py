@@ -47,6 +47,7 @@ FEATURES: tuple[str, ...] = (
     "aish_lsp.lsp.suggestions",
     "aish_lsp.lsp.memory",
     "aish_lsp.lsp.sessions",
+    "aish_lsp.lsp.undo",
     "aish_lsp.lsp.project",
     "aish_lsp.lsp.context",
     "aish_lsp.lsp.cost",

@@ -28,6 +28,7 @@ from aish_lsp.sessions.recorder import Recorder
 from aish_lsp.shell.environment import secret_values
 from aish_lsp.shell.output import mask_secrets
 from aish_lsp.shell.pending import PendingCommands, new_id
+from aish_lsp.undo.undo import Undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -83,6 +84,7 @@ class Workspace:
         self.accounting = Accounting(services)
         self.project = ProjectPicture(root)
         self.files = FileNames(root)
+        self.undo = Undo(self.folder, self._without_secrets)
         self.turn_lock = asyncio.Lock()
         folder = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
         self.recorder = Recorder(folder, root.as_uri() if root else None, self._without_secrets)

@@ -366,7 +366,10 @@ class ChatDocument:
         """Write a command's output as it comes; ``begin`` writes its first piece."""
         block = OutputBlock(job.label)
         shown = 0
+        told: list[str] = []
         async for event in job.events():
+            if isinstance(event, Notice):
+                told.append(event.message)
             if not isinstance(event, Output):
                 continue
             if not shown:
@@ -385,6 +388,8 @@ class ChatDocument:
         if not shown:
             begin(block.open())
         self._writer.append(block.close(run_status(report, shown)))
+        for message in told:
+            self._writer.append(quote(message), apart=True)
 
     def _denied(self, report: RunReport) -> str:
         if report.command_id in self._workspace.awaiting_approval:

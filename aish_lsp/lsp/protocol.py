@@ -456,6 +456,15 @@ _SPECS = (
         "Take back all that was granted to the workspace.",
     ),
     CommandSpec(
+        "aish.undo",
+        Target,
+        "{restored[], removed[], conflicts[]}",
+        "Undo what the last command did to the files of the work tree; a second time, undo that.\n"
+        "Names are relative to the workspace. Of what was changed since, the user is asked; where\n"
+        "nobody can be, nothing is done, and `conflicts` names it. `busy` while a command runs,\n"
+        "`notFound` where no command has changed a file.",
+    ),
+    CommandSpec(
         "aish.status",
         Target,
         "{model, busy, context: {total, budget}, cost, commands, trusted, servers}",

@@ -27,7 +27,7 @@ FLOORS = (
     {"accounting", "attached", "composition", "endings", "fallback", "job_table", "model_choice"}
     | {"resumption"},
     {"services"},
-    {"conversation"},
+    {"conversation", "undo"},
     {"models", "memory", "sessions", "project", "shell", "config"},
 )
 

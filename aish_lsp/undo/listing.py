@@ -1,0 +1,171 @@
+"""What of a work tree a snapshot covers: the files that git knows or would add, as they lie there.
+
+A file that git would leave out is left out, and so is what is no file; both are named, so that
+nobody takes it later for something that a command has made. Names are bytes, ``/``-separated,
+relative to the work tree.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from aish_lsp.undo.git import Git, NoUndo
+
+#: Files of one snapshot. With more there is none.
+FILE_LIMIT: Final = 200_000
+#: Bytes of a file; a larger one is left out.
+SIZE_LIMIT: Final = 64 << 20
+#: Other repositories in a work tree that are looked into; with more there is no snapshot.
+REPOSITORY_LIMIT: Final = 200
+
+_TRACKED_OR_NEW: Final = ("ls-files", "-z", "-t", "-s", "-c", "-o", "--exclude-standard")
+_IGNORED: Final = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A work tree at one time.
+
+    Attributes:
+        files: what is covered: regular files and links, each as the system describes it.
+        folders: the permissions of the folders that they lie in.
+        uncovered: what is there and not covered; a name that ends in ``/`` is all of a folder.
+        repositories: the other repositories inside, submodules or not, whose files are covered.
+    """
+
+    files: dict[bytes, os.stat_result]
+    folders: dict[bytes, int]
+    uncovered: frozenset[bytes]
+    repositories: tuple[bytes, ...]
+
+
+def left_out(name: bytes, uncovered: Collection[bytes]) -> bool:
+    """Return whether ``name`` is one of ``uncovered``, or lies in one of its folders."""
+    if name in uncovered or name + b"/" in uncovered:
+        return True
+    end = name.find(b"/")
+    while end >= 0:
+        if name[: end + 1] in uncovered:
+            return True
+        end = name.find(b"/", end + 1)
+    return False
+
+
+def list_work_tree(
+    git: Git, also: Iterable[bytes] = (), repositories: Sequence[bytes] | None = None
+) -> Listing:
+    """Look at the work tree of ``git``.
+
+    Args:
+        git: its ``settle`` was called.
+        also: names that are covered if they are there, whatever git would do with them by now.
+        repositories: the other repositories to look into; None for those that there are. With
+            them, it is not asked what git ignores.
+
+    Raises:
+        NoUndo: there is too much of it, or git did not answer.
+    """
+    names: set[bytes] = set()
+    uncovered: set[bytes] = set()
+    found: list[bytes] = []
+    waiting = [b""]
+    while waiting:
+        place = waiting.pop()
+        if place:
+            found.append(place)
+            if len(found) > REPOSITORY_LIMIT:
+                raise NoUndo(f"there are more than {REPOSITORY_LIMIT} other repositories inside")
+        own, inner = _listed(git, place)
+        names |= own
+        if repositories is None:
+            uncovered |= {place + name for name in _split(git.ask(*_IGNORED, below=place))}
+        known = inner if repositories is None else inner & set(repositories)
+        waiting += sorted(name for name in known if _is_repository(git, name))
+        uncovered |= inner - known
+    names.update(name for name in also if is_plain(name))
+    if len(names) > FILE_LIMIT:
+        raise NoUndo(f"there are more than {FILE_LIMIT:,} files")
+    return _Look(os.fsencode(git.top)).at(names, uncovered, tuple(sorted(found)))
+
+
+def is_plain(name: bytes) -> bool:
+    """Return whether ``name`` stays in the work tree and out of any ``.git``."""
+    parts = name.split(b"/")
+    return not any(part in (b"", b".", b"..") or part.lower() == b".git" for part in parts)
+
+
+def _split(answer: bytes) -> list[bytes]:
+    return answer.split(b"\0")[:-1]
+
+
+def _listed(git: Git, place: bytes) -> tuple[set[bytes], set[bytes]]:
+    """Return the files of the repository at ``place``, and the repositories in it, ``/`` behind."""
+    files: set[bytes] = set()
+    inner: set[bytes] = set()
+    for record in _split(git.ask(*_TRACKED_OR_NEW, below=place)):
+        tag, _, rest = record.partition(b" ")
+        about, _, name = (b"", b"", rest) if tag == b"?" else rest.partition(b"\t")
+        if name.endswith(b"/") or about.startswith(b"160000"):
+            inner.add(place + name.rstrip(b"/") + b"/")
+        else:
+            files.add(place + name)
+    return files, inner
+
+
+def _is_repository(git: Git, name: bytes) -> bool:
+    """Return whether a folder has a ``.git`` of its own: git would else take one from above."""
+    path = os.path.join(os.fsencode(git.top), name)  # noqa: PTH118 - bytes
+    real = os.path.realpath(path)
+    return real == path.rstrip(b"/") and os.path.lexists(path + b".git")
+
+
+class _Look:
+    """Looks at names, and at each of their folders once."""
+
+    def __init__(self, top: bytes) -> None:
+        self._top = top + b"/"
+        self._folders: dict[bytes, int | None] = {b"": 0}
+
+    def at(
+        self, names: Iterable[bytes], uncovered: set[bytes], repositories: tuple[bytes, ...]
+    ) -> Listing:
+        files: dict[bytes, os.stat_result] = {}
+        for name in names:
+            # Behind a link lies another place, which is not ours.
+            if self._folder(name.rpartition(b"/")[0]) is None:
+                continue
+            try:
+                found = os.lstat(self._top + name)
+            except OSError:
+                continue
+            if self._is_covered(name, found):
+                files[name] = found
+            elif not stat.S_ISDIR(found.st_mode):
+                uncovered.add(name)
+        folders = {name: mode for name, mode in self._folders.items() if name and mode is not None}
+        return Listing(files, folders, frozenset(uncovered - files.keys()), repositories)
+
+    def _is_covered(self, name: bytes, found: os.stat_result) -> bool:
+        if stat.S_ISLNK(found.st_mode):
+            return True
+        if not stat.S_ISREG(found.st_mode) or found.st_size > SIZE_LIMIT:
+            return False
+        # Most files can be read by everybody: to ask of each would take as long as all the rest.
+        return found.st_mode & 0o444 == 0o444 or os.access(self._top + name, os.R_OK)
+
+    def _folder(self, name: bytes) -> int | None:
+        """Return the permissions of a folder; None where it is none, or behind a link."""
+        if name not in self._folders:
+            mode = None
+            if self._folder(name.rpartition(b"/")[0]) is not None:
+                try:
+                    found = os.lstat(self._top + name).st_mode
+                except OSError:
+                    found = 0
+                mode = stat.S_IMODE(found) & 0o777 if stat.S_ISDIR(found) else None
+            self._folders[name] = mode
+        return self._folders[name]

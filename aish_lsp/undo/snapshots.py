@@ -1,0 +1,193 @@
+"""Snapshots: a work tree as a tree of git's, byte for byte, and what git does not keep of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aish_lsp.undo.git import Git, GitFailed, NoUndo, TooSlow
+from aish_lsp.undo.listing import Listing
+
+#: Files that git may refuse before a snapshot is given up: their names, or a change meanwhile.
+_REFUSALS: Final = 20
+_REFUSED: Final = re.compile(rb"^fatal: Unable to process path (.+)\n\Z", re.MULTILINE | re.DOTALL)
+
+LINK: Final = "120000"
+PROGRAM: Final = "100755"
+
+
+def as_text(name: bytes) -> str:
+    """Return a file's name as it is written down: any bytes must come back."""
+    return name.decode("latin-1")
+
+
+def as_name(text: str) -> bytes:
+    """Return the name that ``as_text`` has written down."""
+    return text.encode("latin-1", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A file of a snapshot; ``content`` is empty where only the permission is of interest."""
+
+    mode: str
+    content: str
+    permission: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a name stood for in two snapshots; None for nothing."""
+
+    old: Entry | None
+    new: Entry | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A work tree at one time, as it is written down.
+
+    Attributes:
+        tree: the id of git's tree.
+        umask: what files and folders that a program makes do not get.
+        modes: the permissions that are not what they would be by ``umask``; a folder's name ends
+            in ``/``.
+        uncovered, repositories: as a ``Listing`` has them.
+    """
+
+    tree: str
+    umask: int
+    modes: dict[str, int]
+    uncovered: list[str]
+    repositories: list[str]
+
+    def permission(self, name: bytes, mode: str) -> int:
+        """Return the permission of a file, or of a folder (``name`` ends in ``/``)."""
+        if mode == LINK:
+            return 0
+        usual = 0o666 if mode and mode != PROGRAM else 0o777
+        return self.modes.get(as_text(name), usual & ~self.umask)
+
+    @property
+    def left_out(self) -> frozenset[bytes]:
+        """What is there and not covered, as names of files and folders."""
+        return frozenset(map(as_name, self.uncovered))
+
+
+def take(git: Git, listing: Listing) -> Snapshot:
+    """Write the files of ``listing`` into git's store; return what there is to know of them.
+
+    Raises:
+        NoUndo: git does not take them: the disk is full, or not to be written to.
+    """
+    refused: set[bytes] = set()
+    try:
+        tree = _write(git, listing, refused)
+    except TooSlow:
+        raise
+    except NoUndo:
+        # What was kept from the last time may not fit any more: contents are gone, or damaged.
+        with suppress(OSError):
+            (git.private / "index").unlink()
+        tree = _write(git, listing, refused)
+    umask = _umask(git.private)
+    return Snapshot(
+        tree=tree,
+        umask=umask,
+        modes=dict(_unusual(listing, umask)),
+        uncovered=sorted(map(as_text, listing.uncovered | refused)),
+        repositories=sorted(map(as_text, listing.repositories)),
+    )
+
+
+def _write(git: Git, listing: Listing, refused: set[bytes]) -> str:
+    """Bring our index up to date, and return the id of the tree that it makes."""
+    names = listing.files.keys() - refused
+    known = set(git.own("ls-files", "-z").split(b"\0")[:-1])
+    if gone := known - names:
+        none = b"0 " + b"0" * 40
+        feed = b"".join(b"%b\t%b\0" % (none, name) for name in gone)
+        git.own("update-index", "-z", "--index-info", feed=feed)
+    while True:
+        feed = b"".join(b"%b\0" % name for name in sorted(names))
+        try:
+            git.own("update-index", "-z", "--add", "--remove", "--replace", "--stdin", feed=feed)
+        except GitFailed as error:
+            match = _REFUSED.search(error.stderr)
+            if match is None or match[1] not in names or len(refused) >= _REFUSALS:
+                raise
+            refused.add(match[1])
+            names = names - {match[1]}
+        else:
+            return git.own("write-tree").decode().strip()
+
+
+def _umask(folder: Path) -> int:
+    """Return what new files do not get; to ask the system would change it for all threads."""
+    path = folder / "umask"
+    path.unlink(missing_ok=True)
+    fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o777)
+    try:
+        return 0o777 & ~stat.S_IMODE(os.fstat(fd).st_mode)
+    finally:
+        os.close(fd)
+        path.unlink()
+
+
+def _unusual(listing: Listing, umask: int) -> Iterator[tuple[str, int]]:
+    for name, found in listing.files.items():
+        if stat.S_ISLNK(found.st_mode):
+            continue
+        permission = found.st_mode & 0o777
+        if permission != (0o777 if permission & 0o100 else 0o666) & ~umask:
+            yield as_text(name), permission
+    for name, permission in listing.folders.items():
+        if permission != 0o777 & ~umask:
+            yield f"{as_text(name)}/", permission
+
+
+def difference(git: Git, old: Snapshot, new: Snapshot) -> dict[bytes, Change]:
+    """Return what differs from ``old`` to ``new``, by name.
+
+    Raises:
+        NoUndo: one of them is gone.
+    """
+    raw = git.own(
+        "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old.tree, new.tree
+    )
+    parts = raw.split(b"\0")[:-1]
+    changes = {}
+    for about, name in zip(parts[::2], parts[1::2], strict=True):
+        was, now, content, later, _ = about.decode().lstrip(":").split(" ")
+        changes[name] = Change(_entry(old, name, was, content), _entry(new, name, now, later))
+    if old.umask == new.umask and old.modes != new.modes:
+        changes |= _changed_permissions(old, new, changes)
+    return changes
+
+
+def _entry(snapshot: Snapshot, name: bytes, mode: str, content: str) -> Entry | None:
+    if mode == "000000":
+        return None
+    return Entry(mode, content, snapshot.permission(name, mode))
+
+
+def _changed_permissions(
+    old: Snapshot, new: Snapshot, known: dict[bytes, Change]
+) -> dict[bytes, Change]:
+    """Return what differs in nothing but permissions that git does not keep."""
+    changes = {}
+    for name in old.modes.keys() | new.modes.keys():
+        file = as_name(name)
+        if name.endswith("/") or file in known:
+            continue
+        mode = PROGRAM if old.modes.get(name, new.modes.get(name, 0)) & 0o100 else "100644"
+        was, now = old.permission(file, mode), new.permission(file, mode)
+        if was != now:
+            changes[file] = Change(Entry(mode, "", was), Entry(mode, "", now))
+    return changes

@@ -1,0 +1,231 @@
+"""Undo, as one workspace has it: beside the event loop, and never for long."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal, TypeVar
+
+from aish_lsp.errors import AishError, Busy, NotFound, StoreUnavailable
+from aish_lsp.questions import AskUser, Question
+from aish_lsp.text import escaped
+from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
+from aish_lsp.undo.named import named
+from aish_lsp.undo.work import Begun, Reverted, Worker
+
+R = TypeVar("R")
+
+#: Seconds that a command waits for its snapshot at most.
+SNAPSHOT_SECONDS: Final = 20.0
+#: Seconds that an undo may take.
+UNDO_SECONDS: Final = 120.0
+#: Names that a message tells.
+_TOLD: Final = 12
+#: Characters of a command that are kept for people.
+_LABEL: Final = 200
+
+#: What to do with what somebody else has changed since: ask, leave it, or put it back as well.
+Conflicts = Literal["ask", "keep", "overwrite"]
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What ``aish.undo`` has done. Names are relative to the workspace, ``/``-separated.
+
+    Attributes:
+        restored, removed: what was put back, and what is gone again.
+        conflicts: what was left as it is, because it was changed since, or cannot be put back.
+        undecided: there are conflicts, nobody could be asked, and so nothing was done.
+        told: what there is to tell, a sentence or more.
+    """
+
+    restored: list[str]
+    removed: list[str]
+    conflicts: list[str]
+    undecided: bool
+    told: str
+
+
+@dataclass(slots=True)
+class _Running:
+    """The commands that run at the same time: they are one undo."""
+
+    count: int
+    begun: Begun
+    named: list[bytes]
+
+
+class Undo:
+    """The snapshots of one workspace, and the way back.
+
+    ``without_secrets`` returns a text as it may be written down.
+    """
+
+    def __init__(self, folder: Path, without_secrets: Callable[[str], str]) -> None:
+        self._folder = folder
+        self._without_secrets = without_secrets
+        self._lock = asyncio.Lock()
+        self._running: _Running | None = None
+        self._refusal = ""
+
+    async def prospect(self) -> str:
+        """Return why there is no undo for a command to come; empty where there is one."""
+        try:
+            await self._in_thread(lambda worker: worker.look(), SNAPSHOT_SECONDS)
+        except (NoUndo, AishError, OSError) as error:
+            return _reason(error)
+        return self._refusal
+
+    async def before(self, group: str, text: str, cwd: Path) -> None:
+        """Take a snapshot before a command runs. Commands of one ``group`` are one undo.
+
+        Raises:
+            Nowhere: there never is one here.
+            NoUndo: it could not be taken; the message says why, as a clause.
+        """
+        async with self._lock:
+            if self._running is not None:
+                self._running.count += 1
+                return
+            if self._refusal:
+                raise NoUndo(self._refusal)
+            label = escaped(self._without_secrets(text))[:_LABEL]
+            try:
+                begun = await self._in_thread(
+                    lambda worker: worker.begin(group, label), SNAPSHOT_SECONDS
+                )
+            except TooSlow as error:
+                # Each command would wait as long, for nothing.
+                self._refusal = str(error)
+                raise
+            except (AishError, OSError) as error:
+                raise NoUndo(_reason(error)) from error
+            names = named(text, cwd, begun.top, begun.record.before.left_out)
+            self._running = _Running(1, begun, names)
+
+    async def after(self) -> list[str]:
+        """Take a snapshot after the command of ``before`` has ended; return what is to be told."""
+        async with self._lock:
+            running = self._running
+            assert running is not None, "no command began"
+            running.count -= 1
+            if running.count:
+                return []
+            self._running = None
+            try:
+                gone = await self._in_thread(
+                    lambda worker: worker.finish(running.begun), SNAPSHOT_SECONDS
+                )
+            except (NoUndo, AishError, OSError) as error:
+                reason = _reason(error)
+                return [f"What the command changed was not seen ({reason}): an undo asks first."]
+            return _not_covered(gone, running.named)
+
+    async def undo(self, ask: AskUser, conflicts: Conflicts = "ask") -> Undone:
+        """Take back what the last command did, or the last undo.
+
+        Raises:
+            NotFound: there is nothing to take back.
+            Busy: a command runs.
+            StoreUnavailable: it cannot be done; the message says why.
+        """
+        overwrite = None if conflicts == "overwrite" else frozenset[bytes]()
+        done = await self._revert(overwrite, decided=conflicts != "ask")
+        if done.asks:
+            answer = await ask(self._question(done))
+            if answer is not None:
+                # What has changed while they thought about it is not what they meant.
+                overwrite = done.conflicts if answer else frozenset[bytes]()
+                done = await self._revert(overwrite, decided=True)
+        return self._told(done)
+
+    async def _revert(self, overwrite: frozenset[bytes] | None, *, decided: bool) -> Reverted:
+        async with self._lock:
+            if self._running is not None:
+                raise Busy("A command is running. Undo when it has ended.")
+            try:
+                return await self._in_thread(
+                    lambda worker: worker.revert(overwrite, decided=decided), UNDO_SECONDS
+                )
+            except Nowhere as error:
+                raise NotFound(f"There is no undo: {error}.") from error
+            except (NoUndo, OSError) as error:
+                told = f"The undo was not done, or not all: {_reason(error)}."
+                raise StoreUnavailable(told) from error
+
+    async def _in_thread(self, work: Callable[[Worker], R], seconds: float) -> R:
+        """Do ``work`` beside the event loop. Cancelled, it ends soon, and by itself."""
+        stopped = threading.Event()
+        worker = Worker(
+            self._folder, lambda folder, private: Git(folder, private, seconds, stopped)
+        )
+        try:
+            return await asyncio.to_thread(work, worker)
+        finally:
+            stopped.set()
+
+    def _question(self, done: Reverted) -> Question:
+        names = _listed(self._shown(done.top, done.conflicts))
+        return Question(
+            f"Undo: {done.label}\n\nThese files were changed since, or are not known to be as the "
+            f"command left them:\n\n{names}\n\nPut them back as well? Another undo brings back "
+            "what they hold now.",
+            yes="Put them back",
+            no="Leave them",
+        )
+
+    def _told(self, done: Reverted) -> Undone:
+        restored = self._shown(done.top, done.restored)
+        removed = self._shown(done.top, done.removed)
+        conflicts = self._shown(done.top, done.conflicts | done.failed.keys())
+        if done.asks:
+            told = [f"Nothing was undone of: {done.label}"]
+        elif restored or removed or conflicts:
+            told = [f"Undone: {done.label}"]
+        else:
+            told = [f"The files are as they were before: {done.label}"]
+        rows = (
+            ("Put back", restored),
+            ("Removed", removed),
+            ("Changed since, left alone", conflicts),
+        )
+        told += [f"{row}: {_listed(names)}" for row, names in rows if names]
+        told += [
+            f"{self._shown(done.top, [name])[0]}: {reason}" for name, reason in done.failed.items()
+        ][:_TOLD]
+        if done.moved is not None:
+            was, head = done.moved
+            told.append(f"HEAD was at {was} before, and stays at {head}: only files are undone.")
+        return Undone(restored, removed, conflicts, done.asks, "\n".join(told))
+
+    def _shown(self, top: Path, names: Iterable[bytes]) -> list[str]:
+        """Return names as they are told: relative to the workspace, in any spelling."""
+        root = os.fsencode(os.path.realpath(self._folder))
+        full = (os.path.join(os.fsencode(top), name) for name in names)  # noqa: PTH118 - bytes
+        below = sorted(os.path.relpath(path, root) for path in full)
+        return [name.decode("utf-8", "backslashreplace") for name in below]
+
+
+def _reason(error: Exception) -> str:
+    """Return why, as a clause."""
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}"
+    return str(error).rstrip(".")
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _TOLD} more" if len(names) > _TOLD else ""
+    return ", ".join(map(escaped, names[:_TOLD])) + more
+
+
+def _not_covered(gone: Sequence[bytes], words: Sequence[bytes]) -> list[str]:
+    """Return what is to be told of files that no snapshot covers."""
+    texts = [name.decode("utf-8", "backslashreplace") for name in dict.fromkeys((*words, *gone))]
+    if not texts:
+        return []
+    why = "git ignores it, or it is too large or cannot be read, and so no snapshot has it"
+    return [f"No undo for {_listed(texts)}: {why}."]

@@ -1,0 +1,231 @@
+"""The three things that undo does in a work tree: before a command, after it, and to take it back.
+
+All of it blocks. One at a time: the folder of our own is locked.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from aish_lsp.errors import NotFound
+from aish_lsp.files import locked, private_dir
+from aish_lsp.paths import workspace_dir, workspace_key
+from aish_lsp.undo.git import Git, GitFailed
+from aish_lsp.undo.listing import Listing, list_work_tree
+from aish_lsp.undo.plan import plan
+from aish_lsp.undo.records import Head, Record, Records, Ref
+from aish_lsp.undo.restore import WorkFolder
+from aish_lsp.undo.snapshots import Change, Snapshot, as_name, take
+
+#: How git is made, so that who waits can stop it.
+MakeGit: TypeAlias = Callable[[Path, Path], Git]
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A command that runs, and what was there before it; ``names`` are those of its files."""
+
+    top: Path
+    ref: Ref
+    record: Record
+    names: frozenset[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Reverted:
+    """What an undo did; names are relative to the work tree ``top``.
+
+    Attributes:
+        label: the command that was taken back.
+        restored, removed: what was put back, and what is gone again.
+        conflicts: what was left as it is, since somebody else had changed it.
+        failed: what could not be put back, with the reason.
+        asks: nothing was done: the conflicts are to be decided about first.
+        moved: where HEAD stood before the command and where it stands, if not there any more.
+    """
+
+    top: Path
+    label: str
+    restored: tuple[bytes, ...] = ()
+    removed: tuple[bytes, ...] = ()
+    conflicts: frozenset[bytes] = frozenset()
+    failed: Mapping[bytes, str] = field(default_factory=dict)
+    asks: bool = False
+    moved: tuple[Head, Head] | None = None
+
+
+class Worker:
+    """Works for one workspace, whose folder lies somewhere in a work tree."""
+
+    def __init__(self, folder: Path, make_git: MakeGit) -> None:
+        self._folder = folder
+        self._make_git = make_git
+
+    def look(self) -> None:
+        """Find out whether there can be snapshots.
+
+        Raises:
+            NoUndo: there cannot.
+        """
+        with self._git():
+            pass
+
+    def begin(self, group: str, label: str) -> Begun:
+        """Write down what is there before a command.
+
+        Raises:
+            NoUndo, AishError, OSError: it cannot be written down.
+        """
+        with self._git() as git:
+            listing = list_work_tree(git)
+            record = Record(group, label, _head(git), take(git, listing))
+            records = self._records(git)
+            begun = Begun(git.top, records.begin(record), record, frozenset(listing.files))
+            records.drop_old()
+            return begun
+
+    def finish(self, begun: Begun) -> list[bytes]:
+        """Write down what is there after it; return what was not covered, and is gone.
+
+        Raises:
+            NoUndo, AishError, OSError: as for ``begin``.
+        """
+        with self._git() as git:
+            self._end(git, begun)
+            top = os.fsencode(git.top) + b"/"
+            return sorted(
+                name for name in begun.record.before.left_out if not os.path.lexists(top + name)
+            )
+
+    def revert(self, overwrite: frozenset[bytes] | None, *, decided: bool) -> Reverted:
+        """Take the last command back.
+
+        Args:
+            overwrite: the conflicts that are put back all the same; None for any.
+            decided: leave the other conflicts alone; else do nothing where there are any.
+
+        Raises:
+            NotFound: there is nothing to take back.
+            NoUndo, AishError, OSError: it cannot be done. What was overwritten by then can be
+                had back by another undo.
+        """
+        with self._git() as git:
+            records = self._records(git)
+            group = records.last_group()
+            if not group:
+                raise NotFound("There is nothing to undo: no command has changed a file here.")
+            first, label = group[0][1], group[-1][1].label
+            names = _names(git, [record for _, record in group])
+            listing = list_work_tree(git, names)
+            now = take(git, listing)
+            todo = plan(git, [record for _, record in group], now)
+            left = frozenset() if overwrite is None else todo.conflicts - overwrite
+            if left and not decided:
+                return Reverted(git.top, label, conflicts=todo.conflicts, asks=True)
+            head = _head(git)
+            steps = {name: step for name, step in todo.steps.items() if name not in left}
+            failed: dict[bytes, str] = {}
+            if steps:
+                record = Record(_undo_id(), f"undo of {label}", head, now, kind="undo")
+                begun = Begun(
+                    git.top, records.begin(record), record, frozenset(names | listing.files.keys())
+                )
+                failed = _put_back(git, self._work_folder(git, listing, first.before), steps)
+                self._end(git, begun)
+                records.drop_old()
+            elif not left:
+                records.drop([ref for ref, _ in group])
+            done = sorted(steps.keys() - failed.keys())
+            return Reverted(
+                top=git.top,
+                label=label,
+                restored=tuple(name for name in done if steps[name].old is not None),
+                removed=tuple(name for name in done if steps[name].old is None),
+                conflicts=left,
+                failed=failed,
+                moved=None if first.head == head else (first.head, head),
+            )
+
+    def _end(self, git: Git, begun: Begun) -> None:
+        """Write down what is there after a command or an undo; forget one that did nothing."""
+        before = begun.record.before
+        repositories = list(map(as_name, before.repositories))
+        after = take(git, list_work_tree(git, begun.names, repositories))
+        if (after.tree, after.modes) == (before.tree, before.modes):
+            self._records(git).drop([begun.ref])
+        else:
+            self._records(git).finish(begun.ref, begun.record, after)
+
+    def _work_folder(self, git: Git, listing: Listing, before: Snapshot) -> WorkFolder:
+        own = os.path.relpath(os.path.realpath(self._folder), git.top)
+        return WorkFolder(git.top, listing.files, before, os.fsencode(own))
+
+    @contextmanager
+    def _git(self) -> Iterator[Git]:
+        private = workspace_dir(self._folder) / "undo"
+        git = self._make_git(self._folder, private)
+        private_dir(private)
+        with locked(private / "work"):
+            git.settle()
+            yield git
+
+    def _records(self, git: Git) -> Records:
+        return Records(git, workspace_key(self._folder))
+
+
+def _head(git: Git) -> Head:
+    def answer(*arguments: str) -> str:
+        try:
+            return git.ask(*arguments).decode("utf-8", "replace").strip()
+        except GitFailed:
+            return ""
+
+    branch = answer("symbolic-ref", "-q", "--short", "HEAD")
+    return Head(branch, answer("rev-parse", "-q", "--verify", "HEAD"))
+
+
+def _names(git: Git, records: Sequence[Record]) -> set[bytes]:
+    """Return every name of the snapshots of ``records``."""
+    trees = {shot.tree for record in records for shot in (record.before, record.after) if shot}
+    answers = (git.own("ls-tree", "-r", "-z", "--name-only", tree) for tree in trees)
+    return {name for answer in answers for name in answer.split(b"\0")[:-1]}
+
+
+def _put_back(git: Git, folder: WorkFolder, steps: Mapping[bytes, Change]) -> dict[bytes, str]:
+    """Put everything back; return what could not be, with the reasons."""
+    failed: dict[bytes, str] = {}
+    back = [(name, step.old) for name, step in sorted(steps.items()) if step.old is not None]
+    ids = [entry.content for _, entry in back if entry.content]
+    git.check_contents(ids)
+    # What stands where a folder was goes first, and so does what lies where a file was.
+    gone = [name for name, step in steps.items() if step.old is None]
+    for name in gone:
+        with _noted(name, failed):
+            folder.remove(name)
+    folder.tidy(gone)
+    contents = git.contents(ids)
+    for name, entry in back:
+        with _noted(name, failed):
+            if entry.content:
+                folder.write(name, entry, next(contents))
+            else:
+                folder.set_permission(name, entry.permission)
+    return failed
+
+
+@contextmanager
+def _noted(name: bytes, failed: dict[bytes, str]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        failed[name] = error.strerror or str(error)
+
+
+def _undo_id() -> str:
+    return f"undo-{secrets.token_hex(4)}"

@@ -1,0 +1,183 @@
+"""Undo, asked for as editors ask: with questions and without, in the chat, after a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from client import Client, RpcError
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+
+
+def git(root: Path, *arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.fixture
+def repository(folder: Path) -> Path:
+    git(folder, "init", "-q")
+    (folder / "kept.txt").write_text("as it was")
+    return folder
+
+
+def yes(params: Any) -> Any:
+    return params["actions"][0]
+
+
+def no(params: Any) -> Any:
+    return params["actions"][1]
+
+
+async def run(client: Client, text: str) -> Any:
+    client.answers["window/showMessageRequest"] = yes
+    argument = {"text": text, "partialResultToken": os.urandom(4).hex()}
+    return await client.command_result("aish.run", argument)
+
+
+async def undo(client: Client) -> Any:
+    return await client.command_result("aish.undo")
+
+
+def notices(client: Client) -> list[str]:
+    events = [event for under in client.progress.values() for event in under]
+    return [event["message"] for event in events if event["kind"] == "notice"]
+
+
+async def holds(path: Path, text: str) -> None:
+    """Wait until a file is there and holds ``text``."""
+    while not path.exists() or text not in path.read_text():
+        await asyncio.sleep(0.05)
+
+
+def told(client: Client) -> str:
+    return "\n".join(params["message"] for params in client.notified("window/showMessage"))
+
+
+async def test_what_a_command_did_is_undone_and_redone(repository: Path) -> None:
+    async with Client() as client:
+        await client.initialize(repository)
+        await run(client, "echo changed > kept.txt; mkdir new; echo more > new/file.txt")
+        assert await undo(client) == {
+            "restored": ["kept.txt"],
+            "removed": ["new/file.txt"],
+            "conflicts": [],
+        }
+        assert (repository / "kept.txt").read_text() == "as it was"
+        assert not (repository / "new").exists()
+        assert "Put back: kept.txt" in told(client)
+        assert (await undo(client))["restored"] == ["kept.txt", "new/file.txt"]
+        assert (repository / "kept.txt").read_text() == "changed\n"
+
+
+async def test_the_question_says_that_there_is_an_undo_and_that_there_is_none(
+    repository: Path, tmp_path: Path
+) -> None:
+    async with Client() as client:
+        await client.initialize(repository)
+        await run(client, "rm -rf kept.txt")
+        question = client.asked("window/showMessageRequest")[-1]["message"]
+        assert "Files can be undone (:undo), except those that git ignores." in question
+        shutil.rmtree(repository / ".git")
+        await run(client, "rm -rf other.txt")
+        question = client.asked("window/showMessageRequest")[-1]["message"]
+        assert "There is no undo: the folder is in no git work tree." in question
+
+
+@pytest.mark.parametrize("answer", [yes, no])
+async def test_what_the_user_changed_since_is_asked_about(repository: Path, answer: Any) -> None:
+    async with Client() as client:
+        await client.initialize(repository)
+        await run(client, "echo changed > kept.txt; echo b > other.txt")
+        (repository / "kept.txt").write_text("mine")
+        client.answers["window/showMessageRequest"] = answer
+        undone = await undo(client)
+        assert "kept.txt" in client.asked("window/showMessageRequest")[-1]["message"]
+        wanted = {yes: ([], "as it was"), no: (["kept.txt"], "mine")}[answer]
+        assert (undone["conflicts"], (repository / "kept.txt").read_text()) == wanted
+        assert undone["removed"] == ["other.txt"]
+
+
+async def test_where_nobody_can_be_asked_nothing_is_overwritten_and_the_chat_goes_on(
+    repository: Path,
+) -> None:
+    async with Client() as client:
+        await client.initialize(repository)
+        await run(client, "echo changed > kept.txt; echo b > other.txt")
+        (repository / "kept.txt").write_text("mine")
+        client.answers["window/showMessageRequest"] = lambda _: None
+        assert await undo(client) == {"restored": [], "removed": [], "conflicts": ["kept.txt"]}
+        assert (repository / "other.txt").exists()
+        assert ":undo overwrite" in told(client)
+        await client.command_result("aish.chat.send", {"prompt": ":undo overwrite"})
+        chat = repository / ".aish" / "chat.md"
+        await client.within(holds(chat, "again takes this back"), "the answer")
+        assert (repository / "kept.txt").read_text() == "as it was"
+        assert not (repository / "other.txt").exists()
+
+
+async def test_undo_outlives_the_server(repository: Path) -> None:
+    async with Client() as client:
+        await client.initialize(repository)
+        await run(client, "echo changed > kept.txt")
+    async with Client() as client:
+        await client.initialize(repository)
+        assert (await undo(client))["restored"] == ["kept.txt"]
+        assert (repository / "kept.txt").read_text() == "as it was"
+
+
+async def test_without_a_repository_it_is_told_once_and_the_command_runs(folder: Path) -> None:
+    async with Client() as client:
+        await client.initialize(folder)
+        for number in range(2):
+            report = await run(client, f"touch file{number}")
+            assert report["exitCode"] == 0
+        assert notices(client) == ["No undo for this command: the folder is in no git work tree."]
+        with pytest.raises(RpcError) as refused:
+            await undo(client)
+        assert refused.value.data["kind"] == "notFound"
+
+
+async def test_ignored_files_are_named_when_a_command_takes_them(repository: Path) -> None:
+    (repository / ".gitignore").write_text("*.log\n")
+    (repository / "a.log").write_text("gone soon")
+    async with Client() as client:
+        await client.initialize(repository)
+        await run(client, "rm a.log; echo b > kept.txt")
+        [notice] = notices(client)
+        assert notice.startswith("No undo for a.log: git ignores it")
+
+
+async def test_no_snapshot_is_taken_of_what_only_reads_or_where_none_is_wanted(
+    repository: Path, clean_home: Path
+) -> None:
+    (clean_home / "config.toml").write_text("[safety]\nsnapshot = false\n")
+    async with Client() as client:
+        await client.initialize(repository)
+        await run(client, "echo changed > kept.txt")
+        await run(client, "rm -rf other")
+        question = client.asked("window/showMessageRequest")[-1]["message"]
+        assert "There is no undo: safety.snapshot is off." in question
+        (clean_home / "config.toml").write_text("")
+        await run(client, "ls")
+    assert git(repository, "for-each-ref", "refs/aish") == ""
+
+
+async def test_no_undo_while_a_command_runs(repository: Path) -> None:
+    async with Client() as client:
+        await client.initialize(repository)
+        client.answers["window/showMessageRequest"] = yes
+        await client.command_result("aish.run", {"text": "echo x > begun; sleep 60"})
+        await client.within(holds(repository / "begun", "x"), "the command")
+        with pytest.raises(RpcError) as refused:
+            await undo(client)
+        assert refused.value.data["kind"] == "busy"
+        await client.command_result("aish.cancel")
+        await client.within(holds(repository / ".aish" / "chat.md", "stopped after"), "its end")
+        assert (await undo(client))["removed"] == ["begun"]
