@@ -10,8 +10,11 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.request import StoredReasoning
 
-# Protocols that many servers speak, and the part of the metadata that a server wants back.
-_RETURNED = {"openai": "reasoning_details", "openai-responses": "output"}
+# Protocols that many servers speak, and the parts of the metadata that tell what goes back.
+_RETURNED = {
+    "openai": ("reasoning_details", "reasoning_field"),
+    "openai-responses": ("output",),
+}
 
 
 def reasoning_source(preset: Preset) -> str:
@@ -26,15 +29,15 @@ def goes_back(reasoning: StoredReasoning, preset: Preset) -> bool:
     """Return whether a request to ``preset`` carries this reasoning of an earlier reply.
 
     Over OpenAI's protocols that is what came with parts to return (OpenRouter's
-    ``reasoning_details``, encrypted content): plain reasoning is not sent again. Over
-    Anthropic's and Gemini's it is what came signed, and from the same server: a signature holds
-    nowhere else. Elsewhere a part without text or metadata makes no sense.
+    ``reasoning_details``, encrypted content), or led to a call: other plain reasoning is not sent
+    again. Over Anthropic's and Gemini's it is what came signed, and from the same server: a
+    signature holds nowhere else. Elsewhere a part without text or metadata makes no sense.
     """
     if reasoning.provider != reasoning_source(preset):
         return False
     returned = _RETURNED.get(preset.provider)
     if returned is not None:
-        return bool(reasoning.metadata.get(returned))
+        return any(reasoning.metadata.get(name) for name in returned)
     if preset.provider in {"anthropic", "gemini"}:
         here = server_name(preset.endpoint)
         return bool(reasoning.metadata) and reasoning.metadata.get("server", here) == here

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.errors import BackendRejected
 from aish_lsp.models.adapters.calls import arguments_text, function_name
 from aish_lsp.models.adapters.model_names import ModelNames
-from aish_lsp.models.adapters.openai_reply import Reply
+from aish_lsp.models.adapters.openai_reply import PLAIN_FIELDS, Reply
 from aish_lsp.models.adapters.stream import Post, stream_again
 from aish_lsp.models.address import api_url, host, server_name
 from aish_lsp.models.keys import headers_for, key_of
@@ -157,7 +157,7 @@ def _message(message: Message, preset: Preset) -> dict[str, Any]:
     """Return a message in OpenAI's form.
 
     Reasoning goes back to the server that it came from, where it came with parts to return
-    (OpenRouter's ``reasoning_details``); plain reasoning text is not sent again.
+    (OpenRouter's ``reasoning_details``) or has led to a call; other plain text is not sent again.
     """
     wire: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.tool_calls:
@@ -176,7 +176,13 @@ def _message(message: Message, preset: Preset) -> dict[str, Any]:
         wire["tool_call_id"] = _call_id(message.tool_call_id, preset)
     reasoning = message.reasoning
     if reasoning is not None and goes_back(reasoning, preset):
-        wire["reasoning_details"] = reasoning.metadata["reasoning_details"]
+        if details := reasoning.metadata.get("reasoning_details"):
+            wire["reasoning_details"] = details
+        elif message.tool_calls and reasoning.text:
+            name = reasoning.metadata.get("reasoning_field")
+            # A session's log may be edited.
+            if name in PLAIN_FIELDS:
+                wire[name] = reasoning.text
     return wire
 
 

@@ -25,6 +25,9 @@ from aish_lsp.models.events import (
 )
 from aish_lsp.text import well_formed
 
+#: What servers call the reasoning that has nothing to it but its text.
+PLAIN_FIELDS: Final = ("reasoning_content", "reasoning")
+
 # Finish reasons that say that the server gave up.
 _BROKEN_FINISH = frozenset({"error", "abort", "insufficient_system_resource"})
 
@@ -79,6 +82,7 @@ class Reply:
         self._calls: list[_Call] = []
         self._call_at: dict[int, _Call] = {}
         self._details: list[Json] = []
+        self._field = ""
         self._usage: Json | None = None
         self._finish: str | None = None
         self._text = Mender()
@@ -123,8 +127,13 @@ class Reply:
         """Return what stands only at the end: tool calls, metadata, usage and the finish."""
         events: list[ModelEvent] = [*self._tool_calls()]
         called = bool(events)
+        metadata: Json = {}
         if self._details:
             metadata = {"reasoning_details": self._details}
+        elif called and self._field:
+            # DeepSeek, Moonshot and others refuse a call's result without what led to the call.
+            metadata = {"reasoning_field": self._field}
+        if metadata:
             events.append(ReasoningMetadata(self._provider, metadata))
         usage = read_usage(self._usage)
         if usage is not None:
@@ -145,6 +154,7 @@ class Reply:
         ]
         for item in details:
             self._keep_detail(item)
+        self._field = next((name for name in PLAIN_FIELDS if as_text(delta.get(name))), self._field)
         self._add_reasoning(_reasoning_text(delta, details), events)
         content = delta.get("content")
         if isinstance(content, str):
@@ -276,8 +286,7 @@ def _cost(raw: Json) -> float | None:
 
 def _reasoning_text(delta: Json, details: list[Json]) -> str:
     """Return a delta's reasoning, once, however many spellings it comes in."""
-    return (
-        as_text(delta.get("reasoning_content"))
-        or as_text(delta.get("reasoning"))
-        or "".join(as_text(item.get("text")) or as_text(item.get("summary")) for item in details)
+    plain = next(filter(None, (as_text(delta.get(name)) for name in PLAIN_FIELDS)), "")
+    return plain or "".join(
+        as_text(item.get("text")) or as_text(item.get("summary")) for item in details
     )

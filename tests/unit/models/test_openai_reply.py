@@ -88,6 +88,12 @@ def test_reasoning_comes_before_the_text_of_its_chunk(spelling: str) -> None:
     assert events == [Reasoning("hm"), Text("so"), Finish("stop")]
 
 
+@pytest.mark.parametrize("spelling", ["reasoning_content", "reasoning"])
+def test_reasoning_that_led_to_a_call_is_to_go_back_as_it_was_called(spelling: str) -> None:
+    events = read(delta(**{spelling: "hm"}), call(0, "a", name="ls", arguments="{}"))
+    assert events[2] == ReasoningMetadata("host.example", {"reasoning_field": spelling})
+
+
 def test_reasoning_in_several_spellings_is_read_once() -> None:
     details = [{"type": "reasoning.text", "text": "hm", "index": 0}]
     both = delta(reasoning="hm", reasoning_content="hm", reasoning_details=details)

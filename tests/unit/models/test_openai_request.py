@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -170,6 +171,23 @@ def test_reasoning_goes_back_to_where_it_came_from_and_nowhere_else() -> None:
     assert home["messages"] == [{"role": "assistant", "content": "a", "reasoning_details": details}]
     away = body(Preset(endpoint=HERE), message)
     assert away["messages"] == [{"role": "assistant", "content": "a"}]
+
+
+def test_plain_reasoning_goes_back_with_the_call_that_it_led_to() -> None:
+    """DeepSeek and others refuse the call's result without it."""
+    metadata = {"reasoning_field": "reasoning_content"}
+    reasoning = StoredReasoning("hm", "127.0.0.1:8080", metadata)
+    called = Message("assistant", "", (ToolCall("1", "ls", "{}"),), reasoning=reasoning)
+    [sent] = body(Preset(endpoint=HERE), called)["messages"]
+    assert sent["reasoning_content"] == "hm"
+    [away] = body(Preset(endpoint="http://127.0.0.1:8081"), called)["messages"]
+    [folded] = body(Preset(endpoint=HERE), replace(called, tool_calls=()))["messages"]
+    edited = replace(
+        called, reasoning=StoredReasoning("hm", "127.0.0.1:8080", {"reasoning_field": "role"})
+    )
+    [odd] = body(Preset(endpoint=HERE), edited)["messages"]
+    for message in (away, folded, odd):
+        assert "hm" not in message.values()
 
 
 def test_reasoning_without_parts_to_return_is_not_sent() -> None:

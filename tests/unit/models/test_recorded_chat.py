@@ -151,7 +151,7 @@ async def received(http: HttpClient, url: str) -> Whole:
                     whole.tools.append((call_id, name, arguments))
                 case ReasoningMetadata(provider, metadata):
                     assert provider == server_name(url)
-                    details = metadata["reasoning_details"]
+                    details = metadata.get("reasoning_details", [])
                     whole.encrypted = [item["data"] for item in details if item.get("data")]
                 case Usage(prompt, completion, reasoning, cached, _, cost):
                     assert whole.usage is None, "usage twice"
