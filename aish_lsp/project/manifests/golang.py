@@ -32,7 +32,11 @@ def go(manifests: Manifests) -> Iterator[Task]:
             "lint", f"golangci-lint run{'' if modules == [''] else f' {everything}'}", linter
         )
     yield Task("lint", f"go vet {everything}", source)
-    yield Task("format", f"go fmt {everything}", source)
+    # In a workspace go fmt does not find the modules.
+    formats = (
+        "go fmt ./..." if modules == [""] else f"gofmt -w {' '.join(m or '.' for m in modules)}"
+    )
+    yield Task("format", formats, source)
     yield Task("install", "go mod download", source)
     if modules == [""]:
         yield Task("clean", "go clean", source)

@@ -84,13 +84,19 @@ def _node_tests(manifests: Manifests) -> Iterator[Task]:
 
 
 def _manager(manifests: Manifests, package: Table) -> str:
-    """Return the package manager that the package names, else the one whose lock file is there."""
+    """Return the package manager that the package names, else the one whose lock file is there.
+
+    A part of a project has that of the whole.
+    """
     named = package.get("packageManager")
     manager = named.partition("@")[0] if isinstance(named, str) else ""
     if manager in _EXECUTES:
         return manager
     lock_file = manifests.first(*_LOCK_FILES)
-    return _LOCK_FILES[lock_file] if lock_file else "npm"
+    if lock_file is not None:
+        return _LOCK_FILES[lock_file]
+    above = manifests.above
+    return _manager(above, above.json("package.json")) if above is not None else "npm"
 
 
 def _program(manifests: Manifests, package: Table) -> Iterator[Task]:

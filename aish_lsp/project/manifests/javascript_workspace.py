@@ -67,7 +67,7 @@ def workspace(manifests: Manifests, package: Table, manager: str, runs: str) -> 
     if "lerna" in required and manifests.has("lerna.json"):
         yield from _configured(anywhere, f"{runs} lerna run {{}}", "lerna.json")
     form, names = _EVERYWHERE[manager], anywhere
-    if manager == "yarn" and not manifests.has(".yarnrc.yml"):
+    if manager == "yarn" and _is_first_yarn(manifests, package):
         # The first Yarn stops at a package that has no such script.
         form = "yarn workspaces run {}"
         names = set.intersection(*scripts) if scripts else set()
@@ -75,6 +75,14 @@ def workspace(manifests: Manifests, package: Table, manager: str, runs: str) -> 
     for task in _configured(names, form, source):
         if task.intent in _ENDS:
             yield task
+
+
+def _is_first_yarn(manifests: Manifests, package: Table) -> bool:
+    """Return whether Yarn is the first one, which is called by the same name."""
+    named = package.get("packageManager")
+    if isinstance(named, str) and named.startswith("yarn@"):
+        return named.startswith("yarn@1.")
+    return not manifests.has(".yarnrc.yml") and "__metadata:" not in manifests.text("yarn.lock")
 
 
 def _configured(names: Iterable[str], form: str, source: str) -> Iterator[Task]:

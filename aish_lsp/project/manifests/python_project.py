@@ -40,8 +40,8 @@ class Project:
     def manager(self) -> str:
         """The tool that looks after the environment: a lock file is the best witness."""
         has = self.manifests.has
-        named = table(self.pyproject, "build-system").get("build-backend")
-        backend = _BACKENDS.get(named) if isinstance(named, str) else None
+        built_by = table(self.pyproject, "build-system").get("build-backend")
+        backend = _BACKENDS.get(built_by) if isinstance(built_by, str) else None
         signs = {
             "uv": has("uv.lock") or "uv" in self.tool,
             "poetry": has("poetry.lock") or "poetry" in self.tool,
@@ -50,7 +50,11 @@ class Project:
             "pipenv": has("Pipfile"),
             "hatch": bool(self.hatch_environments),
         }
-        return next((manager for manager, sign in signs.items() if sign), backend or "pip")
+        named = next((manager for manager, sign in signs.items() if sign), backend)
+        above = self.manifests.above
+        if named is None and above is not None and Project(above).manager == "uv":
+            return "uv"  # the only one with workspaces
+        return named or "pip"
 
     @cached_property
     def hatch_environments(self) -> Table:

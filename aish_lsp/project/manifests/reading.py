@@ -55,10 +55,15 @@ class Manifests:
     """The manifests of one folder, each read once at most.
 
     What is missing, unreadable, binary, broken or too large is empty and hides nothing else.
+
+    Attributes:
+        root: the folder.
+        above: those of the project that the folder is a part of; None where it is no part.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, above: Manifests | None = None) -> None:
         self.root = root
+        self.above = above
         self._texts: dict[str, str] = {}
 
     @cached_property
@@ -86,7 +91,7 @@ class Manifests:
 
     def within(self, folder: str) -> Manifests:
         """Return the manifests of a folder in this one."""
-        return Manifests(self.root / folder)
+        return Manifests(self.root / folder, self)
 
     @cached_property
     def folders(self) -> list[str]:
