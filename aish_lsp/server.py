@@ -28,6 +28,7 @@ from aish_lsp.lsp.progress import Progress
 from aish_lsp.lsp.questions import asker
 from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler
 from aish_lsp.lsp.rpc import AishProtocol
+from aish_lsp.lsp.selections import Selections
 from aish_lsp.lsp.text_sync import TEXT_SYNC
 from aish_lsp.lsp.workspaces import Workspaces
 from aish_lsp.services import Services
@@ -42,6 +43,8 @@ FEATURES: tuple[str, ...] = (
     "aish_lsp.lsp.open_documents",
     "aish_lsp.lsp.workspaces",
     "aish_lsp.lsp.ask",
+    "aish_lsp.lsp.selections",
+    "aish_lsp.lsp.replacing",
     "aish_lsp.lsp.run",
     "aish_lsp.lsp.chats",
     "aish_lsp.lsp.suggestions",
@@ -72,6 +75,7 @@ class AishServer(LanguageServer):
         services: what all workspaces share.
         workspaces: the folders' contexts.
         chats: the folders' chat documents.
+        selections: what the client has asked about lately.
     """
 
     protocol: AishProtocol
@@ -86,6 +90,7 @@ class AishServer(LanguageServer):
         self.configurations = Configurations(self)
         self.workspaces = Workspaces(lambda: self.workspace.folders, self._open_workspace)
         self.chats = ChatDocuments(self)
+        self.selections = Selections(self)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._shutdown_hooks: list[Callable[[], Awaitable[object]]] = []
         self._stopping: asyncio.Task[None] | None = None

@@ -83,7 +83,7 @@ class Workspace:
         self.commands = PendingCommands()
         self.accounting = Accounting(services)
         self.project = ProjectPicture(root)
-        self.files = FileNames(root)
+        self.files = FileNames(root, self.project, lambda: self.config.project)
         self.undo = Undo(self.folder, self._without_secrets)
         self.turn_lock = asyncio.Lock()
         folder = workspace_dir(root) if root else data_dir() / "workspaces" / "user"

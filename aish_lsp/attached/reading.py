@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -59,13 +59,10 @@ async def named_files(question: str, files: FileNames, open_text: OpenText) -> F
     if len(named) > MOST:
         found.notices.append(f"Of the names with @ only the first {MOST} were looked at.")
     places = [await _located(root, mention, open_text) for mention in named[:MOST]]
-    allowed: frozenset[str] | None = None
-    if any(place.state == "file" for place in places):
-        listed = await files.now()
-        # Of a list that is not whole nobody can say what it leaves out.
-        allowed = None if listed.truncated else frozenset(listed.files)
+    paths = [place.path for place in places if place.state == "file"]
+    left_out = await files.left_out(paths) if paths else set()
     for place in dict.fromkeys(places):
-        attached, notice = await asyncio.to_thread(_read, root, place, allowed)
+        attached, notice = await asyncio.to_thread(_read, root, place, left_out)
         found.attached += attached
         if notice:
             found.notices.append(notice)
@@ -124,7 +121,7 @@ def _on_disk_as(real_root: str, named: Named) -> _Place:
         return _Place(named, "missing")
 
 
-def _read(root: Path, place: _Place, allowed: frozenset[str] | None) -> tuple[list[Attached], str]:
+def _read(root: Path, place: _Place, left_out: Collection[str]) -> tuple[list[Attached], str]:
     """Return what is attached for a name, and what the user is told where it is not all."""
     name = escaped(place.named.name)
     told = {
@@ -136,8 +133,8 @@ def _read(root: Path, place: _Place, allowed: frozenset[str] | None) -> tuple[li
     }
     if place.state in told:
         return [], told[place.state]
-    if place.state == "file" and allowed is not None and place.path not in allowed:
-        return [], f"{name} is left out by an ignore rule (.gitignore), and was not sent."
+    if place.path in left_out:
+        return [], f"{name} is ignored (.gitignore) or of another repository: it was not sent."
     text = place.text
     if text is None:
         head = read_head(root, place.path, LARGEST)

@@ -47,7 +47,7 @@ def selection(document: Document, start: Point, end: Point) -> list[Attached]:
     returned of blanks.
     """
     lines = document.lines
-    start, end = (_within(lines, point) for point in sorted((start, end)))
+    start, end = (clamped(lines, point) for point in sorted((start, end)))
     if start == end:
         start, end = Point(start.line, 0), Point(start.line, len(lines[start.line]))
     text = between(lines, start, end)
@@ -76,7 +76,8 @@ def language_of(path: str) -> str:
     return PurePath(path).suffix.removeprefix(".")
 
 
-def _within(lines: Sequence[str], point: Point) -> Point:
+def clamped(lines: Sequence[str], point: Point) -> Point:
+    """Return ``point``, or the nearest one that there is."""
     if point.line >= len(lines):
         return Point(len(lines) - 1, len(lines[-1]))
     return Point(point.line, min(point.character, len(lines[point.line])))

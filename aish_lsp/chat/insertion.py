@@ -130,4 +130,6 @@ def _blank_line(before: str) -> str:
 
 def line_end_of(text: str) -> str:
     """Return the line end that ``text`` uses."""
-    return "\r\n" if "\r\n" in text else "\n"
+    if "\r\n" in text:
+        return "\r\n"
+    return "\r" if "\r" in text and "\n" not in text else "\n"

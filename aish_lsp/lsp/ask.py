@@ -33,8 +33,10 @@ def setup(server: AishServer) -> None:
         attached = about.attached if about else ()
         question = Ask(params.prompt, params.model, params.ephemeral, notice, attached)
         if params.partial_result_token is None:
-            return {"turnId": await server.chats.of(workspace).ask(question)}
+            return {"turnId": await server.chats.of(workspace).ask(question, about)}
         job = workspace.ask(question)
+        if about is not None:
+            server.selections.follow(job, about)
         return await stream(call, params.partial_result_token, job, "aish answers")
 
     async def cancel(_call: Call, params: CancelParams) -> object:

@@ -21,9 +21,7 @@ from aish_lsp.chat.markdown import (
     quote,
 )
 from aish_lsp.chat.place import (
-    Change,
     Place,
-    Position,
     open_place,
     prompt_after,
     without_blank_lines,
@@ -33,12 +31,15 @@ from aish_lsp.errors import AishError, Busy, InvalidArgument
 from aish_lsp.events import End, Notice, Output
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.selections import named_lines
+from aish_lsp.lsp.tracking import change_of
 from aish_lsp.turn import Ask
 
 if TYPE_CHECKING:
     from aish_lsp.execution import RunReport
     from aish_lsp.extractor import Extracted
     from aish_lsp.job import Job
+    from aish_lsp.lsp.selected import Selected
     from aish_lsp.server import AishServer
     from aish_lsp.turn import AskResult
     from aish_lsp.workspace import Workspace
@@ -144,19 +145,23 @@ class ChatDocument:
             )
         self._proposed = prompt
 
-    async def ask(self, question: Ask) -> str:
+    async def ask(self, question: Ask, about: Selected | None = None) -> str:
         """Write a question down, begin its turn and follow it; return the turn's id.
+
+        ``about`` is what is selected.
 
         Raises:
             StoreUnavailable: the document cannot be made.
         """
         await self._ready()
         await self._writer.show()
-        return self._begin_turn(question, question.prompt)
+        return self._begin_turn(question, question.prompt, about)
 
-    def _begin_turn(self, question: Ask, prompt: str | None) -> str:
+    def _begin_turn(self, question: Ask, prompt: str | None, about: Selected | None) -> str:
         """Begin a turn and follow it; ``prompt`` is written down before. Return the turn's id."""
         job = self._workspace.ask(question)
+        if about is not None:
+            self._server.selections.follow(job, about)
         self._unanswered += 1
         self._follow(job, self._turn(job, prompt), "aish answers")
         return job.id
@@ -187,7 +192,8 @@ class ChatDocument:
             self._unanswered += 1
             self._server.spawn(self._carry_out(command, written), f":{command.name}")
             return None
-        return self._begin_turn(Ask(message), written)
+        about = named_lines(self._server, self._workspace, message)
+        return self._begin_turn(Ask(message), written, about)
 
     def _message(self, text: str) -> str:
         """Return what the user wrote.
@@ -226,7 +232,7 @@ class ChatDocument:
         """Keep the heading's place through the edits of the client."""
         for change in changes:
             if self._place is not None:
-                self._place = self._place.shift(_change(change))
+                self._place = self._place.shift(change_of(change))
 
     async def aclose(self) -> None:
         """Wait until what is being written stands there, and write nothing more."""
@@ -426,14 +432,3 @@ class ChatDocument:
             self._write_heading()
         await self._writer.flush()
         self._place = open_place(await self._writer.text())
-
-
-def _change(change: types.TextDocumentContentChangeEvent) -> Change:
-    if isinstance(change, types.TextDocumentContentChangePartial):
-        start, end = change.range.start, change.range.end
-        return Change(
-            change.text,
-            Position(start.line, start.character),
-            Position(end.line, end.character),
-        )
-    return Change(change.text)

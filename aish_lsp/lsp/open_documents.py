@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from lsprotocol import types
 
+from aish_lsp.chat.insertion import line_end_of
 from aish_lsp.text import with_line_feeds
 
 if TYPE_CHECKING:
@@ -20,10 +21,21 @@ OnChange = Callable[[str, Sequence[types.TextDocumentContentChangeEvent]], None]
 
 @dataclass(frozen=True, slots=True)
 class OpenedDocument:
-    """A document's text with LF for each line end, and its language as the client calls it."""
+    """A document as the client has it.
 
+    Attributes:
+        uri: as the client spells it.
+        text: its text, with LF for each line end.
+        language: as the client calls it; may be empty.
+        line_end: the line end that it uses.
+        version: as the client has counted it.
+    """
+
+    uri: str
     text: str
     language: str
+    line_end: str
+    version: int | None
 
 
 class OpenDocuments:
@@ -51,7 +63,14 @@ class OpenDocuments:
         document = self._server.workspace.text_documents.get(unquote(uri))
         if document is None:
             return None
-        return OpenedDocument(with_line_feeds(document.source), document.language_id or "")
+        source = document.source
+        return OpenedDocument(
+            document.uri,
+            with_line_feeds(source),
+            document.language_id or "",
+            line_end_of(source),
+            document.version,
+        )
 
     def version(self, uri: str) -> int | None:
         """Return a document's version, as the client has counted it."""

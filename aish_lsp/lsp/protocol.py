@@ -65,6 +65,14 @@ class AskParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaceParams(Target):
+    """``block`` counts, from 0, those of the reply to ``turn_id`` that may stand there."""
+
+    turn_id: str
+    block: int = field(default=0, metadata={"minimum": 0})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CancelParams(Target):
     """``turn_id`` is a turn's or a command's; without it all of the workspace is stopped."""
 
@@ -231,6 +239,15 @@ _SPECS = (
         "So do files that the prompt names: `@src/app.py`, `@src/app.py:10-20`. `attached` says\n"
         "what went along: `selection`, `definition`, `problems` or `file`; `cut` where not all\n"
         "of it did. Lines count from 1, and are 0 for a whole file.",
+    ),
+    CommandSpec(
+        "aish.selection.replace",
+        ReplaceParams,
+        "{applied}",
+        "Put a fenced block of a reply where the text stands that its question was about: the\n"
+        "server asks, and nothing but a yes is one. `notFound` where the text is another by now,\n"
+        "or its document is not open; edits around it are followed. A block is indented as the\n"
+        "selection is; one of changes (`diff`), of a console or with `CMD: ` lines does not count.",
     ),
     CommandSpec(
         "aish.cancel",

@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from pygls.uris import to_fs_path
 
 from aish_lsp.attached.reading import LARGEST
-from aish_lsp.attached.selection import Document, Point, language_of, selection
+from aish_lsp.attached.selection import Document, Point, clamped, language_of, selection
 from aish_lsp.conversation.turns import Attached
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.lsp.editor import LspEditor
@@ -34,8 +34,9 @@ _SEVERITIES: Final = {1: "error", 2: "warning", 3: "information", 4: "hint"}
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """What is selected: what goes with the question, the place, and the document's text."""
+    """What is selected: the document, what goes with the question, and the place."""
 
+    uri: str
     attached: tuple[Attached, ...]
     start: Point
     end: Point
@@ -54,7 +55,7 @@ async def selected(server: AishServer, workspace: Workspace, params: AskParams) 
         return None
     if params.uri is None:
         raise InvalidArgument("A range needs the uri of its document.", path="uri")
-    document = await _document(server, workspace, params.uri)
+    uri, document = await _document(server, workspace, params.uri)
     lines = document.lines
     start, end = sorted(
         _point(server, lines, place) for place in (params.range.start, params.range.end)
@@ -67,8 +68,8 @@ async def selected(server: AishServer, workspace: Workspace, params: AskParams) 
     attached = selection(document, start, end)
     if not attached and not params.diagnostics:
         raise InvalidArgument(f"Nothing but blanks is selected in {document.path}.", path="range")
-    problems = _problems(document, params.diagnostics)
-    return Selected((*attached, *problems), start, end, document)
+    attached += _problems(document, params.diagnostics)
+    return Selected(uri, tuple(attached), clamped(lines, start), clamped(lines, end), document)
 
 
 def path_in(workspace: Workspace, uri: str) -> str:
@@ -93,15 +94,15 @@ def _inside(root: Path, path: Path) -> str:
     return real.relative_to(real_root).as_posix() if real.is_relative_to(real_root) else ""
 
 
-async def _document(server: AishServer, workspace: Workspace, uri: str) -> Document:
-    """Return the editor's document, else the file of the workspace."""
+async def _document(server: AishServer, workspace: Workspace, uri: str) -> tuple[str, Document]:
+    """Return the editor's document, with the URI as it spells it, else the workspace's file."""
     name = path_in(workspace, uri)
     path = file_of(uri)
     opened = server.documents.opened(uri)
     if opened is None and path is not None and (other := LspEditor(server).document(path)):
         opened = server.documents.opened(other.uri)
     if opened is not None:
-        return Document(name, opened.text, opened.language or language_of(name))
+        return opened.uri, Document(name, opened.text, opened.language or language_of(name))
     if path is None:
         raise InvalidArgument(f"{uri[:200]} is not open in the editor.", path="uri")
     root = workspace.root
@@ -113,7 +114,7 @@ async def _document(server: AishServer, workspace: Workspace, uri: str) -> Docum
     if head is None or not head[1]:
         why = "is binary or cannot be read" if head is None else f"is over {LARGEST >> 20} MiB"
         raise InvalidArgument(f"{name} is not open in the editor, and {why}.", path="uri")
-    return Document(name, with_line_feeds(head[0]), language_of(name))
+    return uri, Document(name, with_line_feeds(head[0]), language_of(name))
 
 
 def _point(server: AishServer, lines: Sequence[str], place: Position) -> Point:

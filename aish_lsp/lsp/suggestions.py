@@ -12,6 +12,7 @@ from lsprotocol import types
 
 from aish_lsp.lsp.checklists import checklist_actions
 from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
+from aish_lsp.lsp.replacing import replace_actions
 from aish_lsp.lsp.selection_actions import selection_actions
 from aish_lsp.shell.risk import classify
 from aish_lsp.shell.suggestions import PREFIX
@@ -91,6 +92,7 @@ class Suggestions:
                     here.add(line.info.id)
                 actions += _actions_of(line, uri)
         actions += ((False, action) for action in checklist_actions(self._server, params))
+        actions += ((False, action) for action in replace_actions(self._server, params))
         actions += ((False, action) for action in selection_actions(self._server, params))
         workspace = self._server.workspaces.of_document(uri)
         for info in workspace.last_turn_commands if workspace else []:

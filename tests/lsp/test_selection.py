@@ -244,7 +244,7 @@ async def test_files_that_are_named_go_along(
     )
     assert [part["path"] for part in result["attached"]] == ["src/app.py", "a b.txt"]
     ignored, gone, sent = told(client, "t")
-    assert "x.secret is left out by an ignore rule" in ignored
+    assert "x.secret is ignored" in ignored
     assert "no file src/gone.py" in gone
     assert sent == "Sent along: src/app.py; a b.txt."
 

@@ -13,6 +13,9 @@ from aish_lsp.attached import reading
 from aish_lsp.attached.file_names import FileNames
 from aish_lsp.attached.reading import Found, named_files
 from aish_lsp.attached.selection import EACH_END
+from aish_lsp.config.schema import Project
+from aish_lsp.project import current
+from aish_lsp.project.picture import ProjectPicture
 from aish_lsp.questions import nothing_open
 
 
@@ -41,7 +44,8 @@ def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 async def named(
     root: Path | None, question: str, open_text: Callable[[Path], str | None] = nothing_open
 ) -> Found:
-    return await named_files(question, FileNames(root), open_text)
+    files = FileNames(root, ProjectPicture(root), Project)
+    return await named_files(question, files, open_text)
 
 
 async def test_a_file_is_read(root: Path) -> None:
@@ -76,9 +80,9 @@ async def test_names_with_blanks_and_absolute_ones(root: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("@keys.secret", "ignore rule"),
-        ("@to-secret", "ignore rule"),
-        ("@.git/config", "ignore rule|no file"),
+        ("@keys.secret", "ignored"),
+        ("@to-secret", "ignored"),
+        ("@.git/config", "ignored|no file"),
         ("@out", "leads out of the workspace"),
         ("@../outside.txt", "leads out of the workspace"),
         ("@/etc/passwd", "leads out of the workspace"),
@@ -161,3 +165,35 @@ async def test_without_a_folder_nothing_is_read() -> None:
     assert found.attached == []
     assert "No folder is open" in found.notices[0]
     assert await named(None, "@somebody") == Found()
+
+
+async def test_a_file_that_nobody_told_of_is_looked_for(root: Path) -> None:
+    picture = ProjectPicture(root)
+    files = FileNames(root, picture, Project)
+    assert picture.files is not None
+    picture.files.watch()
+    for name in ("src/later.py", "src/later.secret", "src/later.py"):
+        (root / name).write_text("x\n")
+        found = await named_files(f"@{name}", files, nothing_open)
+        assert bool(found.attached) == name.endswith(".py")
+    # What it took in is in the picture, too.
+    await picture.refresh(Project(), patience=None)
+    assert "later.py" in picture.block.block
+
+
+async def test_of_a_list_that_is_not_whole_the_rules_decide(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(current, "FILE_LIMIT", 4)
+    (root / "src" / "deep").mkdir()
+    for name in ("a.py", "b.py", "c.secret"):
+        (root / "src" / "deep" / name).write_text("x\n")
+    found = await named(root, "@src/deep/a.py @src/deep/c.secret @.git/HEAD")
+    assert [part.path for part in found.attached] == ["src/deep/a.py"]
+
+
+async def test_names_are_known_to_somebody_who_types(root: Path) -> None:
+    files = FileNames(root, ProjectPicture(root), Project)
+    assert "src/app.py" in await files.lately()
+    assert await FileNames(None, ProjectPicture(None), Project).lately() == ()
+    await files.aclose()

@@ -1,0 +1,42 @@
+"""A block of a reply made to stand where something was selected."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from aish_lsp.attached.selection import Point
+
+
+def replacement(block: str, lines: Sequence[str], start: Point, end: Point) -> str:
+    """Return ``block`` as it takes the place of what is selected.
+
+    It is indented as the selected lines are, whatever its own indentation, since models leave that
+    out as often as not; and it ends with a line end where the selection does.
+
+    Args:
+        block: the text, LF at its line ends.
+        lines: those of the document.
+        start: where the selection begins.
+        end: where it ends.
+    """
+    last = end.line - (end.character == 0 and end.line > start.line)
+    indent = _indent(lines[start.line : last + 1])
+    own = _indent(block.split("\n"))
+    new = [
+        f"{indent}{line.removeprefix(own)}" if line.strip() else ""
+        for line in block.removesuffix("\n").split("\n")
+    ]
+    before = lines[start.line][: start.character]
+    # What stands before the selection on its line stays there.
+    new[0] = new[0].lstrip() if before.strip() else new[0].removeprefix(before)
+    ends_a_line = end.character == 0 and end.line > start.line
+    return "\n".join(new) + ("\n" if ends_a_line else "")
+
+
+def _indent(lines: Iterable[str]) -> str:
+    """Return the blanks that all lines begin with that say something."""
+    indents = [line[: len(line) - len(line.lstrip())] for line in lines if line.strip()]
+    shortest = min(indents, key=len, default="")
+    while not all(indent.startswith(shortest) for indent in indents):
+        shortest = shortest[:-1]
+    return shortest

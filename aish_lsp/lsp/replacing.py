@@ -1,0 +1,171 @@
+"""*Replace selection*: a block of a reply in the place of what was asked about.
+
+Nothing is replaced before the user has agreed: to the editor, where that asks for a yes by itself
+(change annotations), else to a question of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from lsprotocol import types
+
+from aish_lsp.attached.replacement import replacement
+from aish_lsp.chat.blocks import Block, fenced_blocks
+from aish_lsp.chat.markdown import escape_reply
+from aish_lsp.errors import Denied, NotFound
+from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.kinds import REFACTOR_KIND
+from aish_lsp.questions import Question
+from aish_lsp.text import escaped, hidden_characters
+
+if TYPE_CHECKING:
+    from aish_lsp.lsp.call import Call
+    from aish_lsp.lsp.protocol import ReplaceParams
+    from aish_lsp.lsp.selections import Asked
+    from aish_lsp.server import AishServer
+
+#: Lines of a block that a question shows, and characters of each.
+_SHOWN_LINES: Final = 25
+_SHOWN: Final = 160
+
+#: Characters of a block in a title.
+_TITLE: Final = 40
+
+_ANNOTATION: Final = "aish.replace"
+
+
+def setup(server: AishServer) -> None:
+    """Bind the command."""
+
+    async def replace(_call: Call, params: ReplaceParams) -> object:
+        asked, block = server.selections.of_turn(params.turn_id, params.block)
+        # Not to ask in vain; it is looked at again below.
+        server.selections.found(asked)
+        answer = await server.services.ask_user(_question(asked, block))
+        if answer is None:
+            raise Denied("Not replaced: this editor could not ask, or nobody answered.")
+        if not answer:
+            return {"applied": False}
+        edit = edit_of(server, asked, block)
+        return {"applied": await LspEditor(server).apply_edit(edit)}
+
+    server.bind("aish.selection.replace", replace)
+
+
+def replace_actions(
+    server: AishServer, params: types.CodeActionParams
+) -> Iterator[types.CodeAction]:
+    """Yield what may be put in the place of what was asked about.
+
+    In the document, where that stands; in the chat, on the block of the reply.
+    """
+    offered = _offered(server, params.text_document.uri, params.range)
+    for asked, number in offered:
+        which = "" if len(offered) == 1 else f": {_titled(asked.blocks[number])}"
+        title = f"Replace selection{which}"
+        if not annotates(server):
+            argument = {"turnId": asked.turn_id, "block": number, "uri": asked.uri}
+            command = types.Command(title, "aish.selection.replace", arguments=[argument])
+            yield types.CodeAction(title, kind=REFACTOR_KIND, command=command)
+            continue
+        try:
+            edit = edit_of(server, asked, asked.blocks[number], ask=True)
+        except NotFound as error:
+            refused = types.CodeActionDisabled(error.message)
+            yield types.CodeAction(title, kind=REFACTOR_KIND, disabled=refused)
+        else:
+            yield types.CodeAction(title, kind=REFACTOR_KIND, edit=edit)
+
+
+def annotates(server: AishServer) -> bool:
+    """Return whether the client asks for a yes by itself, where an edit says that it must."""
+    workspace = server.protocol.client_capabilities.workspace
+    edit = workspace.workspace_edit if workspace else None
+    return bool(edit and edit.document_changes and edit.change_annotation_support is not None)
+
+
+def edit_of(
+    server: AishServer, asked: Asked, block: Block, *, ask: bool = False
+) -> types.WorkspaceEdit:
+    """Return the edit that puts a block where the selection stands.
+
+    With ``ask`` it is annotated, so that the client asks for a yes.
+
+    Raises:
+        NotFound: the document is not open, or has changed there.
+    """
+    document, start, end = server.selections.found(asked)
+    lines = document.text.split("\n")
+    text = replacement(block.text, lines, start, end).replace("\n", document.line_end)
+    width = server.documents.width
+    place = types.Range(
+        *(
+            types.Position(point.line, width(lines[point.line][: point.character]))
+            for point in (start, end)
+        )
+    )
+    version = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
+    if ask:
+        annotated = types.AnnotatedTextEdit(_ANNOTATION, place, text)
+        annotation = types.ChangeAnnotation(
+            "Replace the selection by aish's reply",
+            needs_confirmation=True,
+            description=f"{asked.place}{_warning(block)}",
+        )
+        return types.WorkspaceEdit(
+            document_changes=[types.TextDocumentEdit(version, [annotated])],
+            change_annotations={_ANNOTATION: annotation},
+        )
+    edit = types.TextEdit(place, text)
+    if LspEditor(server).capabilities.document_changes:
+        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(version, [edit])])
+    return types.WorkspaceEdit(changes={document.uri: [edit]})
+
+
+def _offered(server: AishServer, uri: str, range_: types.Range) -> list[tuple[Asked, int]]:
+    """Return questions with the numbers of the blocks that are offered at a place."""
+    first, last = sorted((range_.start.line, range_.end.line))
+    if server.chats.at(uri) is None:
+        here = (
+            asked
+            for asked in server.selections
+            if asked.uri == uri
+            and asked.blocks
+            and asked.span.start.line <= last
+            and first <= asked.span.end.line
+        )
+        latest = next(here, None)
+        return [(latest, number) for number in range(len(latest.blocks))] if latest else []
+    text = server.documents.text(uri) or ""
+    standing = [block.text for block in fenced_blocks(text) if block.first <= last <= block.last]
+    return [
+        (asked, number)
+        for asked in server.selections
+        for number, block in enumerate(asked.blocks)
+        if escape_reply(block.text) in standing
+    ][:1]
+
+
+def _question(asked: Asked, block: Block) -> Question:
+    lines = block.text.removesuffix("\n").split("\n")
+    shown = "\n".join(
+        escaped(line[:_SHOWN]).replace("\\t", "    ") for line in lines[:_SHOWN_LINES]
+    )
+    more = len(lines) - _SHOWN_LINES
+    rest = f"\n... {more} more lines" if more > 0 else ""
+    message = f"Replace {asked.place} by this?{_warning(block)}\n\n{shown}{rest}"
+    return Question(message, yes="Replace")
+
+
+def _warning(block: Block) -> str:
+    """Return what hides in a block, where something does."""
+    hidden = ", ".join(hidden_characters(block.text)[:5])
+    return f" It holds characters that are not seen: {hidden}." if hidden else ""
+
+
+def _titled(block: Block) -> str:
+    first = next(line.strip() for line in block.text.split("\n") if line.strip())
+    plain = escaped(first)
+    return plain if len(plain) <= _TITLE else f"{plain[: _TITLE - 1]}…"

@@ -1,0 +1,71 @@
+"""A part of a document followed through edits."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aish_lsp.chat.place import Change, Position
+from aish_lsp.lsp.tracking import Span
+
+
+def utf16(text: str) -> int:
+    return len(text.encode("utf-16-le")) // 2
+
+
+def position(text: str, offset: int) -> Position:
+    before = text[:offset].split("\n")
+    return Position(len(before) - 1, utf16(before[-1]))
+
+
+def offset(text: str, at: Position) -> int:
+    lines = text.split("\n")
+    line, units = lines[at.line], at.character
+    inside = next(n for n in range(len(line) + 1) if utf16(line[:n]) == units)
+    return sum(len(line) + 1 for line in lines[: at.line]) + inside
+
+
+TEXT = st.text(alphabet="ab\n😀é", max_size=30)
+
+
+@given(st.data())
+def test_edits_beside_it_move_it_and_edits_within_it_are_its_own(data: st.DataObject) -> None:
+    before, selected, after = data.draw(TEXT), data.draw(TEXT.filter(bool)), data.draw(TEXT)
+    text = before + selected + after
+    start, end = len(before), len(before) + len(selected)
+    span = Span(position(text, start), position(text, end))
+    for _ in range(data.draw(st.integers(0, 5))):
+        low, high = data.draw(
+            st.sampled_from([(0, start), (end, len(text)), (start, end)]), label="where"
+        )
+        first = data.draw(st.integers(low, high))
+        last = data.draw(st.integers(first, high))
+        new = data.draw(TEXT)
+        if (low, high) == (start, end) and (first == start or last == end):
+            continue  # at its edges it is a matter of taste
+        span = span.after(Change(new, position(text, first), position(text, last)), utf16)
+        text = text[:first] + new + text[last:]
+        grown = len(new) - (last - first)
+        if last <= start:
+            start, end = start + grown, end + grown
+        elif first < end:
+            end += grown
+        assert not span.lost
+        assert (offset(text, span.start), offset(text, span.end)) == (start, end)
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), TEXT), max_size=6))
+def test_whatever_changes_it_stays_a_span(edits: list[tuple[int, int, str]]) -> None:
+    text = "abc\ndef\n😀 ghi\n" * 2
+    span = Span(position(text, 4), position(text, 12))
+    for one, other, new in edits:
+        first, last = sorted((min(one, len(text)), min(other, len(text))))
+        span = span.after(Change(new, position(text, first), position(text, last)), utf16)
+        text = text[:first] + new + text[last:]
+        assert Position(0, 0) <= span.start <= span.end
+
+
+def test_of_a_text_that_is_replaced_nobody_knows_where_it_went() -> None:
+    span = Span(Position(1, 0), Position(2, 0)).after(Change("all new"), utf16)
+    assert span.lost
+    assert span.after(Change("x", Position(0, 0), Position(0, 0)), utf16).lost
