@@ -133,8 +133,9 @@ def _decode(body: bytes) -> Any:
     except (ValueError, RecursionError):
         text = body.decode("utf-8", "replace")
     if re.match(r"\s*<(!doctype|html|head|body)", text, re.IGNORECASE):
-        title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
-        text = html.unescape(title[1] if title else re.sub(r"<[^>]*>", " ", text))
+        # No pattern looks beyond the next tag: a page of nothing but beginnings would take seconds.
+        title = re.search(r"<title[^<>]*>([^<]*)</title>", text, re.IGNORECASE)
+        text = html.unescape(title[1] if title else re.sub(r"<[^<>]*>", " ", text))
         return f"an HTML page ({_shorten(text, limit=120)})"
     return text
 

@@ -65,6 +65,8 @@ def refused(body: Any, status: int = 400, headers: dict[str, str] | None = None)
         ({"error": True, "message": "plain"}, "plain"),
         (b"upstream connect error", "upstream connect error"),
         (b"<html><body><h1>502 Bad Gateway</h1></body></html>", "an HTML page (502 Bad Gateway)"),
+        (b"<html><title>" * 9000, "an HTML page ()"),
+        (b"<html>" + b"<" * 60_000, f"an HTML page ({'<' * 120}…)"),
         (b"", "no reason given"),
         ({}, "no reason given"),
         ([], "no reason given"),
