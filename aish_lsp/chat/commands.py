@@ -95,7 +95,9 @@ async def _tree(chat: Chat, argument: str) -> str:
     workspace = chat.workspace
     if argument in ("on", "off"):
         workspace.project.switch(on=argument == "on")
-    elif argument not in ("", "refresh"):
+    elif argument == "refresh":
+        workspace.project.renew()
+    elif argument:
         raise InvalidArgument("Known are `:tree`, `:tree refresh`, `:tree off` and `:tree on`.")
     if not workspace.project.shown(workspace.config.project):
         return "The model is told nothing of the project. `:tree on` shows it again."

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 #: What, in a repository's own folder, decides about its files.
 _DECIDING = frozenset({"index", "HEAD", "config", "info/exclude", ""})
 
+#: Entries of a new folder that are looked at.
+_LOOKED_AT = 100
+
 
 class Effect(Enum):
     """What changes came to."""
@@ -111,14 +114,19 @@ def _drop(listing: Listing, ignore_files: IgnoreFiles, name: str) -> Effect:
 
 
 def _look_into(listing: Listing, ignore_files: IgnoreFiles, root: Path, name: str) -> Effect:
-    """Return what a folder comes to that is there: where it is empty, nothing is in it any more."""
+    """Return what a folder comes to that is there: nothing, where all that is in it is ignored."""
     low, high = listing.known.inside(name)
-    if low == high and ignore_files.ignores(name, folder=True):
+    if low < high or name in listing.known:
+        return Effect.DOUBTFUL
+    if ignore_files.ignores(name, folder=True):
         return Effect.NONE
-    if low == high and name not in listing.known:
-        with suppress(OSError), os.scandir(root / name) as entries:
-            return Effect.NONE if next(entries, None) is None else Effect.DOUBTFUL
-    return Effect.DOUBTFUL
+    with suppress(OSError), os.scandir(root / name) as entries:
+        for count, entry in enumerate(entries):
+            folder = entry.is_dir(follow_symlinks=False)
+            ignored = ignore_files.ignores(f"{name}/{entry.name}", folder=folder)
+            if not ignored or count == _LOOKED_AT:
+                return Effect.DOUBTFUL
+    return Effect.NONE
 
 
 def _add(listing: Listing, ignore_files: IgnoreFiles, name: str, mode: int) -> Effect:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -114,6 +115,19 @@ async def test_refresh_looks_at_all_that_nobody_told(watching: Client, repositor
     await tell(watching, (repository / "src" / "other.py", CREATED))
     assert (await shown(watching)) == nothing
     assert (await shown(watching, "on"))["files"] == 4
+
+
+async def test_the_chat_can_refresh_it_too(watching: Client, repository: Path) -> None:
+    assert (await shown(watching, depth=1))["files"] == 2
+    (repository / "src" / "new.py").write_text("")
+    await watching.command_result("aish.chat.send", {"prompt": ":tree"})
+    assert (await shown(watching))["files"] == 2
+    await watching.command_result("aish.chat.send", {"prompt": ":tree refresh"})
+    for _ in range(500):
+        if (await shown(watching))["files"] == 3:
+            return
+        await asyncio.sleep(0.02)
+    pytest.fail("it was not refreshed")
 
 
 async def test_what_git_adds_is_seen_without_a_word(watching: Client, repository: Path) -> None:

@@ -94,10 +94,12 @@ def test_what_is_none_of_ours_is_nothing(repository: Path, tmp_path: Path) -> No
     write(repository, "inner/x.py")
     git(repository / "inner", "init", "-q")
     listing = scanned(repository)
+    write(repository, "hidden/.gitignore", text="*\n")
+    write(repository, "hidden/notes.md")
     before = list(listing.known.names)
     assert "inner/" in before
     for name in [
-        *("pipe", "empty", "build", "build/link/x.py", "nothing/at/all", "a.py", "x\0y"),
+        *("pipe", "empty", "hidden", "build", "build/link/x.py", "nothing/at/all", "a.py", "x\0y"),
         *("build/node_modules/x/.gitignore", "build/.git/index", "inner/x.py"),
         *(".git/objects/aa/bb", ".git/index.lock", ".git/refs/heads/x", "inner/.git/index"),
         "n" * 300,

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aish_lsp.project import known as known_module
+from aish_lsp.project.known import FOLDED, KnownFiles, in_order
+from aish_lsp.project.tree import tree
+
+PARTS = st.sampled_from(["a", "b", "c", "a.b", "a0", "ü"])
+NAMES = st.sets(st.lists(PARTS, min_size=1, max_size=5).map("/".join), max_size=60).map(
+    lambda names: sorted(
+        name for name in names if not any(other.startswith(f"{name}/") for other in names)
+    )
+)
+
+
+def known(names: list[str], limit: int | None = None, piece: int = 1000) -> KnownFiles:
+    found = KnownFiles(limit)
+    for at in range(0, len(names), piece):
+        found.extend(names[at : at + piece])
+    found.sort()
+    return found
+
+
+@given(names=NAMES, limit=st.integers(4, 30), piece=st.integers(1, 70))
+def test_of_too_many_the_counts_are_right(names: list[str], limit: int, piece: int) -> None:
+    found = known(names, limit, piece)
+    assert found.total == len(names)
+    assert len(found.folded) + sum(not name.endswith(FOLDED) for name in found.names) <= limit
+    assert set(found.names) - {f"{folder}/{FOLDED}" for folder in found.folded} <= set(names)
+    whole = known(names)
+    for folder in {name.rpartition("/")[0] for name in found.names if "/" in name}:
+        assert found.count(*found.inside(folder)) == whole.count(*whole.inside(folder))
+    # What is folded is told by the names, not by the pieces that they came in.
+    assert (found.names, found.folded) == (known(names, limit).names, known(names, limit).folded)
+
+
+@given(names=NAMES, limit=st.integers(4, 30), gone=st.data())
+def test_what_is_gone_is_not_counted(names: list[str], limit: int, gone: st.DataObject) -> None:
+    found = known(names, limit)
+    dropped = gone.draw(st.sets(st.sampled_from(names))) if names else set()
+    assert found.remove_all(sorted(dropped)) is bool(dropped)
+    if found.folded[""] or found.is_folded("a"):
+        return  # some of the root's own files are counted, nobody knows which
+    assert found.total == len(names) - len(dropped)
+
+
+@given(names=NAMES)
+def test_names_in_a_folder(names: list[str]) -> None:
+    found = known(names)
+    for prefix in {"", *(f"{name.rpartition('/')[0]}/" for name in names if "/" in name)}:
+        below = [name[len(prefix) :] for name in names if name.startswith(prefix)]
+        assert found.names_in(prefix) == {name.split("/")[0] for name in below}
+
+
+@given(names=st.lists(st.text(max_size=3)), step=st.integers(1, 5))
+def test_names_are_sorted_in_steps(names: list[str], step: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(known_module, "_STEP", step)
+        assert in_order(names) == sorted(names)
+
+
+def test_a_folder_that_is_folded_is_shown_with_its_count() -> None:
+    names = [f"src/part{part}/deep/file{number}.py" for part in range(3) for number in range(40)]
+    found = known([*names, "src/main.py", "README.md"], 60)
+    text, whole, _ = tree(found, depth=9, max_chars=4000)
+    assert text == (
+        "./\n  README.md\n  src/\n    main.py\n    part0/\n      deep/ … 40 files\n"
+        "    part1/\n      deep/ … 40 files\n    part2/\n      deep/ … 40 files"
+    )
+    assert not whole
+
+
+def test_too_many_files_in_the_root_are_counted() -> None:
+    found = known([f"file{number:03}" for number in range(500)], 100)
+    lines = tree(found, depth=4, max_chars=4000).text.split("\n")
+    assert lines[-1] == f"  … {500 - (len(lines) - 2)} more files"
+    assert found.total == 500
+
+
+def test_a_million_names_are_kept_within_the_limit() -> None:
+    found = KnownFiles(20_000)
+    for part in range(1000):
+        found.extend([f"p{part // 50}/q{part % 50}/r{n // 50}/f{n}" for n in range(1000)])
+    found.sort()
+    assert found.total == 1_000_000
+    assert len(found.names) <= 20_000
+    counts = Counter(name.split("/")[0] for name in found.names)
+    assert len(counts) == 20
+    assert "p7/ … 50000 files" in tree(found, depth=1, max_chars=4000).text
