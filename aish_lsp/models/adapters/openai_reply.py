@@ -68,7 +68,9 @@ class _Call:
         """
         if call_id and self.id:
             return call_id != self.id
-        return bool(function.get("arguments")) and is_object("".join(self.arguments))
+        # Looked at only where it may be whole: the name may come with each of very many pieces.
+        ended = bool(self.arguments) and self.arguments[-1].rstrip().endswith("}")
+        return ended and bool(function.get("arguments")) and is_object("".join(self.arguments))
 
 
 class Reply:
