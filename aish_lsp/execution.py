@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -14,12 +15,11 @@ from aish_lsp.conversation.turns import ExecOutput
 from aish_lsp.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.events import End, FinishReason, Notice, Output
 from aish_lsp.job import to_its_end
-from aish_lsp.questions import Question
+from aish_lsp.shell.approval import Origin, needs_approval, question_for
 from aish_lsp.shell.environment import command_environment, secret_values
 from aish_lsp.shell.output import clean_output, mask_secrets
 from aish_lsp.shell.risk import Verdict, classify
 from aish_lsp.shell.runner import RunResult, inside, run_command
-from aish_lsp.text import escaped
 from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 
 #: Seconds that a command may take where nobody says otherwise: nothing runs for ever unseen.
 DEFAULT_TIMEOUT = 3600.0
-
-#: Where a command's text comes from: a reply of ours, the user's own hand, or some document.
-Origin = Literal["reply", "user", "document"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +95,14 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
         text=text,
         cwd=_folder(workspace, request.cwd),
         timeout=request.timeout or DEFAULT_TIMEOUT,
-        origin=request.origin,
+        # What the user has made of a suggestion is their own.
+        origin="user" if request.command_id and request.edited is not None else request.origin,
         approved=request.approved,
     )
 
 
 def _folder(workspace: Workspace, wanted: str | None) -> Path:
-    """Return the folder to run in: its real path lies inside the workspace."""
+    """Return the real path of the folder to run in, which lies inside the workspace."""
     root = workspace.folder
     folder = root if wanted is None else root / wanted
     if not root.is_dir():
@@ -115,7 +113,7 @@ def _folder(workspace: Workspace, wanted: str | None) -> Path:
         raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
     if not folder.is_dir():
         raise NotFound(f"{folder} is no folder, or is gone.")
-    return folder
+    return Path(os.path.realpath(folder))
 
 
 def approved(planned: Plan) -> Plan:
@@ -140,15 +138,14 @@ class Execution:
             NotFound: the folder or the shell is gone.
             InvalidArgument: the text cannot be passed to a shell.
         """
-        verdict = classify(self._plan.text, self._workspace.config.safety.shell)
+        safety = self._workspace.config.safety
+        verdict = classify(self._plan.text, safety.shell, folder=self._plan.cwd)
         if self._must_ask(verdict):
             try:
-                answer = await self._ask(verdict)
+                allowed = await self._ask(verdict)
             except asyncio.CancelledError:
                 return await self._not_run("cancelled")
-            if answer is None:
-                self._workspace.await_approval(self._plan)
-            if not answer:
+            if not allowed:
                 return await self._not_run("denied")
         try:
             covered = await self._snapshot(verdict)
@@ -172,28 +169,25 @@ class Execution:
         return self._report(RunResult(None, None, "", False, 0, reason))
 
     def _must_ask(self, verdict: Verdict) -> bool:
-        """Return whether the user is to be asked first.
-
-        A line of a stranger's document always asks; so does, for now, all that is not known to
-        only read.
-        """
-        if self._plan.approved:
-            return False
+        """Return whether the user is to be asked first."""
+        planned = self._plan
         always = self._workspace.config.safety.confirm == "always"
-        return always or self._plan.origin == "document" or verdict.risk != "safe"
-
-    async def _ask(self, verdict: Verdict) -> bool | None:
-        """Ask, showing exactly what will run, where, and why; None where nobody answered."""
-        reasons = "".join(f"\n- {reason}" for reason in verdict.reasons)
-        if self._plan.origin == "document":
-            reasons += "\n- it stands in a document, not in a reply"
-        message = (
-            f"Run this command ({verdict.risk})?\n\n{escaped(self._plan.text)}\n\n"
-            f"in {escaped(str(self._plan.cwd))}{reasons}"
+        return not planned.approved and needs_approval(
+            planned.text, verdict, planned.origin, always=always
         )
+
+    async def _ask(self, verdict: Verdict) -> bool:
+        """Ask; where nobody answers, say how to go on."""
+        planned = self._plan
+        question = question_for(planned.text, planned.cwd, verdict, planned.origin)
         if verdict.risk == "destructive":
-            message += f"\n\n{await self._prospect()}"
-        return await self._workspace.services.ask_user(Question(message, yes="Run"))
+            question = replace(question, message=f"{question.message}\n\n{await self._prospect()}")
+        answer = await self._workspace.services.ask_user(question)
+        if answer is None:
+            self._workspace.await_approval(planned)
+            hint = f"Not run: nobody said yes. `:approve {planned.command_id}` runs it, once."
+            await self._emit(Notice("warning", hint))
+        return answer is True
 
     async def _prospect(self) -> str:
         """Return whether the command could be undone."""

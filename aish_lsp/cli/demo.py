@@ -43,7 +43,7 @@ async def run(arguments: argparse.Namespace) -> int:
         root = _write_project(Path(folder))
         environment = {
             "AISH_DATA_DIR": f"{folder}/data",
-            "AISH_CONFIG": f"{folder}/config.toml",
+            "AISH_CONFIG": str(_write_config(Path(folder))),
             "AISH_DISCOVERY": "off",
         }
         show = _Json() if arguments.json else _Screen()
@@ -59,6 +59,13 @@ def _write_project(folder: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     return root
+
+
+def _write_config(folder: Path) -> Path:
+    """Write the demo's configuration into ``folder``: its only command is to show a question."""
+    path = folder / "config.toml"
+    path.write_text('[safety]\nconfirm = "always"\n')
+    return path
 
 
 class _Conversation:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aish_lsp.execution import Origin, RunRequest
+from aish_lsp.execution import RunRequest
 from aish_lsp.lsp.ask import stream
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import DismissParams, RunParams, Target
     from aish_lsp.server import AishServer
+    from aish_lsp.shell.approval import Origin
 
 
 def setup(server: AishServer) -> None:

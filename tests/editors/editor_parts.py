@@ -72,6 +72,10 @@ class Place:
         """The user's configuration of the server."""
         return Path(self.environment["AISH_CONFIG"])
 
+    def ask_always(self) -> None:
+        """Have the user asked about every command."""
+        self.config.write_text('[safety]\nconfirm = "always"\n')
+
     @property
     def chat(self) -> Path:
         """The chat document."""

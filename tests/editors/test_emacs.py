@@ -156,6 +156,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 @pytest.fixture
 def emacs(place: Place, tmp_path: Path) -> Iterator[Emacs]:
+    place.ask_always()
     init = tmp_path / "init.el"
     init.write_text("\n".join(blocks("emacs.md", "elisp")))
     started = Emacs(init, place.folder / "main.py")

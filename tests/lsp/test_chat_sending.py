@@ -101,7 +101,6 @@ async def test_a_prompt_that_comes_while_a_reply_is_written_waits_for_its_end(fo
         await client.initialize(folder)
         await editor.open()
         await editor.type(":run sleep 1; echo done\n")
-        client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
         await client.command_result("aish.chat.send")
         await client.command_result("aish.chat.open", {"prompt": ":run echo two"})
         with pytest.raises(RpcError) as refused:

@@ -17,6 +17,12 @@ def project(folder: Path) -> Path:
     return folder
 
 
+@pytest.fixture
+def careful(clean_home: Path) -> None:
+    """Have the user asked about every command."""
+    (clean_home / "config.toml").write_text('[safety]\nconfirm = "always"\n')
+
+
 def yes(params: Any) -> Any:
     """Press the first button of a question."""
     return params["actions"][0]
@@ -104,6 +110,7 @@ async def test_an_open_chat_document_grows_by_versioned_edits(project: Path) -> 
         assert editor.text.split("\n")[line] == "CMD: make test"
 
 
+@pytest.mark.usefixtures("careful")
 async def test_a_command_that_nobody_could_be_asked_about_is_approved_in_the_chat(
     project: Path,
 ) -> None:
@@ -125,6 +132,7 @@ async def test_a_command_that_nobody_could_be_asked_about_is_approved_in_the_cha
         await until(client, chat, lambda text: "waits for approval" in text)
 
 
+@pytest.mark.usefixtures("careful")
 @pytest.mark.parametrize("answer", [None, {}, {"title": "Cancel"}, {"title": "run"}, [], "Run"])
 async def test_only_a_yes_runs_a_command(project: Path, answer: Any) -> None:
     async with Client() as client:
@@ -438,6 +446,7 @@ def read(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
+@pytest.mark.usefixtures("careful")
 async def test_a_suggestion_is_asked_about_and_run_once(project: Path) -> None:
     async with Client() as client:
         await client.initialize(project)

@@ -20,7 +20,7 @@ async def test_a_command_is_answered_before_the_user_is_asked_about_it(folder: P
 
         client.answers["window/showMessageRequest"] = no
         _, answer = await client.begin(
-            "workspace/executeCommand", execute("aish.run", {"text": "touch x"})
+            "workspace/executeCommand", execute("aish.run", {"text": "rm -r x"})
         )
         await client.wait_for(lambda: was_answered, "a question")
         assert was_answered == [True]
