@@ -17,6 +17,7 @@ _RUNS: Final = re.compile(
     r'|"((?:[^"\\]|\\.)*+)"\s*\|&?\s*getline'
 )
 _RUNS_ANY: Final = re.compile(r"\bsystem\b|(?<!\|)\|(?!\|)|@load|@\w+\s*\(")
+_SHELL: Final = re.compile(r"\s*(?:\S*/)?(?:ba|da|z|k)?sh\b")
 _WRITES: Final = re.compile(r"\bprintf?\b[^;}\n]*>")
 _AWK_VALUES: Final = frozenset({"-F", "-v", "--field-separator", "--assign"})
 
@@ -50,18 +51,19 @@ def awk(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool
 
 def _awk_program(review: Review, program: str, depth: int) -> None:
     for match in _RUNS.finditer(program):
-        text, closed, *others = match.groups()
+        text, closed, into, out_of = match.groups()
         if text is not None:
             review.add_text(text if closed else text + HOLE, depth + 1)
-        for other in others:
-            if other is not None:
-                review.add_text(other, depth + 1)
+        if into is not None and _SHELL.match(into):
+            review.destructive(UNSEEN)
+        for other in (into, out_of):
+            review.add_text(other or "", depth + 1)
     bare = _STRING.sub(" ", _RUNS.sub(" ", program))
     if _RUNS_ANY.search(re.sub(r"/(?:[^/\\\n]|\\.)*+/", " ", bare)):
         review.destructive(UNSEEN)
     if _WRITES.search(bare):
         for target in re.findall(r'>\s*"([^"\n]*)"', program) or [HOLE]:
-            review.writes(target, append=">>" in program)
+            review.writes(target, "adds" if ">>" in program else "overwrites")
 
 
 _ADDRESS: Final = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*+/[IM]*)"
@@ -119,7 +121,7 @@ def _sed_files(review: Review, files: Sequence[str], *, in_place: bool) -> None:
     if in_place:
         review.caution("edits files in place")
         for target in files:
-            review.writes(target, append=True, edits=True)
+            review.writes(target, "adds")
     elif names_secret(files):
         review.read_secrets = True
         review.caution("may print secrets, or read without an end")
@@ -134,4 +136,4 @@ def _script(review: Review, script: str, depth: int) -> None:
     if re.search(r"/[gpiIM\d]*e[gpiIM\d]*\s*(?:[;}\n]|\Z)", script) and script.lstrip()[:1] == "s":
         review.destructive(UNSEEN)
     for match in _SED_WRITES.finditer(script):
-        review.writes(match[1], append=False)
+        review.writes(match[1])

@@ -123,7 +123,7 @@ def find(review: Review, words: Sequence[str], depth: int, given: Input) -> bool
         elif word == "-delete":
             review.destructive("deletes files")
         elif word in _WRITES:
-            review.writes(words[at] if at < len(words) else HOLE, append=False)
+            review.writes(words[at] if at < len(words) else HOLE)
             at += 1
         elif word[:1] == HOLE and (at == 2 or words[at - 2][:1] != "-"):
             review.caution("find with arguments that are not known")

@@ -20,6 +20,13 @@ from aish_lsp.shell.risk.wrappers import unwrap
 #: What makes a name one that is only known when it runs: holes, patterns, braces, variables.
 _COMPUTED: Final = re.compile(r"[\0*?{}$`]|\[.|~.*[^\w./~-]")
 _VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[\d.]+")
+#: Subcommands that mean the same in every tool that has them.
+_DELETES: Final = re.compile(
+    r"(?:[\w-]+[:_-])?(?:delete|destroy|purge|terminate|undeploy|drop|wipe|nuke|decommission|revoke"
+    r"|truncate|unpublish|flushall|teardown|factory-reset)(?:[-_:]\w[\w-]*)?"
+)
+#: What does so behind another subcommand; by itself it is often the everyday ``npm remove``.
+_REMOVES: Final = frozenset({"rm", "del", "remove", "uninstall", "rollback", "kill", "reset"})
 #: Where the system keeps its programs; elsewhere a name may be anybody's.
 _FOLDERS: Final = frozenset(
     {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", ""}
@@ -45,6 +52,7 @@ _LISTS: Final = frozenset(
         "pushd",
     ]
 )
+_ASKS_FOR_HELP: Final = (("--help",), ("--version",))
 _NO_ENTRY: Final = Entry()
 
 
@@ -72,8 +80,9 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
         if folder and review.written and run_written_file(review, first, "sh", depth):
             continue
         if entry.wrappers:
-            inner = unwrap(review, words[1:], entry, depth)
+            inner = unwrap(review, words[1:], entry, depth, given)
             if inner is not None:
+                _judge_wrapping(review, words, entry)
                 waiting += inner
                 continue
         command = _Command(name, words, entry, depth, given)
@@ -97,16 +106,34 @@ def _judge_one(review: Review, command: _Command, *, known: bool) -> None:
     arguments = Arguments(words[1:], entry.values)
     if review.extra is not None and _by_own_rules(review, name, words, arguments):
         return
+    if known and entry is not _NO_ENTRY and words[1:] in _ASKS_FOR_HELP:
+        return
     handler = HANDLERS.get(name)
     if handler is not None and handler(review, words, command.depth, command.given):
         return
-    found = verdict(entry, arguments)
+    found = verdict(entry, arguments) or _by_its_words(arguments)
     level, reason = found or (CAUTION, f"not known to only read: {_told(words, entry, arguments)}")
     if level == SAFE:
         level, reason = _reading(review, name, words, known=known)
     review.findings.add(level, reason)
     if sends_secrets(review, name, words, command.given):
         review.destructive("sends what may be secret to another machine")
+
+
+def _by_its_words(given: Arguments) -> tuple[int, str] | None:
+    """Return what a subcommand says of itself where no table speaks of the command."""
+    for place, word in enumerate(given.operands[:4]):
+        removes = place in {1, 2} and word in _REMOVES and not given.options
+        if removes or _DELETES.fullmatch(word):
+            return DESTRUCTIVE, f"says that it deletes or ends something: {word[:40]}"
+    return None
+
+
+def _judge_wrapping(review: Review, words: Sequence[str], entry: Entry) -> None:
+    """Take down what is destructive of how a command is run, such as with the whole disk."""
+    found = verdict(entry, Arguments(words[1:], entry.values))
+    if found is not None and found[0] == DESTRUCTIVE:
+        review.destructive(found[1])
 
 
 def _told(words: Sequence[str], entry: Entry, given: Arguments) -> str:

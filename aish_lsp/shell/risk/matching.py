@@ -5,7 +5,7 @@ A ``match`` reads like the command it means. Its words are
 - the command's name, then its subcommands (``git stash drop``), each with ``|`` between
   alternatives and ``*`` for any text;
 - ``-f|--force``: one of these options is there, alone, in a cluster (``-xf``), with a value
-  (``--force=x``) or cut short (``--forc``);
+  (``--force=x``) or cut short (``--forc``); ``-X=DELETE``: it is there with such a value;
 - ``!-n|--dry-run``: none of these is;
 - ``{+*|:*}``: some further operand is like one of these; ``!{...}``: none is;
 - ``options:-a|--all``: no other options are there; ``-#`` is any number, ``none`` is none;
@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import translate
+from fnmatch import fnmatchcase, translate
 from typing import Final
 
 from aish_lsp.shell.risk.words import HOLE
@@ -32,15 +32,17 @@ class Arguments:
         options: the words that are options, without those that are an option's value.
         dashed: every word that looks like an option, wherever it stands.
         operands: the other words.
+        given: the options that take the next word, with it.
         ended: whether a ``--`` ends the options.
         unknown: whether a word may be any option.
     """
 
-    __slots__ = ("dashed", "ended", "operands", "options", "unknown", "values")
+    __slots__ = ("dashed", "ended", "given", "operands", "options", "unknown", "values")
 
     def __init__(self, words: Sequence[str], values: frozenset[str]) -> None:
         self.values = values
         self.options: list[str] = []
+        self.given: list[tuple[str, str]] = []
         self.operands: list[str] = []
         self.dashed = [word for word in words if word[:1] == "-" and word not in {"-", "--"}]
         self.unknown = any(word[:1] == HOLE for word in words)
@@ -52,6 +54,7 @@ class Arguments:
         waits = False
         for word in words:
             if waits:
+                self.given.append((self.options[-1], word))
                 waits = False
             elif word[:1] != "-" or word == "-" or self.ended:
                 self.operands.append(word)
@@ -65,7 +68,19 @@ class Arguments:
         """Return whether ``option`` is there, in any of the ways to write it."""
         if option == "--":
             return self.ended
+        if "=" in option:
+            return self._has_value(option)
         return any(_is(option, word, self.values) for word in self.options)
+
+    def _has_value(self, option: str) -> bool:
+        name, _, value = option.partition("=")
+        return any(
+            (key == name or _is(name, key, self.values)) and fnmatchcase(text, value)
+            for key, text in self.given
+        ) or any(
+            fnmatchcase(word, option) or (len(name) == 2 and fnmatchcase(word, name + value))
+            for word in self.options
+        )
 
 
 def takes_next(word: str, values: frozenset[str]) -> bool:

@@ -11,10 +11,13 @@ import posixpath
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.words import HOLE
+
+#: What a write does: a file is written anew, put there from elsewhere, or changed in part.
+How = Literal["overwrites", "places", "adds"]
 
 #: What stands where secrets are kept; between slashes, equals signs and colons.
 _PRIVATE_NAME: Final = (
@@ -32,7 +35,7 @@ _PRIVATE: Final = re.compile(
     re.MULTILINE | re.IGNORECASE,
 )
 _PUBLIC: Final = re.compile(
-    r"/dev/(?:null|stdout|stderr|tty)|/sys/class/[\w/]*"
+    r"/dev/(?:null|stdout|stderr|tty|fd/63)|/sys/class/[\w/]*"
     r"|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|mounts|filesystems|partitions|swaps|stat)"
 )
 #: Of these the contents are keys and passwords, whatever is configured.
@@ -141,8 +144,13 @@ def is_system(path: str) -> bool:
     return any(_SYSTEM.fullmatch(form) for form in (path, normal(path)))
 
 
+def is_of_system(path: str) -> bool:
+    """Return whether ``path`` is a place of the system, or lies in one."""
+    return is_system(path) or _WHERE_SYSTEM_IS.fullmatch(normal(path)) is not None
+
+
 def write_risk(
-    target: str, *, append: bool, folders: Iterable[str], folder: Path | None
+    target: str, how: How, *, folders: Iterable[str], folder: Path | None
 ) -> tuple[int, str]:
     """Return the level and the reason of writing to ``target``.
 
@@ -158,13 +166,13 @@ def write_risk(
     if folder is not None and HOLE not in target:
         real = os.path.realpath(folder / os.path.expanduser(target))  # noqa: PTH111 - a text
         places.append(normal(real))
-    reason = next(filter(None, (_why_not(place, append=append) for place in places)), None)
-    if reason is None and real is not None and not append and Path(real).is_file():
+    reason = next(filter(None, (_why_not(place, how) for place in places)), None)
+    if reason is None and real is not None and how != "adds" and Path(real).is_file():
         reason = f"overwrites {target[:60]}, which exists"
     return (DESTRUCTIVE, reason) if reason else (CAUTION, "writes to a file")
 
 
-def _why_not(place: str, *, append: bool) -> str | None:
+def _why_not(place: str, how: How) -> str | None:
     """Return why nothing should be written to ``place``, a normal path; None where nothing is."""
     if place.startswith("/dev/"):
         return "writes to a device"
@@ -174,7 +182,7 @@ def _why_not(place: str, *, append: bool) -> str | None:
     for pattern, reason in _PROTECTED:
         if pattern.fullmatch(place) or (wild and _could_be(place)):
             return reason
-    if _SYSTEM.fullmatch(place) or (_WHERE_SYSTEM_IS.fullmatch(place) and not append):
+    if _SYSTEM.fullmatch(place) or (how == "overwrites" and _WHERE_SYSTEM_IS.fullmatch(place)):
         return "overwrites what belongs to the system"
     return None
 

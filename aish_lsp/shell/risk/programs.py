@@ -139,7 +139,7 @@ def _script(review: Review, name: str, words: Sequence[str], depth: int, given: 
         if given is None:
             return False
         scan(review, given if isinstance(given, str) else given(), name, depth)
-    elif script[:1] == HOLE:
+    elif HOLE in script:
         review.destructive(UNSEEN)
     else:
         return run_written_file(review, script, name, depth)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, Findings
-from aish_lsp.shell.risk.paths import normal, write_risk
+from aish_lsp.shell.risk.paths import How, normal, write_risk
 from aish_lsp.shell.risk.rules import Tables
 from aish_lsp.shell.risk.syntax import LONGEST
 from aish_lsp.shell.risk.words import HOLE, Variables
@@ -95,16 +95,13 @@ class Review:
         """Return a text that waits, and how deep it stands."""
         return self._waiting.popleft() if self._waiting else None
 
-    def writes(self, target: str, *, append: bool, text: str = HOLE, edits: bool = False) -> None:
-        """Take down a write to ``target``; ``edits`` where what was there mostly stays."""
-        folder = None if edits else self.folder
-        level, reason = write_risk(
-            target, append=append or edits, folders=self.folders, folder=folder
-        )
+    def writes(self, target: str, how: How = "overwrites", text: str = HOLE) -> None:
+        """Take down that ``text`` is written to ``target``."""
+        level, reason = write_risk(target, how, folders=self.folders, folder=self.folder)
         self.findings.add(level, reason)
         if level:
             place = normal(target)
-            before = self.written.get(place, HOLE) if append else ""
+            before = self.written.get(place, HOLE) if how == "adds" else ""
             self.written[place] = before + text
 
     def runs_file(self, path: str) -> str | None:

@@ -39,7 +39,7 @@ class Wrapper:
         text: options whose value is a command line.
         appends: whether it adds words that are not known.
         stop: options with which it runs nothing.
-        after: the command stands behind this word only.
+        after: the command stands behind one of these words only.
         level, reason: what running something so is by itself.
     """
 
@@ -52,7 +52,7 @@ class Wrapper:
     text: tuple[str, ...] = ()
     appends: bool = False
     stop: tuple[str, ...] = ()
-    after: str = ""
+    after: tuple[str, ...] = ()
     level: int = SAFE
     reason: str = ""
 
@@ -144,7 +144,7 @@ class Tables:
                     tuple(row.get("text", "").split()),
                     row.get("appends", False),
                     tuple(row.get("stop", "").split()),
-                    row.get("after", ""),
+                    tuple(row.get("after", "").split()),
                     CAUTION if "reason" in row else SAFE,
                     row.get("reason", ""),
                 )

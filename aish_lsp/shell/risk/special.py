@@ -95,7 +95,7 @@ def shell(review: Review, words: Sequence[str], depth: int, given: Input) -> boo
 
 
 def _script(review: Review, path: str, depth: int) -> None:
-    if path[:1] == HOLE:
+    if HOLE in path:
         review.destructive(UNSEEN)
     elif not run_written_file(review, path, "sh", depth):
         review.caution(f"runs the script {path[:60]}")

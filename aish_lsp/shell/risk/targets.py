@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aish_lsp.shell.risk.matching import Arguments
-from aish_lsp.shell.risk.paths import is_system
+from aish_lsp.shell.risk.paths import How, is_of_system, is_system
 from aish_lsp.shell.risk.review import Input, Review
 from aish_lsp.shell.risk.words import HOLE
 
@@ -89,7 +89,7 @@ def writer(review: Review, words: Sequence[str], depth: int, given: Input) -> bo
     for option in how.outputs:
         for value in _values(words[1:], option):
             if value != "-":
-                review.writes(value, append=False, edits=True)
+                review.writes(value)
     for option in how.folders:
         for value in _values(words[1:], option):
             _folder(review, value, name)
@@ -103,19 +103,25 @@ def _operands(
     review: Review, how: Writer, name: str, operands: Sequence[str], *, keeps: bool, given: Input
 ) -> None:
     """Judge what a command writes to its operands."""
-    if how.sources and any(is_system(word) for word in operands[:-1]):
+    taken = list(operands[:-1])
+    if how.sources and any(map(is_system, taken)):
         review.destructive("moves a folder of the system, or a whole home")
     if how.last:
         operands = operands[-1:] if len(operands) > 1 else []
     remote = name in {"scp", "rsync"}
+    how_it_is: How = "adds" if keeps or remote else "places" if how.last else "overwrites"
+    if how.last and taken[:1] == ["/dev/null"]:
+        review.destructive("empties a file")
     for target in operands:
         if remote and ":" in target.partition("/")[0]:
+            if is_of_system(target.partition(":")[2]):
+                review.destructive("writes into the system of another machine")
             continue
         if target == "/dev/null" and how.sources:
             review.destructive("moves files to where they are lost")
         if not (how.last and target in {".", "./"}):
             text = _text(given) if how.copies else HOLE
-            review.writes(target, append=keeps, text=text, edits=remote)
+            review.writes(target, how_it_is, text)
 
 
 def _text(given: Input) -> str:
@@ -144,7 +150,7 @@ def _folder(review: Review, folder: str, name: str) -> None:
     if is_system(folder) and not folder.startswith(("/opt", "/srv", "~", "/usr/share")):
         review.destructive("writes into a folder of the system")
     elif name not in {"tar", "unzip"} or folder.startswith("~"):
-        review.writes(f"{folder.rstrip('/')}/{HOLE}", append=True)
+        review.writes(f"{folder.rstrip('/')}/{HOLE}", "adds")
 
 
 def _downloads(review: Review, name: str, words: Sequence[str], given: Arguments) -> None:

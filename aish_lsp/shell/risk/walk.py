@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _READS_NAMES: Final = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let"})
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
+#: The grammar takes a line that begins so for words of the line before it.
+_SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 _SETS: Final = re.compile(r"=|\b(?:for|select|read|mapfile|readarray|getopts|let)\b|printf\s+-v")
 
 
@@ -52,6 +54,9 @@ class _Walk:
         text = self._source.decode()
         if root.has_error:
             self._review.caution("is not understood as bash")
+            look_through(self._review, text, self._depth)
+        elif _SWALLOWED.search(text):
+            self._review.caution("has lines that begin with a backslash")
             look_through(self._review, text, self._depth)
         if _SETS.search(text) and not self._collect(root):
             return
@@ -153,6 +158,7 @@ class _Walk:
                 self._assign(child, level, before_command=True)
             elif kind in _REDIRECTS:
                 nodes += self._redirect(child, level)
+                given = self._input(child, given)
                 if kind == "herestring_redirect":
                     given = self._herestring(child)
             elif kind != "$" and not child.is_missing:
@@ -198,16 +204,26 @@ class _Walk:
                 after += self._behind(child, level, produced)
             elif kind == "file_redirect":
                 targets.append(child)
+                given = self._input(child, given)
         produced = partial(self._body_output, body, given)
         for target in targets:
             further += self._redirect(target, level, produced, empties=self._empties(body))
         if body is None:
             return
-        if body.type == "command":
-            self.command(body, level, given, tuple(further))
-        else:
+        last = _last_command(body)
+        if body.type != "command":
             self._stack.append((body, level + 1, given))
+        if body.type == "command" or (further and last is not None):
+            self.command(last or body, level, given, tuple(further))
         self._stack += reversed(after)
+
+    def _input(self, node: Node, given: Input) -> Input:
+        """Return what a command reads behind the redirection ``node``: of a file, what we know."""
+        if not any(child.type == "<" for child in node.children):
+            return given
+        named = [child for child in node.children if child.is_named]
+        path = self._resolver.word(named[-1]) if named else HOLE
+        return self._review.runs_file(path) or HOLE
 
     def _behind(self, node: Node, level: int, produced: Input) -> list[tuple[Node, int, Input]]:
         """Return what the grammar puts into a here-document's node: the rest of its line."""
@@ -256,7 +272,7 @@ class _Walk:
         else:
             append = operator in {">>", "&>>"}
             text = produced() if callable(produced) else produced or HOLE
-            review.writes(target, append=append, text=text)
+            review.writes(target, "adds" if append else "overwrites", text)
             if empties and not append and not target.startswith("/dev/"):
                 review.destructive("empties a file")
 
@@ -264,10 +280,8 @@ class _Walk:
         """Return whether what is redirected prints nothing: the file is only emptied."""
         if body is None:
             return True
-        if body.type == "list":
-            # The grammar gives the whole list what only its last command has.
-            body = body.children[-1]
-        if body.type != "command":
+        body = _last_command(body)
+        if body is None:
             return False
         words = self._text(body).split()
         return words[0] in {":", "true"} or words in _PRINT_NOTHING
@@ -362,6 +376,13 @@ class _Walk:
         words = self._resolver.words([c for c in node.children if c.type not in _NO_WORDS])
         self._resolver.inner = inner
         return printed(words, given)
+
+
+def _last_command(node: Node) -> Node | None:
+    """Return the command that ends ``node``: the grammar gives the whole what only it has."""
+    while node.type in {"list", "pipeline", "negated_command"} and node.children:
+        node = node.children[-1]
+    return node if node.type == "command" else None
 
 
 def printed(words: list[str], given: Input) -> str:

@@ -220,9 +220,11 @@ class Resolver:
             parts = [self.word(child) for child in node.children[1].children[1:]]
             if all(child.type == "command" for child in node.children[1:-1]):
                 words = [part for part in parts if part[:1] != "-"]
-                del words[: 1 if match[0].startswith("printf") and "%" in words[0] else 0]
+                if match[0].startswith("printf"):
+                    words = [_ANSI.sub(_ansi_character, word) for word in words]
+                    del words[: "%" in words[0]]
                 return self._split(" ".join(words))
-        return HOLE
+        return f"/dev/fd/63{HOLE}" if node.type == "process_substitution" else HOLE
 
     def read_arithmetic(self, node: Node) -> str:
         """Return a number in the place of ``$((...))``."""

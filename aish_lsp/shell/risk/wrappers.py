@@ -8,7 +8,7 @@ from typing import Final
 
 from aish_lsp.shell.risk.assignments import assignment_risk
 from aish_lsp.shell.risk.matching import takes_next
-from aish_lsp.shell.risk.review import Review, texts
+from aish_lsp.shell.risk.review import Input, Review, texts
 from aish_lsp.shell.risk.rules import Entry, Wrapper
 from aish_lsp.shell.risk.words import HOLE
 
@@ -16,7 +16,7 @@ _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
 
 def unwrap(
-    review: Review, words: Sequence[str], entry: Entry, depth: int
+    review: Review, words: Sequence[str], entry: Entry, depth: int, given: Input
 ) -> list[tuple[str, ...]] | None:
     """Return the commands that a command with ``words`` runs; None where it wraps none now.
 
@@ -26,7 +26,7 @@ def unwrap(
         rest = _behind_words(wrapper, words, entry)
         if rest is None or _is_stopped(wrapper, rest):
             continue
-        opened = _open(review, wrapper, rest, depth)
+        opened = _open(review, wrapper, rest, depth, given)
         if opened is not None:
             if wrapper.reason:
                 review.caution(wrapper.reason)
@@ -57,14 +57,18 @@ def _behind_words(wrapper: Wrapper, words: Sequence[str], entry: Entry) -> Seque
 
 
 def _open(
-    review: Review, wrapper: Wrapper, words: Sequence[str], depth: int
+    review: Review, wrapper: Wrapper, words: Sequence[str], depth: int, given: Input
 ) -> list[tuple[str, ...]] | None:
     if wrapper.after:
-        if wrapper.after not in words:
+        at = next((at for at, word in enumerate(words) if word in wrapper.after), None)
+        if at is None:
             return None
-        words = words[words.index(wrapper.after) + 1 :]
+        words = words[at + 1 :]
     at, doubtful, opened = _skip(review, wrapper, words, depth)
     inner = tuple(words[at:])
+    if not inner and wrapper.shell and given is not None:
+        review.add_input(given, depth + 1, or_else="")
+        return []
     if not inner:
         return [] if opened else None
     if wrapper.shell:
@@ -73,7 +77,8 @@ def _open(
         review.add_text(texts([_unplaced(word) for word in inner]), depth + 1)
         return []
     if wrapper.appends:
-        inner = (*(_unplaced(word) for word in inner), HOLE)
+        place = _placeholder(words[:at])
+        inner = (*(word.replace(place, HOLE) for word in inner), HOLE)
     found = [inner]
     # An option that is not known may have taken the first word for its value.
     if doubtful and len(inner) > 1:
@@ -98,7 +103,8 @@ def _skip(
         text = _text_option(wrapper, word)
         if text is not None:
             value = text or (words[at + 1] if at + 1 < len(words) else "")
-            review.add_text(value, depth + 1)
+            # ``:!cmd`` is how vim runs one.
+            review.add_text(value.lstrip(":!"), depth + 1)
             opened = True
             at += 1 if text else 2
         elif word[:1] == "-" and len(word) > 1:
@@ -130,6 +136,15 @@ def _text_option(wrapper: Wrapper, word: str) -> str | None:
         if option[:2] != "--" and word[:2] != "--" and word[:1] == "-" and option[1] in word[1:]:
             return word.partition(option[1])[2]
     return None
+
+
+def _placeholder(options: Sequence[str]) -> str:
+    """Return what ``xargs`` replaces by what it reads."""
+    for at, word in enumerate(options):
+        for option in ("--replace=", "-I", "-J"):
+            if word.startswith(option):
+                return word[len(option) :] or "".join(options[at + 1 : at + 2]) or "{}"
+    return "{}"
 
 
 def _unplaced(word: str) -> str:
