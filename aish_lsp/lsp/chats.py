@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from aish_lsp.attached.proposals import Proposal, proposals, typed_name
 from aish_lsp.chat.colon import complete
 from aish_lsp.chat.commands import COLON_COMMANDS
 from aish_lsp.chat.memory import argument_values
@@ -76,9 +77,12 @@ def setup(server: AishServer) -> None:
             chat.follow_changes(changes)
 
     @server.feature(
-        types.TEXT_DOCUMENT_COMPLETION, types.CompletionOptions(trigger_characters=[":", " "])
+        types.TEXT_DOCUMENT_COMPLETION,
+        types.CompletionOptions(trigger_characters=[":", " ", "@", "/"]),
     )
-    async def _complete(params: types.CompletionParams) -> list[types.CompletionItem]:
+    async def _complete(
+        params: types.CompletionParams,
+    ) -> list[types.CompletionItem] | types.CompletionList:
         return await _completions(server, params)
 
     server.bind("aish.chat.open", open_chat)
@@ -90,13 +94,18 @@ def setup(server: AishServer) -> None:
 
 async def _completions(
     server: AishServer, params: types.CompletionParams
-) -> list[types.CompletionItem]:
-    """Return the ``:`` commands that may stand at the cursor of a chat document."""
+) -> list[types.CompletionItem] | types.CompletionList:
+    """Return what may stand at the cursor of a chat document: a ``:`` command, a file's name."""
     uri, at = params.text_document.uri, params.position
     if server.chats.at(uri) is None:
         return []
     prefix = server.documents.prefix(uri, at)
     workspace = server.workspaces.of_document(uri)
+    typed = None if prefix.startswith(":") else typed_name(prefix)
+    if typed is not None and workspace is not None:
+        start = types.Position(at.line, server.documents.width(prefix[: typed.start]))
+        found = await asyncio.to_thread(proposals, typed.name, [*await workspace.files.lately()])
+        return _files(found, types.Range(start, at), prefix[typed.start :])
     models = workspace.config.models if workspace else {}
     values = {"model": [*models, "offline"]}
     if workspace and takes_a_session(prefix):
@@ -119,3 +128,22 @@ async def _completions(
         )
         for item in complete(COLON_COMMANDS, prefix, values)
     ]
+
+
+def _files(found: Sequence[Proposal], place: types.Range, typed: str) -> types.CompletionList:
+    """Return files as items, in their order; what was typed has chosen them already.
+
+    More typing asks anew: of many files only some were returned.
+    """
+    kinds = types.CompletionItemKind
+    items = [
+        types.CompletionItem(
+            label=proposal.name,
+            kind=kinds.Folder if proposal.is_folder else kinds.File,
+            filter_text=typed,
+            sort_text=f"{number:03}",
+            text_edit=types.TextEdit(place, proposal.insert),
+        )
+        for number, proposal in enumerate(found)
+    ]
+    return types.CompletionList(is_incomplete=True, items=items)
