@@ -254,7 +254,7 @@ def _indented_start(line: str, ends: bool) -> str | None:
         return f" {line}"
     if _may_be_box(line) and not ends:
         return None
-    visible = line[:_LONGEST_START].lstrip(" \t")
+    visible = line[:_LONGEST_START].lstrip()
     if visible.startswith(_FENCE):
         # Not more blanks: to some highlighters a fence ends a block however far it is indented.
         indent = len(line[:_LONGEST_START]) - len(visible)
