@@ -177,7 +177,7 @@ class Execution:
         )
 
     async def _ask(self, verdict: Verdict) -> bool:
-        """Ask; where nobody answers, say how to go on."""
+        """Ask; where nobody answers, show what was asked, and how to go on."""
         planned = self._plan
         question = question_for(planned.text, planned.cwd, verdict, planned.origin)
         if verdict.risk == "destructive":
@@ -185,8 +185,8 @@ class Execution:
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
             self._workspace.await_approval(planned)
-            hint = f"Not run: nobody said yes. `:approve {planned.command_id}` runs it, once."
-            await self._emit(Notice("warning", hint))
+            hint = f"Nobody said yes: not run. `:approve {planned.command_id}` runs it, once."
+            await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
         return answer is True
 
     async def _prospect(self) -> str:

@@ -122,6 +122,8 @@ class Workspace:
         if request.command_id in self.jobs:
             raise Busy("That command is being asked about, or runs, already.")
         planned = plan(self, request, request.command_id or new_id())
+        # Whoever is asked anew has not approved what stood before.
+        self._awaiting.pop(planned.command_id, None)
         return self.jobs.start(
             planned.command_id, lambda emit: Execution(self, planned, emit).execute(), planned.text
         )

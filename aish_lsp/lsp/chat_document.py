@@ -33,6 +33,7 @@ from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.selections import named_lines
 from aish_lsp.lsp.tracking import change_of
+from aish_lsp.text import escaped
 from aish_lsp.turn import Ask
 
 if TYPE_CHECKING:
@@ -389,21 +390,13 @@ class ChatDocument:
             begin(quote(error.message))
             return
         if report.finish_reason == "denied":
-            begin(quote(self._denied(report)))
+            begin(quote("\n\n".join(told) or f"Not run: {escaped(report.text)}"))
             return
         if not shown:
             begin(block.open())
         self._writer.append(block.close(run_status(report, shown)))
         for message in told:
             self._writer.append(quote(message), apart=True)
-
-    def _denied(self, report: RunReport) -> str:
-        if report.command_id in self._workspace.awaiting_approval:
-            return (
-                f"Not run: it needs your approval, and this editor could not ask.\n"
-                f"`:approve {report.command_id}` runs it, once: {report.text}"
-            )
-        return f"Not run: {report.text}"
 
     async def _begin_section(self, prompt: str | None) -> bool:
         """Write our heading: what stands above it is answered, and is not read again.
