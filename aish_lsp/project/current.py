@@ -116,7 +116,7 @@ class CurrentFiles:
             return False
         listing = self.listing
         listing.unchecked = False
-        absent = await asyncio.to_thread(gone, self._root)
+        absent = await gone(self._root)
         async with self._lock:
             if listing is not self.listing or not absent:
                 return False

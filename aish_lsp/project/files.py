@@ -30,8 +30,9 @@ TIME_LIMIT = 60.0
 CHECKED_AT_ONCE = 20_000
 #: Bytes of a repository's own ignore file, where git refuses the repository.
 _EXCLUDE_LIMIT = 128 << 10
-#: Seconds of rest after each piece of names, in which other threads get on.
+#: Seconds of rest after each piece of names, in which other threads get on; in long scans more.
 _REST = 0.0001
+_LONG_REST = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +83,25 @@ async def list_files(root: Path, *, every: bool = False) -> FileList:
     listing = await Scan(root, None if every else FILE_LIMIT).listing()
     known = listing.known
     if listing.unchecked:
-        known.remove_all(await asyncio.to_thread(gone, root))
+        known.remove_all(await gone(root))
     if not known.folded:
         return FileList(tuple(known.names), listing.truncated, listing.reason)
     named = tuple(name for name in known.names if not name.endswith(FOLDED))
     return FileList(named, True, f"Only {len(named)} of {known.total} files are listed.")
 
 
-def gone(root: Path) -> list[str]:
-    """Return the names that git tracks and that are not on disk; blocks."""
+async def gone(root: Path) -> list[str]:
+    """Return the names that git tracks and that are not on disk."""
     git = Git(root)
+    work = asyncio.ensure_future(asyncio.to_thread(_gone_of, git))
+    try:
+        return await asyncio.shield(work)
+    except asyncio.CancelledError:
+        git.end()
+        raise
+
+
+def _gone_of(git: Git) -> list[str]:
     with _time_limit(git.end):
         try:
             return _gone(git)
@@ -236,7 +246,7 @@ class Scan:
         for names in pieces:
             known.extend(names)
             self.found += len(names)
-            time.sleep(_REST)
+            time.sleep(_REST if self.found < FILE_LIMIT else _LONG_REST)
 
     def _say_what_decides(self, listing: Listing, places: Places, *, exact: bool) -> None:
         """Keep what tells of a change whether, and how, it changes the list."""

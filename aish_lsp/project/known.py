@@ -5,6 +5,7 @@ Where there are more than the limit, the deep ones are folded: of their folder t
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
 from collections.abc import Iterable
@@ -14,8 +15,8 @@ from typing import Self
 #: Stands, in a folder that is folded, for all that is in it. No file has such a name.
 FOLDED = "\0"
 
-#: Names that are sorted at once.
-_STEP = 10_000
+#: Names that are sorted, or folded, at once: for a millisecond or so other threads stand still.
+_STEP = 5000
 
 #: The sign after the slash: a folder's path and this come right behind all that is in it.
 _AFTER_SLASH = "0"
@@ -81,21 +82,26 @@ class KnownFiles:
 
     def _fold(self, limit: int) -> None:
         """Fold what lies deepest, until half of the limit is free."""
-        if self._depth is None:
-            self._depth = max(name.count("/", 0, -1) for name in self.names)
-        while self._size() > limit // 2 and self._depth >= 0:
-            self._depth -= 1
+        levels = Counter(name.count("/", 0, -1) for name in self.names)
+        deepest = max(levels) if self._depth is None else self._depth
+        kept = list(accumulate(levels[level] for level in range(deepest)))
+        self._depth = bisect_right(kept, limit // 2) - 1
+        while self._size() > limit // 2:
             names, folded = self.names, self.folded
             if self._depth < 0:
                 # Nothing but files in the root, or too many folders there: some, and a count.
-                self.names, names = names[: limit // 2], names[limit // 2 :]
-                self.folded = Counter({"": sum(folded.values())})
-                self._kept(names)
+                self.names = names[: limit // 2]
+                self.folded = Counter({"": sum(folded.values()) + len(names[limit // 2 :])})
                 return
             self.folded = Counter()
             for folder, count in folded.items():
                 self.folded[_above(folder, self._depth)] += count
-            self.names = self._kept(names)
+            self.names = []
+            while names:  # in steps, and freed in steps, for other threads' sake
+                piece, names[:_STEP] = names[:_STEP], []
+                self.names += self._kept(piece)
+            # The folders that are counted may be too many as well.
+            self._depth -= self._size() > limit // 2
 
     def _kept(self, names: list[str]) -> list[str]:
         """Return those of ``names`` that are not folded; the others are counted."""
@@ -105,9 +111,10 @@ class KnownFiles:
         if depth < 0:
             self.folded[""] += len(names)
             return []
-        deep = [name for name in names if name.count("/", 0, -1) > depth]
-        self.folded.update(_above(name, depth) for name in deep)
-        return [name for name in names if name.count("/", 0, -1) <= depth] if deep else names
+        folder_of = re.compile(rf"(?:[^/]*/){{{depth + 1}}}(?=.)", re.DOTALL).match
+        folders = [found[0] if (found := folder_of(name)) else "" for name in names]
+        self.folded.update(folder[:-1] for folder in folders if folder)
+        return [name for name, folder in zip(names, folders, strict=True) if not folder]
 
     # Asked
 
