@@ -18,7 +18,7 @@ from aish_lsp.job import to_its_end
 from aish_lsp.shell.approval import Origin, needs_approval, question_for
 from aish_lsp.shell.environment import command_environment, secret_values
 from aish_lsp.shell.output import clean_output, mask_secrets
-from aish_lsp.shell.risk import Verdict, classify
+from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.undo.git import NoUndo, Nowhere
 
@@ -138,8 +138,7 @@ class Execution:
             NotFound: the folder or the shell is gone.
             InvalidArgument: the text cannot be passed to a shell.
         """
-        safety = self._workspace.config.safety
-        verdict = classify(self._plan.text, safety.shell, folder=self._plan.cwd)
+        verdict = self._workspace.judge(self._plan.text, self._plan.cwd)
         if self._must_ask(verdict):
             try:
                 allowed = await self._ask(verdict)

@@ -28,6 +28,7 @@ from aish_lsp.sessions.recorder import Recorder
 from aish_lsp.shell.environment import secret_values
 from aish_lsp.shell.output import mask_secrets
 from aish_lsp.shell.pending import PendingCommands, new_id
+from aish_lsp.shell.risk import Verdict, classify
 from aish_lsp.undo.undo import Undo
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ class Workspace:
         self._awaiting.clear()
         self._last_turn = new_id()
         for command_id, found in session.commands:
-            self.commands.restore(command_id, found, self._last_turn, self.config.safety.shell)
+            self.commands.restore(command_id, found, self._last_turn, self.judge(found.text))
         self.changed()
 
     async def reset(self) -> None:
@@ -375,9 +376,14 @@ class Workspace:
         self._last_turn = turn_id
         self.changed()
 
+    def judge(self, text: str, folder: Path | None = None) -> Verdict:
+        """Return the risk of running ``text`` in ``folder``, the workspace's own by default."""
+        safety = self.config.safety
+        return classify(text, safety.shell, rules=safety.rules, folder=folder or self.folder)
+
     def add_command(self, found: FoundCommand, turn_id: str) -> CommandInfo:
         """Keep a suggestion of a turn and tell those who show them."""
-        info = self.commands.add(found, turn_id, self.config.safety.shell)
+        info = self.commands.add(found, turn_id, self.judge(found.text))
         self.changed()
         return info
 

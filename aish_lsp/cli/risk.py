@@ -10,12 +10,13 @@ from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.events import to_wire
-from aish_lsp.shell.risk import Verdict, classify
 from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+
+    from aish_lsp.shell.risk import Verdict
 
 _DESCRIPTION: Final = (
     "Say what a command could do: safe (it only reads), caution or destructive, and why."
@@ -42,12 +43,11 @@ async def run(arguments: argparse.Namespace) -> int:
         InvalidArgument: a line is no JSON string.
     """
     async with open_workspace(workspace_folder(arguments)) as workspace:
-        shell = workspace.config.safety.shell
-    texts = _lines(as_json=arguments.json) if arguments.lines else iter([arguments.text])
-    for text in texts:
-        verdict = classify(text, shell)
-        line = json.dumps(to_wire(verdict)) if arguments.json else _line(text, verdict)
-        sys.stdout.write(f"{line}\n")
+        texts = _lines(as_json=arguments.json) if arguments.lines else iter([arguments.text])
+        for text in texts:
+            verdict = workspace.judge(text)
+            line = json.dumps(to_wire(verdict)) if arguments.json else _line(text, verdict)
+            sys.stdout.write(f"{line}\n")
     return 0
 
 

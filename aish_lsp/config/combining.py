@@ -10,7 +10,7 @@ from typing import Any, Final
 from aish_lsp.config.keys import leaves, lookup
 from aish_lsp.config.overlay import WHOLE
 from aish_lsp.config.rules import consistent
-from aish_lsp.config.schema import Config
+from aish_lsp.config.schema import Config, RiskRule, WorkspaceRule
 from aish_lsp.config.sources import Layer
 from aish_lsp.validate import Problem, structure
 from aish_lsp.wording import KeyPath, dotted
@@ -47,8 +47,19 @@ def combine(stack: Stack) -> tuple[Config, list[Problem], dict[str, str]]:
     problems = [Problem(dotted(path), reason, _origin(stack, path)) for path, reason in wrong]
     config = structure(good, Config, camel_case=False)
     models = {name: replace(preset, name=name) for name, preset in config.models.items()}
-    config = replace(config, models=models)
+    rules = [*_rules(own), *_workspace_rules(stack.overlay), *_workspace_rules(stack.settings)]
+    config = replace(config, models=models, safety=replace(config.safety, rules=rules))
     return config, problems, dict(_origins(stack, good, config))
+
+
+def _rules(data: Mapping[str, Any], cls: type[RiskRule] = RiskRule) -> list[RiskRule]:
+    _, rules = lookup(data, ("safety", "rules"))
+    return [cls(**rule) for rule in rules or []]
+
+
+def _workspace_rules(layer: Layer) -> list[RiskRule]:
+    """Return a workspace's rules beside the user's, not in their place: they only make stricter."""
+    return _rules(layer.data, WorkspaceRule)
 
 
 def _merged(

@@ -93,8 +93,8 @@ grant, only what is harmless counts of `.aish.toml` and of the editor's settings
 `memory.inject_max_chars`, and `context.max_turns` where it lowers what is in force. All else has no
 effect until you grant it. A grant is for exactly the keys and values that were shown; a change of
 them asks again. What repeats a value that is in force anyway needs no grant. `:trust` in the chat
-shows all of it, `:trust grant` asks you, `:trust revoke` takes it back (`aish.trust.show`, `.grant`,
-`.revoke`).
+shows all of it, `:trust grant` asks you, `:trust revoke` takes it back (`aish.trust.show`,
+`.grant`, `.revoke`).
 
 A preset or a tool server of a workspace is never mixed with one of yours of the same name: over
 `.aish.toml` yours wins as a whole, and settings that you granted replace yours as a whole. Tool

@@ -8,8 +8,9 @@ choices.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, ClassVar, Final, Literal, TypeVar
 
 T = TypeVar("T")
 
@@ -18,6 +19,9 @@ Provider = Literal["openai", "openai-responses", "anthropic", "gemini", "offline
 #: What kind of question one is (aish_lsp.models.routing).
 QuestionClass = Literal["shell", "code", "chat", "reasoning"]
 
+
+#: A row of the tables of commands (aish_lsp.shell.risk.matching): it begins with a name.
+_ROW: Final = re.compile(r"[^\s!{-]\S*(?:\s+(?:operands:\d{1,3}|(?!operands:)\S+))*")
 
 #: Where a provider's own models are, and the usual variable of the key.
 OWN_ENDPOINTS: dict[Provider, tuple[str, str]] = {
@@ -192,12 +196,42 @@ class Tools:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RiskRule:
+    """What is said of the commands that ``match``."""
+
+    match: str = key("", "the commands, as a row of the tables writes them")
+    risk: Literal["safe", "caution", "destructive"] = key("destructive", "what they are")
+    reason: str = key("", "what the question says")
+
+    only_stricter: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        """Refuse what is no row."""
+        if not _ROW.fullmatch(self.match):
+            msg = "found no command to match; accepted: a command's name and conditions"
+            raise ValueError(msg)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkspaceRule(RiskRule):
+    """A rule that a workspace brings: it can make a command's risk higher, never lower."""
+
+    only_stricter: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Safety:
     """What may run without a question."""
 
     confirm: Literal["destructive", "always"] = key("destructive", "which commands ask first")
     shell: str = key("bash", "the shell; with another than bash or sh nothing is ever safe")
     snapshot: bool = key(True, "take a snapshot before a command that changes something")
+    rules: list[RiskRule] = key(
+        [],
+        "rows that come before the tables of commands, each `{match, risk, reason}`"
+        " ([how a row is read](safety.md#rules-of-your-own)); a workspace's only ever make a"
+        " command's risk higher",
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -65,15 +65,14 @@ class Suggestions:
             return []
         workspace = self._server.workspaces.of_document(uri)
         waiting = _waiting(workspace) if self._server.chats.at(uri) else {}
-        shell = workspace.config.safety.shell if workspace else "bash"
         found = []
         for number, line in enumerate(document.split("\n")):
             text = line[len(PREFIX) :] if line.startswith(PREFIX) else ""
             if not text.strip():
                 continue
             info = waiting.get(text)
-            risk = info.risk if info else classify(text, shell).risk
-            found.append(CommandLine(number, text, risk, info))
+            judged = info or (workspace.judge(text) if workspace else classify(text, "bash"))
+            found.append(CommandLine(number, text, judged.risk, info))
         return found
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:

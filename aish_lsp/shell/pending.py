@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.errors import NotFound
 from aish_lsp.events import CommandInfo
-from aish_lsp.shell.risk import classify
 
 if TYPE_CHECKING:
+    from aish_lsp.shell.risk import Verdict
     from aish_lsp.shell.suggestions import FoundCommand
 
 #: Suggestions that are kept; older ones are dropped first.
@@ -29,16 +29,15 @@ class PendingCommands:
         self._commands: dict[str, CommandInfo] = {}
         self._turns: dict[str, str] = {}
 
-    def add(self, found: FoundCommand, turn_id: str, shell: str) -> CommandInfo:
+    def add(self, found: FoundCommand, turn_id: str, verdict: Verdict) -> CommandInfo:
         """Keep what a reply suggests; return it with its id and its risk."""
-        return self.restore(new_id(), found, turn_id, shell)
+        return self.restore(new_id(), found, turn_id, verdict)
 
     def restore(
-        self, command_id: str, found: FoundCommand, turn_id: str, shell: str
+        self, command_id: str, found: FoundCommand, turn_id: str, verdict: Verdict
     ) -> CommandInfo:
         """Keep what a reply suggested in an earlier run, under the id that it had."""
-        risk = classify(found.text, shell)
-        info = CommandInfo(command_id, found.text, found.line, risk.risk, tuple(risk.reasons))
+        info = CommandInfo(command_id, found.text, found.line, verdict.risk, verdict.reasons)
         self._commands[info.id] = info
         self._turns[info.id] = turn_id
         while len(self._commands) > KEPT:

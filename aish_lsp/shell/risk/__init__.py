@@ -32,6 +32,10 @@ class OwnRule(Protocol):
     def reason(self) -> str:
         """What the user is told."""
 
+    @property
+    def only_stricter(self) -> bool:
+        """Whether it can only make a risk higher."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:

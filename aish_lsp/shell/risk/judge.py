@@ -71,13 +71,9 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
             continue
         if not review.goes_on(depth):
             return
-        name = base.casefold().removesuffix(".exe")
-        if first in review.functions:
-            continue
-        if versioned := _VERSIONED.fullmatch(name):
-            name = versioned[1]
+        name = _plain_name(base)
         entry = tables().entry(name) or _NO_ENTRY
-        if folder and review.written and run_written_file(review, first, "sh", depth):
+        if first in review.functions or _is_settled(review, words, name, entry, depth):
             continue
         if entry.wrappers:
             inner = unwrap(review, words[1:], entry, depth, given)
@@ -87,6 +83,20 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
                 continue
         command = _Command(name, words, entry, depth, given)
         _judge_one(review, command, known=base == base.casefold() and folder in _FOLDERS)
+
+
+def _plain_name(base: str) -> str:
+    """Return a command's name as the tables have it: ``python`` for ``Python3.12.exe``."""
+    name = base.casefold().removesuffix(".exe")
+    versioned = _VERSIONED.fullmatch(name)
+    return versioned[1] if versioned else name
+
+
+def _is_settled(review: Review, words: Sequence[str], name: str, entry: Entry, depth: int) -> bool:
+    """Judge what is a file that was just written, or has a row of the user's own."""
+    if review.written and "/" in words[0] and run_written_file(review, words[0], "sh", depth):
+        return True
+    return review.extra is not None and _by_own_rules(review, words, name, entry.values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +114,6 @@ def _judge_one(review: Review, command: _Command, *, known: bool) -> None:
     """Judge a simple command. ``known``: its name is the system's own command."""
     name, words, entry = command.name, command.words, command.entry
     arguments = Arguments(words[1:], entry.values)
-    if review.extra is not None and _by_own_rules(review, name, words, arguments):
-        return
     if known and entry is not _NO_ENTRY and words[1:] in _ASKS_FOR_HELP:
         return
     handler = HANDLERS.get(name)
@@ -154,13 +162,15 @@ def _reading(review: Review, name: str, words: Sequence[str], *, known: bool) ->
     return CAUTION, "may print secrets, or read without an end"
 
 
-def _by_own_rules(review: Review, name: str, words: Sequence[str], given: Arguments) -> bool:
-    """Take down what the user's rules say; return whether that is the last word."""
+def _by_own_rules(review: Review, words: Sequence[str], name: str, values: frozenset[str]) -> bool:
+    """Take down what rows of the configuration say; return whether that is the last word."""
     assert review.extra is not None
-    entry = review.extra.entry(name)
-    found = verdict(entry, given) if entry else None
-    if found is None:
-        return False
-    level, reason = found
-    review.findings.add(level, reason or f"a rule of yours: {words[0][:60]}")
-    return True
+    given = Arguments(words[1:], values)
+    for tables_, is_last in ((review.extra.stricter, False), (review.extra.own, True)):
+        entry = tables_.entry(words[0].casefold()) or tables_.entry(name)
+        found = verdict(entry, given) if entry else None
+        if found is not None:
+            review.findings.add(found[0], found[1] or f"a rule of yours: {words[0][:60]}")
+            if is_last:
+                return True
+    return False

@@ -9,7 +9,7 @@ from typing import Final
 
 from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, Findings
 from aish_lsp.shell.risk.paths import How, normal, write_risk
-from aish_lsp.shell.risk.rules import Tables
+from aish_lsp.shell.risk.rules import OwnTables
 from aish_lsp.shell.risk.syntax import LONGEST
 from aish_lsp.shell.risk.words import HOLE, Variables
 
@@ -31,7 +31,7 @@ class Review:
 
     Attributes:
         findings: what was found.
-        extra: the user's own rules.
+        extra: the rows of the configuration.
         variables: what the text sets.
         functions: names that it defines; their bodies are looked at where they stand.
         written: files that it writes, by normal path, with the text that they get.
@@ -45,7 +45,7 @@ class Review:
         *("read_secrets", "variables", "written"),
     )
 
-    def __init__(self, extra: Tables | None, folder: Path | None) -> None:
+    def __init__(self, extra: OwnTables | None, folder: Path | None) -> None:
         self.findings = Findings()
         self.extra = extra
         self.folder = folder

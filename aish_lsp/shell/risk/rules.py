@@ -151,6 +151,14 @@ class Tables:
                 self._entries.setdefault(name, Entry()).wrappers.append(wrapper)
 
 
+@dataclass(frozen=True, slots=True)
+class OwnTables:
+    """The rows of the configuration: the user's, and a workspace's, which only make stricter."""
+
+    own: Tables
+    stricter: Tables
+
+
 @cache
 def tables() -> Tables:
     """Return the tables that come with the package."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.shell.risk import windows
 from aish_lsp.shell.risk.findings import Findings
 from aish_lsp.shell.risk.review import TOO_MUCH, Review
-from aish_lsp.shell.risk.rules import Tables
+from aish_lsp.shell.risk.rules import OwnTables, Tables
 from aish_lsp.shell.risk.syntax import LONGEST
 from aish_lsp.shell.risk.walk import walk
 from aish_lsp.shell.risk.words import TooDeep
@@ -46,8 +46,11 @@ def review(text: str, shell: str, rules: Sequence[OwnRule], folder: Path | None)
 
 
 @lru_cache(maxsize=8)
-def _own_rules(rules: tuple[OwnRule, ...]) -> Tables:
-    """Return the user's rules, ready to be asked."""
-    tables = Tables()
-    tables.add_rules({"match": r.match, "risk": r.risk, "reason": r.reason} for r in rules)
-    return tables
+def _own_rules(rules: tuple[OwnRule, ...]) -> OwnTables:
+    """Return the user's rules, and those that only make stricter, ready to be asked."""
+    found = OwnTables(Tables(), Tables())
+    for rule in rules:
+        tables = found.stricter if rule.only_stricter else found.own
+        row = {"match": rule.match, "risk": rule.risk, "reason": rule.reason}
+        tables.add_rules([row])
+    return found
