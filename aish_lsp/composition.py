@@ -38,15 +38,13 @@ def compose(
     ``folder`` is where commands run; ``wording`` replaces the base prompt's, unless it is empty.
     """
     picture = project if project.shown(config.project) else None
-    instructions = picture.instructions if picture else None
+    instructions = picture.instructions if picture else ()
     selected = select(memory.items(), config.memory.inject_max_chars)
     return Blocks(
         base=base_prompt(_surroundings(config, folder), wording),
         background=background_text(selected.items),
-        tree=tree_part(picture.block.block) if picture else "",
-        instructions=(
-            instructions_part(instructions.name, instructions.text) if instructions else ""
-        ),
+        tree=tree_part(picture.block.block, picture.tasks) if picture else "",
+        instructions="\n".join(instructions_part(one.name, one.text) for one in instructions),
         summary=summary_block(summary),
     )
 

@@ -42,6 +42,7 @@ from aish_lsp.turn_request import TurnRequest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from aish_lsp.attached.sent import SentAlong
     from aish_lsp.config.schema import Preset
@@ -58,7 +59,7 @@ class Ask:
     """A question. ``model`` names a preset for it alone; ``ephemeral`` leaves no trace.
 
     ``notice`` is told to the user before the turn starts; ``attached`` is what the question is
-    about, beside the files that it names itself.
+    about, beside the files that it names itself; ``at`` is the file that it is asked in.
     """
 
     prompt: str
@@ -66,6 +67,7 @@ class Ask:
     ephemeral: bool = False
     notice: str = ""
     attached: tuple[Attached, ...] = ()
+    at: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,11 @@ class Turn:
         if self._ask.notice:
             await self._notice("info", self._ask.notice)
         named, prompt = await self._addressed()
-        await self._write_down(prompt, await self._about(prompt))
+        about = await self._about(prompt)
+        await self._write_down(prompt, about)
+        at_hand = self._ask.at or (workspace.folder / about[0].path if about else None)
+        if at_hand is not None:
+            workspace.project.at_hand(at_hand)
         for notice in await workspace.refresh():
             await self._notice("warning", notice)
         routed = await workspace.models.route(prompt, self._ask.model or named)

@@ -93,9 +93,10 @@ def base_prompt(surroundings: Surroundings, wording: str = "") -> str:
     return "\n".join((wording.strip() or ROLE, CONTRACT, surroundings.line()))
 
 
-def tree_part(tree: str) -> str:
-    """Return the file tree as it stands under ``[project]``."""
-    return fenced(tree) if tree.strip() else ""
+def tree_part(tree: str, tasks: str = "") -> str:
+    """Return the file tree as it stands under ``[project]``, and the line of tasks behind it."""
+    parts = (fenced(tree) if tree.strip() else "", as_data(tasks, on_one_line=True))
+    return "\n".join(filter(None, parts))
 
 
 def instructions_part(name: str, text: str) -> str:

@@ -238,7 +238,8 @@ _SPECS = (
         "the definition around it and what the `diagnostics` say; an empty range means its line.\n"
         "So do files that the prompt names: `@src/app.py`, `@src/app.py:10-20`. `attached` says\n"
         "what went along: `selection`, `definition`, `problems` or `file`; `cut` where not all\n"
-        "of it did. Lines count from 1, and are 0 for a whole file.",
+        "of it did. Lines count from 1, and are 0 for a whole file. With a `uri` the instruction\n"
+        "files of the folders on the way to it are in the prompt, until another file is at hand.",
     ),
     CommandSpec(
         "aish.selection.replace",
@@ -456,7 +457,8 @@ _SPECS = (
         "aish.trust.show",
         Target,
         "{trusted, requests: [{what, name, asked: [{key, value}], hash, granted}]}",
-        "What the workspace's own configuration (`overlay`) and the editor's settings (`settings`)\n"
+        "What the workspace's own configuration (`overlay`) and the editor's settings "
+        "(`settings`)\n"
         "ask for beyond what is harmless, and what of it is granted.",
     ),
     CommandSpec(

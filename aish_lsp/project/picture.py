@@ -1,4 +1,4 @@
-"""The picture of the project that the prompt carries: the file tree and the instruction file."""
+"""The picture of the project that the prompt carries: tree, tasks and instruction files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aish_lsp.project.current import CurrentFiles
-from aish_lsp.project.instructions import read_instructions
+from aish_lsp.project.instructions import nested_instructions, read_instructions
 from aish_lsp.project.tree import ProjectBlock, tree
 
 if TYPE_CHECKING:
@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 #: Seconds that a turn waits for a new picture; after that it goes with the one there is.
 _PATIENCE = 3.0
 
-#: Characters of the instruction file that are read.
+#: Characters of the instruction file that are read, and of the nested ones together.
 _INSTRUCTIONS_CHARS = 8000
+_NESTED_CHARS = 4000
+
+#: Characters of the tasks' line.
+_TASKS_CHARS = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,9 @@ class ProjectPicture:
         self._block = ProjectBlock("", 0, truncated=False)
         self._wanted = Shape(0, 0)
         self._drawn: Shape | None = None
-        self._instructions: Instructions | None = None
+        self._tasks = ""
+        self._at_hand: Path | None = None
+        self._instructions: tuple[Instructions, ...] = ()
         self._look: asyncio.Task[None] | None = None
         self._look_begun = False
         self._check: asyncio.Task[None] | None = None
@@ -58,9 +64,22 @@ class ProjectPicture:
         return self._block
 
     @property
-    def instructions(self) -> Instructions | None:
-        """The instruction file as of the last refresh."""
+    def tasks(self) -> str:
+        """What can be run here, on one line, as of the last refresh; empty where nothing tells."""
+        return self._tasks
+
+    @property
+    def instructions(self) -> tuple[Instructions, ...]:
+        """The workspace's instruction file as of the last refresh, then those for ``at_hand``."""
         return self._instructions
+
+    def at_hand(self, path: Path) -> None:
+        """Show the instruction files for ``path`` as well, until another file is at hand.
+
+        The words stay in the prompt behind questions that name no file: a prompt whose beginning
+        changes at each turn is one that no server keeps.
+        """
+        self._at_hand = path
 
     def switch(self, *, on: bool) -> None:
         """Show the project to the model, or do not."""
@@ -106,7 +125,8 @@ class ProjectPicture:
         shape = self._wanted
         if await files.update() or shape != self._drawn:
             await self._draw(files, shape)
-        self._instructions = await asyncio.to_thread(read_instructions, root, _INSTRUCTIONS_CHARS)
+        told = await asyncio.to_thread(_told, root, self._at_hand)
+        self._instructions, self._tasks = told
         if files.listing.unchecked:
             self._check = asyncio.create_task(self._check_later(files))
 
@@ -135,3 +155,14 @@ class ProjectPicture:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+
+
+def _told(root: Path, at_hand: Path | None) -> tuple[tuple[Instructions, ...], str]:
+    """Return the instruction files, and the tasks on one line."""
+    from aish_lsp.project.tasks import find_tasks, tasks_line  # noqa: PLC0415 - many modules
+
+    own = read_instructions(root, _INSTRUCTIONS_CHARS)
+    nested = nested_instructions(root, at_hand, _NESTED_CHARS) if at_hand is not None else ()
+    if own is not None:
+        nested = (own, *(inner for inner in nested if inner.text != own.text))
+    return nested, tasks_line(find_tasks(root), _TASKS_CHARS)

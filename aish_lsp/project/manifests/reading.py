@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import cached_property
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from aish_lsp.project.safe_read import read_head
@@ -64,7 +64,9 @@ class Manifests:
     def __init__(self, root: Path, above: Manifests | None = None) -> None:
         self.root = root
         self.above = above
+        self._folders: dict[str, list[str]] = {}
         self._texts: dict[str, str] = {}
+        self._tables: dict[str, Table] = {}
 
     @cached_property
     def names(self) -> frozenset[str]:
@@ -72,7 +74,13 @@ class Manifests:
         return frozenset(self.inside("."))
 
     def inside(self, folder: str) -> list[str]:
-        """Return the names in ``folder``, sorted; a bounded number of them."""
+        """Return the names in ``folder``, sorted; a bounded number of them. Not to be changed."""
+        if folder not in self._folders:
+            is_there = folder == "." or self.has(folder)
+            self._folders[folder] = self._listed(folder) if is_there else []
+        return self._folders[folder]
+
+    def _listed(self, folder: str) -> list[str]:
         names = []
         try:
             with os.scandir(self.root / folder) as entries:
@@ -140,7 +148,7 @@ class Manifests:
         """Return whether the file or folder ``name`` is there."""
         if "/" not in name:
             return name in self.names
-        return PurePath(name).parts[0] in self.names and os.path.lexists(self.root / name)
+        return name.partition("/")[0] in self.names and os.path.lexists(self.root / name)
 
     def exists(self, name: str) -> bool:
         """Return whether the file or folder ``name`` is there, wherever a link leads."""
@@ -166,21 +174,28 @@ class Manifests:
         return self._texts[name]
 
     def toml(self, name: str) -> Table:
-        """Return a TOML file's data, empty where it is none."""
-        try:
-            return tomllib.loads(self.text(name))
-        except (ValueError, RecursionError):
-            return {}
+        """Return a TOML file's data, empty where it is none. Not to be changed."""
+        if name not in self._tables:
+            try:
+                self._tables[name] = tomllib.loads(self.text(name))
+            except (ValueError, RecursionError):
+                self._tables[name] = {}
+        return self._tables[name]
 
     def json(self, name: str) -> Table:
-        """Return a JSON file's object, comments allowed, empty where it is none."""
-        text = self.text(name)
-        for candidate in (text, _without_comments(text)):
-            try:
-                return table(json.loads(candidate))
-            except (ValueError, RecursionError):
-                continue
-        return {}
+        """Return a JSON file's object, comments allowed, empty where it is none. As ``toml``."""
+        if name not in self._tables:
+            self._tables[name] = _from_json(self.text(name))
+        return self._tables[name]
+
+
+def _from_json(text: str) -> Table:
+    for form in (str, _without_comments):
+        try:
+            return table(json.loads(form(text)))
+        except (ValueError, RecursionError):
+            continue
+    return {}
 
 
 def _without_comments(text: str) -> str:

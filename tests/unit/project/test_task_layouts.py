@@ -14,17 +14,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from layouts_compiled import COMPILED
-from layouts_javascript import JAVASCRIPT
-from layouts_others import OTHERS
-from layouts_python import PYTHON
+import tasks_page
 from task_layouts import QUESTIONS, Layout
+from tasks_page import LAYOUTS, PAGE, page
 
 from aish_lsp.models.offline.answers import reply
 from aish_lsp.models.offline.question import Question
 from aish_lsp.project.tasks import find_tasks
 
-LAYOUTS = (*PYTHON, *JAVASCRIPT, *COMPILED, *OTHERS)
 FULL = os.environ.get("AISH_FULL") == "1"
 
 #: Seconds for one command; many fetch what they need.
@@ -43,12 +40,15 @@ def root(tmp_path: Path) -> Path:
 def answered(text: str) -> str:
     """Return the commands of a reply, each with the source that it names for them."""
     told: list[tuple[str, list[str]]] = []
+    commands: list[str] = []
     for line in text.split("\n"):
         source = _SOURCE.match(line)
+        if line.startswith("CMD: "):
+            commands.append(line.removeprefix("CMD: "))
+        else:
+            commands = []
         if source is not None:
-            told.append((source[1] or source[2], []))
-        elif line.startswith("CMD: ") and told:
-            told[-1][1].append(line.removeprefix("CMD: "))
+            told.append((source[1] or source[2], commands))
     return "\n".join(f"{source}: {' && '.join(commands)}" for source, commands in told)
 
 
@@ -115,6 +115,10 @@ def test_the_terminal_is_answered_the_same(root: Path, layout: Layout) -> None:
     )
     wanted = [layout.answers[intent] for intent in ("build", "test") if intent in layout.answers]
     assert answered(done.stdout) == "\n".join(wanted)
+
+
+def test_the_page_is_current() -> None:
+    assert PAGE.read_text() == page(), f"run python {tasks_page.__file__} > {PAGE}"
 
 
 def test_what_is_found_depends_on_the_files_alone(root: Path, tmp_path: Path) -> None:
