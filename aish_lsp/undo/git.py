@@ -10,12 +10,13 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 
 from aish_lsp.files import private_dir, store_errors
 from aish_lsp.project.git import git_command, git_environment
@@ -173,9 +174,13 @@ class Git:
     def _run(
         self, arguments: Sequence[str], below: bytes, feed: bytes, more: Mapping[str, str]
     ) -> bytes:
-        process = self._start(arguments, below, more)
+        # Input from a file: a pipe that is not read to its end would have to be watched as well.
+        with tempfile.TemporaryFile() as given:
+            given.write(feed)
+            given.seek(0)
+            process = self._start(arguments, below, more, given)
         try:
-            answer, said = self._until_end(process, feed)
+            answer, said = self._until_end(process)
         finally:
             if process.returncode is None:
                 process.kill()
@@ -185,7 +190,11 @@ class Git:
         return answer
 
     def _start(
-        self, arguments: Sequence[str], below: bytes, more: Mapping[str, str]
+        self,
+        arguments: Sequence[str],
+        below: bytes,
+        more: Mapping[str, str],
+        given: IO[bytes] | int = subprocess.PIPE,
     ) -> subprocess.Popen[bytes]:
         self._check()
         try:
@@ -193,20 +202,18 @@ class Git:
                 [*self._command, *arguments],
                 cwd=os.path.join(os.fsencode(self.top), below),  # noqa: PTH118 - bytes
                 env={**self._environment, **more},
-                stdin=subprocess.PIPE,
+                stdin=given,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
         except OSError as error:
             raise NoUndo(f"git cannot be started ({error.strerror})") from error
 
-    def _until_end(self, process: subprocess.Popen[bytes], feed: bytes) -> tuple[bytes, bytes]:
-        given: bytes | None = feed
+    def _until_end(self, process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
         while True:
             with suppress(subprocess.TimeoutExpired):
-                return process.communicate(given, timeout=0.2)
+                return process.communicate(timeout=0.2)
             self._check()
-            given = None
 
     def _check(self) -> None:
         if self._stopped.is_set():

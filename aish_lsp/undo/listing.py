@@ -62,7 +62,8 @@ def list_work_tree(
 
     Args:
         git: its ``settle`` was called.
-        also: names that are covered if they are there, whatever git would do with them by now.
+        also: names that are covered if they are there, whatever git would do with them by now;
+            each ``is_plain``.
         repositories: the other repositories to look into; None for those that there are. With
             them, it is not asked what git ignores.
 
@@ -86,7 +87,7 @@ def list_work_tree(
         known = inner if repositories is None else inner & set(repositories)
         waiting += sorted(name for name in known if _is_repository(git, name))
         uncovered |= inner - known
-    names.update(name for name in also if is_plain(name))
+    names.update(also)
     if len(names) > FILE_LIMIT:
         raise NoUndo(f"there are more than {FILE_LIMIT:,} files")
     return _Look(os.fsencode(git.top)).at(names, uncovered, tuple(sorted(found)))
@@ -134,28 +135,31 @@ class _Look:
         self, names: Iterable[bytes], uncovered: set[bytes], repositories: tuple[bytes, ...]
     ) -> Listing:
         files: dict[bytes, os.stat_result] = {}
+        top, folders, lstat = self._top, self._folders, os.lstat  # each is needed very often
         for name in names:
+            folder = name[: max(name.rfind(b"/"), 0)]
             # Behind a link lies another place, which is not ours.
-            if self._folder(name.rpartition(b"/")[0]) is None:
+            if (folders[folder] if folder in folders else self._folder(folder)) is None:
                 continue
             try:
-                found = os.lstat(self._top + name)
+                found = lstat(top + name)
             except OSError:
                 continue
             if self._is_covered(name, found):
                 files[name] = found
             elif not stat.S_ISDIR(found.st_mode):
                 uncovered.add(name)
-        folders = {name: mode for name, mode in self._folders.items() if name and mode is not None}
-        return Listing(files, folders, frozenset(uncovered - files.keys()), repositories)
+        modes = {name: mode for name, mode in folders.items() if name and mode is not None}
+        return Listing(files, modes, frozenset(uncovered - files.keys()), repositories)
 
     def _is_covered(self, name: bytes, found: os.stat_result) -> bool:
-        if stat.S_ISLNK(found.st_mode):
-            return True
-        if not stat.S_ISREG(found.st_mode) or found.st_size > SIZE_LIMIT:
+        mode = found.st_mode
+        if stat.S_IFMT(mode) != stat.S_IFREG:
+            return stat.S_ISLNK(mode)
+        if found.st_size > SIZE_LIMIT:
             return False
         # Most files can be read by everybody: to ask of each would take as long as all the rest.
-        return found.st_mode & 0o444 == 0o444 or os.access(self._top + name, os.R_OK)
+        return mode & 0o444 == 0o444 or os.access(self._top + name, os.R_OK)
 
     def _folder(self, name: bytes) -> int | None:
         """Return the permissions of a folder; None where it is none, or behind a link."""

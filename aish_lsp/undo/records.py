@@ -83,7 +83,7 @@ class Records:
         What is no record of this version is passed over.
         """
         group: list[tuple[Ref, Record]] = []
-        for ref in reversed(self._refs()):
+        for ref in reversed(self._numbered(self._refs(self._own))):
             record = self._read(ref)
             if record is None:
                 continue
@@ -94,7 +94,7 @@ class Records:
 
     def begin(self, record: Record) -> Ref:
         """Write down what was before a command."""
-        last = self._refs()[-1:]
+        last = self._numbered(self._refs(self._own))[-1:]
         number = max((int(ref.name.rpartition("/")[2]) for ref in last), default=0) + 1
         return self._write(f"{self._own}{number:08d}", record, record.before, "before")
 
@@ -111,17 +111,22 @@ class Records:
     def drop_old(self, now: float | None = None) -> None:
         """Forget what is too many here, and what is too old in any workspace of the repository."""
         oldest = (time.time() if now is None else now) - KEPT_DAYS * 86_400
-        too_old = [ref for ref in self._refs(_REFS) if ref.seconds < oldest]
-        too_many = self._refs()[:-KEPT]
-        self.drop(list(dict.fromkeys([*too_old, *too_many])))
+        refs = self._refs(_REFS)
+        too_many = set(self._numbered(refs)[:-KEPT])
+        self.drop([ref for ref in refs if ref.seconds < oldest or ref in too_many])
 
-    def _refs(self, below: str = "") -> list[Ref]:
-        """Return the refs of this workspace, the oldest first, or all ``below`` a name."""
+    def _refs(self, below: str) -> list[Ref]:
         form = "--format=%(refname) %(objectname) %(committerdate:unix)"
-        answer = self._git.ask("for-each-ref", form, below or self._own)
+        answer = self._git.ask("for-each-ref", form, below)
         rows = (line.split(" ") for line in answer.decode("utf-8", "replace").splitlines())
-        refs = [Ref(name, commit, int(at or 0)) for name, commit, at in rows]
-        return refs if below else [ref for ref in refs if ref.name.rpartition("/")[2].isdecimal()]
+        return [Ref(name, commit, int(at or 0)) for name, commit, at in rows]
+
+    def _numbered(self, refs: list[Ref]) -> list[Ref]:
+        """Return those of this workspace, the oldest first."""
+        own = len(self._own)
+        return [
+            ref for ref in refs if ref.name.startswith(self._own) and ref.name[own:].isdecimal()
+        ]
 
     def _write(
         self, name: str, record: Record, snapshot: Snapshot, when: str, parent: str = ""

@@ -17,7 +17,7 @@ from aish_lsp.errors import NotFound
 from aish_lsp.files import locked, private_dir
 from aish_lsp.paths import workspace_dir, workspace_key
 from aish_lsp.undo.git import Git, GitFailed
-from aish_lsp.undo.listing import Listing, list_work_tree
+from aish_lsp.undo.listing import Listing, is_plain, list_work_tree
 from aish_lsp.undo.plan import plan
 from aish_lsp.undo.records import Head, Record, Records, Ref
 from aish_lsp.undo.restore import WorkFolder
@@ -85,10 +85,8 @@ class Worker:
         with self._git() as git:
             listing = list_work_tree(git)
             record = Record(group, label, _head(git), take(git, listing))
-            records = self._records(git)
-            begun = Begun(git.top, records.begin(record), record, frozenset(listing.files))
-            records.drop_old()
-            return begun
+            ref = self._records(git).begin(record)
+            return Begun(git.top, ref, record, frozenset(listing.files))
 
     def finish(self, begun: Begun) -> list[bytes]:
         """Write down what is there after it; return what was not covered, and is gone.
@@ -98,6 +96,7 @@ class Worker:
         """
         with self._git() as git:
             self._end(git, begun)
+            self._records(git).drop_old()
             top = os.fsencode(git.top) + b"/"
             return sorted(
                 name for name in begun.record.before.left_out if not os.path.lexists(top + name)
@@ -194,7 +193,7 @@ def _names(git: Git, records: Sequence[Record]) -> set[bytes]:
     """Return every name of the snapshots of ``records``."""
     trees = {shot.tree for record in records for shot in (record.before, record.after) if shot}
     answers = (git.own("ls-tree", "-r", "-z", "--name-only", tree) for tree in trees)
-    return {name for answer in answers for name in answer.split(b"\0")[:-1]}
+    return {name for answer in answers for name in answer.split(b"\0")[:-1] if is_plain(name)}
 
 
 def _put_back(git: Git, folder: WorkFolder, steps: Mapping[bytes, Change]) -> dict[bytes, str]:

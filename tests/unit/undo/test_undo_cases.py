@@ -1,0 +1,294 @@
+"""What is put back, what is not, and what nobody can know."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from undo_parts import Command, commit, git, look, repository, undo, worker, write
+
+from aish_lsp.errors import NotFound
+from aish_lsp.undo import listing, records
+from aish_lsp.undo.git import Git, NoUndo, TooSlow
+from aish_lsp.undo.listing import list_work_tree
+from aish_lsp.undo.named import named
+from aish_lsp.undo.records import Head, Record, Records
+from aish_lsp.undo.snapshots import take
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+
+
+def refs(root: Path) -> list[str]:
+    return git(root, "for-each-ref", "--format=%(refname)", "refs/aish").splitlines()
+
+
+def opened(root: Path, seconds: float = 60) -> Git:
+    found = Git(root, root.parent / "private", seconds, threading.Event())
+    found.settle()
+    return found
+
+
+def test_without_a_command_there_is_nothing_to_undo(root: Path) -> None:
+    repository(root, a="one")
+    with pytest.raises(NotFound):
+        undo(root)
+    with Command(root):
+        pass
+    assert refs(root) == []
+    with pytest.raises(NotFound):
+        undo(root)
+
+
+def test_a_command_that_changed_no_file_does_not_count(root: Path) -> None:
+    repository(root, a="one")
+    with Command(root):
+        write(root, {"a": "two"})
+    with Command(root, "another"):
+        os.utime(root / "a")
+    assert undo(root).restored == (b"a",)
+
+
+def test_permissions_come_back_that_git_does_not_keep(root: Path) -> None:
+    repository(root, a="one")
+    write(root, {"secret": "s", "private/key": "k"})
+    (root / "secret").chmod(0o600)
+    (root / "private").chmod(0o700)
+    with Command(root):
+        (root / "secret").unlink()
+        shutil.rmtree(root / "private")
+        (root / "a").chmod(0o666)
+    undo(root)
+    assert (root / "secret").stat().st_mode & 0o777 == 0o600
+    assert (root / "private").stat().st_mode & 0o777 == 0o700
+    assert (root / "a").stat().st_mode & 0o777 == 0o644
+
+
+def test_nothing_is_written_through_a_link(root: Path, tmp_path: Path) -> None:
+    repository(root, **{"d/x": "one", "d/y": "one"})
+    outside = tmp_path / "outside"
+    write(outside, {"x": "theirs"})
+    with Command(root):
+        shutil.rmtree(root / "d")
+        (root / "d").symlink_to(outside)
+    undo(root)
+    assert (root / "d" / "x").read_text() == "one"
+    with Command(root):
+        write(root, {"d/x": "two", "d/y": "two"})
+    shutil.rmtree(root / "d")
+    (root / "d").symlink_to(outside)
+    undone = undo(root, None, decided=True)
+    assert undone.failed.keys() == {b"d/x", b"d/y"}
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"x": "theirs"}
+
+
+def test_a_folder_of_the_users_stays_where_a_file_was(root: Path) -> None:
+    repository(root, a="one", b="one")
+    with Command(root):
+        (root / "a").unlink()
+        write(root, {"a/command": "x", "b": "two"})
+    write(root, {"a/mine": "precious"})
+    undone = undo(root)
+    assert undone.failed.keys() == {b"a"}
+    assert look(root) == {b"a/mine": ("0o644", b"precious"), b"b": ("0o644", b"one")}
+
+
+def test_a_file_that_was_ignored_is_not_taken_for_a_new_one(root: Path) -> None:
+    repository(root, **{".gitignore": ".env\nout/\n"})
+    write(root, {".env": "KEY=1", "out/x": "x"})
+    with Command(root):
+        write(root, {".gitignore": "", "new": "x"})
+    undone = undo(root, None, decided=True)
+    assert undone.removed == (b"new",)
+    assert (root / ".env").read_text() == "KEY=1"
+    assert (root / "out" / "x").exists()
+
+
+def test_a_file_that_a_command_has_git_ignore_is_still_looked_after(root: Path) -> None:
+    repository(root, a="one")
+    write(root, {"new": "one", "other": "one"})
+    with Command(root):
+        write(root, {".gitignore": "new\nother\n", "new": "two", "other": "two"})
+    write(root, {"other": "mine"})
+    assert undo(root).conflicts == {b"other"}
+    undone = undo(root, decided=True)
+    assert (undone.restored, undone.removed) == ((b"new",), (b".gitignore",))
+    assert ((root / "new").read_text(), (root / "other").read_text()) == ("one", "mine")
+
+
+def test_what_is_too_large_is_left_alone_and_named(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "SIZE_LIMIT", 10)
+    repository(root, a="one")
+    write(root, {"large": "x" * 11, "grows": "x", "goes": "y" * 11})
+    with Command(root) as command:
+        write(root, {"large": "small", "grows": "x" * 11, "a": "two"})
+        (root / "goes").unlink()
+    assert command.gone == [b"goes"]
+    assert undo(root).conflicts == {b"grows"}
+    assert undo(root, decided=True).restored == (b"a",)
+    assert (root / "large").read_text() == "small"
+
+
+def test_pipes_and_sockets_are_left_alone(root: Path) -> None:
+    repository(root, a="one")
+    os.mkfifo(root / "pipe")
+    with Command(root):
+        (root / "a").unlink()
+        os.mkfifo(root / "a")
+    assert undo(root).conflicts == {b"a"}
+    undone = undo(root, None, decided=True)
+    assert undone.failed.keys() == {b"a"}
+    assert (root / "pipe").is_fifo()
+
+
+def test_commands_of_one_group_are_one_undo(root: Path) -> None:
+    repository(root, a="one", b="one", c="one")
+    with Command(root, "before"):
+        write(root, {"c": "two"})
+    with Command(root, "run"):
+        write(root, {"a": "two", "b": "two"})
+    with Command(root, "run"):
+        write(root, {"a": "three", "new": "x"})
+        (root / "b").unlink()
+    undone = undo(root)
+    assert (undone.restored, undone.removed) == ((b"a", b"b"), (b"new",))
+    assert (root / "c").read_text() == "two"
+
+
+def test_what_the_user_changed_between_the_commands_of_a_group_is_theirs(root: Path) -> None:
+    repository(root, a="one", b="one")
+    with Command(root, "run"):
+        write(root, {"a": "two"})
+    write(root, {"a": "mine", "theirs": "mine"})
+    with Command(root, "run"):
+        write(root, {"a": "three", "b": "two"})
+    assert undo(root).conflicts == {b"a"}
+    undone = undo(root, decided=True)
+    assert (undone.restored, undone.removed) == ((b"b",), ())
+    assert (root / "a").read_text() == "three"
+    assert (root / "theirs").read_text() == "mine"
+
+
+def test_where_the_end_was_not_seen_all_that_changed_is_in_doubt(root: Path) -> None:
+    repository(root, a="one", b="one")
+    worker(root).begin("one", "x")
+    write(root, {"a": "two", "new": "x"})
+    assert undo(root).conflicts == {b"a", b"new"}
+    assert (root / "a").read_text() == "two"
+    assert undo(root, None, decided=True).restored == (b"a",)
+
+
+def test_where_head_was_is_told(root: Path) -> None:
+    repository(root, a="one")
+    first = git(root, "rev-parse", "HEAD")
+    with Command(root):
+        write(root, {"a": "two"})
+        commit(root)
+    undone = undo(root)
+    assert undone.moved is not None
+    assert undone.moved[0] == Head("main", first)
+    assert git(root, "rev-parse", "HEAD~") == first
+    assert (root / "a").read_text() == "one"
+
+
+def test_of_names_that_no_snapshot_has_none_is_followed(root: Path) -> None:
+    """A repository can bring refs of its own making."""
+    repository(root, a="one")
+    blob = git(root, "hash-object", "-w", "a")
+    inner = _tree(root, f"100755 blob {blob}\tpost-checkout")
+    forged = _tree(root, f"040000 tree {_tree(root, f'040000 tree {inner}	hooks')}\t.git")
+    (root / "a").write_text("two")
+    found = opened(root)
+    now = take(found, list_work_tree(found))
+    from aish_lsp.paths import workspace_key
+
+    kept = Records(found, workspace_key(root))
+    before = take(found, list_work_tree(found))
+    before = type(before)(forged, before.umask, {}, [], [])
+    record = Record("one", "x", Head(), before)
+    kept.finish(kept.begin(record), record, now)
+    undone = undo(root, None, decided=True)
+    assert undone.failed.keys() == {b".git/hooks/post-checkout"}
+    assert not (root / ".git" / "hooks" / "post-checkout").exists()
+
+
+def _tree(root: Path, line: str) -> str:
+    import subprocess
+
+    command = ["git", "mktree"]
+    done = subprocess.run(command, cwd=root, input=line, text=True, capture_output=True, check=True)
+    return done.stdout.strip()
+
+
+def test_a_ref_that_is_no_record_of_ours_is_passed_over(root: Path) -> None:
+    repository(root, a="one")
+    with Command(root):
+        write(root, {"a": "two"})
+    [ref] = refs(root)
+    git(root, "update-ref", f"{ref[:-1]}9", "HEAD")
+    git(root, "update-ref", f"{ref[:-8]}name", "HEAD")
+    assert undo(root).restored == (b"a",)
+
+
+def test_what_is_old_or_too_many_is_dropped(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "KEPT", 3)
+    repository(root, a="0")
+    for number in range(1, 6):
+        with Command(root, str(number)):
+            write(root, {"a": str(number)})
+    assert [ref.rpartition("/")[2] for ref in refs(root)] == ["00000003", "00000004", "00000005"]
+    found = opened(root)
+    day = 86_400
+    Records(found, "another-workspace").drop_old(time.time() + 13 * day)
+    assert len(refs(root)) == 3
+    Records(found, "another-workspace").drop_old(time.time() + 15 * day)
+    assert refs(root) == []
+
+
+def test_more_than_a_pipe_holds_is_given_to_a_slow_git(root: Path) -> None:
+    repository(root, a="x" * 50_000)
+    feed = b"a\n" * 50_000
+    assert len(opened(root).ask("hash-object", "--stdin-paths", feed=feed)) == 41 * 50_000
+
+
+def test_a_git_that_takes_too_long_is_ended(root: Path) -> None:
+    repository(root, a="x" * 50_000)
+    found = opened(root, 1.0)
+    with pytest.raises(TooSlow, match="more than 1 s"):
+        found.ask("hash-object", "--stdin-paths", feed=b"a\n" * 5_000_000)
+
+
+def test_a_git_that_is_stopped_ends(root: Path) -> None:
+    repository(root, a="x" * 50_000)
+    stopped = threading.Event()
+    found = Git(root, root.parent / "private", 60, stopped)
+    timer = threading.Timer(0.3, stopped.set)
+    timer.start()
+    with pytest.raises(NoUndo, match="stopped"):
+        found.ask("hash-object", "--stdin-paths", feed=b"a\n" * 5_000_000)
+    timer.join()
+
+
+@pytest.mark.parametrize(
+    ("command", "found"),
+    [
+        ("rm -rf build", ["build"]),
+        ("rm -rf ./build/ && echo build/x", ["build", "build/x"]),
+        ("rm -f build/*.o src/a", ["build"]),
+        ("echo KEY=2 >.env; cp '.env' b", [".env"]),
+        ("dd of=.env", [".env"]),
+        ("rm 'unclosed .env", [".env"]),
+        ("rm ../sub/../.env", []),
+        ("cat src/a \"$HOME\" '' \0", []),
+    ],
+)
+def test_words_that_name_what_is_not_covered(
+    tmp_path: Path, command: str, found: list[str]
+) -> None:
+    uncovered = frozenset({b"build/", b".env"})
+    assert named(command, tmp_path, tmp_path, uncovered) == list(map(os.fsencode, found))
