@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 from pygls.uris import to_fs_path
 
+from aish_lsp.project.current import PENDING_LIMIT
 from aish_lsp.project.tree import ProjectBlock
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import ProjectParams
+    from aish_lsp.project.current import CurrentFiles
     from aish_lsp.project.files import Listing, Scan
     from aish_lsp.server import AishServer
     from aish_lsp.workspace import Workspace
@@ -95,46 +96,51 @@ class FileWatch:
 
         @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
         def _changed(params: types.DidChangeWatchedFilesParams) -> None:
-            self._tell(change.uri for change in params.changes)
+            self._tell([change.uri for change in params.changes])
 
         @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
         def _saved(params: types.DidSaveTextDocumentParams) -> None:
-            for workspace, name in self._places([params.text_document.uri]):
-                if workspace.project.files is not None:
-                    workspace.project.files.edited(name)
+            for files, name in self._places([params.text_document.uri]):
+                files.edited(name)
 
         @server.feature(types.WORKSPACE_DID_CREATE_FILES, _ALL_FILES)
         def _created(params: types.CreateFilesParams) -> None:
-            self._tell(file.uri for file in params.files)
+            self._tell([file.uri for file in params.files])
 
         @server.feature(types.WORKSPACE_DID_RENAME_FILES, _ALL_FILES)
         def _renamed(params: types.RenameFilesParams) -> None:
-            self._tell(uri for file in params.files for uri in (file.old_uri, file.new_uri))
+            self._tell([uri for file in params.files for uri in (file.old_uri, file.new_uri)])
 
         @server.feature(types.WORKSPACE_DID_DELETE_FILES, _ALL_FILES)
         def _deleted(params: types.DeleteFilesParams) -> None:
-            self._tell(file.uri for file in params.files)
+            self._tell([file.uri for file in params.files])
 
-    def _tell(self, uris: Iterable[str]) -> None:
-        for workspace, name in self._places(uris):
-            if workspace.project.files is not None:
-                workspace.project.files.changed([name])
+    def _tell(self, uris: Sequence[str]) -> None:
+        if len(uris) > PENDING_LIMIT:
+            for workspace in self._server.workspaces.all():
+                if workspace.project.files is not None:
+                    workspace.project.files.distrust()
+            return
+        for files, name in self._places(uris):
+            files.changed([name])
 
-    def _places(self, uris: Iterable[str]) -> Iterable[tuple[Workspace, str]]:
-        """Yield each workspace that a file lies in, and the file's name in it.
+    def _places(self, uris: Iterable[str]) -> Iterator[tuple[CurrentFiles, str]]:
+        """Yield the files of each workspace that a URI lies in, and its name there.
 
-        Files of other folders and of other machines are passed over.
+        What lies elsewhere, or on another machine, is passed over.
         """
         open_now = [
-            (workspace, workspace.root)
+            (workspace.project.files, str(workspace.root).rstrip(os.sep) + os.sep)
             for workspace in self._server.workspaces.all()
-            if workspace.root is not None
         ]
         for uri in uris:
-            path = _path(uri)
-            for workspace, root in open_now:
-                if path is not None and path.is_relative_to(root):
-                    yield workspace, path.relative_to(root).as_posix()
+            path = to_fs_path(uri) if uri.startswith("file:") else None
+            if not path:
+                continue
+            place = os.path.normpath(path) + os.sep
+            for files, root in open_now:
+                if files is not None and place.startswith(root):
+                    yield files, place[len(root) : -1]
 
     # Watching, and the progress of scans
 
@@ -181,9 +187,3 @@ class FileWatch:
             progress.report(f"{scan.found:,} files")
             await asyncio.wait([work], timeout=_REPORT_EVERY)
         progress.end(f"{scan.found:,} files")
-
-
-def _path(uri: str) -> Path | None:
-    """Return the path of a ``file:`` URI without its detours; None for what has none."""
-    path = to_fs_path(uri) if uri.startswith("file:") else None
-    return Path(os.path.normpath(path)) if path else None

@@ -76,8 +76,12 @@ class CurrentFiles:
         """Take note that something may have come, gone or changed at ``names``; costs nothing."""
         self._pending.update(dict.fromkeys(names))
         if len(self._pending) > PENDING_LIMIT:
-            self._pending.clear()
-            self._doubtful = True
+            self.distrust()
+
+    def distrust(self) -> None:
+        """Take note that much has changed: the next update scans all."""
+        self._pending.clear()
+        self._doubtful = True
 
     def edited(self, name: str) -> None:
         """Take note that the user works on this file."""
@@ -95,7 +99,7 @@ class CurrentFiles:
     def watch(self) -> None:
         """Believe what is told of changes from now on; what came before is looked at once more."""
         self.watched = True
-        self._doubtful = True
+        self.distrust()
 
     async def update(self) -> bool:
         """Bring the list up to date; return whether it, or ``recent``, may have changed."""

@@ -131,7 +131,7 @@ class Git:
             GitFailed: git says that it failed.
         """
         for records in _records(process):
-            yield _inside(os.fsdecode(records).split("\0")[:-1], records)
+            yield _inside(os.fsdecode(records).split("\0")[:-1], b"\0" + records)
         self._check(process)
 
     def gone(self) -> Iterator[list[str]]:
@@ -229,6 +229,7 @@ def _records(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
 
 def _inside(names: list[str], records: bytes) -> list[str]:
     """Return ``names`` without those that git itself would never have put into an index."""
-    if b".." not in records and b"\t/" not in records and b"\0/" not in records:
+    before = b"\0/" if records.startswith(b"\0") else b"\t/"
+    if b".." not in records and before not in records:
         return names
     return [name for name in names if not name.startswith("/") and ".." not in name.split("/")]

@@ -195,7 +195,13 @@ def in_order(names: list[str]) -> list[str]:
 
     What is in order already costs next to nothing, as with ``sorted``.
     """
-    runs = [sorted(names[at : at + _STEP]) for at in range(0, len(names), _STEP)]
+    runs: list[list[str]] = []
+    for at in range(0, len(names), _STEP):
+        piece = sorted(names[at : at + _STEP])
+        if runs and runs[-1][-1] <= piece[0]:
+            runs[-1] += piece
+        else:
+            runs.append(piece)
     while len(runs) > 1:
         pairs = zip(runs[::2], runs[1::2], strict=False)
         runs = [_merged(*pair) for pair in pairs] + (runs[-1:] if len(runs) % 2 else [])
@@ -204,16 +210,16 @@ def in_order(names: list[str]) -> list[str]:
 
 def _merged(one: list[str], other: list[str]) -> list[str]:
     """Return the names of two lists that are in order, in order."""
-    if one[-1] <= other[0]:
-        return one + other
     merged: list[str] = []
     at = beside = 0
     while at < len(one) and beside < len(other):
-        last = min(one[at : at + _STEP][-1], other[beside : beside + _STEP][-1])
+        last = min(one[min(at + _STEP, len(one)) - 1], other[min(beside + _STEP, len(other)) - 1])
         end, behind_it = bisect_right(one, last, at), bisect_right(other, last, beside)
         merged += sorted(one[at:end] + other[beside:behind_it])
         at, beside = end, behind_it
-    return merged + one[at:] + other[beside:]
+    merged += one[at:]
+    merged += other[beside:]
+    return merged
 
 
 def _above(path: str, depth: int) -> str:
