@@ -70,6 +70,7 @@ class Client:
         errors: error responses without an id.
         answers: how requests of the server are answered, by method; override at will.
         stderr: all that the server wrote there so far.
+        command, env, cwd: how the process is started; to be changed before it is.
     """
 
     def __init__(
@@ -86,8 +87,8 @@ class Client:
         options = [*listen[transport], *arguments]
         serve = ["serve"] if options and "-m" in command else []
         self.command = [*command, *serve, *options]
-        self._env = {**os.environ, **(env or {})}
-        self._cwd = cwd
+        self.env = {**os.environ, **(env or {})}
+        self.cwd = cwd
         self.process: asyncio.subprocess.Process = None  # type: ignore[assignment]  # until start
         self.address = ""
         self.stderr = ""
@@ -122,8 +123,8 @@ class Client:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env=self._env,
-            cwd=self._cwd,
+            env=self.env,
+            cwd=self.cwd,
         )
         self._announced = asyncio.get_running_loop().create_future()
         self._readers = [self._spawn(self._read_stderr())]

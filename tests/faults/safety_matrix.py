@@ -1,0 +1,80 @@
+"""Who is asked before a command runs: every class, wherever it stands, in two kinds of editors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from safety_scene import Scene, acted, folder_of
+
+#: A safe one, one of caution, a destructive one.
+COMMANDS: Final = ("cat list", "touch made", "rm -rf src")
+
+PLACES: Final = (
+    "a reply",
+    "a reply, longer than 80 characters",
+    "typed by you",
+    "another document",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Where a command stands, under which setting, in which editor; what becomes of each class."""
+
+    stands: str
+    confirm: str
+    asks: bool
+    fates: list[str]
+
+
+async def rows(root: Path) -> AsyncIterator[Row]:
+    """Yield every row, acted out in folders below ``root``."""
+    for confirm in ("destructive", "always"):
+        for asks in (True, False):
+            for number, stands in enumerate(PLACES):
+                folder = root / f"{confirm}-{asks}-{number}"
+                folder.mkdir()
+                place = folder_of(folder)
+                config = f'[safety]\nconfirm = "{confirm}"\n'
+                async with acted(place, asks=asks, config=config) as scene:
+                    fates = [await fate(scene, stands, command, asks=asks) for command in COMMANDS]
+                yield Row(stands, confirm, asks, fates)
+
+
+async def fate(scene: Scene, stands: str, command: str, *, asks: bool) -> str:
+    """Have a command run from where it stands; return whether it did, and what came before."""
+    if "longer" in stands:
+        # Of the same class, and more than a menu shows.
+        command = f"{command} {' '.join(f'./list{number}' for number in range(20))}"
+    scene.asked.clear()
+    scene.answer = "Cancel"
+    outcome = await clicked(scene, stands, command)
+    if outcome == "ran":
+        assert scene.asked == []
+        return "runs"
+    assert len(scene.asked) == (1 if asks else 0)
+    if not asks:
+        return "waits for `:approve`"
+    assert f"\n    {command}\n" in scene.asked[0]
+    scene.answer = "Run"
+    assert await clicked(scene, stands, command) == "ran"
+    return "asks"
+
+
+async def clicked(scene: Scene, stands: str, command: str) -> str:
+    """Run a command as its user would from where it stands; return ``ran`` or ``denied``."""
+    if stands == "typed by you":
+        answer = await scene.say(f":run {command}")
+        assert ("exit " in answer) != ("ot run" in answer), answer
+        return "ran" if "exit " in answer else "denied"
+    if stands == "another document":
+        readme = scene.folder / f"README-{len(list(scene.folder.glob('README*')))}.md"
+        readme.write_text(f"CMD: {command}\n")
+        [run, *_] = await scene.actions(await scene.open(readme), 0)
+        result = await scene.run(**run["command"]["arguments"][0])
+    else:
+        result = await scene.run_suggested(command)
+    return "denied" if result["finishReason"] == "denied" else "ran"

@@ -1,0 +1,79 @@
+"""The tables of docs/safety.md: what is asked, refused or run, written down from what came of it.
+
+``python tests/faults/safety_page.py`` writes them anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+if __name__ == "__main__":
+    # As pytest does.
+    sys.path += [str(ROOT / "tests/servers"), str(ROOT / "tests/lsp")]
+
+import incidents_replies  # noqa: E402, F401
+import incidents_workspace  # noqa: E402, F401
+from incidents import INCIDENTS, Incident  # noqa: E402
+from safety_matrix import Row, rows  # noqa: E402
+
+PAGE: Final = ROOT / "docs/safety.md"
+
+_MATRIX_HEAD: Final = """\
+| where a command stands | `safety.confirm` | your editor | safe | caution | destructive |
+|---|---|---|---|---|---|
+"""
+_INCIDENTS_HEAD: Final = """\
+| what was tried | known as | what comes of it |
+|---|---|---|
+"""
+
+
+def matrix_row(row: Row) -> str:
+    """Return a row of the first table."""
+    editor = "asks" if row.asks else "cannot ask"
+    cells = [row.stands, f"`{row.confirm}`", editor, *row.fates]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def incident_row(one: Incident, outcome: str) -> str:
+    """Return a row of the second table."""
+    return f"| {one.what} | {one.known_as} | {outcome} |\n"
+
+
+def part(name: str, text: str | None = None) -> str:
+    """Return a part of the page; with ``text``, the page with that in its place."""
+    page = PAGE.read_text(encoding="utf-8")
+    begin, end = (
+        f"<!-- {name}: made by `python tests/faults/safety_page.py` -->\n",
+        "<!-- end -->\n",
+    )
+    before, _, rest = page.partition(begin)
+    inside, found, after = rest.partition(end)
+    assert found, f"docs/safety.md has no part {name}"
+    return inside if text is None else f"{before}{begin}{text}{end}{after}"
+
+
+async def _write(folder: Path) -> None:
+    matrix = "".join([matrix_row(row) async for row in rows(folder)])
+    PAGE.write_text(part("the table", _MATRIX_HEAD + matrix), encoding="utf-8")
+    told = []
+    for number, one in enumerate(INCIDENTS):
+        own = folder / str(number)
+        own.mkdir()
+        told.append(incident_row(one, await one.act(own)))
+    PAGE.write_text(part("the incidents", _INCIDENTS_HEAD + "".join(told)), encoding="utf-8")
+
+
+def main() -> None:
+    """Write both tables into the page."""
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(_write(Path(folder).resolve()))
+
+
+if __name__ == "__main__":
+    main()
