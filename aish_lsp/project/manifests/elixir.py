@@ -8,20 +8,15 @@ from collections.abc import Iterator
 from aish_lsp.project.manifests.reading import Manifests
 from aish_lsp.project.task import Task, named_tasks
 
-#: A project's own names for tasks; where one is the name of Mix's own, it is run in its place.
-_ALIASES = re.compile(r"defp?\s+aliases\b.*?\bdo\b(.*?)^\s*end\b", re.DOTALL | re.MULTILINE)
-_ALIAS = re.compile(r"^\s*(?:\[\s*)?(?:\"([\w.-]+)\"|(\w+)):\s", re.MULTILINE)
+_ALIAS = re.compile(r"[ \t]*(?:\[[ \t]*)?(?:\"([\w.-]+)\"|(\w+)):(?:\s|$)")
 
 
 def mix(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of an Elixir project, also of an umbrella."""
     if not manifests.has("mix.exs"):
         return
-    text = re.sub(r"^\s*#.*", "", manifests.text("mix.exs"), flags=re.MULTILINE)
-    aliases = _ALIASES.search(text)
-    if aliases is not None:
-        names = {quoted or bare for quoted, bare in _ALIAS.findall(aliases[1])}
-        yield from named_tasks(names - {"run"}, "mix ", "mix.exs")
+    text = re.sub(r"^[ \t]*#.*", "", manifests.text("mix.exs"), flags=re.MULTILINE)
+    yield from named_tasks(_aliases(text) - {"run"}, "mix ", "mix.exs")
     yield Task("test", "mix test", "mix.exs")
     yield Task("build", "mix compile", "mix.exs")
     yield Task("install", "mix deps.get", "mix.exs")
@@ -36,3 +31,18 @@ def mix(manifests: Manifests) -> Iterator[Task]:
         yield Task("start", "mix phx.server", "mix.exs")
     elif any(re.search(r"\bmod:\s*\{", part) for part in (text, *parts)):
         yield Task("run", "mix run --no-halt", "mix.exs")
+
+
+def _aliases(text: str) -> set[str]:
+    """Return a project's own names for tasks; one that is Mix's own too is run in its place."""
+    names = set()
+    within = False
+    for line in text.split("\n"):
+        if re.match(r"[ \t]*defp?[ \t]+aliases\b", line):
+            within = True
+        elif within and line.strip() == "end":
+            within = False
+        alias = _ALIAS.match(line) if within else None
+        if alias is not None:
+            names.add(alias[1] or alias[2])
+    return names

@@ -10,8 +10,6 @@ from aish_lsp.project.task import Task
 
 _GOLANGCI = tuple(f".golangci.{end}" for end in ("yml", "yaml", "toml", "json"))
 
-_USES = re.compile(r"^use\s*\(([^)]*)\)|^use[ \t]+([^\s(]+)", re.MULTILINE)
-
 #: Files of a package that are looked into for its name.
 _FILES = 50
 
@@ -48,8 +46,17 @@ def _modules(manifests: Manifests) -> list[str]:
     """Return the folders of the modules, "" for this one."""
     if not manifests.has("go.work"):
         return [""] if manifests.has("go.mod") else []
-    text = re.sub(r"//.*", "", manifests.text("go.work"))
-    uses = [use for block, one in _USES.findall(text) for use in (block or one).split()]
+    uses: list[str] = []
+    within = False
+    for line in manifests.text("go.work").split("\n"):
+        words = line.partition("//")[0].replace("(", " ( ").replace(")", " ) ").split()
+        if words[:2] == ["use", "("]:
+            within, words = True, words[2:]
+        elif words[:1] == ["use"]:
+            uses += words[1:2]
+        if within:
+            within = ")" not in words
+            uses += (word for word in words if word != ")")
     folders = (use.strip('"').removeprefix("./").rstrip("/") for use in uses)
     modules = ["" if folder in ("", ".") else folder for folder in folders]
     return [m for m in modules if not m or (is_plain_path(m) and manifests.has(f"{m}/go.mod"))]

@@ -13,7 +13,7 @@ _SETTINGS = ("settings.gradle.kts", "settings.gradle")
 
 #: ``:app`` or ``"app"`` behind ``include``.
 _INCLUDED = re.compile(r"['\"]:?([\w:.-]+)['\"]")
-_INCLUDES = re.compile(r"^\s*include\b(.*(?:,\s*\n.*)*)", re.MULTILINE)
+_INCLUDES = re.compile(r"^[ \t]*include\b(.*(?:,[ \t]*\n.*)*)", re.MULTILINE)
 
 #: The plugin that gives ``run``; Android's has nearly the same name, and gives none.
 _APPLICATION = re.compile(
@@ -79,7 +79,7 @@ def maven(manifests: Manifests) -> Iterator[Task]:
     if not manifests.has("pom.xml"):
         return
     call = _wrapper(manifests, "mvnw", "mvn")
-    text = re.sub(r"<!--.*?-->", "", manifests.text("pom.xml"), flags=re.DOTALL)
+    text = _without_comments(manifests.text("pom.xml"))
     yield Task("test", f"{call} test", "pom.xml")
     yield Task("build", f"{call} package", "pom.xml")
     yield Task("check", f"{call} verify", "pom.xml")
@@ -93,6 +93,12 @@ def maven(manifests: Manifests) -> Iterator[Task]:
             yield Task(intent, f"{call} {goal}", "pom.xml")
     if "<artifactId>exec-maven-plugin</artifactId>" in text and "<mainClass>" in text:
         yield Task("run", f"{call} compile exec:java", "pom.xml")
+
+
+def _without_comments(xml: str) -> str:
+    """Return XML without its comments; one without an end goes on to that of the text."""
+    first, *others = xml.split("<!--")
+    return first + "".join(other.partition("-->")[2] for other in others)
 
 
 def _wrapper(manifests: Manifests, wrapper: str, program: str) -> str:

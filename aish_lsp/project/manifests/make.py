@@ -15,6 +15,8 @@ _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
 #: Makefiles that are read for one, what they include and that itself.
 _INCLUDES = 20
+#: Characters of an included file's name.
+_LONGEST_NAME = 100
 
 _INCLUDE = re.compile(r"-?s?include[ \t]+(.+)")
 #: What may stand behind a target and its colon where it sets a variable and is no rule.
@@ -60,7 +62,7 @@ def make(manifests: Manifests) -> Iterator[Task]:
 def _read(manifests: Manifests, name: str) -> Rules:
     """Return the rules of ``name`` and of what it includes."""
     rules = read_rules(manifests.text(name))
-    waiting, read = rules.includes[:], {name}
+    waiting, read = rules.includes[:_INCLUDES], {name}
     while waiting and len(read) < _INCLUDES:
         included = waiting.pop(0)
         # make looks for them from where it was started.
@@ -71,7 +73,7 @@ def _read(manifests: Manifests, name: str) -> Rules:
                 more = read_rules(manifests.text(path))
                 rules.targets |= more.targets
                 rules.phony |= more.phony
-                waiting += more.includes
+                waiting += more.includes[:_INCLUDES]
     return rules
 
 
@@ -89,7 +91,8 @@ def read_rules(text: str) -> Rules:
             continue
         include = _INCLUDE.match(line)
         if include is not None:
-            rules.includes += include[1].partition("#")[0].split()
+            named = include[1].partition("#")[0].split()
+            rules.includes += (name for name in named[:_INCLUDES] if len(name) <= _LONGEST_NAME)
             continue
         head, colon, rest = line.partition(":")
         rest = rest.removeprefix(":")

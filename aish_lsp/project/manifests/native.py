@@ -12,10 +12,10 @@ _CMAKE = "CMakeLists.txt"
 
 #: CTest's own words for "there are tests"; CTest looks for them where they are said.
 _ENABLES = re.compile(r"\benable_testing\s*\(|\binclude\s*\(\s*CTest\b", re.IGNORECASE)
-_SUBDIRECTORY = re.compile(r"\badd_subdirectory\s*\(\s*([^\s)]+)", re.IGNORECASE)
+_SUBDIRECTORY = re.compile(r"\badd_subdirectory\s*\(\s*([^\s)]{1,200})", re.IGNORECASE)
 _INCLUDED = re.compile(r"\binclude\s*\(\s*([\w./-]{1,200}\.cmake)\b", re.IGNORECASE)
-_EXECUTABLE = re.compile(r"\badd_executable\s*\(\s*([^\s)]+)\s+(\w+)", re.IGNORECASE)
-_PROJECT = re.compile(r"\bproject\s*\(\s*([^\s)]+)", re.IGNORECASE)
+_EXECUTABLE = re.compile(r"\badd_executable\s*\(\s*([^\s)]{1,200})\s+(\w+)", re.IGNORECASE)
+_PROJECT = re.compile(r"\bproject\s*\(\s*([^\s)]{1,200})", re.IGNORECASE)
 _COMMENT = re.compile(r"#.*")
 
 

@@ -120,9 +120,13 @@ def _tells_mypy_what_to_check(project: Project) -> bool:
     """Return whether mypy's settings name files, so that it wants none on its command line."""
     if {"files", "packages", "modules"} & table(project.tool, "mypy").keys():
         return True
-    texts = map(project.manifests.text, ("mypy.ini", ".mypy.ini", "setup.cfg"))
-    section = r"^\[mypy\]\s*\n(?:(?!\[).*\n)*?(files|packages|modules)\s*="
-    return any(re.search(section, text, re.MULTILINE) for text in texts)
+    for name in ("mypy.ini", ".mypy.ini", "setup.cfg"):
+        section = ""
+        for line in project.manifests.text(name).split("\n"):
+            section = line.strip() if line.startswith("[") else section
+            if section == "[mypy]" and re.match(r"(files|packages|modules)\s*=", line):
+                return True
+    return False
 
 
 def _runners(project: Project) -> Iterator[Task]:

@@ -627,11 +627,40 @@ def test_no_name_of_a_manifest_smuggles_syntax(tmp_path: Path, evil: str) -> Non
             f"{evil}.csproj": "",
             "b.csproj": "",
             "Dockerfile": "",
+            "turbo.json": json.dumps({"tasks": {evil: {}}}),
+            "mise.toml": f"[tasks.{quoted}]\nrun='x'\n",
+            "pixi.toml": f"[tasks]\n{quoted}='x'\n",
+            "Makefile.toml": f"[tasks.{quoted}]\n",
+            "Earthfile": f"{evil}:\n",
+            "magefile.go": f"func {evil}() {{}}\nfunc Test{evil}() {{}}\n",
+            "tox.ini": f"[tox]\n[testenv:{evil}]\n",
+            "CMakeLists.txt": f"project({evil})\nadd_executable(${{PROJECT_NAME}} {evil}.c)\n"
+            f"add_subdirectory({evil})\ninclude({evil}.cmake)\n",
+            "CMakePresets.json": json.dumps(
+                {
+                    f"{kind}Presets": [{"name": evil}, {"name": f"x{evil}"}]
+                    for kind in ("configure", "build", "test")
+                }
+            ),
+            "meson.build": f"executable('{evil}', 'x.c')\n",
+            "mix.exs": f"def aliases do\n{evil}: x\n{quoted}: x\nend\n",
+            "settings.gradle": f"include '{evil}', ':{evil}'\n",
+            "pubspec.yaml": f"name: {evil}\n",
+            f"bin/{evil}.dart": "",
+            f"{evil}.gemspec": "",
+            "x.sln": f'"{evil}\\{evil}.csproj"',
+            "pnpm-workspace.yaml": f"packages:\n  - {quoted}\n  - '*'\n  - 'packages/*'\n",
+            f"packages/{evil}/package.json": package(scripts={"test": "x", evil: "x"}),
+            f"examples/{evil}.rs": "",
         },
     )
     write(tmp_path, {f"{evil}/__main__.py": "", f"src/bin/{evil}.rs": ""})
-    for task in find_tasks(tmp_path):
+    write(tmp_path, {f"{evil}/package.json": package(scripts={"lint": "x"})})
+    found = find_tasks(tmp_path)
+    assert len(found) > 20
+    for task in found:
         bare = re.sub("'[^']*'", "", task.command)
+        bare = re.sub(r"^\(cd [\w./-]+ && (.*)\)$", r"\1", bare)
         assert bare.isprintable()
         assert not re.search(r"[;|`$<>()]|(?<!&)&(?!&)", bare)
         assert f" {evil} " not in f"{bare} "
@@ -677,6 +706,46 @@ def test_hostile_text_does_not_keep_a_reader_busy(tmp_path: Path) -> None:
         started = time.monotonic()
         find_tasks(tmp_path)
         assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize(
+    ("name", "repeated", "head"),
+    [
+        ("pom.xml", "<!--", ""),
+        ("go.work", "use (", ""),
+        ("go.work", "use (\n", ""),
+        ("mix.exs", "def aliases do\n", ""),
+        ("mix.exs", "\n", ""),
+        ("mypy.ini", "\n", "[mypy]"),
+        ("mypy.ini", "[mypy]\n", ""),
+        ("CMakeLists.txt", "add_executable(", ""),
+        ("CMakeLists.txt", "include(", ""),
+        ("meson.build", "executable('", ""),
+        ("settings.gradle", "\n", ""),
+        ("settings.gradle", "include ',\n", ""),
+        ("Makefile", "include ", ""),
+        ("Makefile", "*a ", "include "),
+        ("Makefile", "*a", "include "),
+        ("Makefile", "export ", "t: "),
+        ("justfile", "import '", ""),
+        ("pnpm-workspace.yaml", "  -\n", "packages:\n"),
+        ("Earthfile", "a", ""),
+        ("magefile.go", "func A(", ""),
+        ("tox.ini", "[testenv:", ""),
+        ("x.sln", '"a', ""),
+        ("x.gemspec", ".add_dependency (", ""),
+        ("Jenkinsfile", "\n", ""),
+    ],
+)
+def test_hostile_text_does_not_keep_one_reader_busy(
+    tmp_path: Path, name: str, repeated: str, head: str
+) -> None:
+    (tmp_path / "package.json").write_text(package())
+    times = (MANIFEST_LIMIT - 100) // len(repeated)
+    (tmp_path / name).write_text(head + repeated * times)
+    started = time.monotonic()
+    find_tasks(tmp_path)
+    assert time.monotonic() - started < 10
 
 
 JSON = st.recursive(
