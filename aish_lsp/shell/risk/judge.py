@@ -27,6 +27,18 @@ _DELETES: Final = re.compile(
 )
 #: What does so behind another subcommand; by itself it is often the everyday ``npm remove``.
 _REMOVES: Final = frozenset({"rm", "del", "remove", "uninstall", "rollback", "kill", "reset"})
+_DELETING_OPTIONS: Final = frozenset(
+    [
+        "--delete",
+        "--delete-all",
+        "--purge",
+        "--destroy",
+        "--wipe",
+        "--erase",
+        "--remove-all",
+        "--remove-and-delete",
+    ]
+)
 #: Where the system keeps its programs; elsewhere a name may be anybody's.
 _FOLDERS: Final = frozenset(
     {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", ""}
@@ -78,7 +90,8 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
         if entry.wrappers:
             inner = unwrap(review, words[1:], entry, depth, given)
             if inner is not None:
-                _judge_wrapping(review, words, entry)
+                own = len(words) - max(map(len, inner), default=0)
+                _judge_wrapping(review, words[:own], entry)
                 waiting += inner
                 continue
         command = _Command(name, words, entry, depth, given)
@@ -130,6 +143,8 @@ def _judge_one(review: Review, command: _Command, *, known: bool) -> None:
 
 def _by_its_words(given: Arguments) -> tuple[int, str] | None:
     """Return what a subcommand says of itself where no table speaks of the command."""
+    if any(word in _DELETING_OPTIONS for word in given.options):
+        return DESTRUCTIVE, "is told to delete something"
     for place, word in enumerate(given.operands[:4]):
         removes = place in {1, 2} and word in _REMOVES and not given.options
         if removes or _DELETES.fullmatch(word):

@@ -35,9 +35,12 @@ class Arguments:
         given: the options that take the next word, with it.
         ended: whether a ``--`` ends the options.
         unknown: whether a word may be any option.
+        doubtful: operands that may be the value of an option that no table knows, by their place.
     """
 
-    __slots__ = ("dashed", "ended", "given", "operands", "options", "unknown", "values")
+    __slots__ = (
+        *("dashed", "doubtful", "ended", "given", "operands", "options", "unknown", "values"),
+    )
 
     def __init__(self, words: Sequence[str], values: frozenset[str]) -> None:
         self.values = values
@@ -47,22 +50,29 @@ class Arguments:
         self.dashed = [word for word in words if word[:1] == "-" and word not in {"-", "--"}]
         self.unknown = any(word[:1] == HOLE for word in words)
         self.ended = False
+        self.doubtful: list[int] = []
         if not self.dashed:
             self.ended = "--" in words
             self.operands += [word for word in words if word != "--"]
             return
         waits = False
+        last = ""
         for word in words:
             if waits:
                 self.given.append((self.options[-1], word))
                 waits = False
-            elif word[:1] != "-" or word == "-" or self.ended:
+                last = ""
+                continue
+            if word[:1] != "-" or word == "-" or self.ended:
+                if last[:1] == "-" and "=" not in last and last not in _FLAGS:
+                    self.doubtful.append(len(self.operands))
                 self.operands.append(word)
             elif word == "--":
                 self.ended = True
             else:
                 self.options.append(word)
                 waits = takes_next(word, values)
+            last = word
 
     def has(self, option: str) -> bool:
         """Return whether ``option`` is there, in any of the ways to write it."""
@@ -83,6 +93,35 @@ class Arguments:
         )
 
 
+#: Options that take no value in any tool that has them.
+_FLAGS: Final = frozenset(
+    [
+        "--no-pager",
+        "--user",
+        "--system",
+        "--quiet",
+        "-q",
+        "--verbose",
+        "-v",
+        "--debug",
+        "--silent",
+        "-s",
+        "--json",
+        "--no-color",
+        "-y",
+        "--yes",
+        "--no-cli-pager",
+        "-A",
+        "--global",
+        "-g",
+        "--no-headers",
+        "--",
+        "--help",
+        "-h",
+    ]
+)
+
+
 def takes_next(word: str, values: frozenset[str]) -> bool:
     """Return whether the option ``word`` takes the next word for its value."""
     if word in values:
@@ -101,8 +140,8 @@ def _is(option: str, word: str, values: frozenset[str]) -> bool:
         if name == option or (option[1] != "-" and name == f"-{option}"):
             return True
         return len(name) > 3 and name[:2] == "--" and option.startswith(name)
-    if word[:2] == "--":
-        return False
+    if word[:2] == "--" or option[1].isdigit():
+        return word == option
     for letter in word[1:]:
         if letter == option[1]:
             return True

@@ -116,7 +116,7 @@ _WHERE_SYSTEM_IS: Final = re.compile(
 )
 _KERNEL: Final = re.compile(r"/(?:proc|sys)/.*")
 _WRITABLE_DEVICES: Final = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+|full|ptmx)")
-_HOME: Final = re.compile(r"(?:/home/[^/]+|/Users/[^/]+|/root|~[\w-]*)(?=/|$)")
+_HOME: Final = re.compile(r"\A(?:/home/[^/]+|/Users/[^/]+|/root|~[\w-]*)(?=/|$)")
 
 
 def normal(path: str) -> str:

@@ -40,6 +40,7 @@ class Wrapper:
         appends: whether it adds words that are not known.
         stop: options with which it runs nothing.
         after: the command stands behind one of these words only.
+        only_text: whether its own words are no command.
         level, reason: what running something so is by itself.
     """
 
@@ -53,6 +54,7 @@ class Wrapper:
     appends: bool = False
     stop: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
+    only_text: bool = False
     level: int = SAFE
     reason: str = ""
 
@@ -145,6 +147,7 @@ class Tables:
                     row.get("appends", False),
                     tuple(row.get("stop", "").split()),
                     tuple(row.get("after", "").split()),
+                    row.get("only_text", False),
                     CAUTION if "reason" in row else SAFE,
                     row.get("reason", ""),
                 )
@@ -171,6 +174,13 @@ def tables() -> Tables:
     return found
 
 
+def _in_doubt(pattern: Pattern, given: Arguments) -> bool:
+    """Return whether what looks as if it only read may be something else."""
+    if given.unknown and not pattern.is_open:
+        return True
+    return bool(given.doubtful) and given.doubtful[0] < len(pattern.words)
+
+
 def verdict(entry: Entry, given: Arguments) -> tuple[int, str] | None:
     """Return what the rules of ``entry`` say of a command; None where they say nothing.
 
@@ -180,7 +190,7 @@ def verdict(entry: Entry, given: Arguments) -> tuple[int, str] | None:
     for rule in entry.about(given):
         if best is not None and rule.level <= best.level:
             continue
-        if rule.level == SAFE and given.unknown and not rule.pattern.is_open:
+        if rule.level == SAFE and _in_doubt(rule.pattern, given):
             continue
         if rule.pattern.matches(given):
             best = rule

