@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Collection, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,19 +75,20 @@ def list_work_tree(
     uncovered: set[bytes] = set()
     found: list[bytes] = []
     waiting = [b""]
-    while waiting:
-        place = waiting.pop()
-        if place:
-            found.append(place)
+    # The two lists of a repository are made at the same time.
+    with ThreadPoolExecutor(1) as beside:
+        while waiting:
+            place = waiting.pop()
+            found += [place] if place else []
             if len(found) > REPOSITORY_LIMIT:
                 raise NoUndo(f"there are more than {REPOSITORY_LIMIT} other repositories inside")
-        own, inner = _listed(git, place)
-        names |= own
-        if repositories is None:
-            uncovered |= {place + name for name in _split(git.ask(*_IGNORED, below=place))}
-        known = inner if repositories is None else inner & set(repositories)
-        waiting += sorted(name for name in known if _is_repository(git, name))
-        uncovered |= inner - known
+            asked = None if repositories is not None else beside.submit(_ignored, git, place)
+            own, inner = _listed(git, place)
+            names |= own
+            uncovered |= asked.result() if asked else set()
+            known = inner if repositories is None else inner & set(repositories)
+            waiting += sorted(name for name in known if _is_repository(git, name))
+            uncovered |= inner - known
     names.update(also)
     if len(names) > FILE_LIMIT:
         raise NoUndo(f"there are more than {FILE_LIMIT:,} files")
@@ -115,6 +117,10 @@ def _listed(git: Git, place: bytes) -> tuple[set[bytes], set[bytes]]:
         else:
             files.add(place + name)
     return files, inner
+
+
+def _ignored(git: Git, place: bytes) -> set[bytes]:
+    return {place + name for name in _split(git.ask(*_IGNORED, below=place))}
 
 
 def _is_repository(git: Git, name: bytes) -> bool:

@@ -1,0 +1,154 @@
+"""Undo as a workspace has it: commands side by side, ends that come early, words for people."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+from undo_parts import commit, git, repository, write
+
+from aish_lsp.errors import Busy, NotFound
+from aish_lsp.questions import Question, nobody
+from aish_lsp.undo import undo as undo_module
+from aish_lsp.undo.git import NoUndo, Nowhere
+from aish_lsp.undo.undo import Undo
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+
+
+def of(root: Path) -> Undo:
+    return Undo(root, lambda text: text.replace("KEY", "[masked]"))
+
+
+async def test_commands_that_run_beside_each_other_are_one_undo(root: Path) -> None:
+    repository(root, a="one", b="one")
+    undo = of(root)
+    await undo.before("first", "first", root)
+    write(root, {"a": "two"})
+    await undo.before("second", "second", root)
+    write(root, {"b": "two"})
+    assert await undo.after() == []
+    with pytest.raises(Busy):
+        await undo.undo(nobody)
+    write(root, {"new": "x"})
+    assert await undo.after() == []
+    undone = await undo.undo(nobody)
+    assert (undone.restored, undone.removed) == (["a", "b"], ["new"])
+    assert undone.told.splitlines() == ["Undone: first", "Put back: a, b", "Removed: new"]
+
+
+async def test_names_are_told_relative_to_the_workspace_in_any_bytes(root: Path) -> None:
+    repository(root, **{"inner/a": "one", "b": "one"})
+    undo = of(root / "inner")
+    await undo.before("one", "x", root)
+    write(root, {"inner/a": "two", "b": "two", "inner/\udcff": "x"})
+    await undo.after()
+    undone = await undo.undo(nobody)
+    assert (undone.restored, undone.removed) == (["../b", "a"], ["\\xff"])
+
+
+async def test_secrets_and_line_ends_of_a_command_are_not_written_down(root: Path) -> None:
+    repository(root, a="one")
+    undo = of(root)
+    await undo.before("one", "curl -H KEY \\\n  > a", root)
+    write(root, {"a": "two"})
+    await undo.after()
+    [ref] = git(root, "for-each-ref", "--format=%(refname)", "refs/aish").splitlines()
+    assert git(root, "log", "-1", "--format=%s", ref) == r"after: curl -H [masked] \\n  > a"
+    assert "KEY" not in git(root, "log", "--format=%B", ref)
+
+
+async def test_what_changes_while_the_user_thinks_is_not_overwritten(root: Path) -> None:
+    repository(root, a="one", b="one", c="one")
+    undo = of(root)
+    await undo.before("one", "x", root)
+    write(root, {"a": "two", "b": "two", "c": "two"})
+    await undo.after()
+    write(root, {"a": "mine"})
+
+    async def slowly(question: Question) -> bool:
+        assert "a" in question.message
+        write(root, {"b": "mine too"})
+        return True
+
+    undone = await undo.undo(slowly)
+    assert (undone.restored, undone.conflicts) == (["a", "c"], ["b"])
+    assert (root / "b").read_text() == "mine too"
+
+
+async def test_another_command_does_not_wait_for_the_users_answer(root: Path) -> None:
+    repository(root, a="one")
+    undo = of(root)
+    await undo.before("one", "x", root)
+    write(root, {"a": "two"})
+    await undo.after()
+    write(root, {"a": "mine"})
+
+    async def meanwhile(_: Question) -> bool:
+        await undo.before("two", "y", root)
+        return True
+
+    with pytest.raises(Busy):
+        await undo.undo(meanwhile)
+    assert (root / "a").read_text() == "mine"
+    await undo.after()
+
+
+async def test_a_cancelled_snapshot_leaves_the_next_one_free(root: Path) -> None:
+    repository(root, a="one")
+    undo = of(root)
+    task = asyncio.create_task(undo.before("one", "x", root))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await undo.before("two", "y", root)
+    write(root, {"a": "two"})
+    await undo.after()
+    assert (await undo.undo(nobody)).restored == ["a"]
+
+
+async def test_what_is_too_slow_once_is_not_waited_for_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(root, a="one")
+    undo = of(root)
+    with monkeypatch.context() as patch:
+        patch.setattr(undo_module, "SNAPSHOT_SECONDS", 0)
+        with pytest.raises(NoUndo, match="takes more than 0 s"):
+            await undo.before("one", "x", root)
+    with pytest.raises(NoUndo, match="takes more than 0 s"):
+        await undo.before("one", "x", root)
+    assert "takes more than 0 s" in await undo.prospect()
+
+
+async def test_whether_there_is_an_undo_is_known_before_a_command_runs(root: Path) -> None:
+    root.mkdir()
+    undo = of(root)
+    assert await undo.prospect() == "the folder is in no git work tree"
+    with pytest.raises(Nowhere):
+        await undo.before("one", "x", root)
+    with pytest.raises(NotFound, match="no git work tree"):
+        await undo.undo(nobody)
+    repository(root, a="one")
+    assert await undo.prospect() == ""
+
+
+async def test_what_undo_cannot_put_back_is_told(root: Path) -> None:
+    repository(root, a="one")
+    undo = of(root)
+    await undo.before("one", "git commit", root)
+    (root / "a").unlink()
+    write(root, {"a/x": "x"})
+    commit(root)
+    await undo.after()
+    write(root, {"a/mine": "x"})
+    undone = await undo.undo(nobody)
+    assert (undone.removed, undone.conflicts) == (["a/x"], ["a"])
+    told = undone.told.splitlines()
+    assert told[2] == "Changed since, left alone: a"
+    assert told[3].startswith("a: ")
+    assert told[4].startswith("HEAD was at main (")
+    assert told[4].endswith("only files are undone.")
