@@ -168,7 +168,7 @@ def test_a_snapshot_killed_at_any_time_leaves_the_next_one_free(tmp_path: Path, 
         "from aish_lsp.undo.git import Git; from aish_lsp.undo.work import Worker\n"
         "worker = Worker(Path(sys.argv[1]), lambda f, p: Git(f, p, 60, threading.Event()))\n"
         "print('ready', flush=True)\n"
-        "begun = worker.begin('one', 'x')\n"
+        "begun = worker.begin(sys.argv[2], 'x')\n"
         "(Path(sys.argv[1]) / 'a').write_text(sys.argv[2])\n"
         "worker.finish(begun)\n"
     )
