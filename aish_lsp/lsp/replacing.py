@@ -6,6 +6,7 @@ Nothing is replaced before the user has agreed: to the editor, where that asks f
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.selections import Asked
     from aish_lsp.server import AishServer
 
+logger = logging.getLogger(__name__)
+
 #: Lines of a block that a question shows, and characters of each.
 _SHOWN_LINES: Final = 25
 _SHOWN: Final = 160
@@ -45,11 +48,13 @@ def setup(server: AishServer) -> None:
         server.selections.found(asked)
         answer = await server.services.ask_user(_question(asked, block))
         if answer is None:
-            raise Denied("Not replaced: this editor could not ask, or nobody answered.")
+            raise Denied("Not replaced: nobody answered. The block in the chat can be copied.")
         if not answer:
             return {"applied": False}
-        edit = edit_of(server, asked, block)
-        return {"applied": await LspEditor(server).apply_edit(edit)}
+        applied = await _applied(server, edit_of(server, asked, block))
+        if not applied:
+            server.tell("The editor did not make the edit. Try again.", error=True)
+        return {"applied": applied}
 
     server.bind("aish.selection.replace", replace)
 
@@ -122,6 +127,15 @@ def edit_of(
     if LspEditor(server).capabilities.document_changes:
         return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(version, [edit])])
     return types.WorkspaceEdit(changes={document.uri: [edit]})
+
+
+async def _applied(server: AishServer, edit: types.WorkspaceEdit) -> bool:
+    """Have the client make an edit; return whether it says that it did."""
+    try:
+        return await LspEditor(server).apply_edit(edit)
+    except Exception as error:  # noqa: BLE001 - whatever went wrong there, it is not made
+        logger.info("the client did not make an edit: %s", type(error).__name__)
+        return False
 
 
 def _offered(server: AishServer, uri: str, range_: types.Range) -> list[tuple[Asked, int]]:

@@ -58,9 +58,9 @@ class _Looking:
         self._name = escaped(self._path or (path.name if path else "this document"))
 
     def holds_text(self, range_: types.Range) -> bool:
-        """Return whether more is selected than blanks."""
+        """Return whether more is selected than blanks, or than the block that is Helix's cursor."""
         start, end = sorted((self._point(range_.start), self._point(range_.end)))
-        return bool(between(self._lines, start, end).strip())
+        return len(between(self._lines, start, end).strip()) > 1
 
     def selection_actions(
         self, range_: types.Range, problems: Sequence[types.Diagnostic]

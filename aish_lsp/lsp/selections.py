@@ -127,10 +127,8 @@ class Selections:
             # All of it was replaced, as by a formatter, and this is still there.
             before, text, _ = document.text.partition(asked.text)
             return document, _point_behind(before), _point_behind(before + text)
-        raise NotFound(
-            f"The text in {asked.place} is another than the one that was asked about. Select it"
-            " and ask again."
-        )
+        # Short enough for one line of a screen: Neovim holds up what is longer.
+        raise NotFound(f"The text in {asked.place} has changed since. Select it and ask again.")
 
     def _point(self, lines: Sequence[str], at: Position) -> Point:
         line = lines[at.line] if at.line < len(lines) else ""

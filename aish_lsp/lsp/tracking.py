@@ -21,20 +21,24 @@ class Span:
     def after(self, change: Change, width: Callable[[str], int]) -> Span:
         """Return where it is after a change; ``width`` tells a text's length in those units.
 
-        What is changed within it is taken for its own. It is lost where all of the document is
-        replaced, which says nothing of what became of its parts.
+        What is changed within it is taken for its own, and so is what is typed right before or
+        behind it on its line. It is lost where all of the document is replaced, which says nothing
+        of what became of its parts.
         """
         if change.start is None or change.end is None:
             return Span(self.start, self.end, lost=True)
-        if change.start >= self.end:
-            return self
         new = lines_of(change.text)
+        goes_on = change.start == self.end and self.end.character > 0 and new[0]
+        if change.start >= self.end and not goes_on:
+            return self
         behind = Position(
             change.start.line + len(new) - 1,
             width(new[-1]) + (change.start.character if len(new) == 1 else 0),
         )
         start = self.start
-        if change.end <= start:
+        if change.end == start and new[-1]:
+            start = change.start
+        elif change.end <= start:
             start = _moved(start, change.end, behind)
         elif change.start < start:
             start = behind

@@ -98,8 +98,8 @@ async def test_what_has_changed_there_is_not_replaced(folder: Path, model: Model
         await document.change("w", span(3, 4, 3, 5))
         action = (await document.actions(SELECTED))[REPLACE]
         assert "edit" not in action
-        assert "is another than the one that was asked about" in action["disabled"]["reason"]
-        with pytest.raises(RpcError, match=r"lines 4-5 of a\.py is another") as error:
+        assert "has changed since" in action["disabled"]["reason"]
+        with pytest.raises(RpcError, match=r"lines 4-5 of a\.py has changed") as error:
             await replace(document, turn_id)
         assert error.value.data["kind"] == "notFound"
         assert edits(document.client) == []
@@ -155,10 +155,19 @@ async def test_only_a_yes_replaces(folder: Path, model: Model, answer: Any) -> N
         if answer == {"title": "Cancel"}:
             assert await replace(document, turn_id) == {"applied": False}
         else:
-            with pytest.raises(RpcError, match="could not ask") as error:
+            with pytest.raises(RpcError, match="nobody answered") as error:
                 await replace(document, turn_id)
             assert error.value.data["kind"] == "denied"
         assert edits(document.client) == []
+
+
+@pytest.mark.parametrize("says", [{"applied": False}, {}, None, "nonsense"])
+async def test_an_edit_that_is_not_made_is_told(folder: Path, model: Model, says: Any) -> None:
+    async with opened(folder) as document:
+        document.client.answers["workspace/applyEdit"] = lambda _: says
+        assert await replace(document, await asked(document)) == {"applied": False}
+        [told] = document.client.notified("window/showMessage")
+        assert "did not make the edit" in told["message"]
 
 
 async def test_what_changes_while_the_user_is_asked_is_not_replaced(
@@ -172,7 +181,7 @@ async def test_what_changes_while_the_user_is_asked_is_not_replaced(
             return params["actions"][0]
 
         document.client.answers["window/showMessageRequest"] = type_first
-        with pytest.raises(RpcError, match="is another"):
+        with pytest.raises(RpcError, match="has changed since"):
             await replace(document, turn_id)
         assert edits(document.client) == []
 
@@ -186,7 +195,7 @@ async def test_a_document_that_was_closed_is_not_replaced_until_it_is_open_again
         with pytest.raises(RpcError, match=r"a\.py is not open any more"):
             await replace(document, turn_id)
         await document.open(CODE.replace("y = x", "y = 0"))
-        with pytest.raises(RpcError, match="is another"):
+        with pytest.raises(RpcError, match="has changed since"):
             await replace(document, turn_id)
         await document.close()
         await document.open(CODE)

@@ -63,7 +63,9 @@ async def test_a_selection_offers_what_can_be_asked(document: Document, range_: 
         assert list(await document.actions(range_, only=[only])) == offered
 
 
-@pytest.mark.parametrize("range_", [span(1, 4, 1, 4), span(2, 0, 3, 0), span(90, 0, 99, 0)])
+@pytest.mark.parametrize(
+    "range_", [span(1, 4, 1, 4), span(2, 0, 3, 0), span(90, 0, 99, 0), span(1, 4, 1, 5)]
+)
 async def test_where_nothing_is_selected_nothing_is_offered(
     document: Document, range_: Any
 ) -> None:

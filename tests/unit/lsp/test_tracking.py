@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,8 +42,8 @@ def test_edits_beside_it_move_it_and_edits_within_it_are_its_own(data: st.DataOb
         first = data.draw(st.integers(low, high))
         last = data.draw(st.integers(first, high))
         new = data.draw(TEXT)
-        if (low, high) == (start, end) and (first == start or last == end):
-            continue  # at its edges it is a matter of taste
+        if first in (start, end) or last in (start, end):
+            continue  # see below
         span = span.after(Change(new, position(text, first), position(text, last)), utf16)
         text = text[:first] + new + text[last:]
         grown = len(new) - (last - first)
@@ -63,6 +64,32 @@ def test_whatever_changes_it_stays_a_span(edits: list[tuple[int, int, str]]) -> 
         span = span.after(Change(new, position(text, first), position(text, last)), utf16)
         text = text[:first] + new + text[last:]
         assert Position(0, 0) <= span.start <= span.end
+
+
+@pytest.mark.parametrize(
+    ("change", "moved"),
+    [
+        # Typed on its own lines, right before it or right behind it: it is another text.
+        (Change("x", Position(1, 2), Position(1, 2)), ((1, 2), (2, 3))),
+        (Change("a\nx", Position(1, 2), Position(1, 2)), ((1, 2), (3, 3))),
+        (Change("x", Position(2, 3), Position(2, 3)), ((1, 2), (2, 4))),
+        (Change("x\n", Position(2, 3), Position(2, 3)), ((1, 2), (3, 0))),
+        # On lines of their own, or taken away: it is the same.
+        (Change("x\n", Position(1, 2), Position(1, 2)), ((2, 0), (3, 3))),
+        (Change("\nx", Position(2, 3), Position(2, 3)), ((1, 2), (2, 3))),
+        (Change("", Position(2, 3), Position(2, 9)), ((1, 2), (2, 3))),
+        (Change("", Position(1, 0), Position(1, 2)), ((1, 0), (2, 3))),
+        (Change("", Position(0, 0), Position(1, 2)), ((0, 0), (1, 3))),
+    ],
+)
+def test_what_touches_it(change: Change, moved: tuple[tuple[int, int], ...]) -> None:
+    span = Span(Position(1, 2), Position(2, 3)).after(change, utf16)
+    assert (span.start, span.end) == moved
+
+
+def test_what_is_typed_on_the_line_below_whole_lines_is_not_theirs() -> None:
+    span = Span(Position(1, 0), Position(3, 0))
+    assert span.after(Change("x", Position(3, 0), Position(3, 0)), utf16) == span
 
 
 def test_of_a_text_that_is_replaced_nobody_knows_where_it_went() -> None:
