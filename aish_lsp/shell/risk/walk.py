@@ -5,15 +5,16 @@ The tree is walked with a stack of our own: it is as deep as its author liked.
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.shell.risk.assignments import assignment_risk
+from aish_lsp.shell.risk.collecting import SETS, collect
 from aish_lsp.shell.risk.fallback import look_through
 from aish_lsp.shell.risk.judge import judge
+from aish_lsp.shell.risk.output import printed
 from aish_lsp.shell.risk.review import TOO_MUCH, Input, Review
 from aish_lsp.shell.risk.syntax import DEEPEST, parse
 from aish_lsp.shell.risk.words import HOLE, MOST_VALUES, SPLIT, Resolver
@@ -22,11 +23,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
-_READS_NAMES: Final = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let"})
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 #: The grammar takes a line that begins so for words of the line before it.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
-_SETS: Final = re.compile(r"=|\b(?:for|select|read|mapfile|readarray|getopts|let)\b|printf\s+-v")
 
 
 def walk(review: Review, text: str, depth: int) -> None:
@@ -58,7 +57,8 @@ class _Walk:
         elif _SWALLOWED.search(text):
             self._review.caution("has lines that begin with a backslash")
             look_through(self._review, text, self._depth)
-        if _SETS.search(text) and not self._collect(root):
+        if SETS.search(text) and not collect(root, self._resolver, self._review.variables):
+            self._review.destructive(TOO_MUCH)
             return
         self._stack.append((root, 0, None))
         while self._stack:
@@ -82,70 +82,6 @@ class _Walk:
         if inner:
             self._push(inner, level, None)
             self._resolver.inner = []
-
-    # --- what is known before anything runs ------------------------------------------------------
-
-    def _collect(self, root: Node) -> bool:
-        """Note what variables are set to, anywhere; return whether it can be looked through."""
-        waiting = [(root, 0)]
-        while waiting:
-            node, level = waiting.pop()
-            if level > DEEPEST:
-                self._review.destructive(TOO_MUCH)
-                return False
-            kind = node.type
-            if kind == "variable_assignment":
-                self._note_assignment(node)
-            elif kind == "for_statement":
-                self._note_loop(node)
-            elif kind == "command":
-                self._note_reading(node)
-            waiting += [(child, level + 1) for child in reversed(node.children)]
-        self._resolver.inner = []
-        return True
-
-    def _note_assignment(self, node: Node) -> None:
-        name = node.child_by_field_name("name")
-        value = node.child_by_field_name("value")
-        appends = any(child.type == "+=" for child in node.children)
-        variables = self._review.variables
-        for text in self._values(value) if value is not None else [""]:
-            key = self._text(name).partition("[")[0] if name is not None else ""
-            (variables.append if appends else variables.add)(key, text.replace(SPLIT, " "))
-
-    def _note_loop(self, node: Node) -> None:
-        variable = node.child_by_field_name("variable")
-        values = node.children_by_field_name("value")
-        if variable is None:
-            return
-        words = [text for value in values for text in self._values(value)]
-        for word in words or [HOLE]:
-            for part in word.split(SPLIT):
-                self._review.variables.add(self._text(variable), part)
-
-    def _note_reading(self, node: Node) -> None:
-        name = node.child_by_field_name("name")
-        if name is None or self._text(name).lstrip("\\") not in _READS_NAMES:
-            return
-        for child in node.children[1:]:
-            word = self._text(child).partition("=")[0]
-            if word.isidentifier():
-                self._review.variables.add(word, HOLE)
-        self._review.variables.add("REPLY", HOLE)
-
-    def _values(self, node: Node) -> list[str]:
-        """Return the texts that a word may come to."""
-        resolver = self._resolver
-        resolver.pick, resolver.most = 0, 1
-        found = [resolver.word(node)]
-        while len(found) < min(resolver.most, MOST_VALUES):
-            resolver.pick = len(found)
-            found.append(resolver.word(node))
-        resolver.pick = 0
-        return found
-
-    def _text(self, node: Node) -> str:
-        return self._source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     # --- what runs -------------------------------------------------------------------------------
 
@@ -256,7 +192,7 @@ class _Walk:
         operator = next((child.type for child in node.children if not child.is_named), "")
         if not named:
             return []
-        for target in self._values(named[0]):
+        for target in self._resolver.values(named[0]):
             self._target(operator, target, produced, empties=empties)
         self._push_inner(level)
         return named[1:]
@@ -283,13 +219,13 @@ class _Walk:
         body = _last_command(body)
         if body is None:
             return False
-        words = self._text(body).split()
+        words = self._resolver.text(body).split()
         return words[0] in {":", "true"} or words in _PRINT_NOTHING
 
     def _assign(self, node: Node, level: int, *, before_command: bool = False) -> None:
         name = node.child_by_field_name("name")
         value = node.child_by_field_name("value")
-        key = self._text(name).partition("[")[0] if name is not None else ""
+        key = self._resolver.text(name).partition("[")[0] if name is not None else ""
         risk, reason, is_command = assignment_risk(key, before_command=before_command)
         review = self._review
         review.findings.add(risk, reason)
@@ -324,9 +260,11 @@ class _Walk:
         body = node.child_by_field_name("body")
         if name is None or body is None:
             return
-        text = self._text(name)
+        text = self._resolver.text(name)
         self._review.functions.add(text)
-        if re.search(rf"(?<![\w./-]){re.escape(text)}(?![\w./=-])\s*[|&]", self._text(body)):
+        if re.search(
+            rf"(?<![\w./-]){re.escape(text)}(?![\w./=-])\s*[|&]", self._resolver.text(body)
+        ):
             self._review.destructive("starts itself over and over")
         self._push([child for child in node.children if child.id != name.id], level, None)
 
@@ -383,32 +321,6 @@ def _last_command(node: Node) -> Node | None:
     while node.type in {"list", "pipeline", "negated_command"} and node.children:
         node = node.children[-1]
     return node if node.type == "command" else None
-
-
-def printed(words: list[str], given: Input) -> str:
-    """Return what a simple command prints, where that is plain to see; else a HOLE."""
-    name, *rest = words or [""]
-    if name == "echo":
-        while rest and re.fullmatch("-[neE]+", rest[0]):
-            del rest[0]
-        return _escapes(" ".join(rest))
-    if name == "printf" and rest:
-        text, *values = rest
-        if "%" in text:
-            return " ".join([_escapes(value) for value in values])
-        return _escapes(text)
-    if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
-        return given() if callable(given) else given
-    return HOLE
-
-
-def _escapes(text: str) -> str:
-    if "\\" not in text:
-        return text
-    try:
-        return codecs.decode(text.encode("ascii", "backslashreplace"), "unicode_escape")
-    except UnicodeDecodeError:
-        return HOLE
 
 
 def judge_reading(review: Review, source: str) -> None:

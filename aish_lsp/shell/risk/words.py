@@ -131,12 +131,12 @@ class Resolver:
         """Return one word's text, with its HOLEs and SPLITs."""
         kind = node.type
         if kind == "word":
-            text = self._text(node)
+            text = self.text(node)
             return text if _SPECIAL.search(text) is None else _bare(text)
         reader = _READERS.get(kind)
         if reader is None:
             self.inner += node.children
-            return self._text(node) if kind in _PLAIN else HOLE
+            return self.text(node) if kind in _PLAIN else HOLE
         self._depth += 1
         if self._depth > DEEPEST:
             raise TooDeep
@@ -144,7 +144,18 @@ class Resolver:
         self._depth -= 1
         return text
 
-    def _text(self, node: Node) -> str:
+    def values(self, node: Node) -> list[str]:
+        """Return the texts that one word may come to."""
+        self.pick, self.most = 0, 1
+        found = [self.word(node)]
+        while len(found) < min(self.most, MOST_VALUES):
+            self.pick = len(found)
+            found.append(self.word(node))
+        self.pick = 0
+        return found
+
+    def text(self, node: Node) -> str:
+        """Return the text of a node as it stands."""
         return self._source[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def read_joined(self, node: Node) -> str:
@@ -163,22 +174,22 @@ class Resolver:
             at = child.end_byte
             kind = child.type
             if kind == "string_content":
-                found += _ESCAPE_IN_QUOTES.sub(_unescaped, self._text(child))
+                found += _ESCAPE_IN_QUOTES.sub(_unescaped, self.text(child))
             elif child.is_named:
                 found += self.word(child).replace(SPLIT, " ")
         return found
 
     def read_raw(self, node: Node) -> str:
         """Return the text between single quotes."""
-        return self._text(node)[1:-1]
+        return self.text(node)[1:-1]
 
     def read_ansi(self, node: Node) -> str:
         """Return the text of ``$'...'``."""
-        return _ANSI.sub(_ansi_character, self._text(node)[2:-1])
+        return _ANSI.sub(_ansi_character, self.text(node)[2:-1])
 
     def read_variable(self, node: Node) -> str:
         """Return the value of ``$name``."""
-        return self._split(self._value(self._text(node)[1:]))
+        return self._split(self._value(self.text(node)[1:]))
 
     def _value(self, name: str) -> str:
         values = self._variables.get(name)
@@ -196,9 +207,9 @@ class Resolver:
         rest = children[1:]
         self.inner += [child for child in rest if child.is_named]
         value = HOLE
-        is_array = name.type == "subscript" and self._text(name)[-2:] in {"@]", "*]"}
+        is_array = name.type == "subscript" and self.text(name)[-2:] in {"@]", "*]"}
         if name.type in {"variable_name", "subscript"}:
-            text = self._text(name).partition("[")[0]
+            text = self.text(name).partition("[")[0]
             if not operators:
                 value = self._value(text)
             elif operators[0] in {":-", "-", ":=", "="}:
@@ -211,7 +222,7 @@ class Resolver:
     def read_substitution(self, node: Node) -> str:
         """Return what a substitution comes to, where its command is one whose output is known."""
         self.inner += node.children
-        text = self._text(node).strip("$<>()`").strip()
+        text = self.text(node).strip("$<>()`").strip()
         if _PRINTS_SETTINGS.fullmatch(text):
             return "export SETTINGS=1" if node.type == "command_substitution" else "/dev/fd/63"
         if _PRINTS_NO_OPTION.fullmatch(text):

@@ -8,6 +8,7 @@ import pytest
 
 from aish_lsp.shell.risk import classify
 from aish_lsp.shell.risk.matching import parse
+from aish_lsp.shell.risk.reference import markdown
 from aish_lsp.shell.risk.rules import FOLDER
 
 SAFE = [
@@ -288,6 +289,11 @@ def test_every_row_of_the_tables_can_match() -> None:
         assert not any(part.startswith("-") for word in plain for part in word.split("|")), match
         parse(match)
         assert [row[2] for row in ROWS if row[0] == name].count(match) == 1, match
+
+
+def test_the_page_of_the_tables_is_current() -> None:
+    page = Path(__file__).resolve().parents[3] / "docs" / "risk.md"
+    assert page.read_text() == markdown(), "run ./dev docs"
 
 
 def test_every_destructive_row_says_why() -> None:

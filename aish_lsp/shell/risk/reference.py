@@ -1,0 +1,56 @@
+"""The tables of commands as a page.
+
+``python -m aish_lsp.shell.risk.reference > docs/risk.md`` writes it anew; a test holds that it is
+current.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from aish_lsp.shell.risk.rules import FOLDER
+
+_BEFORE: Final = """\
+# Which commands are what
+
+<!-- Generated from the tables: python -m aish_lsp.shell.risk.reference > docs/risk.md -->
+
+What is known of commands, as [Safety](safety.md#what-runs) uses it. How a row is read, and how to
+add your own, [stands there too](safety.md#rules-of-your-own). The worst row that matches counts; a
+command without a row is *caution*, but for one whose subcommand or option says that it deletes.
+Besides these rows, it counts what a command writes to, which variables it sets, and what the
+programs, statements and scripts do that stand in it (`sh -c`, `python -c`, `psql -c`, `sed`, `awk`,
+`find -exec`, here-documents).
+"""
+
+
+def markdown() -> str:
+    """Return docs/risk.md."""
+    return _BEFORE + "".join(_sections())
+
+
+def _sections() -> Iterator[str]:
+    for path in sorted(FOLDER.glob("*.toml")):
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        yield f"\n## {table['title']}\n"
+        for group in table.get("rules", ()):
+            yield from _rows(f"{group['risk'].capitalize()}{_because(group)}", group["match"])
+        for group in table.get("wrappers", ()):
+            yield from _rows(f"Opened{_because(group)}", group["match"])
+
+
+def _because(group: dict[str, Any]) -> str:
+    return f": {group['reason']}" if "reason" in group else ""
+
+
+def _rows(title: str, rows: list[str]) -> Iterator[str]:
+    yield f"\n**{title}**\n\n"
+    for row in rows:
+        yield f"    {row}\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())
