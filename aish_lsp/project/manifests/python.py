@@ -218,12 +218,7 @@ def _first_tests(manifests: Manifests) -> tuple[str, list[str]] | None:
 def _programs(project: Project) -> Iterator[Task]:
     """Yield how the project's own program is run."""
     manifests = project.manifests
-    for scripts in (project.metadata, table(project.tool, "poetry")):
-        for name in table(scripts, "scripts"):
-            if is_plain(name):
-                local = project.environment and not project.prefix
-                program = f"{project.environment}/bin/{name}" if local else project.prefix + name
-                yield Task("run", program, "pyproject.toml")
+    yield from _entry_points(project)
     if manifests.has("manage.py"):
         yield Task("start", f"{project.python} manage.py runserver", "manage.py")
     yield from _web_application(project)
@@ -238,6 +233,24 @@ def _programs(project: Project) -> Iterator[Task]:
             main = f"{place}{folder}/__main__.py"
             if re.fullmatch(r"[A-Za-z_]\w*", folder) and manifests.has(main):
                 yield Task("run", f"{project.python} -m {folder}", main, Rank.GUESS)
+
+
+def _entry_points(project: Project) -> Iterator[Task]:
+    """Yield the programs that the project installs."""
+    for scripts in (project.metadata, table(project.tool, "poetry")):
+        for name, entry in table(scripts, "scripts").items():
+            package = str(entry).partition(":")[0].partition(".")[0]
+            if not is_plain(name):
+                continue
+            command, source = f"{project.prefix}{name}", "pyproject.toml"
+            if project.manager == "pip":
+                main = f"{package}/__main__.py"
+                if project.environment:
+                    command = f"{project.environment}/bin/{name}"
+                elif is_plain(package) and project.manifests.has(main):
+                    # Where nothing is installed yet, the program is there all the same.
+                    command, source = f"python3 -m {package}", main
+            yield Task("run", command, source)
 
 
 def _web_application(project: Project) -> Iterator[Task]:

@@ -158,8 +158,9 @@ def mage(manifests: Manifests) -> Iterator[Task]:
 
 
 def scripts(manifests: Manifests) -> Iterator[Task]:
-    """Yield the tasks that are scripts at one of the usual places."""
+    """Yield the tasks that are scripts at one of the usual places; a program there is none."""
     for intent, candidates in _SCRIPTS.items():
-        name = next((path for path in candidates if manifests.executable(path)), None)
+        startable = (path for path in candidates if manifests.executable(path))
+        name = next((path for path in startable if manifests.text(path).startswith("#!")), None)
         if name is not None:
             yield Task(intent, f"./{name}", name, Rank.OWN)

@@ -280,6 +280,30 @@ PYTHON = (
         runs=("run",),
     ),
     Layout(
+        "pip, a program that is not installed",
+        {
+            "pyproject.toml": """
+                [project]
+                name = "greeter"
+                version = "1"
+                [project.scripts]
+                greet = "greeter.cli:main"
+                [build-system]
+                requires = ["setuptools"]
+                """,
+            "greeter/__init__.py": _PACKAGE,
+            "greeter/__main__.py": _MAIN,
+        },
+        {
+            "build": "pyproject.toml: python3 -m pip wheel --no-deps --wheel-dir dist .",
+            "run": "greeter/__main__.py: python3 -m greeter",
+            "start": "greeter/__main__.py: python3 -m greeter",
+            "install": "pyproject.toml: python3 -m venv .venv"
+            " && .venv/bin/python -m pip install -e .",
+        },
+        runs=("run",),
+    ),
+    Layout(
         "a pyproject.toml without a build system",
         {
             "pyproject.toml": """

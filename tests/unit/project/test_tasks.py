@@ -502,11 +502,13 @@ def test_the_first_command_is_right(tmp_path: Path, files: Files, expected: dict
 
 
 def test_scripts_and_wrappers_that_can_be_started_are(tmp_path: Path) -> None:
-    write(tmp_path, {"scripts/test": "", "build.sh": "", "gradlew": "", "build.gradle": ""})
-    for name in ("scripts/test", "gradlew"):
+    write(tmp_path, {"scripts/test": "#!/bin/sh\n", "build.sh": "#!/bin/sh\n", "bin/lint": "\0"})
+    write(tmp_path, {"gradlew": "", "build.gradle": ""})
+    for name in ("scripts/test", "gradlew", "bin/lint"):
         (tmp_path / name).chmod(0o755)
     assert commands(tmp_path, "test") == ["./scripts/test", "./gradlew test"]
     assert commands(tmp_path, "build") == ["./gradlew build"]
+    assert commands(tmp_path, "lint") == []
 
 
 def test_the_project_s_own_entries_come_first_and_hints_last(tmp_path: Path) -> None:
