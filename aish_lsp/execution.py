@@ -151,14 +151,14 @@ class Execution:
         except asyncio.CancelledError:
             return await self._not_run("cancelled")
         try:
-            result = await self._run()
+            try:
+                result = await self._run()
+            finally:
+                if covered:
+                    await self._uncover()
         except AishError as error:
             await self._emit(End("error", error.to_wire()))
             raise
-        finally:
-            if covered:
-                for notice in await to_its_end(self._workspace.undo.after()):
-                    await self._emit(Notice("info", notice))
         await self._keep(result)
         await self._emit(End(result.finish_reason))
         return self._report(result)
@@ -211,6 +211,11 @@ class Execution:
                 await self._emit(Notice("warning", notice))
             return False
         return True
+
+    async def _uncover(self) -> None:
+        """Have what the command has changed written down, although it may be cancelled."""
+        for notice in await to_its_end(self._workspace.undo.after()):
+            await self._emit(Notice("info", notice))
 
     async def _run(self) -> RunResult:
         workspace, planned = self._workspace, self._plan

@@ -102,15 +102,18 @@ class Git:
         """Look at the repository, and make the git folder of our own for it.
 
         Raises:
-            NoUndo: git refuses it (its owner is somebody else, it is damaged), or its work tree
+            Nowhere: git refuses it (its owner is somebody else, it is damaged), or its work tree
                 is elsewhere.
             StoreUnavailable: our folder cannot be made.
         """
         asked = ("--is-inside-work-tree", "--show-cdup", "--show-object-format")
-        answer = self.ask("rev-parse", *asked, "--git-path", "objects")
+        try:
+            answer = self.ask("rev-parse", *asked, "--git-path", "objects")
+        except GitFailed as error:
+            raise Nowhere(str(error)) from error
         inside, up, kind, objects = answer.removesuffix(b"\n").split(b"\n", 3)
         if inside != b"true" or up:
-            raise NoUndo(f"the repository of {self.top} has its work tree elsewhere")
+            raise Nowhere(f"the repository of {self.top} has its work tree elsewhere")
         _make_git_folder(self.private, kind.decode())
         self._own = {
             **_IDENTITY,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from aish_lsp.errors import AishError, Busy, NotFound, StoreUnavailable
+from aish_lsp.job import to_its_end
 from aish_lsp.questions import AskUser, Question
 from aish_lsp.text import escaped
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
@@ -18,6 +20,8 @@ from aish_lsp.undo.named import named
 from aish_lsp.undo.work import Begun, Reverted, Worker
 
 R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
 
 #: Seconds that a command waits for its snapshot at most.
 SNAPSHOT_SECONDS: Final = 20.0
@@ -98,11 +102,17 @@ class Undo:
                 begun = await self._in_thread(
                     lambda worker: worker.begin(group, label), SNAPSHOT_SECONDS
                 )
+            except asyncio.CancelledError:
+                # It may have been written in this very moment.
+                await to_its_end(self._forget(group))
+                raise
             except TooSlow as error:
                 # Each command would wait as long, for nothing.
                 self._refusal = str(error)
                 raise
-            except (AishError, OSError) as error:
+            except NoUndo:
+                raise
+            except Exception as error:
                 raise NoUndo(_reason(error)) from error
             names = named(text, cwd, begun.top, begun.record.before.left_out)
             self._running = _Running(1, begun, names)
@@ -120,10 +130,16 @@ class Undo:
                 gone = await self._in_thread(
                     lambda worker: worker.finish(running.begun), SNAPSHOT_SECONDS
                 )
-            except (NoUndo, AishError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - the command has run, whatever this is
                 reason = _reason(error)
                 return [f"What the command changed was not seen ({reason}): an undo asks first."]
             return _not_covered(gone, running.named)
+
+    async def _forget(self, group: str) -> None:
+        try:
+            await self._in_thread(lambda worker: worker.forget(group), SNAPSHOT_SECONDS)
+        except Exception as error:  # noqa: BLE001 - nothing can be done; an undo asks then
+            logger.info("a snapshot could not be forgotten: %s", type(error).__name__)
 
     async def undo(self, ask: AskUser, conflicts: Conflicts = "ask") -> Undone:
         """Take back what the last command did, or the last undo.
@@ -214,7 +230,10 @@ def _reason(error: Exception) -> str:
     """Return why, as a clause."""
     if isinstance(error, OSError):
         return f"{error.strerror or error}"
-    return str(error).rstrip(".")
+    if isinstance(error, NoUndo | AishError):
+        return str(error).rstrip(".")
+    logger.error("undo failed", exc_info=error)
+    return f"aish itself failed ({type(error).__name__}), which its log tells more of"
 
 
 def _listed(names: Sequence[str]) -> str:

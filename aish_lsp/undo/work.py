@@ -88,6 +88,18 @@ class Worker:
             ref = self._records(git).begin(record)
             return Begun(git.top, ref, record, frozenset(listing.files))
 
+    def forget(self, group: str) -> None:
+        """Drop what ``begin`` has written, or has not, for a command that does not run after all.
+
+        Raises:
+            NoUndo, AishError, OSError: as for ``begin``.
+        """
+        with self._git() as git:
+            records = self._records(git)
+            for ref, record in records.last_group()[-1:]:
+                if record.group == group and record.after is None:
+                    records.drop([ref])
+
     def finish(self, begun: Begun) -> list[bytes]:
         """Write down what is there after it; return what was not covered, and is gone.
 

@@ -144,6 +144,15 @@ async def test_without_a_repository_it_is_told_once_and_the_command_runs(folder:
         assert refused.value.data["kind"] == "notFound"
 
 
+async def test_the_chat_says_that_there_is_no_undo(folder: Path) -> None:
+    async with Client() as client:
+        await client.initialize(folder)
+        client.answers["window/showMessageRequest"] = yes
+        await client.command_result("aish.chat.send", {"prompt": ":run touch a"})
+        chat = folder / ".aish" / "chat.md"
+        await client.within(holds(chat, "> No undo for this command: the folder is"), "a notice")
+
+
 async def test_ignored_files_are_named_when_a_command_takes_them(repository: Path) -> None:
     (repository / ".gitignore").write_text("*.log\n")
     (repository / "a.log").write_text("gone soon")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from aish_lsp.questions import Question, nobody
 from aish_lsp.undo import undo as undo_module
 from aish_lsp.undo.git import NoUndo, Nowhere
 from aish_lsp.undo.undo import Undo
+from aish_lsp.undo.work import Worker
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
@@ -96,14 +98,17 @@ async def test_another_command_does_not_wait_for_the_users_answer(root: Path) ->
     await undo.after()
 
 
-async def test_a_cancelled_snapshot_leaves_the_next_one_free(root: Path) -> None:
+@pytest.mark.parametrize("seconds", [0.0, 0.02, 0.04, 0.08])
+async def test_a_cancelled_snapshot_leaves_the_next_one_free(root: Path, seconds: float) -> None:
     repository(root, a="one")
     undo = of(root)
     task = asyncio.create_task(undo.before("one", "x", root))
-    await asyncio.sleep(0.01)
+    await asyncio.wait([task], timeout=seconds)
     task.cancel()
-    with pytest.raises(asyncio.CancelledError):
+    with suppress(asyncio.CancelledError):
         await task
+        await undo.after()  # it was faster
+    assert git(root, "for-each-ref", "refs/aish") == ""
     await undo.before("two", "y", root)
     write(root, {"a": "two"})
     await undo.after()
@@ -122,6 +127,24 @@ async def test_what_is_too_slow_once_is_not_waited_for_again(
     with pytest.raises(NoUndo, match="takes more than 0 s"):
         await undo.before("one", "x", root)
     assert "takes more than 0 s" in await undo.prospect()
+
+
+async def test_what_goes_wrong_here_stops_no_command(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(root, a="one")
+    undo = of(root)
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "begin", lambda *_: 1 / 0)
+        with pytest.raises(NoUndo, match=r"aish itself failed \(ZeroDivisionError\)"):
+            await undo.before("one", "x", root)
+    await undo.before("one", "x", root)
+    write(root, {"a": "two"})
+    with monkeypatch.context() as patch:
+        patch.setattr(Worker, "finish", lambda *_: 1 / 0)
+        [told] = await undo.after()
+    assert told.endswith("an undo asks first.")
+    assert (await undo.undo(nobody)).conflicts == ["a"]
 
 
 async def test_whether_there_is_an_undo_is_known_before_a_command_runs(root: Path) -> None:
