@@ -14,7 +14,7 @@ _FILES = (
     *("bitbucket-pipelines.yml", ".woodpecker.yml", ".drone.yml", ".cirrus.yml", "appveyor.yml"),
     "Jenkinsfile",
 )
-_BEFORE_COMMAND = re.compile(r"^(- )?((run|script|command|sh|- sh):?\s+)?")
+_BEFORE_COMMAND = re.compile(r"^(- )?((run|script|command):\s+|sh\s+)?")
 
 #: Commands that are believed when a line of a CI file is one of them, harmless options aside.
 _HINTS: Mapping[str, Intent] = {

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -67,8 +68,8 @@ program that it wraps.
 
 ## Instruction files
 
-{names} tell assistants how to work in a
-project. The first of them that says something goes into the prompt, behind the tree and the tasks:
+{instructions}
+The first of them that says something goes into the prompt, behind the tree and the tasks:
 8,000 characters of it at most. So do those in the folders on the way to the file that a question
 is about (its `uri`, what is selected, the first `@path`): the nearest last, 4,000 characters
 together, which the nearest have first. These stay until a question names another file.
@@ -87,7 +88,8 @@ runs the commands, where the tools are installed.
 def page() -> str:
     """Return the page."""
     names = ", ".join(f"`{name}`" for name in INSTRUCTIONS)
-    parts = [_HEAD.format(names=names)]
+    instructions = textwrap.fill(f"{names} tell assistants how to work in a project.", 100)
+    parts = [_HEAD.format(instructions=instructions)]
     for heading, layouts in FAMILIES.items():
         parts.append(f"### {heading}\n")
         parts += ["\n".join(_layout(layout)) + "\n" for layout in layouts]
