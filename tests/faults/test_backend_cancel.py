@@ -203,7 +203,10 @@ async def test_a_command_that_waits_for_approval_is_not_run(served: Any, how: st
     client.answers["window/showMessageRequest"] = never
     asked = len(client.asked("window/showMessageRequest"))
     request_id, answer = await begin(
-        client, "aish.run", {"text": "touch no", "partialResultToken": "t"}, workDoneToken="work"
+        client,
+        "aish.run",
+        {"text": "rm -rf x; touch no", "partialResultToken": "t"},
+        workDoneToken="work",
     )
     await client.wait_for(
         lambda: len(client.asked("window/showMessageRequest")) > asked, "the question"

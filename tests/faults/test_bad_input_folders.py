@@ -70,11 +70,11 @@ async def test_a_folder_that_goes_while_a_command_waits_for_approval(place: Plac
 
         client.answers["window/showMessageRequest"] = remove_and_agree
         await client.initialize(place.folder)
-        command = {"text": "touch x", "partialResultToken": "r"}
+        command = {"text": "rm -rf y; touch x", "partialResultToken": "r"}
         message = await fails_with(1009, client, "aish.run", command)
         assert str(place.folder) in message
         end = {"kind": "notFound", "message": message}
-        assert client.progress["r"] == [{"kind": "end", "finishReason": "error", "error": end}]
+        assert client.progress["r"][-1] == {"kind": "end", "finishReason": "error", "error": end}
 
 
 async def test_a_folder_that_leads_elsewhere_when_the_user_agrees(place: Place) -> None:
@@ -89,7 +89,7 @@ async def test_a_folder_that_leads_elsewhere_when_the_user_agrees(place: Place) 
 
         client.answers["window/showMessageRequest"] = swap_and_agree
         await client.initialize(place.folder)
-        command = {"text": "touch x", "cwd": "inner", "partialResultToken": "r"}
+        command = {"text": "rm -rf y; touch x", "cwd": "inner", "partialResultToken": "r"}
         assert "not in the workspace" in await fails_with(1009, client, "aish.run", command)
         assert not (place.root / "x").exists()
 

@@ -22,9 +22,8 @@ WINDOW = 8192
 
 def texts(body: Json) -> list[str]:
     """Return the texts of a request."""
-    found = [body.get("system", "")]
-    for message in body["messages"]:
-        content = message["content"]
+    found = []
+    for content in (body.get("system", ""), *(one["content"] for one in body["messages"])):
         found += [content] if isinstance(content, str) else [part["text"] for part in content]
     return found
 

@@ -174,15 +174,13 @@ async def test_the_chat_goes_on_with_a_session_and_completes_its_name(place: Pla
 
 async def test_a_command_that_runs_keeps_its_session(place: Place) -> None:
     async with place.client() as client:
-        client.answers["window/showMessageRequest"] = lambda asked: asked["actions"][0]
         await client.initialize(place.folder)
         asked = await ask(client, "First?", "a")
         await client.command_result("aish.session.new")
-        running = asyncio.create_task(
-            client.command_result("aish.run", {"text": "sleep 60", "partialResultToken": "r"})
-        )
-        await client.wait_for(lambda: client.asked("window/showMessageRequest"), "a question")
-        with pytest.raises(RpcError, match="`sleep 60` runs in this session"):
+        run = {"text": "echo begun; sleep 60", "partialResultToken": "r"}
+        running = asyncio.create_task(client.command_result("aish.run", run))
+        await client.wait_for(lambda: client.progress["r"], "its output")
+        with pytest.raises(RpcError, match="`echo begun; sleep 60` runs in this session"):
             await client.command_result("aish.session.resume", {"id": asked["sessionId"]})
         await client.command_result("aish.cancel")
         assert (await running)["finishReason"] == "cancelled"
