@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from aish_lsp.conversation.turns import Conversation, ExecOutput, Turn
+from aish_lsp.conversation.turns import Attached, Conversation, ExecOutput, Turn
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import Message, StoredReasoning
@@ -21,11 +21,19 @@ HEADINGS = (
     "[result]",
     "[aish] ls: skipped by user",
     "[NORRIS MODE] You are",
+    "[selection] a.py, line 1",
+    "[definition] a.py, lines 1-9",
+    "[problems] a.py",
+    "[file] a.py",
 )
 
 words = st.text(st.sampled_from("ab `\n\r\t[]é的😀\u200b\u2028\x07"), max_size=40)
 texts = st.one_of(words, st.sampled_from(HEADINGS), st.integers(1, 3000).map(lambda n: "w " * n))
 outputs = st.builds(ExecOutput, words, st.integers(0, 255), texts)
+attachments = st.lists(
+    st.builds(Attached, st.sampled_from(["selection", "problems", "file"]), words, texts, words),
+    max_size=2,
+)
 calls = st.lists(
     st.builds(ToolCall, st.sampled_from("abc"), st.sampled_from(["read", "grep"]), words),
     max_size=3,
@@ -35,7 +43,7 @@ reasonings = st.none() | st.builds(
 )
 steps = st.one_of(
     st.tuples(st.just("output"), outputs),
-    st.tuples(st.just("user"), texts),
+    st.tuples(st.just("user"), texts, attachments),
     st.tuples(st.just("reply"), texts, calls, reasonings),
     st.tuples(st.just("tool"), st.sampled_from("abc"), texts),
     st.tuples(st.just("withdraw")),
@@ -49,8 +57,8 @@ def take(conversation: Conversation, step: tuple[Any, ...]) -> None:
         match step:
             case ("output", output):
                 conversation.append_output(output)
-            case ("user", text):
-                conversation.append_user(text)
+            case ("user", text, attached):
+                conversation.append_user(text, attached)
             case ("reply", text, tool_calls, reasoning):
                 conversation.append_assistant(text, tool_calls=tool_calls, reasoning=reasoning)
             case ("tool", call_id, text):
