@@ -16,6 +16,8 @@ from aish_lsp.undo.listing import Listing
 
 #: Files that git may refuse before a snapshot is given up: their names, or a change meanwhile.
 _REFUSALS: Final = 20
+#: Names of what is not covered that are written down one by one.
+_UNCOVERED: Final = 5000
 _REFUSED: Final = re.compile(rb"^fatal: Unable to process path (.+)\n\Z", re.MULTILINE | re.DOTALL)
 
 LINK: Final = "120000"
@@ -101,7 +103,7 @@ def take(git: Git, listing: Listing) -> Snapshot:
         tree=tree,
         umask=umask,
         modes=dict(_unusual(listing, umask)),
-        uncovered=sorted(map(as_text, listing.uncovered | refused)),
+        uncovered=sorted(map(as_text, _few(listing.uncovered | refused))),
         repositories=sorted(map(as_text, listing.repositories)),
     )
 
@@ -126,6 +128,13 @@ def _write(git: Git, listing: Listing, refused: set[bytes]) -> str:
             names = names - {match[1]}
         else:
             return git.own("write-tree").decode().strip()
+
+
+def _few(names: frozenset[bytes]) -> frozenset[bytes]:
+    """Return ``names``, or where they are too many to be written down the folders of them all."""
+    if len(names) <= _UNCOVERED:
+        return names
+    return frozenset(name[: name.rstrip(b"/").rfind(b"/") + 1] or name for name in names)
 
 
 def _umask(folder: Path) -> int:

@@ -12,7 +12,7 @@ import pytest
 from undo_parts import Command, commit, git, look, repository, undo, worker, write
 
 from aish_lsp.errors import NotFound
-from aish_lsp.undo import listing, records
+from aish_lsp.undo import listing, records, snapshots
 from aish_lsp.undo.git import Git, NoUndo, TooSlow
 from aish_lsp.undo.listing import list_work_tree
 from aish_lsp.undo.named import named
@@ -105,6 +105,19 @@ def test_a_file_that_was_ignored_is_not_taken_for_a_new_one(root: Path) -> None:
     assert undone.removed == (b"new",)
     assert (root / ".env").read_text() == "KEY=1"
     assert (root / "out" / "x").exists()
+
+
+def test_of_many_ignored_files_the_folders_are_known(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "_UNCOVERED", 3)
+    repository(root, **{".gitignore": "*.o\n", "src/a.c": "one"})
+    write(root, {f"src/{number}.o": "x" for number in range(5)})
+    with Command(root):
+        write(root, {".gitignore": "", "src/a.c": "two", "new": "x"})
+    undone = undo(root, None, decided=True)
+    assert (undone.restored, undone.removed) == ((b".gitignore", b"src/a.c"), (b"new",))
+    assert len(list((root / "src").glob("*.o"))) == 5
 
 
 def test_a_file_that_a_command_has_git_ignore_is_still_looked_after(root: Path) -> None:
