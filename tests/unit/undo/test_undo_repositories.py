@@ -200,6 +200,38 @@ def test_what_a_sparse_checkout_leaves_out_stays_out(root: Path) -> None:
     assert git(root, "status", "--short") == ""
 
 
+def test_of_a_partial_clone_nothing_is_fetched(root: Path, tmp_path: Path) -> None:
+    source = repository(tmp_path / "source", a="old", b="old")
+    git(source, "config", "uploadpack.allowFilter", "true")
+    write(source, {"a": "one", "b": "one"})
+    commit(source)
+    git(tmp_path, "clone", "-q", "--filter=blob:none", source.as_uri(), str(root))
+    shutil.rmtree(source)
+    before = look(root)
+    with Command(root):
+        everything_goes(root)
+    undo(root)
+    assert look(root) == before
+
+
+def test_an_index_in_two_parts_and_a_rebase_are_no_hindrance(root: Path) -> None:
+    repository(root, a="base", b="base")
+    git(root, "config", "core.splitIndex", "true")
+    git(root, "config", "core.untrackedCache", "true")
+    git(root, "switch", "-q", "-c", "other")
+    write(root, {"a": "other"})
+    commit(root)
+    git(root, "switch", "-q", "main")
+    write(root, {"a": "main"})
+    commit(root)
+    git(root, "rebase", "-q", "other", code=1)
+    before, state = look(root), git_state(root)
+    with Command(root):
+        everything_goes(root)
+    undo(root)
+    assert (look(root), git_state(root)) == (before, state)
+
+
 def test_objects_may_be_named_by_longer_hashes(root: Path) -> None:
     root.mkdir()
     git(root, "init", "-q", "--object-format=sha256")
