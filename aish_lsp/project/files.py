@@ -30,9 +30,8 @@ TIME_LIMIT = 60.0
 CHECKED_AT_ONCE = 20_000
 #: Bytes of a repository's own ignore file, where git refuses the repository.
 _EXCLUDE_LIMIT = 128 << 10
-#: Seconds of rest after each piece of names, in which other threads get on; in long scans more.
-_REST = 0.0001
-_LONG_REST = 0.001
+#: Seconds of rest after each piece of names in a long scan, in which other threads get on.
+_REST = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +245,8 @@ class Scan:
         for names in pieces:
             known.extend(names)
             self.found += len(names)
-            time.sleep(_REST if self.found < FILE_LIMIT else _LONG_REST)
+            if self.found > FILE_LIMIT:
+                time.sleep(_REST)
 
     def _say_what_decides(self, listing: Listing, places: Places, *, exact: bool) -> None:
         """Keep what tells of a change whether, and how, it changes the list."""

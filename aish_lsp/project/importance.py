@@ -17,9 +17,9 @@ class Rank(IntEnum):
     MANIFEST = 0
     """A file that says what the project is, or how it is built."""
     SOURCE_FOLDER = 1
-    SOURCE = 2
-    SIDE_FOLDER = 3
-    """Tests, documentation, data: what supports the sources."""
+    SIDE_FOLDER = 2
+    """Tests, documentation, data: what supports the sources. Its one line says much."""
+    SOURCE = 3
     OTHER = 4
     STRANGERS = 5
     """A folder whose inside says nothing of the project, where no ignore rule leaves it out."""

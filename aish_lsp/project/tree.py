@@ -64,7 +64,7 @@ class _Folder:
         self.prefix = prefix
         self.level = prefix.count("/")
         self.name = prefix.rstrip("/").rpartition("/")[2]
-        self.total = known.count(low, high)
+        self.total = known.count(low, high) if prefix else known.total
         self._known = known
         self._low = low
         self._high = high
@@ -100,6 +100,28 @@ class _Folder:
         """A line for each entry, the folders folded."""
         indent = "  " * (self.level + 1)
         return [indent + _line(entry) for entry in self.entries]
+
+    @property
+    def named(self) -> int:
+        """The number of files that its entries stand for."""
+        return sum(entry.total for entry in self.entries)
+
+    def shorten(self, room: int) -> str:
+        """Keep the first entries of the root, as many as fit into ``room`` with a last line.
+
+        Return that line, which counts the other files; nothing where not even that fits.
+        """
+        length = _length([_TOP, *self.lines])
+        named = self.named
+        for kept in range(len(self.entries), -1, -1):
+            last = f"  … {_count(self.total - named, 'more ')}"
+            if length + 1 + len(last) <= room:
+                self.entries, self.lines = self.entries[:kept], self.lines[:kept]
+                return last
+            if kept:
+                named -= self.entries[kept - 1].total
+                length -= len(self.lines[kept - 1]) + 1
+        return ""
 
     def cost(self, room: int) -> int | None:
         """Return the characters that opening it adds; None where it stays folded.
@@ -138,26 +160,17 @@ def tree(known: KnownFiles, *, depth: int, max_chars: int, recent: Collection[st
     if depth < 1:
         return Tree("", False, ())
     top = _Folder(known, "", 0, len(known.names))
-    lines = [_TOP, *top.lines]
-    shown_files = sum(entry.total for entry in top.entries)
-    if shown_files < known.total or _length(lines) > max_chars:
-        return Tree(_cut(top, lines, max_chars, known.total), False, ("",))
-    opened, whole = _open(top, depth, max_chars - _length(lines), _folders_of(recent))
-    return Tree("\n".join(_rendered(top, opened)), whole, {"", *opened})
-
-
-def _cut(top: _Folder, lines: Sequence[str], room: int, total: int) -> str:
-    """Return the first of the top folder's ``lines`` and how many files are in the others."""
-    length = _length(lines)
-    named = sum(entry.total for entry in top.entries)
-    for kept in range(len(top.entries), -1, -1):
-        last = f"  … {_count(total - named, 'more ')}"
-        if length + 1 + len(last) <= room:
-            return "\n".join([*lines[: kept + 1], last])
-        if kept:
-            named -= top.entries[kept - 1].total
-            length -= len(lines[kept]) + 1
-    return ""
+    rest = ""
+    if top.named < known.total or _length([_TOP, *top.lines]) > max_chars:
+        # Half of the room is left to what is in its folders.
+        has_folders = any(isinstance(entry, _Folder) for entry in top.entries)
+        rest = top.shorten(max_chars // 2 if has_folders else max_chars) or top.shorten(max_chars)
+        if not rest:
+            return Tree("", False, ("",))
+    room = max_chars - _length([_TOP, *top.lines]) - (len(rest) + 1 if rest else 0)
+    opened, whole = _open(top, depth, room, _folders_of(recent))
+    lines = [*_rendered(top, opened), *([rest] if rest else [])]
+    return Tree("\n".join(lines), whole and not rest, {"", *opened})
 
 
 def _folders_of(names: Collection[str]) -> set[str]:

@@ -69,8 +69,8 @@ def test_a_folder_that_is_folded_is_shown_with_its_count() -> None:
     found = known([*names, "src/main.py", "README.md"], 60)
     text, whole, _ = tree(found, depth=9, max_chars=4000)
     assert text == (
-        "./\n  README.md\n  src/\n    main.py\n    part0/\n      deep/ … 40 files\n"
-        "    part1/\n      deep/ … 40 files\n    part2/\n      deep/ … 40 files"
+        "./\n  README.md\n  src/\n    part0/\n      deep/ … 40 files\n"
+        "    part1/\n      deep/ … 40 files\n    part2/\n      deep/ … 40 files\n    main.py"
     )
     assert not whole
 

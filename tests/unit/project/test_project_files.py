@@ -390,6 +390,23 @@ async def test_a_git_that_hangs_is_ended_and_the_folder_walked(
     assert not any(is_alive(int(pid)) for pid in (tmp_path / "pid").read_text().split())
 
 
+@needs_git
+@pytest.mark.parametrize("end", ["kill -9 $$", "exit 128", "printf 'half a na'; kill -9 $$"])
+async def test_a_git_that_dies_is_not_believed(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
+) -> None:
+    write(root, "a.py", "b.log")
+    write(root, ".gitignore", text="*.log\n")
+    git(root, "init", "-q")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "git").write_text(f"#!/bin/sh\n{end}\n")
+    (tmp_path / "bad" / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bad'}:{os.environ['PATH']}")
+    listed = await list_files(root)
+    assert listed.files == (".gitignore", "a.py")
+    assert not listed.truncated
+
+
 async def test_cancelling_ends_git(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

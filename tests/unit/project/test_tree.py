@@ -22,8 +22,8 @@ def drawn(*files: str, depth: int = 4, max_chars: int = 4000) -> str:
 def test_what_matters_comes_first_and_everything_is_indented() -> None:
     files = ["b.py", "src/app.py", "src/deep/x.py", "README.md", "LICENSE", "docs/a.md", "go.mod"]
     assert drawn(*files) == (
-        "./\n  README.md\n  go.mod\n  src/\n    deep/\n      x.py\n    app.py\n  b.py\n"
-        "  docs/\n    a.md\n  LICENSE"
+        "./\n  README.md\n  go.mod\n  src/\n    deep/\n      x.py\n    app.py\n"
+        "  docs/\n    a.md\n  b.py\n  LICENSE"
     )
 
 
@@ -41,7 +41,7 @@ def test_folders_below_the_depth_are_folded_with_their_counts() -> None:
 
 def test_long_folders_are_folded() -> None:
     tests = [f"tests/test_{number}.py" for number in range(214)]
-    assert drawn(*tests, "a.py") == "./\n  a.py\n  tests/ … 214 files"
+    assert drawn(*tests, "a.py") == "./\n  tests/ … 214 files\n  a.py"
 
 
 def test_folders_of_strangers_code_are_folded() -> None:
@@ -59,6 +59,13 @@ def test_a_top_folder_that_does_not_fit_is_cut_with_a_count() -> None:
         drawn(*files, max_chars=60) == "./\n  file-000\n  file-001\n  file-002\n  … 97 more files"
     )
     assert drawn(*files, max_chars=10) == ""
+
+
+def test_a_long_root_leaves_room_for_what_is_in_its_folders() -> None:
+    files = [*(f"module_{number:03}.c" for number in range(100)), "src/a.c", "t/x.t", "Makefile"]
+    assert drawn(*files, max_chars=160) == (
+        "./\n  Makefile\n  src/\n    a.c\n  t/\n    x.t\n  module_000.c\n  … 99 more files"
+    )
 
 
 def test_another_repository_is_one_line() -> None:
