@@ -13,6 +13,8 @@ _LOADS: Final = re.compile(
     r"|BASH_XTRACEFD|PERL5OPT|PERL5DB|PERL5LIB|RUBYOPT|PYTHONSTARTUP|PYTHONHOME|GCONV_PATH|IFS"
     r"|LESSOPEN|LESSCLOSE|GIT_EXEC_PATH|GIT_CONFIG.*|GIT_TEMPLATE_DIR|RIPGREP_CONFIG_PATH"
 )
+#: Where the shell writes down what was done.
+_REMEMBERS: Final = re.compile("HISTFILE")
 #: Their value is a command that some program runs.
 _COMMANDS: Final = re.compile(
     r"GIT_(?:SSH(?:_COMMAND)?|PROXY_COMMAND|EXTERNAL_DIFF|ASKPASS|EDITOR|SEQUENCE_EDITOR)|SSH_ASKPASS"
@@ -35,18 +37,18 @@ _LOOKS: Final = re.compile(
 def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]:
     """Return the level, the reason, and whether the value is a command, of setting ``name``."""
     if _LOOKS.fullmatch(name) or name.islower():
-        level = CAUTION if name.endswith("_proxy") else SAFE
-        return level, f"sets {name}", False
-    if _PAGERS.fullmatch(name):
-        return SAFE, "", True
-    if _COMMANDS.fullmatch(name):
-        return CAUTION, f"sets {name}, which other programs run", True
-    if _LOADS.fullmatch(name):
-        return (
-            DESTRUCTIVE,
-            f"sets {name}, which makes other programs run what cannot be seen",
-            False,
-        )
-    if _LEADS.fullmatch(name) or before_command:
-        return CAUTION, f"sets {name}, which may change what other programs do", False
-    return SAFE, "", False
+        return (CAUTION if name.endswith("_proxy") else SAFE), f"sets {name}", False
+    for pattern, level, why, is_command in _KINDS:
+        if pattern.fullmatch(name):
+            return level, f"sets {name}{why}", is_command
+    return (CAUTION if before_command else SAFE), f"sets {name}{_MAY_CHANGE}", False
+
+
+_MAY_CHANGE: Final = ", which may change what other programs do"
+_KINDS: Final = (
+    (_PAGERS, SAFE, "", True),
+    (_COMMANDS, CAUTION, ", which other programs run", True),
+    (_REMEMBERS, DESTRUCTIVE, ", which hides what is done", False),
+    (_LOADS, DESTRUCTIVE, ", which makes other programs run what cannot be seen", False),
+    (_LEADS, CAUTION, _MAY_CHANGE, False),
+)

@@ -46,7 +46,8 @@ _FOLDERS: Final = frozenset(
 #: They tell of files and not what is in them.
 _LISTS: Final = frozenset(
     [
-        "ls",
+        *("ls", "openssl"),
+        "openssl",
         "stat",
         "test",
         "[",

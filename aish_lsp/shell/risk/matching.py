@@ -111,7 +111,7 @@ _FLAGS: Final = frozenset(
         "-y",
         "--yes",
         "--no-cli-pager",
-        "-A",
+        *("-A", "-4", "-6", "-br", "-brief"),
         "--global",
         "-g",
         "--no-headers",

@@ -104,6 +104,11 @@ class Review:
             before = self.written.get(place, HOLE) if how == "adds" else ""
             self.written[place] = before + text
 
+    def loses(self, source: str) -> None:
+        """Take down that ``source`` is not there any more, where it decides what runs."""
+        if write_risk(source, "adds", folders=self.folders, folder=None)[0] == DESTRUCTIVE:
+            self.destructive("takes away a file that decides what runs, or who may log in")
+
     def runs_file(self, path: str) -> str | None:
         """Return the text of a file that is run, where the same command writes it; else None."""
         return self.written.get(normal(path)) if self.written else None

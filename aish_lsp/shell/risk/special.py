@@ -167,6 +167,15 @@ def lines_of_input(review: Review, words: Sequence[str], depth: int, given: Inpu
     return True
 
 
+def redis(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+    """``redis-cli``: without a command, each line of its input is one."""
+    if given is not None and all(word[:1] == "-" for word in words[1:]):
+        text = given if isinstance(given, str) else given()
+        for line in text.splitlines():
+            review.add_text(f"redis-cli {line}", depth + 1)
+    return False
+
+
 def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input) -> bool:
     """Return whether a command sends to another machine what may be secret."""
     if name not in _SENDERS:
@@ -215,4 +224,5 @@ HANDLERS: Final[dict[str, Handler]] = {
     "find": find,
     "git": git,
     "parallel": lines_of_input,
+    **dict.fromkeys(("redis-cli", "valkey-cli"), redis),
 }

@@ -103,14 +103,14 @@ def _operands(
     review: Review, how: Writer, name: str, operands: Sequence[str], *, keeps: bool, given: Input
 ) -> None:
     """Judge what a command writes to its operands."""
-    taken = list(operands[:-1])
-    if how.sources and any(map(is_system, taken)):
-        review.destructive("moves a folder of the system, or a whole home")
+    is_emptied = operands[:1] == ["/dev/null"]
+    if how.sources:
+        _taken(review, operands[:-1])
     if how.last:
         operands = operands[-1:] if len(operands) > 1 else []
     remote = name in {"scp", "rsync"}
     how_it_is: How = "adds" if keeps or remote else "places" if how.last else "overwrites"
-    if how.last and taken[:1] == ["/dev/null"]:
+    if how.last and is_emptied:
         review.destructive("empties a file")
     for target in operands:
         if remote and ":" in target.partition("/")[0]:
@@ -122,6 +122,14 @@ def _operands(
         if not (how.last and target in {".", "./"}):
             text = _text(given) if how.copies else HOLE
             review.writes(target, how_it_is, text)
+
+
+def _taken(review: Review, sources: Sequence[str]) -> None:
+    """Judge what is not where it was, afterwards."""
+    if any(map(is_of_system, sources)):
+        review.destructive("moves what belongs to the system, or a whole home")
+    for source in sources:
+        review.loses(source)
 
 
 def _text(given: Input) -> str:

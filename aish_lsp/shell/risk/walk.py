@@ -268,8 +268,10 @@ class _Walk:
             self._review.destructive("starts itself over and over")
         self._push([child for child in node.children if child.id != name.id], level, None)
 
-    def unset(self, _node: Node, _level: int, _given: Input) -> None:
+    def unset(self, node: Node, _level: int, _given: Input) -> None:
         self._review.caution("unsets variables or functions")
+        if "HISTFILE" in self._resolver.text(node):
+            self._review.destructive("hides what is done from the history")
 
     def bare_redirect(self, node: Node, level: int, _given: Input) -> None:
         self._redirect(node, level, empties=True)

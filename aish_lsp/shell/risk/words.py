@@ -233,7 +233,7 @@ class Resolver:
                 words = [part for part in parts if part[:1] != "-"]
                 if match[0].startswith("printf"):
                     words = [_ANSI.sub(_ansi_character, word) for word in words]
-                    del words[: "%" in words[0]]
+                    del words[: bool(words) and "%" in words[0]]
                 return self._split(" ".join(words))
         return f"/dev/fd/63{HOLE}" if node.type == "process_substitution" else HOLE
 

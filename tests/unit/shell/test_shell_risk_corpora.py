@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -268,6 +269,15 @@ def test_no_text_makes_it_fail(text: str) -> None:
 @given(st.text(max_size=200))
 def test_no_character_makes_it_fail(text: str) -> None:
     assert classify(text, "bash").risk in {"safe", "caution", "destructive"}
+
+
+@pytest.mark.skipif(not FULL, reason="AISH_FULL=1 searches for half a minute")
+def test_a_guided_search_finds_no_text_that_makes_it_fail() -> None:
+    pytest.importorskip("atheris")
+    script = CORPORA.parent / "bench" / "fuzz_risk.py"
+    command = [sys.executable, str(script), "30"]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, timeout=110)
+    assert run.returncode == 0, run.stderr[-2000:]
 
 
 # --- what a real bash makes of what is called safe ------------------------------------------------
