@@ -93,7 +93,7 @@ class TurnRequest:
         # Of one that may not be paid for, nothing else is asked at all.
         self._allow(0)
         self._limit = await workspace.accounting.limits(self.preset, workspace.config)
-        self._bound_attached(self._limit)
+        await self._bound_attached(self._limit)
         if workspace.accounting.counts_requests(self.preset, workspace.config):
             # Before anything is evicted by an estimate; below, what an eviction leaves.
             await self._count(await self._budget(self._limit).whole(self._conversation))
@@ -137,10 +137,10 @@ class TurnRequest:
         message = f"{self.preset.name} found the question too long: asked again with less."
         await self._emit(Notice("warning", message))
 
-    def _bound_attached(self, limit: Limits) -> None:
+    async def _bound_attached(self, limit: Limits) -> None:
         """Leave what is attached to the question its share of the budget, and no more."""
         turns = self._conversation.turns
-        turns[-1] = bounded(turns[-1], limit.budget // _ATTACHED_SHARE, self._counter)
+        turns[-1] = await bounded(turns[-1], limit.budget // _ATTACHED_SHARE, self._counter)
 
     def _allow(self, tokens: int) -> None:
         """See whether so many tokens may be paid for; CostCap where not."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.conversation.counter import NOTHING
+from aish_lsp.conversation.counter import NOTHING, Counter
 from aish_lsp.conversation.prompt import attached_block
 
 if TYPE_CHECKING:
-    from aish_lsp.conversation.counter import Counter
     from aish_lsp.conversation.turns import Attached, Turn
 
 #: Characters that are kept at each end when nothing else is left to give.
@@ -33,14 +32,20 @@ def with_cut_attached(turn: Turn, each: int = _LEAST) -> Turn:
     return replace(turn, attached=tuple(shortened(part, each) for part in turn.attached))
 
 
-def bounded(turn: Turn, tokens: int, counter: Counter) -> Turn:
+async def bounded(turn: Turn, tokens: int, counter: Counter) -> Turn:
     """Return ``turn`` with what is attached cut until it is about ``tokens``, if it can be.
 
-    The longest texts are cut first: each keeps as much as the next longer one.
+    The longest texts are cut first: each keeps as much as the next longer one. The model's own
+    tokenizer, where it is asked, counts the whole; what a cut leaves is estimated by that.
     """
-    each = max((len(part.text) for part in turn.attached), default=0) // 2
+    if not turn.attached:
+        return turn
+    await counter.fetch(map(attached_block, turn.attached), (), ())
+    estimating = Counter(counter.preset, ratio=counter.ratio)
+    factor = _size(turn, counter) / max(1, _size(turn, estimating))
+    each = max(len(part.text) for part in turn.attached) // 2
     bound = turn
-    while _size(bound, counter) > tokens and each > _LEAST:
+    while _size(bound, estimating) * factor > tokens and each > _LEAST:
         each = max(_LEAST, each * 3 // 4)
         bound = with_cut_attached(turn, each)
     return bound

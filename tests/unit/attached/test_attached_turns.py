@@ -66,9 +66,11 @@ def test_the_offline_model_reads_the_question_alone(attached: tuple[Attached, ..
     st.lists(st.text(max_size=5000).map(lambda text: replace(PART, text=text)), max_size=5),
     st.integers(0, 3000),
 )
-def test_it_keeps_to_its_share_as_far_as_that_can_be(parts: list[Attached], tokens: int) -> None:
+async def test_it_keeps_to_its_share_as_far_as_that_can_be(
+    parts: list[Attached], tokens: int
+) -> None:
     turn = Turn("user", "q" * 100, attached=tuple(parts))
-    bound = bounded(turn, tokens, COUNTER)
+    bound = await bounded(turn, tokens, COUNTER)
     least = with_cut_attached(turn)
     extra = COUNTER.settled(COUNTER.turns([replace(turn, attached=())]))
     fits = COUNTER.settled(COUNTER.turns([bound])) - extra <= tokens + 10
@@ -80,9 +82,9 @@ def test_it_keeps_to_its_share_as_far_as_that_can_be(parts: list[Attached], toke
         assert bound.attached == turn.attached
 
 
-def test_the_longest_is_cut_first() -> None:
+async def test_the_longest_is_cut_first() -> None:
     short, long = replace(PART, text="s " * 400), replace(FILE, text="l " * 20_000)
-    bound = bounded(Turn("user", "q", attached=(short, long)), 3000, COUNTER)
+    bound = await bounded(Turn("user", "q", attached=(short, long)), 3000, COUNTER)
     assert [part.cut for part in bound.attached] == [False, True]
 
 
