@@ -46,6 +46,7 @@ class CurrentFiles:
     Attributes:
         watched: whether somebody tells of all files that come and go.
         listing: the files as of the last update.
+        lock: held while the list is changed; to be held by who reads it in a thread.
     """
 
     def __init__(self, root: Path) -> None:
@@ -61,7 +62,7 @@ class CurrentFiles:
         self._took = 0.0
         self._shown: dict[str, int] = {}
         self._listeners: list[ScanListener] = []
-        self._lock = asyncio.Lock()
+        self.lock = asyncio.Lock()
 
     @property
     def recent(self) -> set[str]:
@@ -103,7 +104,7 @@ class CurrentFiles:
 
     async def update(self) -> bool:
         """Bring the list up to date; return whether it, or ``recent``, may have changed."""
-        async with self._lock:
+        async with self.lock:
             names, self._pending = self._pending, {}
             if self._given_up:
                 return False
@@ -121,7 +122,7 @@ class CurrentFiles:
         listing = self.listing
         listing.unchecked = False
         absent = await gone(self._root)
-        async with self._lock:
+        async with self.lock:
             if listing is not self.listing or not absent:
                 return False
             return await asyncio.to_thread(listing.known.remove_all, absent)

@@ -135,16 +135,17 @@ class ProjectPicture:
             await self._draw(files, self._drawn)
 
     async def _draw(self, files: CurrentFiles, shape: Shape) -> None:
-        listing = files.listing
-        drawn = await asyncio.to_thread(
-            tree,
-            listing.known,
-            depth=shape.depth,
-            max_chars=shape.max_chars,
-            recent=files.recent,
-        )
-        truncated = listing.truncated or not drawn.whole
-        self._block = ProjectBlock(drawn.text, listing.known.total, truncated)
+        async with files.lock:
+            listing = files.listing
+            drawn = await asyncio.to_thread(
+                tree,
+                listing.known,
+                depth=shape.depth,
+                max_chars=shape.max_chars,
+                recent=files.recent,
+            )
+            truncated = listing.truncated or not drawn.whole
+            self._block = ProjectBlock(drawn.text, listing.known.total, truncated)
         files.watch_over(drawn.opened)
         self._drawn = shape
 

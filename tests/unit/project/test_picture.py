@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from test_project_files import git, needs_git, no_git, root, write
 
 from aish_lsp.config.schema import Project
 from aish_lsp.project import current, files
+from aish_lsp.project import picture as picture_module
 from aish_lsp.project.files import Listing, Scan
+from aish_lsp.project.known import KnownFiles
 from aish_lsp.project.picture import ProjectPicture
+from aish_lsp.project.tree import Tree, tree
 
 __all__ = ["no_git", "root"]
 
@@ -155,6 +160,35 @@ async def test_questions_at_once_share_a_look(picture: ProjectPicture, root: Pat
     counted = Counted(picture)
     await asyncio.gather(*(drawn(picture) for _ in range(20)))
     assert len(counted.scans) <= 3
+
+
+async def test_a_list_is_not_changed_while_it_is_drawn(
+    picture: ProjectPicture, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that are found to be gone just then are dropped behind it."""
+    monkeypatch.setattr(files, "CHECKED_AT_ONCE", 5)
+    write(root, *(f"src/f{number}.py" for number in range(10)))
+    git(root, "add", ".")
+    (root / "src/f3.py").unlink()
+    begun, goes_on = threading.Event(), threading.Event()
+
+    def slow(known: KnownFiles, **options: Any) -> Tree:
+        before = list(known.names)
+        begun.set()
+        goes_on.wait(10)
+        assert known.names == before
+        return tree(known, **options)
+
+    assert picture.files is not None
+    await picture.files.update()
+    monkeypatch.setattr(picture_module, "tree", slow)
+    drawing = asyncio.create_task(drawn(picture))
+    await asyncio.to_thread(begun.wait, 10)
+    checking = asyncio.create_task(picture.files.check())
+    await asyncio.sleep(0.3)
+    goes_on.set()
+    await drawing
+    await checking
 
 
 async def test_a_folder_that_goes_is_empty(picture: ProjectPicture, root: Path) -> None:
