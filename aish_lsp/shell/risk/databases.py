@@ -49,16 +49,13 @@ _SQL_VALUES: Final = frozenset(
         "-e",
     ]
 )
+_MYSQL_VALUES: Final = frozenset(["-h", "-u", "-P", "-D", "-S", "--host", "--user", "--port"])
 DATABASES: Final[dict[str, Client]] = {
     "psql": Client(("-c", "--command"), _SQL_VALUES - {"-e", "-w", "-S"}),
     "pgcli": Client(("-c", "--command"), _SQL_VALUES),
     "cockroach": Client(("-e", "--execute"), _SQL_VALUES),
-    "mysql": Client(
-        ("-e", "--execute"), frozenset(["-h", "-u", "-P", "-D", "-S", "--host", "--user", "--port"])
-    ),
-    "mariadb": Client(
-        ("-e", "--execute"), frozenset(["-h", "-u", "-P", "-D", "-S", "--host", "--user", "--port"])
-    ),
+    "mysql": Client(("-e", "--execute", "--init-command"), _MYSQL_VALUES),
+    "mariadb": Client(("-e", "--execute", "--init-command"), _MYSQL_VALUES),
     "sqlite3": Client(("-cmd", "--cmd"), frozenset({"-cmd", "-separator", "-init"}), 1),
     "duckdb": Client(("-c", "-cmd", "--command"), frozenset({"-c", "-cmd"}), 1),
     "clickhouse-client": Client(("-q", "--query"), _SQL_VALUES),
@@ -102,7 +99,7 @@ _DESTROYS: Final = tuple(
             (
                 r"\bto\s+program\b|\bfrom\s+program\b|xp_cmdshell|\binto\s+(?:out|dump)file\b|load_extension"
                 r"|writefile\s*\(|lo_export|pg_terminate|pg_reload|sys_exec|\bkill\b|\bflush\b|shutdown"
-                r"|^\s*\\!|\.(?:shell|system)\b|^\s*(?:system|source)\s"
+                r"|\\!|\\[go]\w*\s*\||\\gexec|\.(?:shell|system)\b|^\s*(?:system|source|pager)\s"
             ),
         ),
         (
@@ -112,10 +109,10 @@ _DESTROYS: Final = tuple(
     )
 )
 _READS: Final = re.compile(
-    r"\s*(?:select|show|explain(?!\s+analy)|describe|desc|with|values|use|\\[dlcxzs?]\w*\+?|pragma\s+\w+"
-    r"(?:\([\w']*\))?|\.(?:tables|schema|indexes|databases|mode|headers?|dump|show|help|width)"
+    r"\s*(?:select|show|explain(?!\s+analy)|describe|desc|with|values|use|\\[dlcxzs?]\w*\+?|pragma\s+\w+(?:\([\w']*\))?(?=\s*(?:;|\Z))"
+    r"|\.(?:tables|schema|indexes|databases|mode|headers?|dump|show|help|width)"
     r"|db\.\w+(?:\.\w+)*\.(?:find(?:one)?|count\w*|estimateddocumentcount|distinct|stats|getindexes)"
-    r"|db\.(?:stats|getcollectionnames|version|serverstatus|hello)|rs\.status|show)\b"
+    r"|db\.(?:stats|getcollectionnames|version|serverstatus|hello)|rs\.status|show)(?:\b|(?<=\)))"
     r"(?!.*\binto\b)(?!.*\bfor\s+(?:update|share)\b)",
     re.IGNORECASE | re.DOTALL,
 )
@@ -201,6 +198,9 @@ _PURE_CALLS: Final = frozenset(
 )
 
 
+_WRITES: Final = re.compile(r"-[oL]|--(?:output|log-file|tee)\b")
+
+
 def database(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
     """Judge a client by the statements that it is given."""
     name = words[0].rpartition("/")[2].casefold()
@@ -210,23 +210,26 @@ def database(review: Review, words: Sequence[str], depth: int, given: Input) -> 
     statements, operands = _parts(client, words[1:])
     if client.operand is not None and len(operands) > client.operand:
         statements += operands[client.operand :]
-    if any(word in {"--version", "-V", "--help"} for word in words[1:]) and len(words) == 2:
-        return True
     for statement in statements:
         _statement(review, statement)
+    if any(_WRITES.match(word) for word in words[1:]):
+        review.caution("writes to a file")
     if any(word[:2] == "-f" or word in {"--file", "-i"} for word in words[1:]):
         review.caution("runs the statements in a file")
-    elif not statements and "-l" in words[1:] and name == "psql":
-        return True
-    elif not statements and given is None:
-        review.caution(f"opens {name}")
-    elif not statements and given is not None:
-        text = given if isinstance(given, str) else given()
-        if text.strip(HOLE):
-            _statement(review, text)
-        else:
-            review.caution("runs the statements in its input")
+    elif not statements and not (name == "psql" and words[1:] == ("-l",)):
+        _from_input(review, name, given)
     return True
+
+
+def _from_input(review: Review, name: str, given: Input) -> None:
+    if given is None:
+        review.caution(f"opens {name}")
+        return
+    text = given if isinstance(given, str) else given()
+    if text.strip(HOLE):
+        _statement(review, text)
+    else:
+        review.caution("runs the statements in its input")
 
 
 def _parts(client: Client, words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -272,7 +275,8 @@ def _statement(review: Review, text: str) -> None:
         return
     for part in re.split(r";|\n(?=\s*[.\\])", bare):
         calls = {call.casefold() for call in _CALLS.findall(part)}
-        if part.strip() and not (_READS.match(part) and calls <= _PURE_CALLS):
+        goes_on = "\\" in part.strip()[1:]
+        if part.strip() and (goes_on or not (_READS.match(part) and calls <= _PURE_CALLS)):
             review.caution("runs a statement that is not known to only read")
 
 

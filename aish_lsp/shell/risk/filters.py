@@ -16,9 +16,11 @@ _RUNS: Final = re.compile(
     r'system\s*\(\s*"((?:[^"\\]|\\.)*+)"\s*(\))?|\|&?\s*"((?:[^"\\]|\\.)*+)"'
     r'|"((?:[^"\\]|\\.)*+)"\s*\|&?\s*getline'
 )
-_RUNS_ANY: Final = re.compile(r"\bsystem\b|(?<!\|)\|(?!\|)|@load|@\w+\s*\(")
+_RUNS_ANY: Final = re.compile(r"\bsystem\b|(?<!\|)\|(?!\|)|@")
 _SHELL: Final = re.compile(r"\s*(?:\S*/)?(?:ba|da|z|k)?sh\b")
-_WRITES: Final = re.compile(r"\bprintf?\b[^;}\n]*>")
+#: A pattern between slashes where no division can be.
+_PATTERN: Final = re.compile(r"(?:\A|[(,~!&|{};\n])\s*/(?:[^/\\\n;{}]|\\.)*+/")
+_WRITES: Final = re.compile(r"\bprintf?\b[^;}]*>")
 _AWK_VALUES: Final = frozenset({"-F", "-v", "--field-separator", "--assign"})
 
 
@@ -59,7 +61,7 @@ def _awk_program(review: Review, program: str, depth: int) -> None:
         for other in (into, out_of):
             review.add_text(other or "", depth + 1)
     bare = _STRING.sub(" ", _RUNS.sub(" ", program))
-    if _RUNS_ANY.search(re.sub(r"/(?:[^/\\\n]|\\.)*+/", " ", bare)):
+    if _RUNS_ANY.search(_PATTERN.sub(" ", bare)):
         review.destructive(UNSEEN)
     if _WRITES.search(bare):
         for target in re.findall(r'>\s*"([^"\n]*)"', program) or [HOLE]:

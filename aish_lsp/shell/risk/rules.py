@@ -41,6 +41,7 @@ class Wrapper:
         stop: options with which it runs nothing.
         after: the command stands behind one of these words only.
         only_text: whether its own words are no command.
+        writes: options whose value is a file that it writes.
         level, reason: what running something so is by itself.
     """
 
@@ -55,6 +56,7 @@ class Wrapper:
     stop: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     only_text: bool = False
+    writes: tuple[str, ...] = ()
     level: int = SAFE
     reason: str = ""
 
@@ -138,7 +140,7 @@ class Tables:
                 name, *words = match.split()
                 wrapper = Wrapper(
                     tuple(words),
-                    frozenset(row.get("values", "").split()),
+                    frozenset(f"{row.get('values', '')} {row.get('writes', '')}".split()),
                     frozenset(row.get("flags", "").split()),
                     row.get("operands", 0),
                     row.get("assignments", False),
@@ -148,6 +150,7 @@ class Tables:
                     tuple(row.get("stop", "").split()),
                     tuple(row.get("after", "").split()),
                     row.get("only_text", False),
+                    tuple(row.get("writes", "").split()),
                     CAUTION if "reason" in row else SAFE,
                     row.get("reason", ""),
                 )
@@ -174,8 +177,20 @@ def tables() -> Tables:
     return found
 
 
+#: Options that load settings or code, or run a program, in every tool that has them.
+_LOADS: Final = frozenset(
+    {
+        *("--kubeconfig", "--config", "--userconfig", "--globalconfig", "--rcfile", "--init-file"),
+        *("--plugin", "--plugin-dir", "--load", "--require", "--script", "--post-renderer"),
+        *("--exec", "--command", "--shell", "--pager", "--editor"),
+    }
+)
+
+
 def _in_doubt(pattern: Pattern, given: Arguments) -> bool:
     """Return whether what looks as if it only read may be something else."""
+    if any(word.partition("=")[0] in _LOADS for word in given.dashed):
+        return True
     if given.unknown and not pattern.is_open:
         return True
     return bool(given.doubtful) and given.doubtful[0] < len(pattern.words)

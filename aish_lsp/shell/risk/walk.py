@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
+#: In quotes the index of an array is only text, until something calculates with it.
+_INDEX: Final = re.compile(r"\w\[\s*(?:\$\(|`)")
+_CALCULATES: Final = re.compile(r"\[\[|\(\(|\btest\b|\[\s|\b(?:read|let|declare|printf|unset)\b")
 #: The grammar takes a line that begins so for words of the line before it.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 
@@ -56,6 +59,9 @@ class _Walk:
             look_through(self._review, text, self._depth)
         elif _SWALLOWED.search(text):
             self._review.caution("has lines that begin with a backslash")
+            look_through(self._review, text, self._depth)
+        if _INDEX.search(text) and _CALCULATES.search(text):
+            self._review.caution("may run what stands in an index")
             look_through(self._review, text, self._depth)
         if SETS.search(text) and not collect(root, self._resolver, self._review.variables):
             self._review.destructive(TOO_MUCH)
@@ -268,6 +274,15 @@ class _Walk:
             self._review.destructive("starts itself over and over")
         self._push([child for child in node.children if child.id != name.id], level, None)
 
+    def loop(self, node: Node, level: int, given: Input) -> None:
+        """``for`` and ``select``: they set a variable as an assignment does."""
+        variable = node.child_by_field_name("variable")
+        if variable is not None:
+            name = self._resolver.text(variable)
+            risk, reason, _ = assignment_risk(name, before_command=False)
+            self._review.findings.add(risk, reason)
+        self._push(node.children, level, given)
+
     def unset(self, node: Node, _level: int, _given: Input) -> None:
         self._review.caution("unsets variables or functions")
         if "HISTFILE" in self._resolver.text(node):
@@ -343,6 +358,7 @@ _HANDLERS: Final[dict[str, Callable[[_Walk, Node, int, Input], None]]] = {
     "declaration_command": _Walk.declaration,
     "function_definition": _Walk.function,
     "unset_command": _Walk.unset,
+    "for_statement": _Walk.loop,
     "file_redirect": _Walk.bare_redirect,
     "comment": _Walk.nothing,
 }

@@ -109,6 +109,9 @@ def _skip(
             at += 1 if text else 2
         elif word[:1] == "-" and len(word) > 1:
             takes = takes_next(word, wrapper.values)
+            name, _, value = word.partition("=")
+            if name in wrapper.writes:
+                review.writes(value or "".join(words[at + 1 : at + 2]))
             known = "=" in word or word[:2] != "--" or word in wrapper.flags
             doubtful = doubtful or not (takes or known)
             at += 2 if takes else 1

@@ -275,6 +275,43 @@ def test_what_nobody_could_look_through_is_destructive(text: str) -> None:
         assert classify(text, "bash").risk == "destructive"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        # What sets a variable without looking as if it did.
+        "printf -v PATH /tmp; ls",
+        "read PATH <<< /tmp; ls",
+        "for PATH in /tmp; do ls; done",
+        "PATH+=:/tmp; ls",
+        # What runs a command without looking as if it did.
+        "[[ 'a[$(rm x)]' -eq 0 ]]",
+        "x='a[$(rm x)]'; [[ $x -eq 0 ]]",
+        "jobs -x rm x",
+        "psql -c 'SELECT 1 \\g |rm x'",
+        "awk -v c='rm x' '{a = 1 / 2; print | c; b = 4 / 2}' f",
+        "ack --pager=x y",
+        "pidstat -e rm x",
+        "kubectl --kubeconfig evil get pods",
+        # What writes without looking as if it did.
+        "\\time -o x ls",
+        "strace -o x ls",
+        "psql -c 'SELECT 1' -o x",
+        "git diff --outp=x",
+        "sort --outp x y",
+        "hwinfo --log x",
+        # What is the value of an option, or another program's argument, and no command.
+        "docker compose --file config down",
+        "docker --unknown ps rm x",
+        "systemctl --root status stop x",
+        "vim ls",
+        "expect ls",
+        "git config edit",
+    ],
+)
+def test_what_only_looks_as_if_it_read(text: str) -> None:
+    assert classify(text, "bash").risk != "safe"
+
+
 ROWS = [
     (path.stem, group["risk"], match)
     for path in sorted(FOLDER.glob("*.toml"))
