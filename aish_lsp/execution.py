@@ -20,6 +20,8 @@ from aish_lsp.shell.environment import command_environment, secret_values
 from aish_lsp.shell.output import clean_output, mask_secrets
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
+from aish_lsp.shell.terminal import line_for_terminal
+from aish_lsp.text import escaped
 from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
 
 #: Seconds that a command may take where nobody says otherwise: nothing runs for ever unseen.
 DEFAULT_TIMEOUT = 3600.0
+
+_WANTS_TERMINAL = (
+    "It wants a terminal (for an editor, a password or a question), and has none here. Run it in"
+    " one of your own:"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +166,9 @@ class Execution:
         except AishError as error:
             await self._emit(End("error", error.to_wire()))
             raise
+        if result.wants_terminal:
+            line = escaped(line_for_terminal(self._plan.text, self._plan.cwd))
+            await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
         await self._keep(result)
         await self._emit(End(result.finish_reason))
         return self._report(result)

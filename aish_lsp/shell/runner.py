@@ -17,6 +17,7 @@ from aish_lsp.errors import InvalidArgument, NotFound
 from aish_lsp.events import FinishReason
 from aish_lsp.shell.output import KeptOutput
 from aish_lsp.shell.process import Pipe, SupervisedProcess
+from aish_lsp.shell.terminal import gave_up_for_terminal, waits_for_terminal
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
 OnOutput: TypeAlias = Callable[[Stream, str], Awaitable[None]]
@@ -25,12 +26,16 @@ OnOutput: TypeAlias = Callable[[Stream, str], Awaitable[None]]
 SUPERVISOR_SECONDS = 10.0
 #: Seconds that a listener has, once a stopped command is gone, to take the last of its output.
 LISTENER_SECONDS = 1.0
+#: Seconds of silence after which a command that misses a terminal is taken to wait for its keys.
+#: Vim alone pauses for three behind its warning.
+SILENCE_SECONDS = 10.0
 
 #: Shells that end their options at `--`; with others a text that begins with `-` is on its own.
 _POSIX_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"})
 
 _LEFT_RUNNING = "[aish: the processes that the command left running were ended]\n"
 _SUPERVISOR_GONE = "[aish: the command was ended: its supervisor process was killed]\n"
+_NO_KEYS = "[aish: the command was ended: it waits for a terminal, and there is none]\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,7 @@ class RunResult:
         duration_ms: milliseconds from the start until nothing of the command was left.
         finish_reason: ``stop`` when it ended by itself, ``timeout``, ``cancelled``, or ``error``
             when its supervisor was killed.
+        wants_terminal: whether it failed, or was ended, for want of a terminal.
     """
 
     exit_code: int | None
@@ -53,6 +59,7 @@ class RunResult:
     truncated: bool
     duration_ms: int
     finish_reason: FinishReason
+    wants_terminal: bool = False
 
 
 def inside(root: Path, path: Path) -> bool:
@@ -93,8 +100,9 @@ async def run_command(
     are ended, and a note at the end of the output says so; on Linux that goes for daemons too.
 
     After ``timeout`` seconds, or when the task is cancelled, the command and all that it started
-    get TERM and, 2 s later, KILL. Cancellation is thereby served: it is **not** raised, the result
-    with what was printed until then is returned instead.
+    get TERM and, 2 s later, KILL; so does an editor that waits for the keys of a terminal which is
+    not there. Cancellation is thereby served: it is **not** raised, the result with what was
+    printed until then is returned instead.
 
     Raises:
         InvalidArgument: the text cannot be passed to a shell, or the shell cannot be started.
@@ -106,6 +114,7 @@ async def run_command(
         delivery = _Delivery(process, on_output)
         reason = await _until_end(process, delivery, timeout)
         output, truncated = delivery.kept.text()
+        failed = process.exit_code != 0 and reason == "stop"
         return RunResult(
             exit_code=process.exit_code,
             signal=_signal_name(process.signal_number),
@@ -113,6 +122,7 @@ async def run_command(
             truncated=truncated,
             duration_ms=round(process.seconds * 1000),
             finish_reason=reason,
+            wants_terminal=delivery.waited or (failed and gave_up_for_terminal(output)),
         )
 
 
@@ -146,7 +156,7 @@ async def _until_end(
             # Only the listener can be slow now, which is no time-out of the command.
             await asyncio.wait(delivery.tasks, return_when=asyncio.FIRST_EXCEPTION)
             reason = "error" if process.lost else "stop"
-            await delivery.add_note(process)
+            await delivery.add_note()
         else:
             reason = "timeout"
     except asyncio.CancelledError:
@@ -195,10 +205,17 @@ def _signal_name(number: int | None) -> str | None:
 
 
 class _Delivery:
-    """Keeps what both pipes bring, in the order in which it comes, and hands it to the listener."""
+    """Keeps what both pipes bring, in the order in which it comes, and hands it to the listener.
+
+    ``waited`` says that the command was ended because it waited for a terminal.
+    """
 
     def __init__(self, process: SupervisedProcess, on_output: OnOutput) -> None:
         self.kept = KeptOutput()
+        self.waited = False
+        self._process = process
+        self._misses_terminal = False
+        self._silence: asyncio.TimerHandle | None = None
         self._on_output = on_output
         self._turn = asyncio.Lock()
         self._at_line_start = True
@@ -214,17 +231,37 @@ class _Delivery:
         if not text:
             return
         self._keep(text)
+        self._misses_terminal |= stream == "stderr" and waits_for_terminal(text)
+        self._hear()
         async with self._turn:
             await self._on_output(stream, text)
+
+    def _hear(self) -> None:
+        """Wait anew for a silence, where that would mean something."""
+        if self._silence is not None:
+            self._silence.cancel()
+        if self._misses_terminal and not self._process.ended.done():
+            loop = asyncio.get_running_loop()
+            self._silence = loop.call_later(SILENCE_SECONDS, self._end_waiting)
+
+    def _end_waiting(self) -> None:
+        if not self._process.ended.done():
+            self.waited = True
+            self._process.stop()
 
     def _keep(self, text: str) -> None:
         self.kept.add(text)
         self._at_line_start = text.endswith("\n")
 
-    async def add_note(self, process: SupervisedProcess) -> None:
+    async def add_note(self) -> None:
         """Add a line of ours for an end that the command did not choose."""
-        note = _SUPERVISOR_GONE if process.lost else _LEFT_RUNNING if process.left_running else ""
-        if note:
+        notes = {
+            _SUPERVISOR_GONE: self._process.lost,
+            _NO_KEYS: self.waited,
+            _LEFT_RUNNING: self._process.left_running,
+        }
+        note = next((note for note, due in notes.items() if due), None)
+        if note is not None:
             await self._deliver("stderr", note if self._at_line_start else f"\n{note}")
 
     async def end(self) -> None:
@@ -233,6 +270,8 @@ class _Delivery:
         Raises:
             Exception: what the listener raised.
         """
+        if self._silence is not None:
+            self._silence.cancel()
         for task in self.tasks:
             task.cancel()
         await _undisturbed(self.tasks)

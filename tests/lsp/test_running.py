@@ -1,0 +1,43 @@
+"""What a user is told of a command that has run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from client import Client
+from test_conversation import events, until
+
+
+async def test_what_wants_a_terminal_is_handed_to_the_users_own(folder: Path) -> None:
+    async with Client() as client:
+        client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+        await client.initialize(folder)
+        argument = {"text": "cat </dev/tty", "partialResultToken": "t"}
+        run = await client.command_result("aish.run", argument)
+        assert run["exitCode"] != 0
+        line = f"cd {folder} && cat </dev/tty"
+        assert [notice for notice in events(client, "t", "notice") if line in notice["message"]]
+        await client.command_result("aish.chat.send", {"prompt": f":run {argument['text']}"})
+        chat = folder / ".aish" / "chat.md"
+        text = await until(client, chat, lambda text: text.count("\n## You\n") == 2)
+        assert f">     {line}\n" in text
+
+
+async def test_much_output_is_kept_head_and_tail(folder: Path) -> None:
+    async with Client() as client:
+        await client.initialize(folder)
+        text = (
+            "echo first; head -c 200000 /dev/zero | tr '\\0' a; echo; printf 'caf\\351 \\033[1mend'"
+        )
+        run = await client.command_result("aish.run", {"text": text, "partialResultToken": "t"})
+        assert run["truncated"]
+        assert run["output"].startswith("first\n")
+        assert "bytes left out here]" in run["output"]
+        assert run["output"].endswith("caf\ufffd \x1b[1mend")
+        assert len(run["output"]) < 70_000
+        assert sum(len(event["delta"]) for event in events(client, "t", "output")) > 200_000
+        await client.command_result("aish.ask", {"prompt": "well?", "partialResultToken": "u"})
+        await client.command_result("aish.chat.send", {"prompt": ":prompt"})
+        chat = folder / ".aish" / "chat.md"
+        sent = await until(client, chat, lambda text: text.count("\n## You\n") == 2)
+        assert "caf\ufffd end" in sent
