@@ -69,19 +69,31 @@ def replace_actions(
     offered = _offered(server, params.text_document.uri, params.range)
     for asked, number in offered:
         which = "" if len(offered) == 1 else f": {_titled(asked.blocks[number])}"
-        title = f"Replace selection{which}"
-        if not annotates(server):
-            argument = {"turnId": asked.turn_id, "block": number, "uri": asked.uri}
-            command = types.Command(title, "aish.selection.replace", arguments=[argument])
-            yield types.CodeAction(title, kind=REFACTOR_KIND, command=command)
-            continue
+        action = types.CodeAction(f"Replace selection{which}", kind=REFACTOR_KIND)
         try:
             edit = edit_of(server, asked, asked.blocks[number], ask=True)
         except NotFound as error:
-            refused = types.CodeActionDisabled(error.message)
-            yield types.CodeAction(title, kind=REFACTOR_KIND, disabled=refused)
+            if _knows_disabled(server):
+                action.disabled = types.CodeActionDisabled(error.message)
+                yield action
+                continue
+            edit = None
+        if edit is not None and annotates(server):
+            action.edit = edit
         else:
-            yield types.CodeAction(title, kind=REFACTOR_KIND, edit=edit)
+            # It asks, or says why it cannot be.
+            argument = {"turnId": asked.turn_id, "block": number, "uri": asked.uri}
+            action.command = types.Command(
+                action.title, "aish.selection.replace", arguments=[argument]
+            )
+        yield action
+
+
+def _knows_disabled(server: AishServer) -> bool:
+    """Return whether the client shows actions that cannot be taken, with the reason."""
+    documents = server.protocol.client_capabilities.text_document
+    actions = documents.code_action if documents else None
+    return bool(actions and actions.disabled_support)
 
 
 def annotates(server: AishServer) -> bool:

@@ -81,16 +81,6 @@ def test_explain_sends_what_is_not_saved_and_the_block_replaces_it(
     neovim.until("the old text", lambda: "\n".join(neovim.lines) == f"import os\n{CODE}")
 
 
-def test_what_has_changed_since_is_not_replaced(neovim: Neovim, place: Place) -> None:
-    neovim.keys("3GVgra")
-    neovim.choose(2, "2: Fix")
-    answered(neovim, place)
-    neovim.keys(":buffer main.py<CR>3GAz<Esc>gra")
-    neovim.choose(1, "1: Replace selection")
-    neovim.until("the refusal", lambda: "has changed since" in neovim.messages)
-    assert neovim.lines[2] == "    return yz"
-
-
 def test_a_diagnostic_of_another_server_is_explained(
     neovim: Neovim, place: Place, asked: list[str]
 ) -> None:

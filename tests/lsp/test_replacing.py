@@ -20,6 +20,7 @@ REPLACE = "Replace selection"
 
 ANNOTATING = copy.deepcopy(CAPABILITIES)
 ANNOTATING["workspace"]["workspaceEdit"]["changeAnnotationSupport"] = {"groupsOnLabel": True}
+ANNOTATING["textDocument"]["codeAction"]["disabledSupport"] = True
 UNVERSIONED = copy.deepcopy(CAPABILITIES)
 del UNVERSIONED["workspace"]["workspaceEdit"]
 
@@ -106,6 +107,19 @@ async def test_what_has_changed_there_is_not_replaced(folder: Path, model: Model
         # Taken back it is the same again.
         await document.change("y", span(3, 4, 3, 5))
         assert "edit" in (await document.actions(SELECTED))[REPLACE]
+
+
+async def test_an_editor_that_shows_no_reasons_is_told_when_it_tries(
+    folder: Path, model: Model
+) -> None:
+    async with opened(folder) as document:
+        await asked(document)
+        await document.change("w", span(3, 4, 3, 5))
+        action = (await document.actions(SELECTED))[REPLACE]
+        assert "disabled" not in action
+        with pytest.raises(RpcError, match="has changed since"):
+            await document.take(action)
+        assert document.client.asked("window/showMessageRequest") == []
 
 
 async def test_it_is_found_again_where_the_whole_text_came_anew(folder: Path, model: Model) -> None:
