@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
+from marked import Marked
 
 from aish_lsp.shell import runner, supervisor
 from aish_lsp.shell.runner import RunResult, Stream, run_command
@@ -27,48 +25,11 @@ linux_only = pytest.mark.skipif(
 Listener: TypeAlias = Callable[[Stream, str], Awaitable[None]]
 
 
-class Marked:
-    """Processes that carry a number of their own on their command line."""
-
-    def __init__(self) -> None:
-        self.number = f"{random.randint(10**8, 10**9)}"
-        self.sleep = f"sleep 1000.{self.number}"
-
-    def alive(self) -> list[int]:
-        if Path("/proc/self/cmdline").exists():
-            return [int(p.name) for p in Path("/proc").glob("[0-9]*") if self._marks(p)]
-        listing = subprocess.run(
-            ["ps", "-axo", "pid=,command="], capture_output=True, text=True, check=True
-        )
-        lines = (line.split(None, 1) for line in listing.stdout.splitlines())
-        return [int(pid) for pid, command in lines if self.number in command]
-
-    def _marks(self, process: Path) -> bool:
-        try:
-            return self.number.encode() in (process / "cmdline").read_bytes()
-        except OSError:
-            return False
-
-    async def until(self, count: int) -> None:
-        await self._poll(lambda: len(self.alive()) >= count, f"{count} processes")
-
-    async def until_gone(self) -> None:
-        await self._poll(lambda: not self.alive(), "the end")
-
-    async def _poll(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + 30
-        while not condition():
-            assert time.monotonic() < deadline, f"waited for {what}: {self.alive()}"
-            await asyncio.sleep(0.05)
-
-
 @pytest.fixture
 def marked() -> Iterator[Marked]:
     processes = Marked()
     yield processes
-    for pid in processes.alive():
-        with suppress(OSError):
-            os.kill(pid, signal.SIGKILL)
+    processes.kill()
 
 
 async def ignore(stream: Stream, delta: str) -> None:
