@@ -10,8 +10,9 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-#: Characters of a line that are looked at.
+#: Characters of a line that are looked at, and definitions around definitions.
 _LOOK: Final = 300
+_MOST_HEADERS: Final = 20
 
 _KEYWORDS: Final = (
     "class|def|defp|defmodule|defn|enum|extension|fn|fun|func|function|impl|interface|macro|method"
@@ -48,7 +49,10 @@ def definition_around(lines: Sequence[str], first: int, last: int) -> Lines | No
     if _is_header(lines, said[0]) and _indent(lines[said[0]]) == level:
         level += 1
     number = said[0] + (_indent(lines[said[0]]) < level)
-    while (header := _header_above(lines, number, level)) is not None:
+    for _ in range(_MOST_HEADERS):
+        header = _header_above(lines, number, level)
+        if header is None:
+            break
         found = Lines(_with_decorators(lines, header), _end(lines, header))
         if found.last >= last and (found.first < first or found.last > last):
             return found

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 #: A name stands at the beginning of a word: ``me@host`` is an address.
@@ -19,6 +20,9 @@ _MENTION: Final = re.compile(
 )
 _ESCAPE: Final = re.compile(r"\\(.)")
 _LINES: Final = re.compile(r"(.+?)(?::|\#L)(\d{1,9})(?:-L?(\d{1,9}))?", re.DOTALL)
+
+#: Names that are looked at; a text with more was pasted.
+_MOST_READ: Final = 1000
 
 #: What may follow a name in a sentence and is part of a name all the same: the file decides.
 _PUNCTUATION: Final = ".,;:!?)]}>'\u2019\u201d\u00bb*_\u2026"
@@ -59,8 +63,8 @@ def mentions(question: str) -> list[Mention]:
     """Return what a question names, in its order, each once; what stands in code names nothing."""
     if "@" not in question:
         return []
-    found = (_read(match) for match in _MENTION.finditer(_without_code(question)))
-    return list(dict.fromkeys(found))
+    found = islice(_MENTION.finditer(_without_code(question)), _MOST_READ)
+    return list(dict.fromkeys(map(_read, found)))
 
 
 def mention_of(name: str, first: int = 0, last: int = 0) -> str:

@@ -65,7 +65,8 @@ async def selected(server: AishServer, workspace: Workspace, params: AskParams) 
             f"The range begins at line {start.line + 1}, and {document.path} has {len(lines)}.",
             path="range.start",
         )
-    attached = selection(document, start, end)
+    # Not here: a document may be long, and others are served meanwhile.
+    attached = await asyncio.to_thread(selection, document, start, end)
     if not attached and not params.diagnostics:
         raise InvalidArgument(f"Nothing but blanks is selected in {document.path}.", path="range")
     attached += _problems(document, params.diagnostics)

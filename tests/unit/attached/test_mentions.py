@@ -83,6 +83,10 @@ def test_what_is_no_path_may_be_a_decorator() -> None:
     ]
 
 
+def test_of_a_text_full_of_names_only_some_are_read() -> None:
+    assert len(mentions(" ".join(f"@{number}" for number in range(5000)))) == 1000
+
+
 def test_a_name_counts_once() -> None:
     assert len(mentions("@a.py and @a.py")) == 1
 
