@@ -210,6 +210,8 @@ def database(review: Review, words: Sequence[str], depth: int, given: Input) -> 
     statements, operands = _parts(client, words[1:])
     if client.operand is not None and len(operands) > client.operand:
         statements += operands[client.operand :]
+    if name == "influx" and operands:
+        return False
     for statement in statements:
         _statement(review, statement)
     if any(_WRITES.match(word) for word in words[1:]):

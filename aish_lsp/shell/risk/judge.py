@@ -66,6 +66,8 @@ _LISTS: Final = frozenset(
     ]
 )
 _ASKS_FOR_HELP: Final = (("--help",), ("--version",))
+#: They print the environment where they are given nothing else to do.
+_PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
 _NO_ENTRY: Final = Entry()
 
 
@@ -133,6 +135,8 @@ def _judge_one(review: Review, command: _Command, *, known: bool) -> None:
     handler = HANDLERS.get(name)
     if handler is not None and handler(review, words, command.depth, command.given):
         return
+    if name not in _LISTS and (not words[1:] or names_secret(words[1:])):
+        review.read_secrets = review.read_secrets or name in _PRINTS_ALL or len(words) > 1
     found = verdict(entry, arguments) or _by_its_words(arguments)
     level, reason = found or (CAUTION, f"not known to only read: {_told(words, entry, arguments)}")
     if level == SAFE:

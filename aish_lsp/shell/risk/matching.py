@@ -17,12 +17,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase, translate
+from fnmatch import fnmatchcase
 from typing import Final
 
 from aish_lsp.shell.risk.words import HOLE
 
-_Globs = tuple[frozenset[str], re.Pattern[str] | None]
+_Globs = tuple[frozenset[str], tuple[str, ...]]
 
 
 class Arguments:
@@ -240,8 +240,7 @@ def parse(match: str) -> Pattern:
 def _globs(text: str) -> _Globs:
     alternatives = text.strip("{}").split("|")
     plain = frozenset(word for word in alternatives if not _WILD.search(word))
-    wild = [translate(word) for word in alternatives if word not in plain]
-    return plain, re.compile("|".join(wild)) if wild else None
+    return plain, tuple(word for word in alternatives if word not in plain)
 
 
 _WILD: Final = re.compile(r"[*?\[]")
@@ -249,11 +248,11 @@ _WILD: Final = re.compile(r"[*?\[]")
 
 def _like(globs: _Globs, word: str) -> bool:
     plain, wild = globs
-    return word in plain or (wild is not None and wild.match(word) is not None)
+    return word in plain or any(fnmatchcase(word, glob) for glob in wild)
 
 
 def first_words(pattern: Pattern) -> Iterable[str] | None:
     """Return what the first operand must be one of; None where it may be any."""
-    if not pattern.words or pattern.words[0][1] is not None:
+    if not pattern.words or pattern.words[0][1]:
         return None
     return pattern.words[0][0]

@@ -21,7 +21,7 @@ _DANGERS: Final = tuple(
             "runs a program that deletes",
             (
                 r"rmtree|unlink|\brmdir|removedirs|\bremove(?:Sync|_file|_dir_all)?\s*\("
-                r"|\brm(?:Sync|_r|_f|_rf)\b"
+                r"|delete-(?:file|directory)|\brm(?:Sync|_r|_f|_rf)\b"
                 r"|fs\.(?:promises\.)?rm\b|delete(?:Sync|_all|Many|Database)\b|rimraf|send2trash|truncate"
                 r"|(?:File|Dir|Pathname|FileUtils)\.(?:delete|rm|remove)|\bempty trash"
                 r"|\bdelete (?:every|file|folder)"
@@ -44,7 +44,7 @@ _DANGERS: Final = tuple(
             (
                 r"subprocess|\bos\.(?:system|popen|exec|spawn|fork|kill|posix_spawn|setuid)|\bpty\b|child_process"
                 r"|\bexec(?:Sync|File|FileSync|[lv]p?e?)?\s*[\s(]|\bspawn(?:Sync)?\b|\bsystem\s*[\s(]|\bpopen"
-                r"|shell_exec|passthru|proc_open|pcntl_|\bfork\b|%x[\[{(|]|`|qx[\W_]|Open3|IO\.popen"
+                r"|shell-command|call-process|start-process|shell_exec|passthru|proc_open|pcntl_|\bfork\b|%x[\[{(|]|`|qx[\W_]|Open3|IO\.popen"
                 r"|Deno\.(?:Command|run|remove)|Bun\.spawn|[Pp]rocess\.(?:kill|spawn)"
                 r"|do shell script"
                 r"|Kernel\."
@@ -87,6 +87,8 @@ _CODE: Final = {
     "ghc": ("-e", ""),
     "jshell": ("-e", ""),
     "swift": ("-e", ""),
+    "emacs": ("--eval -eval --execute", "-l -f --load --funcall"),
+    "emacsclient": ("--eval -e", "-s -f"),
 }
 INTERPRETERS: Final = frozenset(_CODE)
 
@@ -135,6 +137,8 @@ def _script(review: Review, name: str, words: Sequence[str], depth: int, given: 
     script = words[0] if words else "-"
     if script == "eval" and name == "deno":
         scan(review, "".join(words[1:2]), name, depth)
+    elif name.startswith("emacs"):
+        return False
     elif script in {"-", "/dev/stdin"}:
         if given is None:
             return False

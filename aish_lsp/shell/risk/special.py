@@ -193,7 +193,7 @@ def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input)
     return False
 
 
-def opens_shell(review: Review, words: Sequence[str], _depth: int, _given: Input) -> bool:
+def opens_shell(review: Review, words: Sequence[str], _depth: int, given: Input) -> bool:
     """``nc -e``, ``socat EXEC:``: give a program to whoever is at the other end."""
     for word in words[1:]:
         clustered = word[:1] == "-" and word[1:2] != "-" and ("e" in word or "c" in word)
@@ -203,6 +203,8 @@ def opens_shell(review: Review, words: Sequence[str], _depth: int, _given: Input
         elif re.match(r"(?i)(?:exec|system|shell):", word):
             review.destructive("opens a shell to another machine")
     review.caution("talks to another machine")
+    if sends_secrets(review, "nc", words, given):
+        review.destructive("sends what may be secret to another machine")
     return True
 
 

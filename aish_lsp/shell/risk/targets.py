@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from aish_lsp.shell.risk.matching import Arguments
-from aish_lsp.shell.risk.paths import How, is_of_system, is_system
+from aish_lsp.shell.risk.paths import How, is_of_system, is_system, names_secret
 from aish_lsp.shell.risk.review import Input, Review
 from aish_lsp.shell.risk.words import HOLE
 
@@ -103,9 +103,10 @@ def _operands(
     review: Review, how: Writer, name: str, operands: Sequence[str], *, keeps: bool, given: Input
 ) -> None:
     """Judge what a command writes to its operands."""
+    taken = operands[:-1]
     is_emptied = operands[:1] == ["/dev/null"]
     if how.sources:
-        _taken(review, operands[:-1])
+        _taken(review, taken)
     if how.last:
         operands = operands[-1:] if len(operands) > 1 else []
     remote = name in {"scp", "rsync"}
@@ -116,6 +117,8 @@ def _operands(
         if remote and ":" in target.partition("/")[0]:
             if is_of_system(target.partition(":")[2]):
                 review.destructive("writes into the system of another machine")
+            if names_secret(taken):
+                review.destructive("sends what may be secret to another machine")
             continue
         if target == "/dev/null" and how.sources:
             review.destructive("moves files to where they are lost")

@@ -25,11 +25,8 @@ _KNOWN: Final = frozenset({"bash", "sh"})
 def review(text: str, shell: str, rules: Sequence[OwnRule], folder: Path | None) -> Findings:
     """Return what was found in ``text``, which holds no hidden characters."""
     found = Review(_own_rules(tuple(rules)) if rules else None, folder)
-    name = shell if shell in _KNOWN else PurePath(shell).name
-    if name not in _KNOWN:
-        found.caution(f"the grammar of {name or 'this shell'} is not known")
-    if windows.is_windows_shell(shell):
-        windows.look_through(found, text[:LONGEST])
+    if shell not in _KNOWN:
+        _other_shell(found, text, shell)
     if len(text) > LONGEST:
         found.destructive(TOO_MUCH)
         return found.findings
@@ -43,6 +40,15 @@ def review(text: str, shell: str, rules: Sequence[OwnRule], folder: Path | None)
     except (TooDeep, RecursionError):
         found.destructive(TOO_MUCH)
     return found.findings
+
+
+def _other_shell(found: Review, text: str, shell: str) -> None:
+    """Take down that the shell is none whose grammar is known, unless it is one by its path."""
+    name = PurePath(shell).name
+    if name not in _KNOWN:
+        found.caution(f"the grammar of {name or 'this shell'} is not known")
+    if windows.is_windows_shell(shell):
+        windows.look_through(found, text[:LONGEST])
 
 
 @lru_cache(maxsize=8)

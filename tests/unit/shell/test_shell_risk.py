@@ -304,6 +304,8 @@ def test_what_nobody_could_look_through_is_destructive(text: str) -> None:
         "docker --unknown ps rm x",
         "systemctl --root status stop x",
         "vim ls",
+        "less +!rm f",
+        "man -P 'rm x' ls",
         "expect ls",
         "git config edit",
     ],
