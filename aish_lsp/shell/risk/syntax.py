@@ -11,8 +11,8 @@ import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
 #: Characters; nobody has looked through a longer command before it runs. Up to here, mending a text
-#: that does not parse takes half a second at the most, whatever it is.
-LONGEST: Final = 8000
+#: that does not parse takes a tenth of a second or so at the most, whatever it is.
+LONGEST: Final = 4000
 
 #: Nodes below each other; real commands have less than thirty.
 DEEPEST: Final = 100
