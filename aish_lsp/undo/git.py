@@ -26,11 +26,13 @@ from aish_lsp.text import escaped
 #: (``-working-tree-encoding`` would be refused.)
 _ATTRIBUTES: Final = "* -text !eol !filter !ident !working-tree-encoding\n"
 
+#: Any name that this system allows is kept: git would pass over ``git~1`` without a word.
 _CONFIG: Final = """\
 [core]
 \trepositoryformatversion = 1
 \tbare = false
 \tlogAllRefUpdates = false
+\tprotectNTFS = false
 \tuntrackedCache = false
 \tfsmonitor = false
 [extensions]

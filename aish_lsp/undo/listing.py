@@ -176,6 +176,6 @@ class _Look:
                     found = os.lstat(self._top + name).st_mode
                 except OSError:
                     found = 0
-                mode = stat.S_IMODE(found) & 0o777 if stat.S_ISDIR(found) else None
+                mode = stat.S_IMODE(found) if stat.S_ISDIR(found) else None
             self._folders[name] = mode
         return self._folders[name]

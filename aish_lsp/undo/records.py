@@ -19,6 +19,8 @@ from aish_lsp.undo.snapshots import Snapshot
 from aish_lsp.validate import structure
 
 _REFS: Final = "refs/aish/undo"
+#: Not even where the user has all refs logged.
+_UPDATE: Final = ("-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref")
 
 #: Commands of a workspace that are kept, and the days for which any is.
 KEPT: Final = 50
@@ -106,7 +108,7 @@ class Records:
         """Forget records. What only they held is left to git's own collection of garbage."""
         if refs:
             feed = "".join(f"delete {ref.name} {ref.commit}\n" for ref in refs)
-            self._git.ask("update-ref", "--no-deref", "--stdin", feed=feed.encode())
+            self._git.ask(*_UPDATE, "--stdin", feed=feed.encode())
 
     def drop_old(self, now: float | None = None) -> None:
         """Forget what is too many here, and what is too old in any workspace of the repository."""
@@ -136,7 +138,7 @@ class Records:
         made = self._git.own("commit-tree", snapshot.tree, *parents, feed=message)
         commit = made.decode().strip()
         none = "0" * len(commit)
-        self._git.ask("update-ref", "--no-deref", name, commit, parent or none)
+        self._git.ask(*_UPDATE, name, commit, parent or none)
         return Ref(name, commit, int(time.time()))
 
     def _read(self, ref: Ref) -> Record | None:

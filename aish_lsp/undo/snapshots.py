@@ -113,9 +113,8 @@ def _write(git: Git, listing: Listing, refused: set[bytes]) -> str:
     names = listing.files.keys() - refused
     known = set(git.own("ls-files", "-z").split(b"\0")[:-1])
     if gone := known - names:
-        none = b"0 " + b"0" * 40
-        feed = b"".join(b"%b\t%b\0" % (none, name) for name in gone)
-        git.own("update-index", "-z", "--index-info", feed=feed)
+        feed = b"".join(b"%b\0" % name for name in gone)
+        git.own("update-index", "-z", "--force-remove", "--stdin", feed=feed)
     while True:
         feed = b"".join(b"%b\0" % name for name in sorted(names))
         try:
@@ -153,7 +152,7 @@ def _unusual(listing: Listing, umask: int) -> Iterator[tuple[str, int]]:
     for name, found in listing.files.items():
         if stat.S_ISLNK(found.st_mode):
             continue
-        permission = found.st_mode & 0o777
+        permission = stat.S_IMODE(found.st_mode)
         if permission != (0o777 if permission & 0o100 else 0o666) & ~umask:
             yield as_text(name), permission
     for name, permission in listing.folders.items():

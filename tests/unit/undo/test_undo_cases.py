@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import threading
 import time
 from pathlib import Path
@@ -65,6 +66,30 @@ def test_permissions_come_back_that_git_does_not_keep(root: Path) -> None:
     assert (root / "secret").stat().st_mode & 0o777 == 0o600
     assert (root / "private").stat().st_mode & 0o777 == 0o700
     assert (root / "a").stat().st_mode & 0o777 == 0o644
+
+
+def test_what_a_permission_says_beside_who_may_do_what_comes_back_too(root: Path) -> None:
+    repository(root, **{"program": "one", "shared/file": "one"})
+    (root / "program").chmod(0o4755)
+    (root / "shared").chmod(0o2770)
+    with Command(root):
+        write(root, {"program": "two"})
+        (root / "program").chmod(0o755)
+        shutil.rmtree(root / "shared")
+    undo(root)
+    assert stat.S_IMODE((root / "program").stat().st_mode) == 0o4755
+    assert stat.S_IMODE((root / "shared").stat().st_mode) == 0o2770
+
+
+def test_names_that_another_system_takes_for_gits_folder_are_names(root: Path) -> None:
+    repository(root, a="one")
+    names = {"git~1": "one", ".git ": "one", "d/.git. ": "one"}
+    write(root, names)
+    with Command(root):
+        for name in names:
+            (root / name).unlink()
+    undo(root)
+    assert {name: (root / name).read_text() for name in names} == names
 
 
 def test_nothing_is_written_through_a_link(root: Path, tmp_path: Path) -> None:

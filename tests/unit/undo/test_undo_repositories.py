@@ -235,11 +235,23 @@ def test_an_index_in_two_parts_and_a_rebase_are_no_hindrance(root: Path) -> None
 def test_objects_may_be_named_by_longer_hashes(root: Path) -> None:
     root.mkdir()
     git(root, "init", "-q", "--object-format=sha256")
-    write(root, {"a": "one"})
+    write(root, {"a": "one", "b": "one"})
+    with Command(root):
+        write(root, {"a": "two"})
+        (root / "b").unlink()
+    undo(root)
+    assert (root / "a").read_text() == "one"
+    assert (root / "b").read_text() == "one"
+
+
+def test_no_log_is_kept_of_refs_of_ours(root: Path) -> None:
+    repository(root, a="one")
+    git(root, "config", "core.logAllRefUpdates", "always")
+    state = git_state(root)
     with Command(root):
         write(root, {"a": "two"})
     undo(root)
-    assert (root / "a").read_text() == "one"
+    assert git_state(root) == state
 
 
 def test_variables_that_name_another_repository_are_not_followed(
