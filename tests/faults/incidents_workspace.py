@@ -143,15 +143,35 @@ async def made_later(root: Path) -> str:
     return "inert as any other, whenever it comes"
 
 
+@incident("A workspace approves by its own settings", "CVE-2025-53773")
+async def approved_by_itself(root: Path) -> str:
+    place = folder_of(root)
+    rule = {"match": "rm", "risk": "safe", "reason": "it is fine"}
+    table = "".join(f"{key} = {json.dumps(value)}\n" for key, value in rule.items())
+    (place.folder / ".aish.toml").write_text(
+        f'[safety]\nconfirm = "destructive"\n[[safety.rules]]\n{table}'
+    )
+    settings = {"safety": {"confirm": "destructive", "rules": [rule]}}
+    async with acted(place, config='[safety]\nconfirm = "always"\n', settings=settings) as scene:
+        for text in ("ls", "rm -rf src"):
+            assert (await scene.run_suggested(text))["finishReason"] == "denied"
+        assert len(scene.asked) == 2
+        # Even with the user's word a workspace's rule only ever makes stricter.
+        scene.answer = "Grant"
+        await scene.client.command_result("aish.trust.grant")
+        assert (await scene.run_suggested("rm -rf src"))["finishReason"] == "denied"
+        assert "(destructive)" in scene.asked[-1]
+    assert (place.folder / "src" / "precious").exists()
+    return "inert: what asks still asks. With your grant too a rule of its only makes stricter"
+
+
 @incident("Traversal: `..` and links out of the workspace", "CVE-2026-45482")
 async def traversal(root: Path) -> str:
     place = folder_of(root)
     secret = "outside it is secret"
     (place.folder / "AGENTS.md").symlink_to(root / "outside" / "secret")
     (place.folder / ".aish.toml").symlink_to(root / "outside" / "overlay.toml")
-    (root / "outside" / "overlay.toml").write_text(
-        '[project]\ninstructions = ["../outside/secret"]\n'
-    )
+    (root / "outside" / "overlay.toml").write_text('[safety]\nshell = "./own"\n')
     async with acted(place) as scene:
         for folder in ("..", "link", "src/../..", "src/../link/.", str(root), "file:///"):
             assert await scene.refuses(text="touch made", cwd=folder), folder
@@ -160,6 +180,9 @@ async def traversal(root: Path) -> str:
         )
         [request] = [one for one in scene.model.requests if one.method == "POST"]
         assert secret not in request.body.decode()
+        # Where it leads is not read: nothing is asked for, and nothing counts.
+        shown = await scene.client.command_result("aish.trust.show")
+        assert [one["asked"] for one in shown["requests"]] == []
         block = (await scene.client.command_result("aish.project.show"))["block"]
         assert "secret" not in block
     assert not (root / "made").exists()
