@@ -82,10 +82,10 @@ def _rule(line: str) -> Rule | None:
     if not pattern:
         return None
     anchored = "/" in pattern
-    parts = pattern.removeprefix("/").split("/") if anchored else [pattern]
+    parts = _parts(pattern.removeprefix("/")) if anchored else [pattern]
     segments: list[Segment] = []
     for part in parts:
-        if anchored and part == "**":
+        if anchored and len(part) > 1 and not part.strip("*"):
             segments.append(_ANY_FOLDERS)
         elif not _MAGIC.search(part):
             segments.append(part)
@@ -103,6 +103,27 @@ def _without_trailing_blanks(line: str) -> str:
     end = len(line.rstrip(" "))
     backslashes = end - len(line[:end].rstrip("\\"))
     return line[: end + 1] if backslashes % 2 else line[:end]
+
+
+def _parts(pattern: str) -> list[str]:
+    """Return what stands between the slashes of a pattern.
+
+    One behind a backslash is a slash all the same; one in a bracket is a member of that.
+    """
+    parts = [""]
+    at = 0
+    while at < len(pattern):
+        at += pattern.startswith("\\/", at)
+        end = at + 1 + (pattern[at] == "\\")
+        if pattern[at] == "[":
+            bracket = _bracket(pattern, end)
+            end = len(pattern) if bracket is None else bracket[1]
+        if pattern[at] == "/":
+            parts.append("")
+        else:
+            parts[-1] += pattern[at:end]
+        at = end
+    return parts
 
 
 def _matches(segments: Sequence[Segment], path: Sequence[str]) -> bool:
@@ -186,12 +207,10 @@ def _bracket(glob: str, at: int) -> tuple[str, int] | None:
         high = low
         if glob[at : at + 1] == "-" and glob[at + 1 : at + 2] not in ("", "]"):
             high, at = _member(glob, at + 1)
-        if low <= high:
-            members += f"{_member_escape(low)}-{_member_escape(high)}"
+        # Of a range that is upside down git takes the first character.
+        members += f"{_member_escape(low)}-{_member_escape(max(low, high))}"
     if at >= len(glob):
         return None
-    if not members:
-        return ("." if negated else "(?!)"), at + 1
     return f"[{'^' if negated else ''}{members}]", at + 1
 
 

@@ -431,13 +431,29 @@ def test_the_usual_white_list_keeps_its_folders() -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["*a" * 500 + "b", "**/a" * 500 + "/b", "[" * 3000, "?*" * 1000]
+    "pattern", ["*a" * 500 + "b", "**/a" * 500 + "/b", "[" * 3000, "/" + "[" * 3000, "?*" * 1000]
 )
 def test_no_pattern_keeps_the_matcher_busy(pattern: str) -> None:
     started = time.monotonic()
     rules = parse(pattern.encode())
     verdict(rules, (b"a" * 250,) * 30, folder=False)
     assert time.monotonic() - started < 5
+
+
+@needs_git
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *("***/b", "/a/***", "a\\/b", "a\\\\/b", "/a/b\\"),
+        *("[b-a]", "a/[!b-a]", "a/[a/]b", "a[/]b", "/[a/b", "x/[[:nope:]]b", "/[[:alpha:]]/b"),
+    ],
+)
+def test_odd_patterns_mean_what_they_mean_to_git(root: Path, pattern: str) -> None:
+    write(root, "a/b", "a/ab", "a/c/b", "b", "ab", "x/b", "a\\/b", "[a/b")
+    write(root, ".gitignore", text=pattern)
+    git(root, "init", "-q")
+    listed = git(root, "ls-files", "-z", "-o", "--exclude-standard").decode().split("\0")[:-1]
+    assert walked(root) == sorted(listed)
 
 
 NAMES = st.sampled_from(
@@ -460,6 +476,10 @@ PATTERNS = st.one_of(
             "!a/b",
             "**",
             "**/",
+            "***/a",
+            "a\\/b",
+            "[b-a]",
+            "a/[a/]b",
         ]
     ),
     st.text(alphabet="ab*?[]!-^\\/.# xy\u00fc", min_size=1, max_size=8),
