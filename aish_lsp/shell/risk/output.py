@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 
 from aish_lsp.shell.risk.review import Input
-from aish_lsp.shell.risk.words import HOLE
+from aish_lsp.shell.risk.words import HOLE, without_escapes
 
 
 def printed(words: list[str], given: Input) -> str:
@@ -15,21 +14,12 @@ def printed(words: list[str], given: Input) -> str:
     if name == "echo":
         while rest and re.fullmatch("-[neE]+", rest[0]):
             del rest[0]
-        return _escapes(" ".join(rest))
+        return without_escapes(" ".join(rest))
     if name == "printf" and rest:
         text, *values = rest
         if "%" in text:
-            return " ".join([_escapes(value) for value in values])
-        return _escapes(text)
+            return " ".join([without_escapes(value) for value in values])
+        return without_escapes(text)
     if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
         return given() if callable(given) else given
     return HOLE
-
-
-def _escapes(text: str) -> str:
-    if "\\" not in text:
-        return text
-    try:
-        return codecs.decode(text.encode("ascii", "backslashreplace"), "unicode_escape")
-    except UnicodeDecodeError:
-        return HOLE

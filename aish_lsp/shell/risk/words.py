@@ -185,7 +185,7 @@ class Resolver:
 
     def read_ansi(self, node: Node) -> str:
         """Return the text of ``$'...'``."""
-        return _ANSI.sub(_ansi_character, self.text(node)[2:-1])
+        return without_escapes(self.text(node)[2:-1])
 
     def read_variable(self, node: Node) -> str:
         """Return the value of ``$name``."""
@@ -232,7 +232,7 @@ class Resolver:
             if all(child.type == "command" for child in node.children[1:-1]):
                 words = [part for part in parts if part[:1] != "-"]
                 if match[0].startswith("printf"):
-                    words = [_ANSI.sub(_ansi_character, word) for word in words]
+                    words = [without_escapes(word) for word in words]
                     del words[: bool(words) and "%" in words[0]]
                 return self._split(" ".join(words))
         return f"/dev/fd/63{HOLE}" if node.type == "process_substitution" else HOLE
@@ -251,6 +251,11 @@ def _bare(text: str) -> str:
 
 def _unescaped(match: re.Match[str]) -> str:
     return "" if match[1] == "\n" else match[1]
+
+
+def without_escapes(text: str) -> str:
+    """Return ``text`` with what its backslashes stand for in ``$'...'`` and ``printf``."""
+    return _ANSI.sub(_ansi_character, text) if "\\" in text else text
 
 
 def _ansi_character(match: re.Match[str]) -> str:

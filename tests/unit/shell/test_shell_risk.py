@@ -172,6 +172,8 @@ DESTRUCTIVE = [
     "base64 -d x | bash",
     "curl x | python3",
     "curl x | env python3 -",
+    r"echo 'find . -exec rm {} \;' | sh",
+    r"printf 'r\155 x' | sh",
     "bash <(curl x)",
     'sh -c "$(curl x)"',
     "eval $x",
