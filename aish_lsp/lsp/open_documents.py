@@ -44,6 +44,7 @@ class OpenDocuments:
     def __init__(self, server: AishServer) -> None:
         self._server = server
         self._changed: list[OnChange] = []
+        self._saved: list[Callable[[str], None]] = []
         self._closed: list[Callable[[str], None]] = []
 
     def uris(self) -> list[str]:
@@ -100,6 +101,10 @@ class OpenDocuments:
         """Have ``callback`` called when a document was opened or has changed."""
         self._changed.append(callback)
 
+    def on_save(self, callback: Callable[[str], None]) -> None:
+        """Have ``callback`` called with each document that was saved."""
+        self._saved.append(callback)
+
     def on_close(self, callback: Callable[[str], None]) -> None:
         """Have ``callback`` called with each document that was closed."""
         self._closed.append(callback)
@@ -110,6 +115,11 @@ class OpenDocuments:
         """Tell the followers."""
         for callback in self._changed:
             callback(uri, changes)
+
+    def saved(self, uri: str) -> None:
+        """Tell the followers."""
+        for callback in self._saved:
+            callback(uri)
 
     def closed(self, uri: str) -> None:
         """Tell the followers."""
@@ -127,6 +137,10 @@ def setup(server: AishServer) -> None:
     @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def _changed(params: types.DidChangeTextDocumentParams) -> None:
         server.documents.changed(params.text_document.uri, params.content_changes)
+
+    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    def _saved(params: types.DidSaveTextDocumentParams) -> None:
+        server.documents.saved(params.text_document.uri)
 
     @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def _closed(params: types.DidCloseTextDocumentParams) -> None:

@@ -93,15 +93,11 @@ class FileWatch:
         """Register for all that a client may tell."""
         server = self._server
         server.workspaces.on_open(self._opened)
+        server.documents.on_save(self._saved)
 
         @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
         def _changed(params: types.DidChangeWatchedFilesParams) -> None:
             self._tell([change.uri for change in params.changes])
-
-        @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
-        def _saved(params: types.DidSaveTextDocumentParams) -> None:
-            for files, name in self._places([params.text_document.uri]):
-                files.edited(name)
 
         @server.feature(types.WORKSPACE_DID_CREATE_FILES, _ALL_FILES)
         def _created(params: types.CreateFilesParams) -> None:
@@ -114,6 +110,10 @@ class FileWatch:
         @server.feature(types.WORKSPACE_DID_DELETE_FILES, _ALL_FILES)
         def _deleted(params: types.DeleteFilesParams) -> None:
             self._tell([file.uri for file in params.files])
+
+    def _saved(self, uri: str) -> None:
+        for files, name in self._places([uri]):
+            files.edited(name)
 
     def _tell(self, uris: Sequence[str]) -> None:
         if len(uris) > PENDING_LIMIT:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from pygls.uris import to_fs_path
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
@@ -24,4 +27,12 @@ def setup(server: AishServer) -> None:
             "conflicts": done.conflicts,
         }
 
+    def saved(uri: str) -> None:
+        path = to_fs_path(uri) if uri.startswith("file:") else None
+        if path:
+            for workspace in server.workspaces.all():
+                workspace.undo.saved(Path(path))
+
     server.bind("aish.undo", undo)
+    # A snapshot covers more than its workspace: what of it lies elsewhere is known there.
+    server.documents.on_save(saved)

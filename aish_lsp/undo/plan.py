@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from aish_lsp.undo.git import Git
 from aish_lsp.undo.listing import left_out
 from aish_lsp.undo.records import Record
-from aish_lsp.undo.snapshots import Change, Snapshot, difference
+from aish_lsp.undo.snapshots import Change, Snapshot, as_name, difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ def plan(git: Git, group: Sequence[Record], now: Snapshot) -> Plan:
     """Return how to take back what the commands of ``group`` did, the oldest first.
 
     What they did not touch stays, whatever became of it since. Where the end of a command was not
-    seen, nobody knows what it did and what somebody else: all of that is in conflict.
+    seen, nobody knows what it did and what somebody else: all of that is in conflict. So is what
+    the user saved while one ran.
 
     Raises:
         NoUndo: a snapshot is gone.
@@ -45,7 +46,7 @@ def plan(git: Git, group: Sequence[Record], now: Snapshot) -> Plan:
             if change.old is not None or not left_out(name, uncovered)
         }
         touched |= names
-        disputed |= names if record.after is None else set()
+        disputed |= names if record.after is None else set(map(as_name, record.saved))
         if record.after is not None:
             disputed |= difference(git, record.after, following).keys()
     steps = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Literal
 
 from aish_lsp.errors import InvalidArgument
@@ -52,6 +52,7 @@ class Record:
         head: where HEAD stood before it.
         before, after: the work tree; ``after`` is None until it has ended, and where the end was
             not seen.
+        saved: names of files that the user saved while it ran.
     """
 
     group: str
@@ -60,6 +61,7 @@ class Record:
     before: Snapshot
     after: Snapshot | None = None
     kind: Literal["command", "undo"] = "command"
+    saved: list[str] = field(default_factory=list)
     version: int = _VERSION
 
 

@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
@@ -56,11 +56,15 @@ class Undone:
 
 @dataclass(slots=True)
 class _Running:
-    """The commands that run at the same time: they are one undo."""
+    """The commands that run at the same time: they are one undo.
+
+    ``saved`` are the files that the user has saved meanwhile.
+    """
 
     count: int
     begun: Begun
     named: list[bytes]
+    saved: set[Path] = field(default_factory=set)
 
 
 class Undo:
@@ -117,6 +121,11 @@ class Undo:
             names = named(text, cwd, begun.top, begun.record.before.left_out)
             self._running = _Running(1, begun, names)
 
+    def saved(self, path: Path) -> None:
+        """Take note that the user saved a file: if a command runs, it is not the one to blame."""
+        if self._running is not None:
+            self._running.saved.add(path)
+
     async def after(self) -> list[str]:
         """Take a snapshot after the command of ``before`` has ended; return what is to be told."""
         async with self._lock:
@@ -128,7 +137,7 @@ class Undo:
             self._running = None
             try:
                 gone = await self._in_thread(
-                    lambda worker: worker.finish(running.begun), SNAPSHOT_SECONDS
+                    lambda worker: worker.finish(running.begun, running.saved), SNAPSHOT_SECONDS
                 )
             except Exception as error:  # noqa: BLE001 - the command has run, whatever this is
                 reason = _reason(error)

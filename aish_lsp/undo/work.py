@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -21,7 +21,7 @@ from aish_lsp.undo.listing import Listing, is_plain, list_work_tree
 from aish_lsp.undo.plan import plan
 from aish_lsp.undo.records import Head, Record, Records, Ref
 from aish_lsp.undo.restore import WorkFolder
-from aish_lsp.undo.snapshots import Change, Snapshot, as_name, take
+from aish_lsp.undo.snapshots import Change, Snapshot, as_name, as_text, take
 
 #: How git is made, so that who waits can stop it.
 MakeGit: TypeAlias = Callable[[Path, Path], Git]
@@ -100,14 +100,19 @@ class Worker:
                 if record.group == group and record.after is None:
                     records.drop([ref])
 
-    def finish(self, begun: Begun) -> list[bytes]:
+    def finish(self, begun: Begun, saved: Iterable[Path] = ()) -> list[bytes]:
         """Write down what is there after it; return what was not covered, and is gone.
+
+        ``saved`` are files that the user saved meanwhile, anywhere.
 
         Raises:
             NoUndo, AishError, OSError: as for ``begin``.
         """
         with self._git() as git:
-            self._end(git, begun)
+            # Where the folder really lies; a link in it is a file of its own.
+            real = (os.path.join(os.path.realpath(one.parent), one.name) for one in saved)  # noqa: PTH118
+            names = {as_text(os.fsencode(os.path.relpath(path, git.top))) for path in real}
+            self._end(git, replace(begun, record=replace(begun.record, saved=sorted(names))))
             self._records(git).drop_old()
             top = os.fsencode(git.top) + b"/"
             return sorted(

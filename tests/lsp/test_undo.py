@@ -163,6 +163,28 @@ async def test_ignored_files_are_named_when_a_command_takes_them(repository: Pat
         assert notice.startswith("No undo for a.log: git ignores it")
 
 
+async def test_what_the_user_saves_while_a_command_runs_is_theirs(repository: Path) -> None:
+    (repository / "mine.txt").write_text("one")
+    begins = "echo changed > kept.txt; until [ -e .git/go ]; do sleep 0.05; done"
+    async with Client() as client:
+        await client.initialize(repository)
+        running = asyncio.create_task(run(client, begins))
+        await client.within(holds(repository / "kept.txt", "changed"), "the command")
+        (repository / "mine.txt").write_text("two")
+        saved = {"textDocument": {"uri": (repository / "mine.txt").as_uri()}}
+        await client.notify("textDocument/didSave", saved)
+        (repository / ".git" / "go").touch()
+        await running
+        client.answers["window/showMessageRequest"] = no
+        assert await undo(client) == {
+            "restored": ["kept.txt"],
+            "removed": [],
+            "conflicts": ["mine.txt"],
+        }
+        assert "mine.txt" in client.asked("window/showMessageRequest")[-1]["message"]
+        assert (repository / "mine.txt").read_text() == "two"
+
+
 async def test_no_snapshot_is_taken_of_what_only_reads_or_where_none_is_wanted(
     repository: Path, clean_home: Path
 ) -> None:
