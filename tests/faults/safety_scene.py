@@ -192,8 +192,10 @@ class Watched:
         return None if done.returncode == 0 else "strace may not trace here"
 
     async def calls(self) -> list[str]:
-        """Return the calls since the last time, without those that failed."""
+        """Return the calls since the last time, without those that are known to have failed."""
         await asyncio.sleep(0.3)
         lines = self._log.read_text(errors="replace").splitlines()
         new, self._seen = lines[self._seen :], len(lines)
-        return [line.split(" ", 1)[1].strip() for line in new if "= -1" not in line]
+        calls = [line.split(" ", 1)[1].strip() for line in new if "= -1" not in line]
+        # Of a call that was interrupted the first line tells what it was.
+        return [call for call in calls if not call.startswith("<...")]
