@@ -63,7 +63,8 @@ async def named_files(question: str, files: FileNames, open_text: OpenText) -> F
     left_out = await files.left_out(paths) if paths else set()
     for place in dict.fromkeys(places):
         attached, notice = await asyncio.to_thread(_read, root, place, left_out)
-        found.attached += attached
+        # Two names may lead to one file, and two lines stand in one definition.
+        found.attached += (part for part in attached if part not in found.attached)
         if notice:
             found.notices.append(notice)
     return found

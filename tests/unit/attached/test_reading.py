@@ -57,6 +57,16 @@ async def test_a_file_is_read(root: Path) -> None:
     assert (linked.path, linked.text) == ("a b.txt", "with a blank\n")
 
 
+async def test_what_is_named_twice_is_sent_once(root: Path) -> None:
+    found = await named(root, '@"a b.txt", @./link.txt; @src/app.py:1 @src/app.py:2')
+    assert [(part.kind, part.first) for part in found.attached] == [
+        ("file", 0),
+        ("selection", 1),
+        ("definition", 1),
+        ("selection", 2),
+    ]
+
+
 async def test_lines_of_it_come_with_the_definition_around_them(root: Path) -> None:
     [lines, around] = (await named(root, "@src/app.py:2")).attached
     assert (lines.kind, lines.text, lines.first, lines.last) == (
