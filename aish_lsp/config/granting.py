@@ -12,8 +12,9 @@ from aish_lsp.config.loading import Configuration, Request
 from aish_lsp.questions import AskUser, Question
 from aish_lsp.text import escaped
 
-#: Characters of what is typed to grant without a question: enough that no other request has it.
-_FINGERPRINT: Final = 12
+#: Characters of what is pasted to grant without a question: enough that nobody finds two requests
+#: of the same one, of which to show the first and put the second in its place.
+_FINGERPRINT: Final = 32
 
 
 async def grant_by_consent(configuration: Configuration, ask_user: AskUser) -> bool | None:

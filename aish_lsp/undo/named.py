@@ -21,7 +21,7 @@ def named(text: str, cwd: Path, top: Path, uncovered: Collection[bytes]) -> list
     before it.
     """
     found = dict.fromkeys(_names(text, cwd, top))
-    return [name for name in found if left_out(name, uncovered)]
+    return [name for name in found if left_out(name, uncovered) or b".git" in name.split(b"/")]
 
 
 def _names(text: str, cwd: Path, top: Path) -> Iterator[bytes]:

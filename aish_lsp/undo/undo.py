@@ -139,6 +139,8 @@ class Undo:
                 gone = await self._in_thread(
                     lambda worker: worker.finish(running.begun, running.saved), SNAPSHOT_SECONDS
                 )
+            except Nowhere as error:
+                return [f"There is no undo of it any more: {error}."]
             except Exception as error:  # noqa: BLE001 - the command has run, whatever this is
                 reason = _reason(error)
                 return [f"What the command changed was not seen ({reason}): an undo asks first."]
@@ -255,5 +257,5 @@ def _not_covered(gone: Sequence[bytes], words: Sequence[bytes]) -> list[str]:
     texts = [name.decode("utf-8", "backslashreplace") for name in dict.fromkeys((*words, *gone))]
     if not texts:
         return []
-    why = "git ignores it, or it is too large or cannot be read, and so no snapshot has it"
+    why = "git ignores it, or it is git's own, too large, or not to be read: no snapshot has it"
     return [f"No undo for {_listed(texts)}: {why}."]

@@ -322,6 +322,7 @@ def test_a_git_that_is_stopped_ends(root: Path) -> None:
         ("dd of=.env", [".env"]),
         ("rm 'unclosed .env", [".env"]),
         ("rm ../sub/../.env", []),
+        ("rm -rf .git src/inner/.git/hooks", [".git", "src/inner/.git/hooks"]),
         ("cat src/a \"$HOME\" '' \0", []),
     ],
 )

@@ -147,6 +147,19 @@ async def test_what_goes_wrong_here_stops_no_command(
     assert (await undo.undo(nobody)).conflicts == ["a"]
 
 
+async def test_what_a_command_does_to_gits_own_folder_is_told(root: Path) -> None:
+    repository(root, a="one")
+    undo = of(root)
+    await undo.before("one", "rm -rf .git/hooks", root)
+    shutil.rmtree(root / ".git" / "hooks")
+    [told] = await undo.after()
+    assert told.startswith("No undo for .git/hooks: git ignores it, or it is git's own")
+    await undo.before("two", "rm -rf *", root)
+    shutil.rmtree(root / ".git")
+    [told] = await undo.after()
+    assert told == "There is no undo of it any more: the folder is in no git work tree."
+
+
 async def test_whether_there_is_an_undo_is_known_before_a_command_runs(root: Path) -> None:
     root.mkdir()
     undo = of(root)
