@@ -63,6 +63,8 @@ def run_status(report: RunReport, shown: int) -> str:
     match report.finish_reason:
         case "timeout":
             ended = f"timed out after {seconds:.1f} s"
+        case "cancelled" if not report.duration_ms:
+            return "not run: stopped before it began."
         case "cancelled":
             ended = f"stopped after {seconds:.1f} s"
         case _ if report.signal is not None:

@@ -1,12 +1,15 @@
-"""What a reply leaves in the chat document, whatever it holds."""
+"""What a reply and a command leave in the chat document, whatever they hold."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from aish_lsp.chat.markdown import open_fence
-from aish_lsp.chat.transcript import ReplyTranscript
+from aish_lsp.chat.transcript import ReplyTranscript, run_status
 from aish_lsp.events import End, FinishReason, Text
+from aish_lsp.execution import RunReport
 
 
 def written(*deltas: str, end: FinishReason = "stop") -> str:
@@ -62,3 +65,9 @@ def test_a_reply_that_closes_its_blocks_gets_a_line_end_at_most(reply: str) -> N
 def test_a_reply_that_is_stopped_in_a_block_says_so_outside_of_it() -> None:
     text = written("```\nhalf of the co", end="cancelled")
     assert text == "```\nhalf of the co\n```\n\n> Stopped.\n"
+
+
+def test_a_command_that_was_stopped_before_it_ran_has_no_output() -> None:
+    stopped = RunReport("id", "ls", None, None, "", False, 0, "cancelled")
+    assert run_status(stopped, 0) == "not run: stopped before it began."
+    assert run_status(replace(stopped, duration_ms=40), 0).startswith("stopped after 0.0 s. Your")
