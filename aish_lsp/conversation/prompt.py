@@ -185,6 +185,9 @@ def _cut(turn: Turn, limit: int) -> Turn:
     if turn.role != "user":
         return turn if len(turn.content) <= limit else replace(turn, content=turn.content[-limit:])
     text = user_text(turn)
+    if len(text) > limit and turn.attached:
+        turn = _cut_attached(turn, limit)
+        text = user_text(turn)
     if len(text) <= limit:
         return turn
     tail = text[-limit:]
@@ -192,6 +195,20 @@ def _cut(turn: Turn, limit: int) -> Turn:
     if _OURS.match(tail) and text[-limit - 1] != "\n":
         tail = tail[1:]
     return replace(turn, content=tail, exec=(), attached=())
+
+
+def _cut_attached(turn: Turn, limit: int) -> Turn:
+    """Return ``turn`` with the end of each text that is attached, or with none of them.
+
+    With the question they fit into ``limit`` characters: no fence is ever cut open.
+    """
+    room = limit
+    while room:
+        ends = tuple(replace(part, text=part.text[-room:]) for part in turn.attached)
+        if len(user_text(replace(turn, exec=(), attached=ends))) <= limit:
+            return replace(turn, attached=ends)
+        room = room * 3 // 4
+    return replace(turn, attached=())
 
 
 def message(turn: Turn, preset: Preset) -> Message:
