@@ -19,9 +19,11 @@ def pytest_configure(config: pytest.Config) -> None:
     home = Path(tempfile.mkdtemp(prefix="aish-home-"))
     config.add_cleanup(lambda: _remove(home))
     for name in list(os.environ):
-        ours = name.startswith(("AISH_", "XDG_"))
-        if name in ("AISH_SHARED", "AISH_FULL"):  # for the tests themselves
+        if name in ("AISH_SHARED", "AISH_FULL"):
+            # They are for the tests themselves; a server would tell of a variable unknown to it.
+            os.environ[name.replace("AISH", "TESTS")] = os.environ.pop(name)
             continue
+        ours = name.startswith(("AISH_", "XDG_"))
         if ours or name.endswith("_API_KEY"):
             del os.environ[name]
     os.environ.update(HOME=str(home), AISH_DATA_DIR=str(home / "data"), AISH_DISCOVERY="off")

@@ -20,7 +20,7 @@ from llama_server import LlamaServer, missing_part
 
 from aish_lsp.conversation.tokens import count
 
-SHARED = Path(os.environ.get("AISH_SHARED", Path(__file__).resolve().parents[2] / "../shared"))
+SHARED = Path(os.environ.get("TESTS_SHARED", Path(__file__).resolve().parents[2] / "../shared"))
 STDLIB = Path(sysconfig.get_path("stdlib"))
 TEXTS = 20
 LONGEST = 20_000

@@ -22,8 +22,8 @@ from real_counts import RealCounts
 from aish_lsp.config.schema import Preset
 from aish_lsp.services import Services
 
-SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
-FULL = os.environ.get("AISH_FULL") == "1"
+SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
+FULL = os.environ.get("TESTS_FULL") == "1"
 
 #: Questions of a talk.
 EXCHANGES = 12 if FULL else 8

@@ -27,7 +27,7 @@ from llama_server import LlamaServer
 
 pytestmark = [pytest.mark.llama, pytest.mark.asyncio(loop_scope="module")]
 
-SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
+SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 
 #: Tokens, which are bytes to the tiny model: a third of it is the system prompt.
 WINDOW = 3072

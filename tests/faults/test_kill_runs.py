@@ -26,10 +26,10 @@ pytestmark = [
     pytest.mark.skipif(
         sys.platform != "linux", reason="what leaves its group is only found on Linux"
     ),
-    pytest.mark.timeout(7200 if "AISH_FULL" in os.environ else 300),
+    pytest.mark.timeout(7200 if "TESTS_FULL" in os.environ else 300),
 ]
 
-RUNS: Final = 200 if "AISH_FULL" in os.environ else 8
+RUNS: Final = 200 if "TESTS_FULL" in os.environ else 8
 
 #: The error of a request that was cancelled.
 CANCELLED: Final = -32800

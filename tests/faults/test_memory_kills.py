@@ -16,7 +16,7 @@ from killing import Deaths
 from aish_lsp.files import locked
 from aish_lsp.memory.store import MemoryStore
 
-KILLS = 700 if os.environ.get("AISH_FULL") == "1" else 12
+KILLS = 700 if os.environ.get("TESTS_FULL") == "1" else 12
 
 VICTIM = """
 from aish_lsp.memory.scopes import MemoryScopes

@@ -23,7 +23,7 @@ from power import traced
 from aish_lsp.files import locked
 from aish_lsp.memory.store import MemoryStore
 
-FULL = os.environ.get("AISH_FULL") == "1"
+FULL = os.environ.get("TESTS_FULL") == "1"
 WRITERS = 8
 ADDS = 2000 if FULL else 20
 

@@ -84,7 +84,7 @@ async def test_fault(bench: Bench, happens: str, caplog: pytest.LogCaptureFixtur
 async def test_a_reply_that_is_cut_anywhere(bench: Bench, end: str) -> None:
     """Cut the body behind any byte: it is whole or an error, and its text never wrong."""
     random = Random(f"{end} {os.environ.get('PYTEST_XDIST_TESTRUNUID')}")
-    for _ in range(200 if os.environ.get("AISH_FULL") == "1" else 5):
+    for _ in range(200 if os.environ.get("TESTS_FULL") == "1" else 5):
         share = random.random()
         for asker in bench.askers:
             asker.proxy.fault = ends_behind(share, end)

@@ -102,7 +102,7 @@ def front(served: Any, servers: tuple[list[Asker], FaultServer]) -> Front:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "happens"), ALL if os.environ.get("AISH_FULL") == "1" else FEW
+    ("protocol", "happens"), ALL if os.environ.get("TESTS_FULL") == "1" else FEW
 )
 async def test_what_the_user_sees(front: Front, protocol: Protocol, happens: str) -> None:
     row, served = front.rows[happens], front.served

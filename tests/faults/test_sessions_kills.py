@@ -24,7 +24,7 @@ from aish_lsp.sessions.reading import load
 from aish_lsp.sessions.rebuild import rebuild
 from aish_lsp.sessions.usage import read_usage
 
-KILLS = 700 if os.environ.get("AISH_FULL") == "1" else 12
+KILLS = 700 if os.environ.get("TESTS_FULL") == "1" else 12
 
 VICTIM = """
 import time

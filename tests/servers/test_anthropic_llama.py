@@ -32,7 +32,7 @@ from aish_lsp.models.events import (
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema
 
-SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
+SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 
 REPLY = "I'll list the files: grüße 👩‍💻.\nCMD: ls -la\n"
 KEY = "sk-right-key"

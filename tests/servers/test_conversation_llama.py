@@ -16,7 +16,7 @@ from conversing import Place, ask, chat_holds, events, forward_to, streamed, yes
 from fault_server import FaultServer
 from llama_server import LlamaServer, says
 
-SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
+SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 
 #: Characters of each length in UTF-8, both line ends, a command in a fence, one that ends in CRLF,
 #: lines that are none, and a last line without an end.

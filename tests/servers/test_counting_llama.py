@@ -24,7 +24,7 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.models.endpoint import EndpointInfo, describe
 from aish_lsp.models.http import HttpClient
 
-SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
+SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 
 PROTOCOLS = ("openai", "openai-responses", "anthropic")
 

@@ -35,7 +35,7 @@ from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import ModelRequest
 from aish_lsp.services import Services
 
-SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
+SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 
 #: Calls after which an estimate has to be near.
 LEARNED_AFTER = 3

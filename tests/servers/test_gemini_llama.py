@@ -39,7 +39,7 @@ TOOL = ToolSchema("ls", "Lists.", {"type": "object", "properties": {"path": {"ty
 
 pytestmark = [
     pytest.mark.llama,
-    pytest.mark.skipif(os.environ.get("AISH_FULL") != "1", reason="runs with AISH_FULL=1"),
+    pytest.mark.skipif(os.environ.get("TESTS_FULL") != "1", reason="runs with AISH_FULL=1"),
 ]
 
 

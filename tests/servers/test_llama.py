@@ -22,7 +22,7 @@ from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, Usage
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import Message, ModelRequest
 
-SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
+SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 
 REPLY = "I'll list the files.\nCMD: ls -la\n"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from long_session import Plan, Recording, record
 
-SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
+SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 MODEL = SHARED / "models" / "tiny-llama-spm.gguf"
 
 # Seconds on a machine that does much else; some 20 otherwise.

@@ -37,7 +37,7 @@ QUESTION = (Message("system", "You are a shell."), Message("user", "Which files?
 
 pytestmark = [
     pytest.mark.llama,
-    pytest.mark.skipif(os.environ.get("AISH_FULL") != "1", reason="runs with AISH_FULL=1"),
+    pytest.mark.skipif(os.environ.get("TESTS_FULL") != "1", reason="runs with AISH_FULL=1"),
 ]
 
 

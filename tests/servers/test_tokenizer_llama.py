@@ -20,7 +20,7 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.tokenizer import EndpointTokenizer
 
-SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
+SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 
 KEY = "sk-of-this-test"
 

@@ -12,8 +12,7 @@ from aish_lsp.config.trust import TrustStore
 
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for name in ("AISH_DISCOVERY", "AISH_SHARED"):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv("AISH_DISCOVERY", raising=False)
     monkeypatch.setenv("AISH_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
     return tmp_path / "config.toml"

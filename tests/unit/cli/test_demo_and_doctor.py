@@ -20,7 +20,6 @@ def run(tmp_path: Path, *arguments: str, **variables: str) -> subprocess.Complet
         **variables,
     }
     # The tests' own, which the program would call unknown.
-    environment.pop("AISH_SHARED", None)
     return subprocess.run(
         [sys.executable, "-m", "aish_lsp", *arguments],
         env=environment,

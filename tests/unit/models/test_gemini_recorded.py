@@ -27,7 +27,7 @@ from aish_lsp.models.events import Finish, Reasoning, ReasoningMetadata, Text, T
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import Message, ModelRequest, StoredReasoning
 
-SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
+SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
 RECORDED = SHARED / "recorded"
 
 pytestmark = pytest.mark.shared

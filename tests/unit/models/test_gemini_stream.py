@@ -22,7 +22,7 @@ from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import Message, ModelRequest
 from aish_lsp.models.tokenize_api import NotACountError
 
-SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
+SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
 
 USAGE = {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12}
 

@@ -32,7 +32,7 @@ from aish_lsp.models.events import (
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import Message, ModelRequest, StoredReasoning
 
-SHARED = Path(os.environ.get("AISH_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
+SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
 RECORDED = SHARED / "recorded"
 HERE = "127.0.0.1"
 

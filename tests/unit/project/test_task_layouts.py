@@ -22,7 +22,7 @@ from aish_lsp.models.offline.answers import reply
 from aish_lsp.models.offline.question import Question
 from aish_lsp.project.tasks import find_tasks
 
-FULL = os.environ.get("AISH_FULL") == "1"
+FULL = os.environ.get("TESTS_FULL") == "1"
 
 #: Seconds for one command; many fetch what they need.
 PATIENCE = 300

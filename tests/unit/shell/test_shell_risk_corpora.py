@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from aish_lsp.shell.risk import classify
 
 CORPORA = Path(__file__).resolve().parents[2] / "corpora"
-FULL = os.environ.get("AISH_FULL") == "1"
+FULL = os.environ.get("TESTS_FULL") == "1"
 
 
 def commands(name: str) -> list[str]:

@@ -18,7 +18,7 @@ from undo_parts import Command, commit, git, git_state, look, remove, repository
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
 EXAMPLES = settings(
-    max_examples=1000 if os.environ.get("AISH_FULL") else 20,
+    max_examples=1000 if os.environ.get("TESTS_FULL") else 20,
     suppress_health_check=[HealthCheck.too_slow],
 )
 
