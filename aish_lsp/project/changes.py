@@ -101,14 +101,14 @@ def _drop(listing: Listing, ignore_files: IgnoreFiles, name: str) -> Effect:
     known = listing.known
     if known.remove(name):
         if ignore_files.ignores(name):
-            listing.tracked_ignored.add(name)  # it was listed all the same
+            listing.missed.add(name)  # it was listed all the same
         return Effect.CHANGED
     low, high = known.inside(name)
     if low == high:
         return Effect.NONE
     if listing.known.folded:
         return Effect.DOUBTFUL
-    listing.tracked_ignored.update(n for n in known.names[low:high] if ignore_files.ignores(n))
+    listing.missed.update(n for n in known.names[low:high] if ignore_files.ignores(n))
     known.remove_inside(name)
     return Effect.CHANGED
 
@@ -117,6 +117,8 @@ def _look_into(listing: Listing, ignore_files: IgnoreFiles, root: Path, name: st
     """Return what a folder comes to that is there: nothing, where all that is in it is ignored."""
     low, high = listing.known.inside(name)
     if low < high or name in listing.known:
+        return Effect.DOUBTFUL
+    if any(missed.startswith(f"{name}/") for missed in listing.missed):
         return Effect.DOUBTFUL
     if ignore_files.ignores(name, folder=True):
         return Effect.NONE
@@ -137,7 +139,7 @@ def _add(listing: Listing, ignore_files: IgnoreFiles, name: str, mode: int) -> E
     low, high = known.inside(name)
     if low < high:
         return Effect.DOUBTFUL
-    if ignore_files.ignores(name) and name not in listing.tracked_ignored:
+    if ignore_files.ignores(name) and name not in listing.missed:
         return Effect.NONE
     known.add(name)
     return Effect.CHANGED

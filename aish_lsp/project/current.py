@@ -125,6 +125,7 @@ class CurrentFiles:
         async with self.lock:
             if listing is not self.listing or not absent:
                 return False
+            listing.missed.update(absent)
             return await asyncio.to_thread(listing.known.remove_all, absent)
 
     async def _scan(self) -> None:

@@ -60,7 +60,7 @@ class Listing:
         deciding: files outside of the list whose change may change it.
         recent: names that the last commits have changed, the last first.
         unchecked: whether tracked files may be in it that are gone; ``gone`` finds out.
-        tracked_ignored: names that were listed although they are ignored, and that have gone.
+        missed: tracked names that have gone. They are listed once they are back, ignored or not.
     """
 
     known: KnownFiles
@@ -70,7 +70,7 @@ class Listing:
     deciding: tuple[Path, ...] = ()
     recent: tuple[str, ...] = ()
     unchecked: bool = False
-    tracked_ignored: set[str] = field(default_factory=set)
+    missed: set[str] = field(default_factory=set)
 
 
 async def list_files(root: Path, *, every: bool = False) -> FileList:
@@ -207,6 +207,7 @@ class Scan:
         if absent:
             gone_by_now = set(absent)
             known.names = [name for name in known.names if name not in gone_by_now]
+            listing.missed = gone_by_now
         if changed is not None:
             listing.recent = git.recent(changed)
         self._say_what_decides(listing, git.places(places), exact=not git.sparse)

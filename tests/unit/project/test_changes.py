@@ -72,6 +72,23 @@ def test_what_is_tracked_although_ignored_comes_back(repository: Path) -> None:
     assert listing.known.names == listed_by_git(repository)
 
 
+def test_it_comes_back_although_it_was_gone_before_the_scan(repository: Path) -> None:
+    write(repository, "build/kept/a.txt")
+    git(repository, "add", "-f", "build/kept/a.txt")
+    (repository / "forced.log").unlink()
+    shutil.rmtree(repository / "build")
+    listing = scanned(repository)
+    write(repository, "forced.log", "build/kept/a.txt")
+    assert take_in(listing, repository, ["forced.log", "build/kept/a.txt"]) is Effect.CHANGED
+    assert listing.known.names == listed_by_git(repository)
+    # Where only its folder is told of, a scan has to tell.
+    assert take_in(listing, repository, ["build"]) is Effect.DOUBTFUL
+    shutil.rmtree(repository / "build")
+    listing = scanned(repository)
+    write(repository, "build/kept/a.txt")
+    assert take_in(listing, repository, ["build"]) is Effect.DOUBTFUL
+
+
 def test_what_only_a_scan_can_tell_is_doubtful(repository: Path) -> None:
     listing = scanned(repository)
     write(repository, "moved/in/a.py", "module/.git/HEAD", "module/.git/objects/x")
