@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
+from aish_lsp.shell.risk.repository import runs_programs
 from aish_lsp.shell.risk.review import Input, Review, texts
+from aish_lsp.shell.risk.words import HOLE
 
 _HARMLESS: Final = re.compile(
     r"color\..*|core\.(?:quotepath|pager=(?:cat|less|)|autocrlf|filemode|abbrev|longpaths)"
@@ -46,8 +50,11 @@ _FOLDERS: Final = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "-
 def git(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
     """Judge git's own options; return False, for the tables say the rest."""
     at = 1
+    places = list(review.folders)
     while at < len(words) and words[at][:1] == "-":
         word = words[at]
+        if word == "-C":
+            places += words[at + 1 : at + 2]
         if word in {"-c", "--config-env"}:
             at += 1
             _set(review, words[at] if at < len(words) else "", depth)
@@ -56,6 +63,10 @@ def git(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool
         elif _own_option(review, word):
             at += 1
         at += 1
+    if review.folder is not None and any(
+        runs_programs(place) for place in _real(review.folder, places)
+    ):
+        review.caution("the repository's own settings or hooks have git run programs")
     command = words[at] if at < len(words) else ""
     rest = words[at + 1 :]
     _runs(review, command, rest, depth)
@@ -64,6 +75,13 @@ def git(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool
     if any(word.startswith("ext::") for word in rest):
         review.destructive("runs a command as if it were a repository")
     return False
+
+
+def _real(folder: Path, places: Sequence[str]) -> Iterator[Path]:
+    """Yield where git may work: where the command runs, and the folders that it changes to."""
+    for place in ("", *places):
+        if HOLE not in place and "\0" not in place:
+            yield Path(os.path.realpath(folder / os.path.expanduser(place)))  # noqa: PTH111 - a text
 
 
 def _own_option(review: Review, word: str) -> bool:

@@ -1,0 +1,113 @@
+"""Reading commands in a repository that has git run programs of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from aish_lsp.shell.risk import classify
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+
+READS = "git status; git diff; git log -p"
+
+
+def git(root: Path, *arguments: str) -> None:
+    environment = {"PATH": os.environ["PATH"], "GIT_CONFIG_NOSYSTEM": "1", "HOME": str(root)}
+    for who in ("AUTHOR", "COMMITTER"):
+        environment |= {f"GIT_{who}_{what}": "someone@example.com" for what in ("NAME", "EMAIL")}
+    subprocess.run(["git", *arguments], cwd=root, env=environment, capture_output=True, check=False)
+
+
+def risk(text: str, folder: Path) -> str:
+    return classify(text, "bash", folder=folder).risk
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Return a repository with a program in it, and a file that has changed."""
+    root = tmp_path / "work"
+    (root / "inner").mkdir(parents=True)
+    git(root, "init", "-q")
+    (root / "a").write_text("one")
+    (root / ".gitattributes").write_text("a diff=own filter=own\n")
+    program = root / "program"
+    program.write_text("#!/bin/sh\ntouch ran\ncat\n")
+    program.chmod(0o755)
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "one")
+    (root / "a").write_text("two")
+    return root
+
+
+def test_in_a_repository_like_any_other_they_are_safe(root: Path) -> None:
+    git(root, "config", "remote.origin.url", "https://example.com/command=x.git")
+    git(root, "config", "branch.clean.remote", "origin")
+    git(root, "config", "core.hooksPath", ".husky")
+    git(root, "config", "core.fsmonitor", "true")
+    assert risk(READS, root) == "safe"
+    assert risk(READS, root / "inner") == "safe"
+    assert risk(READS, root.parent) == "safe"
+
+
+@pytest.mark.parametrize(
+    "name", ["core.fsmonitor", "diff.external", "diff.own.textconv", "filter.own.clean"]
+)
+def test_where_its_settings_name_a_program_they_are_not(root: Path, name: str) -> None:
+    git(root, "config", name, "./program")
+    git(root, "diff")
+    assert (root / "ran").exists()
+    assert risk(READS, root) == "caution"
+    assert risk("git status", root / "inner") == "caution"
+    assert risk(f"cd {root} && git status", root.parent) == "caution"
+    assert risk("git -C work status", root.parent) == "caution"
+    assert risk("ls", root) == "safe"
+
+
+@pytest.mark.parametrize("hooks", [".git/hooks", "own"])
+def test_where_a_hook_looks_at_the_index_they_are_not(root: Path, hooks: str) -> None:
+    (root / hooks).mkdir(exist_ok=True)
+    shutil.copy(root / "program", root / hooks / "post-index-change")
+    git(root, "config", "core.hooksPath", hooks)
+    os.utime(root / "program", (1, 1))
+    git(root, "status")
+    assert (root / "ran").exists()
+    assert risk("git status", root) == "caution"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[core]fsmonitor=./program",
+        '[core] fsmonitor = "true" ; ./program\n',
+        "[a]\n\tb = c\\\n[core]\n[d]\n\tFSMonitor = x",
+        "# \\\n[core]\n\tfsmonitor = x",
+        '[include]\n\tpath = "other"',
+        '[includeIf "gitdir:/"]\n\tpath = other',
+        "#" * (2 << 20),
+    ],
+)
+def test_however_a_setting_is_written_it_is_found(root: Path, text: str) -> None:
+    (root / ".git" / "config").write_text(text)
+    assert risk("git status", root) == "caution"
+
+
+def test_what_is_no_file_is_not_waited_for(root: Path) -> None:
+    (root / ".git" / "config").unlink()
+    os.mkfifo(root / ".git" / "config")
+    assert risk("git status", root) == "caution"
+
+
+def test_linked_work_trees_and_bare_repositories_count(root: Path, tmp_path: Path) -> None:
+    git(root, "worktree", "add", str(tmp_path / "linked"))
+    git(tmp_path, "clone", "-q", "--bare", str(root), "bare")
+    for place in ("linked", "bare"):
+        assert risk("git log", tmp_path / place) == "safe"
+    git(root, "config", "diff.external", "./program")
+    git(tmp_path / "bare", "config", "diff.external", "./program")
+    for place in ("linked", "bare"):
+        assert risk("git log", tmp_path / place) == "caution"
