@@ -118,7 +118,7 @@ def _look_into(listing: Listing, ignore_files: IgnoreFiles, root: Path, name: st
     low, high = listing.known.inside(name)
     if low < high or name in listing.known:
         return Effect.DOUBTFUL
-    if any(missed.startswith(f"{name}/") for missed in listing.missed):
+    if any(f"{missed}/".startswith(f"{name}/") for missed in listing.missed):
         return Effect.DOUBTFUL
     if ignore_files.ignores(name, folder=True):
         return Effect.NONE

@@ -71,6 +71,19 @@ async def test_who_watches_is_believed_until_too_much_is_told(
     assert len(counted.scans) == 1
 
 
+async def test_what_git_adds_where_all_is_ignored_is_seen(
+    picture: ProjectPicture, root: Path
+) -> None:
+    write(root, "a.py")
+    write(root, ".gitignore", text="*\n")
+    assert picture.files is not None
+    picture.files.watch()
+    for _ in range(3):
+        assert await drawn(picture) == ""
+    git(root, "add", "-f", "a.py")
+    assert await drawn(picture) == "./\n  a.py"
+
+
 async def test_a_new_shape_is_drawn_without_a_new_scan(picture: ProjectPicture, root: Path) -> None:
     write(root, "src/a.py", "src/deep/b.py")
     await drawn(picture)
