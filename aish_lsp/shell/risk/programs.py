@@ -20,9 +20,11 @@ _DANGERS: Final = tuple(
         (
             "runs a program that deletes",
             (
-                r"rmtree|unlink|\brmdir|removedirs|\bremove(?:Sync|_file|_dir_all)?\s*\("
-                r"|delete-(?:file|directory)|\brm(?:Sync|_r|_f|_rf)\b"
-                r"|fs\.(?:promises\.)?rm\b|delete(?:Sync|_all|Many|Database)\b|rimraf|send2trash|truncate"
+                r"rmtree|unlink|\brmdir|removedirs|\bremove(?:Sync|_file|_dir_all)?\s*\(|remove_tree"
+                r"|\bos\.remove\b|\bimport\s[^;\n]*\bremove\b|\[['\"]remove|\bfile\s+delete\b"
+                r"|delete-(?:file|directory)|\brm(?:Sync|_r|_f|_rf)\b|\brm\s*\("
+                r"|fs\.(?:promises\.)?rm\b|delete(?:Sync|_all|Many|Database)\b|rimraf|send2trash"
+                r"|\bdelete_\w+\s*\(|\.delete\s*\(|(?i:truncate|\bdelete\s+from\b)"
                 r"|(?:File|Dir|Pathname|FileUtils)\.(?:delete|rm|remove)|\bempty trash"
                 r"|\bdelete (?:every|file|folder)"
                 r"|drop(?:Database|_database|Collection|Table)?\s*\(|(?i:\bdrop\s+(?:table|database|schema)\b)"
@@ -32,10 +34,12 @@ _DANGERS: Final = tuple(
         (
             "runs a program that overwrites files",
             (
-                r"\bopen\s*\([^)\n]*['\"][rbt]*[wax+][wbtax+]*['\"]|\bopen\s*\(?[^;\n]*['\"]\s*\+?>"
+                r"\b(?:open|ZipFile|TarFile)\b[^;\n]*,\s*(?:mode\s*=\s*)?['\"][rbt]*[wax+][wbtax+]*['\"]"
+                r"|\.open\s*\(\s*(?:mode\s*=\s*)?['\"][rbt]*[wax+][wbtax+]*['\"]|=\s*open\s*(?:[;\n]|$)"
+                r"|\bopen\s*\(?[^;\n]*['\"]\s*\+?>|\bO_(?:TRUNC|WRONLY|RDWR|CREAT)\b"
                 r"|write_(?:text|bytes)|(?:write|append|copy|rename)File(?:Sync)?\b|createWriteStream"
                 r"|(?:File|IO|Pathname)\.(?:write|binwrite|rename)|file_put_contents|fopen\s*\([^)]*['\"][waxc]"
-                r"|shutil\.|\.rename\s*\(|\brename\s*[\s(]|os\.(?:replace|link|symlink|chmod|chown|truncate)"
+                r"|\bshutil\b|\bFileUtils\b|\.rename\s*\(|\brename\s*[\s(]|os\.(?:replace|link|symlink|chmod|chown|truncate)"
                 r"|chmod(?:Sync)?\s*\(|to_(?:csv|json|pickle|sql)\(['\"]|\.save\("
             ),
         ),
