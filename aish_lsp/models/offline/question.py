@@ -14,8 +14,9 @@ _QUESTION_LIMIT = 2000
 #: The head of a block as the prompt writes it; in an output such a line never begins so.
 _HEAD = re.compile(r"^\[exec output\]\n\$ (.*) \(exit (-?\d+)\)$", re.MULTILINE)
 
-#: The head of text that the question is about, which follows the output.
+#: The head of text that the question is about, which follows the output; the whole of its block.
 _ABOUT = re.compile(r"^\[(?:selection|definition|problems|file)\] ", re.MULTILINE)
+_BLOCK = re.compile(rf"{_ABOUT.pattern}.*\n(`{{3,}}).*\n(?:.*\n)*?\1$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +57,17 @@ def read_question(messages: Sequence[Message]) -> Question:
 def _parted(content: str) -> tuple[Ran | None, str]:
     """Return the last command whose output a user message carries, and the message's own text.
 
-    An output may have blank lines as well: the text is taken to be the last paragraph.
+    Behind an output, which may have blank lines as well, the text is taken to be the last
+    paragraph; what the question is about has fences.
     """
     about = _ABOUT.search(content)
     heads = list(_HEAD.finditer(content, 0, about.start() if about else len(content)))
     if not (heads and heads[0].start() == 0) and not (about and about.start() == 0):
         return None, content.strip()
     before, _, text = content.rstrip().rpartition("\n\n")
+    if about:
+        before, text = content[: about.start()], _BLOCK.sub("", content[about.start() :])
     if not heads:
         return None, text.strip()
     head = heads[-1]
-    output = before[head.end() : about.start() if about else len(before)]
-    return Ran(head[1], int(head[2]), output.strip("\n")), text.strip()
+    return Ran(head[1], int(head[2]), before[head.end() :].strip("\n")), text.strip()

@@ -79,6 +79,14 @@ def test_the_offline_model_reads_the_question_alone(attached: tuple[Attached, ..
     assert (question.text, question.ran) == ("why?", None)
 
 
+def test_the_offline_model_reads_a_question_of_several_paragraphs() -> None:
+    ask = "How do I run the tests?\n\nI mean those of the file."
+    for exec_ in ((), (RAN,)):
+        fences = replace(FILE, text="````\n\n[file] c\n```\n\nHow do I build it?\n")
+        turn = Turn("user", ask, exec=exec_, attached=(PART, fences))
+        assert read_question([Message("user", user_text(turn))]).text == ask
+
+
 @given(
     st.lists(st.text(max_size=5000).map(lambda text: replace(PART, text=text)), max_size=5),
     st.integers(0, 3000),
