@@ -205,7 +205,7 @@ class Execution:
             why_not = await self._workspace.undo.prospect()
         if why_not:
             return f"There is no undo: {why_not}."
-        return "Files can be undone (:undo), except those that git ignores."
+        return "Files can be undone (:undo), but for git's own and those it ignores."
 
     async def _snapshot(self, verdict: Verdict) -> bool:
         """Have what the command may change written down; return whether that was done."""

@@ -51,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 #: What is shown while a model looks for what is worth remembering.
 _READS: Final = "aish reads the session"
+#: Characters of a command in what is shown while it runs.
+_TITLE: Final = 80
 
 
 class ChatDocument:
@@ -211,7 +213,7 @@ class ChatDocument:
 
     def follow_run(self, job: Job[RunReport]) -> None:
         """Show a command's output while it runs, above the heading that the user writes under."""
-        self._follow(job, self._run(job), f"aish runs {job.label}")
+        self._follow(job, self._run(job), _runs(job))
 
     async def summarize(self) -> str:
         """Begin to look for what is worth remembering; return the job's id.
@@ -315,7 +317,7 @@ class ChatDocument:
                 self._writer.append(escape_reply(text.rstrip() + "\n"))
             for run in runs:
                 output = self._output(run, self._writer.append)
-                await self._until_written(run, output, f"aish runs {run.label}")
+                await self._until_written(run, output, _runs(run))
             for search in searches:
                 await self._until_written(search, self._append_found(search), _READS)
             await self._close_section(is_above=is_above)
@@ -425,3 +427,8 @@ class ChatDocument:
             self._write_heading()
         await self._writer.flush()
         self._place = open_place(await self._writer.text())
+
+
+def _runs(job: Job[RunReport]) -> str:
+    """Return what is shown while a command runs."""
+    return f"aish runs {escaped(job.label)[:_TITLE]}"

@@ -41,3 +41,17 @@ async def test_much_output_is_kept_head_and_tail(folder: Path) -> None:
         chat = folder / ".aish" / "chat.md"
         sent = await until(client, chat, lambda text: text.count("\n## You\n") == 2)
         assert "caf\ufffd end" in sent
+
+
+async def test_the_title_of_a_run_hides_nothing_and_is_no_longer_than_a_line(folder: Path) -> None:
+    def title() -> str:
+        values = [value for under in client.progress.values() for value in under]
+        return next((value["title"] for value in values if value["kind"] == "begin"), "")
+
+    async with Client() as client:
+        client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
+        await client.initialize(folder)
+        await client.command_result("aish.run", {"text": "echo \u202e\n" + "# long" * 100})
+        shown = await client.wait_for(title, "the title")
+        assert shown.startswith("aish runs echo \\u202e\\n# long")
+        assert len(shown) == len("aish runs ") + 80

@@ -83,7 +83,7 @@ async def test_the_question_says_that_there_is_an_undo_and_that_there_is_none(
         await client.initialize(repository)
         await run(client, "rm -rf kept.txt")
         question = client.asked("window/showMessageRequest")[-1]["message"]
-        assert "Files can be undone (:undo), except those that git ignores." in question
+        assert "Files can be undone (:undo), but for git's own and those it ignores." in question
         shutil.rmtree(repository / ".git")
         await run(client, "rm -rf other.txt")
         question = client.asked("window/showMessageRequest")[-1]["message"]
