@@ -19,7 +19,6 @@ def run(tmp_path: Path, *arguments: str, **variables: str) -> subprocess.Complet
         "AISH_CONFIG": str(tmp_path / "config.toml"),
         **variables,
     }
-    # The tests' own, which the program would call unknown.
     return subprocess.run(
         [sys.executable, "-m", "aish_lsp", *arguments],
         env=environment,
