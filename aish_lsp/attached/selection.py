@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Final
 
@@ -93,9 +93,5 @@ def _definition(document: Document, lines: Sequence[str], first: int, last: int)
     )
     if len(text) <= _WHOLE_DEFINITION:
         return [around]
-    head = lines[found.first][:200]
-    return [
-        Attached(
-            "definition", around.path, f"{head}\n[...]", around.language, around.first, around.last
-        )
-    ]
+    head = f"{lines[found.first][:200]}\n[...]"
+    return [replace(around, text=head, cut=True)]

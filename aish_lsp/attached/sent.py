@@ -29,8 +29,11 @@ class SentAlong:
     def __str__(self) -> str:
         """Return it in words."""
         place = Attached("file", escaped(self.path), "", "", self.first, self.last).place
-        cut = ", cut to its head and tail" if self.cut else ""
-        return _IN_WORDS[self.kind].format(place) + cut
+        said = _IN_WORDS[self.kind].format(place)
+        if not self.cut:
+            return said
+        # Of a long definition the first line goes alone.
+        return f"{said}, cut {'short' if self.kind == 'definition' else 'to its head and tail'}"
 
 
 def sent_along(attached: Iterable[Attached]) -> tuple[SentAlong, ...]:

@@ -6,7 +6,7 @@ A command exists when it stands in ``COMMANDS``; docs/protocol.md is made from t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from aish_lsp.lsp.registry import CommandSpec
 
@@ -39,13 +39,17 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """A diagnostic of any server, as the editor shows it."""
+    """A diagnostic of any server, as the editor has it. The last four fields are not looked at."""
 
     range: Range
     message: str
     severity: int | None = None
     source: str | None = None
     code: str | int | None = None
+    code_description: Any = None
+    related_information: Any = None
+    tags: Any = None
+    data: Any = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

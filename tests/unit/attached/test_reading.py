@@ -13,6 +13,7 @@ from aish_lsp.attached import reading
 from aish_lsp.attached.file_names import FileNames
 from aish_lsp.attached.reading import Found, named_files
 from aish_lsp.attached.selection import EACH_END
+from aish_lsp.attached.sent import sent_along
 from aish_lsp.config.schema import Project
 from aish_lsp.project import current
 from aish_lsp.project.picture import ProjectPicture
@@ -79,6 +80,15 @@ async def test_lines_of_it_come_with_the_definition_around_them(root: Path) -> N
     assert (around.first, around.last) == (1, 2)
     [rest] = (await named(root, "@src/app.py:4-999")).attached
     assert rest.text == "x = 2\n"
+
+
+async def test_of_a_long_definition_the_first_line_goes_and_that_is_told(root: Path) -> None:
+    (root / "long.py").write_text("def f():\n" + "    x = 1\n" * 1000)
+    found = await named(root, "@long.py:5")
+    assert found.attached[1].text == "def f():\n[...]"
+    assert ", ".join(map(str, sent_along(found.attached))) == (
+        "long.py, line 5, the definition around it (long.py, lines 1-1001), cut short"
+    )
 
 
 async def test_names_with_blanks_and_absolute_ones(root: Path) -> None:
