@@ -16,8 +16,8 @@ from aish_lsp.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.events import End, FinishReason, Notice, Output
 from aish_lsp.job import to_its_end
 from aish_lsp.shell.approval import Origin, needs_approval, question_for
-from aish_lsp.shell.environment import command_environment, secret_values
-from aish_lsp.shell.output import clean_output, mask_secrets
+from aish_lsp.shell.environment import command_environment
+from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.shell.terminal import line_for_terminal
@@ -248,11 +248,11 @@ class Execution:
         )
 
     async def _keep(self, result: RunResult) -> None:
-        """Keep the output for the next question, clean and without keys of ours."""
+        """Keep the output for the next question, clean and without secrets."""
         workspace = self._workspace
-        secrets = secret_values(workspace.services.environ, workspace.secret_names())
-        output = mask_secrets(clean_output(result.output), secrets)
-        kept = ExecOutput(self._plan.text, exit_status(result), output)
+        output = workspace.without_secrets(clean_output(result.output))
+        text = workspace.without_secrets(self._plan.text)
+        kept = ExecOutput(text, exit_status(result), output)
         # A cancel that comes now comes too late to stop anything.
         with suppress(asyncio.CancelledError):
             await self._workspace.command_ended(self._plan.command_id, kept)

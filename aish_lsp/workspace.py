@@ -85,10 +85,10 @@ class Workspace:
         self.accounting = Accounting(services)
         self.project = ProjectPicture(root)
         self.files = FileNames(root, self.project, lambda: self.config.project)
-        self.undo = Undo(self.folder, self._without_secrets)
+        self.undo = Undo(self.folder, self.without_secrets)
         self.turn_lock = asyncio.Lock()
         folder = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
-        self.recorder = Recorder(folder, root.as_uri() if root else None, self._without_secrets)
+        self.recorder = Recorder(folder, root.as_uri() if root else None, self.without_secrets)
         self._configuration = configuration
         self._folder = folder
         self._memory_path = self._configured_memory()
@@ -314,8 +314,11 @@ class Workspace:
         """Return ``text`` with keys of ours masked, as a model may see it."""
         return mask_secrets(text, self._secrets())
 
-    def _without_secrets(self, text: str) -> str:
-        """Return ``text`` without keys of ours and without what looks like a secret."""
+    def without_secrets(self, text: str) -> str:
+        """Return ``text`` without keys of ours and without what looks like a secret.
+
+        So it is written down, and so a model sees a command and its output.
+        """
         # Ours first: of a key that only in part looks like one, the rest would stay.
         return redact(self.without_keys(text))
 

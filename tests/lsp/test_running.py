@@ -55,3 +55,20 @@ async def test_the_title_of_a_run_hides_nothing_and_is_no_longer_than_a_line(fol
         shown = await client.wait_for(title, "the title")
         assert shown.startswith("aish runs echo \\u202e\\n# long")
         assert len(shown) == len("aish runs ") + 80
+
+
+async def test_no_secret_of_a_command_or_its_output_goes_to_a_model(folder: Path) -> None:
+    key, token = "plain-77-key-of-ours", "ghp_" + "a1B2" * 9
+    (folder / "leak").write_text(f"{token}\npassword=hunter2\n{key}\n")
+    async with Client(env={"OPENAI_API_KEY": key}) as client:
+        await client.initialize(folder)
+        text = f"cat leak; true --token {token} {key}"
+        run = await client.command_result("aish.run", {"text": text, "partialResultToken": "t"})
+        assert key in run["output"]
+        await client.command_result("aish.ask", {"prompt": "well?", "partialResultToken": "u"})
+        await client.command_result("aish.chat.send", {"prompt": ":prompt"})
+        chat = folder / ".aish" / "chat.md"
+        sent = await until(client, chat, lambda text: text.count("\n## You\n") == 2)
+        assert "$ cat leak; true --token [redacted] [secret] (exit 0)" in sent
+        assert "[redacted]\npassword=[redacted]\n[secret]\n" in sent
+        assert not [secret for secret in (key, token, "hunter2") if secret in sent]
