@@ -19,6 +19,7 @@ _MENTION: Final = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 _ESCAPE: Final = re.compile(r"\\(.)")
+_SPECIAL: Final = re.compile(r"[\\\"`]")
 _LINES: Final = re.compile(r"(.+?)(?::|\#L)(\d{1,9})(?:-L?(\d{1,9}))?", re.DOTALL)
 
 #: Names that are looked at; a text with more was pasted.
@@ -34,7 +35,7 @@ _MOST_STRIPPED: Final = 8
 _PATH: Final = re.compile(r".*/.*|.*[^.]\.\w{1,8}", re.DOTALL)
 
 _FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})")
-_CODE: Final = re.compile(r"`[^`\n]{1,1000}`")
+_CODE: Final = re.compile(r"(?<!\\)`[^`\n]{1,1000}`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def mentions(question: str) -> list[Mention]:
 def mention_of(name: str, first: int = 0, last: int = 0) -> str:
     """Return how a question names a file: quoted where that is needed."""
     plain = _MENTION.fullmatch(f"@{name}") and name[-1] not in _PUNCTUATION and "\\" not in name
-    shown = name if plain else '"{}"'.format(name.replace("\\", r"\\").replace('"', r"\""))
+    shown = name if plain else '"{}"'.format(_SPECIAL.sub(r"\\\g<0>", name))
     lines = f":{first}" if first == last else f":{first}-{last}"
     return f"@{shown}{lines if first else ''}"
 

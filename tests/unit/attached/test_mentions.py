@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aish_lsp.attached.mentions import Named, mention_of, mentions
@@ -91,6 +91,7 @@ def test_a_name_counts_once() -> None:
     assert len(mentions("@a.py and @a.py")) == 1
 
 
+@example("a`b`c.py", 3)
 @given(st.text(min_size=1, max_size=40).filter(lambda name: "\n" not in name), st.integers(0, 99))
 def test_what_is_proposed_is_read_again(name: str, line: int) -> None:
     written = mention_of(name, line, line)
