@@ -308,7 +308,12 @@ class Workspace:
 
     def _secrets(self) -> tuple[str, ...]:
         """Return the values of the keys that there are at this time."""
-        return secret_values(self.services.environ, self.secret_names())
+        values = secret_values(self.services.environ, self.secret_names())
+        if any(preset.api_key_command for preset in self.config.models.values()):
+            from aish_lsp.models.keys import printed_keys  # noqa: PLC0415 - the models' room
+
+            values += printed_keys()
+        return values
 
     def without_keys(self, text: str) -> str:
         """Return ``text`` with keys of ours masked, as a model may see it."""

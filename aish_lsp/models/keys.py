@@ -63,6 +63,11 @@ async def resolve_key(
     return None
 
 
+def printed_keys() -> tuple[str, ...]:
+    """Return the keys that commands have printed and that are remembered."""
+    return tuple(_printed.values())
+
+
 async def _print(command: tuple[str, ...], timeout_s: float) -> None:
     """Have a key command print its key; raise BackendRejected where it does not."""
     said, until = _failed.get(command, ("", 0.0))

@@ -14,6 +14,7 @@ from aish_lsp.conversation.turns import ExecOutput
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.memory.store import MemoryStore
 from aish_lsp.models.events import Finish, ModelEvent, Text
+from aish_lsp.models.keys import resolve_key
 from aish_lsp.models.request import ModelRequest
 from aish_lsp.services import Services
 from aish_lsp.turn import Ask
@@ -50,6 +51,21 @@ async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     yield opened
     await opened.aclose()
     await services.aclose()
+
+
+async def test_a_key_that_a_command_has_printed_is_masked_like_any_other(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    key = "printed-by-a-command"
+    table = (
+        f'[models.theirs]\nprovider = "openai"\nmodel = "m"\napi_key_command = ["echo", "{key}"]\n'
+    )
+    with (tmp_path / "config.toml").open("a") as file:
+        file.write(table)
+    workspace.configuration.reload()
+    assert workspace.without_keys(key) == key
+    assert await resolve_key(workspace.config.models["theirs"], {}) == key
+    assert workspace.without_keys(f"it is {key}.") == "it is [secret]."
 
 
 async def say(
