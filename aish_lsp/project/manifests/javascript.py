@@ -46,6 +46,7 @@ _TEST_TOOLS = {"jasmine", "ava", "tap", "karma", "cypress"} | {
     tool for tool, intent, _ in _TOOLS if intent == "test"
 }
 _NODE_TEST = re.compile(r"(?:[._-]test|(?:^|/)test(?:-[^/]*)?)\.[cm]?js$")
+_BUN_TEST = re.compile(r"[._](?:test|spec)\.[cm]?[jt]sx?$")
 
 
 def package_json(manifests: Manifests) -> Iterator[Task]:
@@ -70,7 +71,7 @@ def package_json(manifests: Manifests) -> Iterator[Task]:
         yield Task("check", f"{_EXECUTES[manager]} tsc --noEmit", "tsconfig.json")
     yield from workspace(manifests, package, manager, _EXECUTES[manager])
     if not dependencies & _TEST_TOOLS:
-        yield from _node_tests(manifests)
+        yield from _bun_tests(manifests) if manager == "bun" else _node_tests(manifests)
     yield from _program(manifests, package)
 
 
@@ -80,6 +81,15 @@ def _node_tests(manifests: Manifests) -> Iterator[Task]:
         for name in manifests.matching(folder, "*js"):
             if _NODE_TEST.search(name) or (folder == "test" and name.endswith("js")):
                 yield Task("test", "node --test", name, Rank.GUESS)
+                return
+
+
+def _bun_tests(manifests: Manifests) -> Iterator[Task]:
+    """Yield a guess at tests that nothing speaks of: so Bun finds those of these names."""
+    for folder in ("test", ".", "src", "tests", "lib"):
+        for name in manifests.matching(folder, "*.[cmjt]*"):
+            if _BUN_TEST.search(name):
+                yield Task("test", "bun test", name, Rank.GUESS)
                 return
 
 

@@ -147,6 +147,29 @@ JAVASCRIPT = (
         runs=("install", "test"),
     ),
     Layout(
+        "Bun, with tests that nothing speaks of",
+        {
+            "package.json": """
+                {"name": "x", "module": "src/sum.ts", "type": "module"}
+                """,
+            "bun.lock": '{"lockfileVersion": 1, "workspaces": {"": {"name": "x"}}}',
+            "src/sum.ts": """
+                export const sum = (a: number, b: number) => a + b;
+                """,
+            "src/sum.test.ts": """
+                import { expect, test } from "bun:test";
+                import { sum } from "./sum";
+                test("sum", () => expect(sum(1, 2)).toBe(3));
+                """,
+        },
+        {
+            "test": "src/sum.test.ts: bun test",
+            "install": "package.json: bun install",
+        },
+        needs=("bun",),
+        runs=("install", "test"),
+    ),
+    Layout(
         "Turborepo",
         {
             "package.json": """
