@@ -258,6 +258,10 @@ def _always(sentence: str, *commands: str) -> Callable[[Topic, _Workspace], Sequ
 
 
 _TOPIC_ANSWERS: Mapping[str, Callable[[Topic, _Workspace], Sequence[_Part]]] = {
+    "code": lambda _about, _workspace: [
+        _Part("To explain or to fix code takes a language model."),
+        _Part(CONNECT, ("aish-lsp doctor",)),
+    ],
     "connect": _always(CONNECT, "aish-lsp doctor"),
     "help": _always(f"Ask me {_KNOWN}."),
     "remember": _always(

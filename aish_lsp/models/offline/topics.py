@@ -9,7 +9,10 @@ from typing import get_args
 from aish_lsp.project.task import Intent
 
 #: "run the unit tests" is about tests; these stand between the two words.
-_BETWEEN = r"(?:(?:the|all|my|our|your|these|those|some|its|a|of|unit|integration|single) )*"
+_BETWEEN = (
+    r"(?:(?:the|all|my|our|your|these|those|some|its|a|of|unit|integration|single"
+    r"|just|only|one|this|that|every|each|failing|failed) )*"
+)
 _RUNS_A_TASK = (
     rf"(?! {_BETWEEN}(?:\w*tests?|testing|specs?|lint\w*|format\w*|builds?|checks?|type|mypy)\b)"
 )
@@ -24,6 +27,8 @@ _PROJECT = r"(?:project|repo\w*|code ?base|folder|workspace)\b"
 
 #: The topics and how each is asked about; ``term`` is what to look for.
 _TOPICS: dict[str, tuple[str, ...]] = {
+    # As the code actions ask: the words behind it are the name of a file.
+    "code": (r"^(?:explain|fix|suggest)\b.* lines? \d",),
     "connect": (
         r"\bconnect\w*\b.*\b(model|llm|provider|claude|gpt|gemini)\b",
         r"\b(real|what|which|another|better) (model|llm)\b",

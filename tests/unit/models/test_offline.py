@@ -157,6 +157,26 @@ async def test_an_unknown_question_is_answered_honestly(project: Path, question:
     assert "offline model" in reply or "Ask me" in reply
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Explain lines 2-3 of tests/app.py.",
+        "Fix what is wrong in line 3 of build/run.py. Reply with the new text of these lines.",
+        "Explain the problem that is reported in line 3 of tests/app.py.",
+        "Suggest a fix for the problem that is reported in lines 1-2 of lint.py.",
+    ],
+)
+async def test_code_is_beyond_it_whatever_its_file_is_called(project: Path, question: str) -> None:
+    text = await ask(project, question)
+    assert text.startswith("To explain or to fix code takes a language model.")
+    assert text.count(CONNECT) == 1
+    assert commands(text) == ["aish-lsp doctor"]
+
+
+async def test_one_test_is_a_test(project: Path) -> None:
+    assert commands(await ask(project, "how can I run just one failing test?")) == ["uv run pytest"]
+
+
 async def test_help_and_memory_are_told_in_words(project: Path) -> None:
     assert "how to test" in await ask(project, "help")
     assert ":remember" in await ask(project, "remember that I like tabs")
