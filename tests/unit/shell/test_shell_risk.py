@@ -113,6 +113,7 @@ CAUTION = [
     "ps auxe",
     "env",
     "printenv",
+    "printenv AWS_SECRET_ACCESS_KEY",
     "./ls",
     "/tmp/ls",
     "LS",
