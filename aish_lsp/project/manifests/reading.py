@@ -25,7 +25,7 @@ _MEMBER_LIMIT = 100
 Table: TypeAlias = dict[str, Any]
 
 _COMMENT_OR_STRING = re.compile(r'"|//|/\*')
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_STRING = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*"', re.DOTALL)
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,63}")
 
 

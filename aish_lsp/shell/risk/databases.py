@@ -73,7 +73,7 @@ DATABASES: Final[dict[str, Client]] = {
 }
 
 _COMMENTS: Final = re.compile(r"--[^\n]*|/\*.*?\*/", re.DOTALL)
-_TEXTS: Final = re.compile(r"'(?:[^'\\]|\\.|'')*+'", re.DOTALL)
+_TEXTS: Final = re.compile(r"'[^'\\]*+(?:(?:\\.|'')[^'\\]*+)*'", re.DOTALL)
 _DESTROYS: Final = tuple(
     (reason, re.compile(pattern, re.IGNORECASE | re.DOTALL))
     for reason, pattern in (
@@ -85,7 +85,7 @@ _DESTROYS: Final = tuple(
             "deletes rows or documents",
             r"\bdelete\b|\.(?:delete|remove|findandremove|bulkwrite|findoneanddelete)\w*\s*\(",
         ),
-        ("changes every row", r"\bupdate\b(?:(?!\bwhere\b|;).)*+(?:;|\Z)|\.updatemany\(\s*\{\s*\}"),
+        ("changes every row", r"\bupdate\b(?:(?!\bwhere\b|;).)*(?:;|\Z)|\.updatemany\(\s*\{\s*\}"),
         (
             "takes something from a table",
             r"\balter\b.*\b(?:drop|rename|disable)\b|\breplace\s+into\b",

@@ -11,15 +11,15 @@ from aish_lsp.shell.risk.paths import names_secret
 from aish_lsp.shell.risk.review import UNSEEN, Input, Review
 from aish_lsp.shell.risk.words import HOLE
 
-_STRING: Final = re.compile(r'"(?:[^"\\\n]|\\.)*+"')
+_STRING: Final = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"')
 _RUNS: Final = re.compile(
-    r'system\s*\(\s*"((?:[^"\\]|\\.)*+)"\s*(\))?|\|&?\s*"((?:[^"\\]|\\.)*+)"'
-    r'|"((?:[^"\\]|\\.)*+)"\s*\|&?\s*getline'
+    r'system\s*\(\s*"([^"\\]*+(?:\\.[^"\\]*+)*)"\s*(\))?|\|&?\s*"([^"\\]*+(?:\\.[^"\\]*+)*)"'
+    r'|"([^"\\]*+(?:\\.[^"\\]*+)*)"\s*\|&?\s*getline'
 )
 _RUNS_ANY: Final = re.compile(r"\bsystem\b|(?<!\|)\|(?!\|)|@")
 _SHELL: Final = re.compile(r"\s*(?:\S*/)?(?:ba|da|z|k)?sh\b")
 #: A pattern between slashes where no division can be.
-_PATTERN: Final = re.compile(r"(?:\A|[(,~!&|{};\n])\s*/(?:[^/\\\n;{}]|\\.)*+/")
+_PATTERN: Final = re.compile(r"(?:\A|[(,~!&|{};\n])\s*/[^/\\\n;{}]*+(?:\\.[^/\\\n;{}]*+)*/")
 _WRITES: Final = re.compile(r"\bprintf?\b[^;}]*>")
 _AWK_VALUES: Final = frozenset({"-F", "-v", "--field-separator", "--assign"})
 
@@ -68,17 +68,20 @@ def _awk_program(review: Review, program: str, depth: int) -> None:
             review.writes(target, "adds" if ">>" in program else "overwrites")
 
 
-_ADDRESS: Final = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n]|\\.)*+/[IM]*)"
+_ADDRESS: Final = r"(?:\d+(?:~\d+)?|\$|/[^/\\\n]*+(?:\\.[^/\\\n]*+)*/[IM]*)"
+#: Given back to nobody, or a script of nothing else would be tried in each way to part it.
+_BLANKS: Final = r"[^\S\n]*+"
 #: Scripts that only print: addresses with the commands that change nothing but what is printed.
 _PRINTS: Final = re.compile(
-    rf"""(?: \s* (?: {_ADDRESS} (?: \s*,\s* (?:{_ADDRESS}|[+~]\d+) )? )? \s* !? \s*
+    rf"""(?: \s*+ (?: {_ADDRESS} (?: {_BLANKS},{_BLANKS} (?:{_ADDRESS}|[+~]\d+) )? )?
+        {_BLANKS} !? {_BLANKS}
         (?: [pPdDqQ=nNlhHgGxz{{}}] \d*
-          | s(?P<a>[^\w\s\\])(?:(?!(?P=a))[^\\]|\\.)*+(?P=a)(?:(?!(?P=a))[^\\]|\\.)*+(?P=a)
+          | s(?P<a>[^\w\s\\])(?:(?!(?P=a))[^\\]|\\.)*(?P=a)(?:(?!(?P=a))[^\\]|\\.)*(?P=a)
             [gpiIM\d]*
-          | y(?P<b>[^\w\s\\])(?:(?!(?P=b))[^\\]|\\.)*+(?P=b)(?:(?!(?P=b))[^\\]|\\.)*+(?P=b)
+          | y(?P<b>[^\w\s\\])(?:(?!(?P=b))[^\\]|\\.)*(?P=b)(?:(?!(?P=b))[^\\]|\\.)*(?P=b)
           | [aic]\\?[^\n]*+
           | \#[^\n]*+
-        )? \s* (?:;|\n|(?=\}})|(?<=\{{)|\Z) )*""",
+        )? {_BLANKS} (?:;|\n|(?=\}})|(?<=\{{)|\Z) )*""",
     re.VERBOSE | re.DOTALL,
 )
 _SED_RUNS: Final = re.compile(r"(?:^|[;{\n/\d$!])\s*e\s+([^\n;}]+)")
