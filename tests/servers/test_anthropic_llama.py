@@ -5,15 +5,14 @@ It takes no grammar with such a request: each server here has one for all its re
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_server import ENDLESS, LlamaServer, says
+from reply_parts import leave_in_mid_stream
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import BackendRejected
@@ -189,27 +188,7 @@ async def test_leaving_in_mid_stream_frees_the_slot(http: HttpClient, how: str) 
     with LlamaServer(grammar=ENDLESS, context=8192) as endless:
         request = ask(endless, max_output_tokens=8000, api_key_env=None)
         stream = AnthropicModel(http).stream(request)
-        assert isinstance(await anext(stream), Text)
-        assert await asyncio.to_thread(endless.busy_slots) == 1
-        if how == "close":
-            begin = time.perf_counter()
-            await stream.aclose()
-        else:
-
-            async def read() -> None:
-                async for _ in stream:
-                    pass
-
-            task = asyncio.create_task(read())
-            await asyncio.sleep(0.05)
-            begin = time.perf_counter()
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-        left = time.perf_counter() - begin
-        idle = await asyncio.to_thread(endless.seconds_until_idle)
-    assert left < 0.5
-    assert left + idle < 1.0
+        await leave_in_mid_stream(stream, endless, how)
 
 
 @pytest.mark.usefixtures("parts")

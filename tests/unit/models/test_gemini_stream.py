@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import reply_parts
 from fault_server import FaultServer, Peer, Request, Script
+from reply_parts import saying
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable
@@ -46,29 +48,7 @@ async def collect(
     http: HttpClient, request: ModelRequest, environ: dict[str, str] | None = None
 ) -> tuple[list[ModelEvent], AishError | None]:
     """Return the events of a reply, and the error that ended it."""
-    events: list[ModelEvent] = []
-    try:
-        async for event in GeminiModel(http, environ or {}).stream(request):
-            events.append(event)  # noqa: PERF401 - what came before an error counts
-    except AishError as error:
-        return events, error
-    return events, None
-
-
-def saying(*payloads: Any, end: Callable[[Peer], None] | None = None) -> Script:
-    """Return a script that streams ``payloads``, then ends the body or does ``end``."""
-
-    async def script(request: Request, peer: Peer) -> None:
-        await peer.head()
-        for payload in payloads:
-            await peer.event(payload)
-        if end is None:
-            await peer.chunk(b"")
-        else:
-            await asyncio.sleep(0.05)
-            end(peer)
-
-    return script
+    return await reply_parts.collect(GeminiModel(http, environ or {}), request)
 
 
 def answering(replies: dict[str, Any]) -> Script:

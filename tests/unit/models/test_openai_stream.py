@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 from fault_server import FaultServer, Peer, Request, Script, chunk_of, unused_port
+from reply_parts import collect, saying
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable
+from aish_lsp.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.adapters.openai import OpenAIModel
-from aish_lsp.models.events import Finish, ModelEvent, Text, Usage
+from aish_lsp.models.events import Finish, Text, Usage
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import Message, ModelRequest
 
@@ -23,35 +24,6 @@ USAGE = {"prompt_tokens": 10, "completion_tokens": 2}
 def ask(url: str, **settings: Any) -> ModelRequest:
     settings.setdefault("model", "m")
     return ModelRequest(Preset(name="p", endpoint=url, **settings), (Message("user", "hi"),))
-
-
-async def collect(
-    model: OpenAIModel, request: ModelRequest
-) -> tuple[list[ModelEvent], AishError | None]:
-    """Return the events of a reply, and the error that ended it."""
-    events: list[ModelEvent] = []
-    try:
-        async for event in model.stream(request):
-            events.append(event)  # noqa: PERF401 - what came before an error counts
-    except AishError as error:
-        return events, error
-    return events, None
-
-
-def saying(*payloads: Any, end: Callable[[Peer], None] | None = None) -> Script:
-    """Return a script that streams ``payloads``, then ends the body or does ``end``."""
-
-    async def script(request: Request, peer: Peer) -> None:
-        await peer.head()
-        for payload in payloads:
-            await peer.event(payload)
-        if end is None:
-            await peer.chunk(b"")
-        else:
-            await asyncio.sleep(0.05)
-            end(peer)
-
-    return script
 
 
 STOP = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}

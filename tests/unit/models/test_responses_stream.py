@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 from fault_server import FaultServer, Peer, Request, Script, unused_port
+from reply_parts import collect, saying
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, InvalidArgument
 from aish_lsp.models.adapters.responses import ResponsesModel
 from aish_lsp.models.address import server_name
-from aish_lsp.models.events import Finish, ModelEvent, Text, Usage
+from aish_lsp.models.events import Finish, Text, Usage
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema
 from aish_lsp.models.tokenize_api import NotACountError
@@ -41,35 +42,6 @@ def ask(url: str, **settings: Any) -> ModelRequest:
     settings = {"model": "m", "provider": "openai-responses", **settings}
     messages = (Message("system", "s"), Message("user", "hi"))
     return ModelRequest(Preset(name="p", endpoint=url, **settings), messages)
-
-
-async def collect(
-    model: ResponsesModel, request: ModelRequest
-) -> tuple[list[ModelEvent], AishError | None]:
-    """Return the events of a reply, and the error that ended it."""
-    events: list[ModelEvent] = []
-    try:
-        async for event in model.stream(request):
-            events.append(event)  # noqa: PERF401 - what came before an error counts
-    except AishError as error:
-        return events, error
-    return events, None
-
-
-def saying(*payloads: Any, end: Callable[[Peer], None] | None = None) -> Script:
-    """Return a script that streams ``payloads``, then ends the body or does ``end``."""
-
-    async def script(request: Request, peer: Peer) -> None:
-        await peer.head()
-        for payload in payloads:
-            await peer.event(payload)
-        if end is None:
-            await peer.chunk(b"")
-        else:
-            await asyncio.sleep(0.05)
-            end(peer)
-
-    return script
 
 
 def refusing(*found: str) -> Script:
