@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
@@ -77,8 +77,7 @@ class _Folder:
     @cached_property
     def entries(self) -> list[_Folder | _File]:
         """What is in it, the first in importance first; of very many, a part."""
-        found = islice(self._entries(), _ROOT_LIMIT)
-        return sorted(found, key=lambda entry: (entry.rank, entry.name))
+        return _in_order(islice(self._entries(), _ROOT_LIMIT))
 
     def _entries(self) -> Iterator[_Folder | _File]:
         names, start = self._known.names, len(self.prefix)
@@ -134,10 +133,14 @@ class _Folder:
             return None
         cost = len(_opened(self)) - len(_line(self))
         indent = 2 * (self.level + 1)
-        for count, entry in enumerate(self._entries(), 1):
+        found: list[_Folder | _File] = []
+        for entry in self._entries():
+            found.append(entry)
             cost += indent + len(_line(entry)) + 1
-            if cost > room or count > LONGEST:
+            if cost > room or len(found) > LONGEST:
                 return None
+        # It will be opened: they were looked for once.
+        self.entries = _in_order(found)
         return cost
 
 
@@ -227,6 +230,10 @@ def _rendered(top: _Folder, opened: set[str]) -> Iterator[str]:
             waiting.append(iter(zip(entry.entries, entry.lines, strict=True)))
         else:
             yield line
+
+
+def _in_order(entries: Iterable[_Folder | _File]) -> list[_Folder | _File]:
+    return sorted(entries, key=lambda entry: (entry.rank, entry.name))
 
 
 def _line(entry: _Folder | _File) -> str:
