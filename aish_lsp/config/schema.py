@@ -202,6 +202,7 @@ class RiskRule:
     match: str = key("", "the commands, as a row of the tables writes them")
     risk: Literal["safe", "caution", "destructive"] = key("destructive", "what they are")
     reason: str = key("", "what the question says")
+    confine: bool = key(True, "run what is called safe confined")
 
     only_stricter: ClassVar[bool] = False
 
@@ -228,7 +229,7 @@ class Safety:
     snapshot: bool = key(True, "take a snapshot before a command that changes something")
     rules: list[RiskRule] = key(
         [],
-        "rows that come before the tables of commands, each `{match, risk, reason}`"
+        "rows that come before the tables of commands, each `{match, risk, reason, confine}`"
         " ([how a row is read](safety.md#rules-of-your-own)); a workspace's only ever make a"
         " command's risk higher",
     )

@@ -9,7 +9,7 @@ cannot be seen before it runs. All else is ``caution``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -36,28 +36,52 @@ class OwnRule(Protocol):
     def only_stricter(self) -> bool:
         """Whether it can only make a risk higher."""
 
+    @property
+    def confine(self) -> bool:
+        """Whether what it calls safe still runs confined."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on a command; ``reasons`` are short phrases for the user, none when safe."""
+    """The verdict on a command.
+
+    Attributes:
+        risk: how much it can harm.
+        reasons: short phrases for the user, none when safe.
+        confine: whether it runs confined where it is safe; a rule of the user's may say no.
+    """
 
     risk: events.Risk
     reasons: tuple[str, ...] = ()
+    confine: bool = True
 
 
 def classify(
-    text: str, shell: str, *, rules: Sequence[OwnRule] = (), folder: Path | None = None
+    text: str,
+    shell: str,
+    *,
+    rules: Sequence[OwnRule] = (),
+    folder: Path | None = None,
+    confined: bool = False,
+    path: str | None = None,
 ) -> Verdict:
     """Return the risk of running ``text`` with ``shell``, a name or a path.
 
     ``rules`` are the user's own (``safety.rules``); ``folder`` is where it will run, if that is
-    known: what it would overwrite there counts.
+    known: what it would overwrite there counts. ``confined`` says that it will run confined if it
+    is safe, and ``path`` is the run's PATH (by default our own).
     """
     hidden = hidden_characters(text)
     if hidden:
         return Verdict("destructive", (f"holds hidden characters: {', '.join(hidden[:5])}",))
     # The parser and the tables come with the first command, not with the server's start.
-    from aish_lsp.shell.risk.whole import review  # noqa: PLC0415
+    from aish_lsp.shell.risk.whole import Setting, review  # noqa: PLC0415
 
-    findings = review(text, shell, rules, folder)
-    return Verdict(findings.risk, findings.reasons)
+    setting = Setting(tuple(rules), folder, path, confined=confined)
+    findings = review(text, shell, setting)
+    if findings.unconfined and confined and findings.risk == "safe":
+        # The whole line would run unconfined: all else in it must be safe even so.
+        free = review(text, shell, replace(setting, confined=False))
+        return Verdict("safe", confine=free.risk != "safe")
+    confine = not (findings.unconfined and findings.risk == "safe")
+    return Verdict(findings.risk, findings.reasons, confine)

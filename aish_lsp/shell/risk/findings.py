@@ -18,12 +18,18 @@ _TOLD: Final = 6
 
 
 class Findings:
-    """The worst level so far, and why; the worst part of a command decides."""
+    """The worst level so far, and why; the worst part of a command decides.
 
-    __slots__ = ("_reasons", "level")
+    Attributes:
+        level: the worst level.
+        unconfined: whether a rule of the user's has a part of it run unconfined.
+    """
+
+    __slots__ = ("_reasons", "level", "unconfined")
 
     def __init__(self) -> None:
         self.level = SAFE
+        self.unconfined = False
         self._reasons: dict[str, int] = {}
 
     def add(self, level: int, reason: str) -> None:

@@ -137,7 +137,8 @@ def _judge_one(review: Review, command: _Command, *, known: bool) -> None:
         return
     if name not in _LISTS and (not words[1:] or names_secret(words[1:])):
         review.read_secrets = review.read_secrets or name in _PRINTS_ALL or len(words) > 1
-    found = verdict(entry, arguments) or _by_its_words(arguments)
+    rule = verdict(entry, arguments)
+    found = (rule.level, rule.reason) if rule else _by_its_words(arguments)
     level, reason = found or (CAUTION, f"not known to only read: {_told(words, entry, arguments)}")
     if level == SAFE:
         level, reason = _reading(review, name, words, known=known)
@@ -160,8 +161,8 @@ def _by_its_words(given: Arguments) -> tuple[int, str] | None:
 def _judge_wrapping(review: Review, words: Sequence[str], entry: Entry) -> None:
     """Take down what is destructive of how a command is run, such as with the whole disk."""
     found = verdict(entry, Arguments(words[1:], entry.values))
-    if found is not None and found[0] == DESTRUCTIVE:
-        review.destructive(found[1])
+    if found is not None and found.level == DESTRUCTIVE:
+        review.destructive(found.reason)
 
 
 def _told(words: Sequence[str], entry: Entry, given: Arguments) -> str:
@@ -190,7 +191,10 @@ def _by_own_rules(review: Review, words: Sequence[str], name: str, values: froze
         entry = tables_.entry(words[0].casefold()) or tables_.entry(name)
         found = verdict(entry, given) if entry else None
         if found is not None:
-            review.findings.add(found[0], found[1] or f"a rule of yours: {words[0][:60]}")
+            reason = found.reason or f"a rule of yours: {words[0][:60]}"
+            review.findings.add(found.level, reason)
             if is_last:
+                if not found.confine:
+                    review.findings.unconfined = True
                 return True
     return False

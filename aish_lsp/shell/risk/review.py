@@ -37,18 +37,24 @@ class Review:
         written: files that it writes, by normal path, with the text that they get.
         folders: those that it changes to.
         folder: where it will run, if known.
+        path: the PATH that it will run with; None is our own.
+        confined: whether it will run confined.
         read_secrets: whether something in it reads what may be secret.
     """
 
     __slots__ = (
-        *("_count", "_waiting", "extra", "findings", "folder", "folders", "functions"),
-        *("read_secrets", "variables", "written"),
+        *("_count", "_waiting", "confined", "extra", "findings", "folder", "folders", "functions"),
+        *("path", "read_secrets", "variables", "written"),
     )
 
-    def __init__(self, extra: OwnTables | None, folder: Path | None) -> None:
+    def __init__(
+        self, extra: OwnTables | None, folder: Path | None, path: str | None, *, confined: bool
+    ) -> None:
         self.findings = Findings()
         self.extra = extra
         self.folder = folder
+        self.path = path
+        self.confined = confined
         self.variables = Variables()
         self.functions: set[str] = set()
         self.written: dict[str, str] = {}

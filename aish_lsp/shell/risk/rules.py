@@ -23,6 +23,7 @@ class Rule:
     pattern: Pattern
     level: int
     reason: str
+    confine: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,12 @@ class Tables:
             matches = group["match"]
             for match in [matches] if isinstance(matches, str) else matches:
                 pattern = parse(match)
-                rule = Rule(pattern, LEVELS.index(group["risk"]), group.get("reason", ""))
+                rule = Rule(
+                    pattern,
+                    LEVELS.index(group["risk"]),
+                    group.get("reason", ""),
+                    group.get("confine", True),
+                )
                 for name in pattern.names:
                     if "*" in name:
                         self._globs.append((name, rule))
@@ -196,8 +202,8 @@ def _in_doubt(pattern: Pattern, given: Arguments) -> bool:
     return bool(given.doubtful) and given.doubtful[0] < len(pattern.words)
 
 
-def verdict(entry: Entry, given: Arguments) -> tuple[int, str] | None:
-    """Return what the rules of ``entry`` say of a command; None where they say nothing.
+def verdict(entry: Entry, given: Arguments) -> Rule | None:
+    """Return the rule of ``entry`` that decides about a command; None where none speaks of it.
 
     The worst counts. What is known to only read is so only where no word may be any option.
     """
@@ -211,4 +217,4 @@ def verdict(entry: Entry, given: Arguments) -> tuple[int, str] | None:
             best = rule
             if rule.level == DESTRUCTIVE:
                 break
-    return (best.level, best.reason) if best else None
+    return best

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
@@ -22,9 +22,20 @@ if TYPE_CHECKING:
 _KNOWN: Final = frozenset({"bash", "sh"})
 
 
-def review(text: str, shell: str, rules: Sequence[OwnRule], folder: Path | None) -> Findings:
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a command will run: the user's rules, the folder, PATH, and whether confined."""
+
+    rules: tuple[OwnRule, ...] = ()
+    folder: Path | None = None
+    path: str | None = None
+    confined: bool = False
+
+
+def review(text: str, shell: str, setting: Setting) -> Findings:
     """Return what was found in ``text``, which holds no hidden characters."""
-    found = Review(_own_rules(tuple(rules)) if rules else None, folder)
+    rules = _own_rules(setting.rules) if setting.rules else None
+    found = Review(rules, setting.folder, setting.path, confined=setting.confined)
     if shell not in _KNOWN:
         _other_shell(found, text, shell)
     if len(text) > LONGEST:
@@ -58,5 +69,5 @@ def _own_rules(rules: tuple[OwnRule, ...]) -> OwnTables:
     for rule in rules:
         tables = found.stricter if rule.only_stricter else found.own
         row = {"match": rule.match, "risk": rule.risk, "reason": rule.reason}
-        tables.add_rules([row])
+        tables.add_rules([{**row, "confine": rule.confine}])
     return found

@@ -33,8 +33,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return Place(tmp_path, monkeypatch)
 
 
-def rule(match: str, risk: str, reason: str = "because") -> str:
-    return f'[[safety.rules]]\nmatch = "{match}"\nrisk = "{risk}"\nreason = "{reason}"\n'
+def rule(match: str, risk: str, reason: str = "because", *, confine: bool = True) -> str:
+    row = f'[[safety.rules]]\nmatch = "{match}"\nrisk = "{risk}"\nreason = "{reason}"\n'
+    return row if confine else f"{row}confine = false\n"
 
 
 def test_a_rule_of_the_users_may_say_anything(place: Place) -> None:
@@ -65,6 +66,25 @@ def test_a_workspaces_rule_needs_a_grant_and_only_makes_stricter(place: Place) -
     assert place.judged("git log") == Verdict("destructive", ("theirs",))
     assert place.judged("rm x").risk == "destructive"
     assert place.judged("make test") == Verdict("caution", ("mine",))
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_a_rule_of_the_users_alone_lets_a_safe_command_run_unconfined(
+    place: Place, *, confined: bool
+) -> None:
+    place.file.write_text(rule("just lint", "safe", confine=False) + rule("just test", "safe"))
+    place.overlay.write_text(rule("just test", "safe", confine=False))
+    configuration = place.open()
+    configuration.grant(configuration.loaded.requests)
+    rules = place.open().config.safety.rules
+
+    def judged(text: str) -> Verdict:
+        return classify(text, "bash", rules=rules, confined=confined)
+
+    assert judged("just lint; ls") == Verdict("safe", (), confine=False)
+    assert judged("just test; ls") == Verdict("safe")
+    assert judged("just lint; just build").risk == "caution"
+    assert judged("just lint; just build").confine
 
 
 def test_an_editors_rules_stand_beside_the_users(place: Place) -> None:
