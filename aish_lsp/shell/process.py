@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import marshal
 import os
 import signal
 import subprocess
@@ -15,7 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from aish_lsp.errors import InvalidArgument, NotFound
+from aish_lsp.errors import Denied, InvalidArgument, NotFound
+from aish_lsp.shell.confinement.walls import Walls
 
 READ_SIZE = 1 << 16
 #: Bytes that may still be read from a pipe whose writers are ended: more than any pipe holds.
@@ -92,8 +94,16 @@ class SupervisedProcess:
         seconds: how long it ran.
     """
 
-    def __init__(self, command: Sequence[str | bytes], cwd: Path, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        command: Sequence[str | bytes],
+        cwd: Path,
+        env: Mapping[str, str],
+        walls: Walls | None = None,
+    ) -> None:
         """Start ``command``, whose first item is an absolute path, without waiting for it.
+
+        It is confined by ``walls``, where they are given.
 
         Raises:
             InvalidArgument: the command is too long, or has a NUL in it.
@@ -109,7 +119,7 @@ class SupervisedProcess:
         self._reports = b""
         self._status, status = os.pipe()
         try:
-            self._supervisor = _start_supervisor(status, command, cwd, env)
+            self._supervisor = _start_supervisor(status, command, cwd, env, walls)
         except BaseException:
             os.close(self._status)
             raise
@@ -184,12 +194,16 @@ class SupervisedProcess:
         reports = dict(line.partition(" ")[::2] for line in self._reports.decode().splitlines())
         if "failed" in reports:
             self.ended.set_exception(_start_error(int(reports["failed"])))
+        if "unconfined" in reports:
+            reason = os.strerror(int(reports["unconfined"]))
+            msg = f"The command was not run, since it could not be confined: {reason}."
+            self.ended.set_exception(Denied(msg))
         if "exit" in reports:
             self.exit_code = int(reports["exit"])
         if "signal" in reports:
             self.signal_number = int(reports["signal"])
         self.left_running = "left" in reports
-        self.lost = "failed" not in reports and "ended" not in reports
+        self.lost = not {"failed", "unconfined", "ended"} & reports.keys()
         if self.lost and "started" in reports:
             # Somebody killed the supervisor: end at least what stayed in the process group.
             with suppress(OSError):
@@ -197,10 +211,23 @@ class SupervisedProcess:
 
 
 def _start_supervisor(
-    status: int, command: Sequence[str | bytes], cwd: Path, env: Mapping[str, str]
+    status: int,
+    command: Sequence[str | bytes],
+    cwd: Path,
+    env: Mapping[str, str],
+    walls: Walls | None,
 ) -> subprocess.Popen[bytes]:
+    passed = [status]
+    plan = "-"
+    if walls is not None:
+        env = walls.environment(env)
+        command = [*walls.prefix, *command]
+        passed.append(_pipe_with(marshal.dumps(walls.plan())))
+        plan = str(passed[-1])
+    if walls is not None and walls.ruleset is not None:
+        passed.append(walls.ruleset)
     # Isolated and without site: neither the folder nor the user's environment can add code to it.
-    arguments = [sys.executable, "-I", "-S", "-X", "utf8", str(_SUPERVISOR), str(status)]
+    arguments = [sys.executable, "-I", "-S", "-X", "utf8", str(_SUPERVISOR), str(status), plan]
     try:
         return subprocess.Popen(
             [*arguments, *command],
@@ -210,7 +237,7 @@ def _start_supervisor(
             stderr=subprocess.PIPE,
             cwd=cwd,
             env=env,
-            pass_fds=(status,),
+            pass_fds=passed,
             start_new_session=True,
         )
     except ValueError as error:
@@ -221,6 +248,17 @@ def _start_supervisor(
             msg = f"The command was not run: its folder {cwd} cannot be entered: {error.strerror}."
             raise NotFound(msg) from error
         raise _start_error(error.errno) from error
+    finally:
+        if walls is not None:
+            os.close(int(plan))
+
+
+def _pipe_with(data: bytes) -> int:
+    """Return the end to read of a pipe that holds ``data``, which must fit into one."""
+    reading, writing = os.pipe()
+    with open(writing, "wb") as file:
+        file.write(data)
+    return reading
 
 
 def _start_error(number: int | None) -> InvalidArgument:

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from aish_lsp.errors import InvalidArgument, NotFound
 from aish_lsp.events import FinishReason
+from aish_lsp.shell.confinement.walls import Walls
 from aish_lsp.shell.output import KeptOutput
 from aish_lsp.shell.process import Pipe, SupervisedProcess
 from aish_lsp.shell.terminal import gave_up_for_terminal, waits_for_terminal
@@ -91,8 +92,11 @@ async def run_command(
     timeout: float | None,  # noqa: ASYNC109 - a time-out is a result here, not an exception
     env: Mapping[str, str],
     on_output: OnOutput,
+    walls: Walls | None = None,
 ) -> RunResult:
     """Run ``shell -c text`` in ``cwd`` and return when nothing of it is left.
+
+    It is confined by ``walls``, where they are given.
 
     There is no stdin and no terminal. Each piece of output is handed to ``on_output``, one after
     the other; while it is awaited, that stream is not read, so a slow listener slows the command
@@ -106,11 +110,12 @@ async def run_command(
 
     Raises:
         InvalidArgument: the text cannot be passed to a shell, or the shell cannot be started.
+        Denied: it could not be confined, and was not run.
         NotFound: the folder or the shell is not there.
         Exception: whatever ``on_output`` raised; the command is ended first.
     """
     arguments = _arguments(text, shell, env)
-    with SupervisedProcess(arguments, cwd, env) as process:
+    with SupervisedProcess(arguments, cwd, env, walls) as process:
         delivery = _Delivery(process, on_output)
         reason = await _until_end(process, delivery, timeout)
         output, truncated = delivery.kept.text()

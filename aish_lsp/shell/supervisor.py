@@ -1,23 +1,30 @@
-"""Runs one command and ends all that it started: a script, which imports nothing of ours.
+"""Runs one command and ends all that it started: a script, which imports nothing of ours but what
+confines the command.
 
-    python -I -S -X utf8 supervisor.py STATUS SHELL ARGUMENT...
+    python -I -S -X utf8 supervisor.py STATUS PLAN SHELL ARGUMENT...
 
 Nothing is ever written to its stdin; the end of that pipe means that the server wants the command
 ended, or is gone itself, whatever killed it. To the file descriptor STATUS it writes lines:
 
     started PID       the shell runs, in a process group of this number
     failed ERRNO      the shell could not be started
+    unconfined ERRNO  the shell was not started, since it could not be confined
     exit CODE         the shell exited ...
     signal NUMBER     ... or was killed
     left              the shell is gone, and processes that it started go on; they are ended now
     ended             nothing is left, or what is left cannot be killed
 
-and it exits. On Linux it is a subreaper: whatever leaves the process group is still its descendant.
+and it exits. From the file descriptor PLAN it reads how the command is confined, marshalled:
+``temporary``, a folder that is removed with the command, and where the kernel is to confine it,
+``ruleset`` and ``program``. PLAN is ``-`` where there is nothing of that.
+
+On Linux it is a subreaper: whatever leaves the process group is still its descendant.
 Elsewhere what leaves the group gets away.
 """
 
 from __future__ import annotations
 
+import marshal
 import os
 import select
 import signal
@@ -27,7 +34,7 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # The module typing would add to the start-up time.
     from collections.abc import Callable
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 #: Seconds that processes may outlive their shell: `>(tee log)` still writes when the shell is gone.
 LINGER_SECONDS = 0.5
@@ -41,20 +48,22 @@ KILL_ROUND_SECONDS = 0.02
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def main(status: int, command: list[str]) -> None:
-    """Run ``command`` and end it, reporting to the file descriptor ``status``."""
+def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
+    """Run ``command`` by ``plan`` and end it, reporting to the file descriptor ``status``."""
     os.set_inheritable(status, False)
     subreaper = _become_subreaper()
     requests = _Requests()
     requests.wait(0)
     if requests.end:
+        _remove(plan.get("temporary"))
         _report(status, "ended")
         return
-    shell = _start(command, status)
+    shell = _start(command, status, plan)
     # The pipes are the command's alone: the server is to see their end when the command is gone.
     os.close(1)
     os.close(2)
     _supervise(_Family(shell, status, subreaper), requests, status)
+    _remove(plan.get("temporary"))
     _report(status, "ended")
 
 
@@ -165,19 +174,48 @@ def _become_subreaper() -> bool:
         return False
 
 
-def _start(command: list[str], status: int) -> int:
+def read_plan(argument: str) -> dict[str, Any]:
+    """Return how the command is confined, which the argument names a file descriptor of."""
+    if argument == "-":
+        return {}
+    with open(int(argument), "rb") as file:  # noqa: PTH123 - pathlib would double the start-up time
+        plan: dict[str, Any] = marshal.load(file)  # noqa: S302 - the server wrote it
+    if "ruleset" in plan:
+        os.set_inheritable(plan["ruleset"], False)
+        # Behind the standard library, which no name of ours hides.
+        sys.path.append(os.path.join(os.path.dirname(__file__), "confinement"))  # noqa: PTH118, PTH120
+        plan["confine"] = __import__("child").confine
+    return plan
+
+
+def _remove(folder: bytes | None) -> None:
+    """Remove the command's temporary folder, in which most commands leave nothing."""
+    if folder is None:
+        return
+    try:
+        os.rmdir(folder)  # noqa: PTH106 - pathlib would double the start-up time
+    except OSError:
+        import shutil  # noqa: PLC0415 - as above
+
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        except RecursionError:
+            pass  # Somebody meant to: the system's own cleaning of temporary files is left.
+
+
+def _start(command: list[str], status: int, plan: dict[str, Any]) -> int:
     """Start ``command`` in a process group of its own; return its process id."""
     # A signal that arrives meanwhile waits for the shell, where our handlers would swallow it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     pid = os.fork()
     if pid == 0:
-        _become(command, status)
+        _become(command, status, plan)
     _send(os.setpgid, pid, pid)  # The child does it too: either may come first.
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pid
 
 
-def _become(command: list[str], status: int) -> NoReturn:
+def _become(command: list[str], status: int, plan: dict[str, Any]) -> NoReturn:
     """Become ``command``, as a terminal would start it but for its stdin; never return."""
     try:
         os.setpgid(0, 0)
@@ -188,10 +226,20 @@ def _become(command: list[str], status: int) -> NoReturn:
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        if "confine" in plan:
+            _confine(status, plan)
         os.execv(command[0], command)  # noqa: S606 - the command is itself a shell's
     except OSError as error:
         _report(status, f"failed {error.errno}")
     finally:
+        os._exit(127)
+
+
+def _confine(status: int, plan: dict[str, Any]) -> None:
+    try:
+        plan["confine"](plan["ruleset"], plan["program"])
+    except OSError as error:
+        _report(status, f"unconfined {error.errno}")
         os._exit(127)
 
 
@@ -239,5 +287,5 @@ def _report(status: int, line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2:])
+    main(int(sys.argv[1]), read_plan(sys.argv[2]), sys.argv[3:])
     os._exit(0)  # Tidying up the interpreter would take as long as its start.

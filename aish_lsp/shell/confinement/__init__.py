@@ -1,0 +1,11 @@
+"""Confinement: what the kernel holds, whatever a command turns out to be.
+
+A confined command reads what the system and the workspace hold, but for secret places; it writes a
+temporary folder of its own; it opens no connection, changes no file's mode or times, and reaches no
+other process. On Linux that is Landlock and seccomp, set between fork and exec; on macOS it is
+``sandbox-exec``. Whether it can be had is settled by trying, once, before the first use.
+
+The system calls are made with ``ctypes``, since nothing on PyPI does both well: ``landlock`` and
+``pyseccomp`` are unreleased or unmaintained and know one half each, ``sandlock`` needs Linux 6.7 and
+a 13 MB library, and ``bubblewrap`` needs namespaces, which many containers forbid.
+"""

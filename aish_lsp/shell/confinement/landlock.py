@@ -1,0 +1,171 @@
+"""Landlock rulesets: which files a confined command may read, and where it may write (Linux).
+
+A ruleset only ever adds rights, from a folder down. So that a file can be kept closed, the folders
+above it are *split*: their other entries get the right one by one, and an entry that comes later
+has none until the ruleset is made anew.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from aish_lsp.shell.confinement.places import Closed
+from aish_lsp.shell.confinement.child import syscall
+
+_CREATE_RULESET: Final = 444
+_ADD_RULE: Final = 445
+_VERSION: Final = ctypes.c_uint32(1)
+_PATH_BENEATH: Final = 1
+
+#: The rights over files, in the order of their bits, with the version that brought each.
+_RIGHTS: Final = {
+    "execute": 1,
+    "write_file": 1,
+    "read_file": 1,
+    "read_dir": 1,
+    "remove_dir": 1,
+    "remove_file": 1,
+    "make_char": 1,
+    "make_dir": 1,
+    "make_reg": 1,
+    "make_sock": 1,
+    "make_fifo": 1,
+    "make_block": 1,
+    "make_sym": 1,
+    "refer": 2,
+    "truncate": 3,
+}
+_BITS: Final = {name: 1 << bit for bit, name in enumerate(_RIGHTS)}
+#: Binding and connecting TCP sockets, since version 4.
+_NETWORK: Final = 0b11
+#: Abstract sockets, and signals, to processes outside; since version 6.
+_SCOPES: Final = 0b11
+#: The size in bytes of what describes a ruleset, since a version.
+_SIZES: Final = ((6, 24), (4, 16), (1, 8))
+
+_READ: Final = _BITS["read_file"] | _BITS["execute"]
+_LIST: Final = _BITS["read_dir"]
+#: Devices are read and written, and neither made nor run.
+_DEVICE: Final = _BITS["read_file"] | _BITS["write_file"]
+_NEVER: Final = _BITS["make_char"] | _BITS["make_block"] | _BITS["make_sock"]
+
+_DEVICES: Final = "/dev"
+_READ_DEVICES: Final = ("/dev/random", "/dev/urandom")
+_WRITTEN_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full")
+
+
+def kernel_version() -> int:
+    """Return the version of Landlock that the kernel has; 0 where there is none.
+
+    ``AISH_LANDLOCK_ABI`` lowers it, to see what an older kernel would do.
+    """
+    try:
+        version = syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _VERSION)
+    except OSError:
+        return 0
+    wanted = os.environ.get("AISH_LANDLOCK_ABI", "")
+    return min(version, int(wanted)) if wanted.isdecimal() else version
+
+
+class Ruleset:
+    """A ruleset of the kernel, and what tells that it is to be made anew.
+
+    ``descriptor`` is the kernel's; ``close`` lets go of it.
+    """
+
+    def __init__(self, abi: int, closed: Closed, writable: Iterable[Path], readable: Path | None):
+        """Make one that reads all but what is ``closed``, and writes what is ``writable``.
+
+        ``readable`` is read even where it lies in a closed place. Blocks.
+
+        Raises:
+            OSError: the kernel refused.
+        """
+        self._handled = sum(bit for name, bit in _BITS.items() if _RIGHTS[name] <= abi)
+        self._closed = closed
+        self._split: dict[str, tuple[int, int]] = {}
+        self.descriptor = _create(abi, self._handled)
+        try:
+            self._fill(writable, readable)
+        except BaseException:
+            self.close()
+            raise
+
+    def _fill(self, writable: Iterable[Path], readable: Path | None) -> None:
+        self._allow("/", _LIST)
+        for path in self._open_paths("/"):
+            self._allow(path, _READ)
+        for path in _READ_DEVICES:
+            self._allow(path, _BITS["read_file"])
+        for path in _WRITTEN_DEVICES:
+            self._allow(path, _DEVICE)
+        if readable is not None:
+            for path in self._open_paths(os.fspath(readable)):
+                self._allow(path, _READ)
+        for folder in writable:
+            self._allow(os.fspath(folder), self._handled & ~_NEVER)
+
+    def is_current(self) -> bool:
+        """Return whether no folder that was split has changed since."""
+        return all(_stamp(folder) == stamp for folder, stamp in self._split.items())
+
+    def close(self) -> None:
+        """Let go of the kernel's ruleset; commands that run keep theirs."""
+        os.close(self.descriptor)
+
+    def _open_paths(self, folder: str) -> Iterator[str]:
+        """Yield what may be read of ``folder``, as paths that are as far up as can be."""
+        waiting = [folder]
+        while waiting:
+            folder = waiting.pop()
+            if folder not in self._closed.parents:
+                yield folder
+                continue
+            self._split[folder] = _stamp(folder)
+            # A folder that cannot be listed holds nothing that could be named here.
+            with suppress(OSError), os.scandir(folder) as entries:
+                waiting += [
+                    entry.path
+                    for entry in entries
+                    if not self._closed.holds(folder, entry.name)
+                    and not entry.is_symlink()
+                    and entry.path != _DEVICES
+                ]
+
+    def _allow(self, path: str, rights: int) -> None:
+        try:
+            descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            return  # Gone meanwhile, or not ours to look at: it stays closed.
+        try:
+            rule = struct.pack("=Qi", rights & self._handled, descriptor)
+            # What is neither a file nor a folder cannot be named, and need not be.
+            with suppress(OSError):
+                syscall(_ADD_RULE, self.descriptor, _PATH_BENEATH, rule, ctypes.c_uint32(0))
+        finally:
+            os.close(descriptor)
+
+
+def _create(abi: int, handled: int) -> int:
+    attributes = struct.pack("=QQQ", handled, _NETWORK, _SCOPES)
+    size = next(size for version, size in _SIZES if abi >= version)
+    descriptor = syscall(
+        _CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0)
+    )
+    os.set_inheritable(descriptor, False)
+    return descriptor
+
+
+def _stamp(folder: str) -> tuple[int, int]:
+    """Return what changes with a folder's entries."""
+    try:
+        status = os.stat(folder)
+    except OSError:
+        return 0, 0
+    return status.st_mtime_ns, status.st_ino

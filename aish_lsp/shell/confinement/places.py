@@ -1,0 +1,238 @@
+"""Where secrets lie: what a confined command can list by name, and not read."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from aish_lsp.paths import data_dir
+
+#: Below a home; the last part of each may be a pattern.
+_OF_A_HOME: Final = (
+    # Keys and access.
+    ".ssh",
+    ".gnupg",
+    ".aws",
+    ".azure",
+    ".kube",
+    ".netrc",
+    ".git-credentials",
+    ".pypirc",
+    ".pgpass",
+    ".my.cnf",
+    ".mylogin.cnf",
+    ".vault-token",
+    ".docker/config.json",
+    ".cargo/credentials*",
+    ".config/gcloud",
+    ".config/gh",
+    ".config/git/credentials",
+    ".config/glab-cli",
+    ".config/hub",
+    ".config/rclone",
+    ".config/containers",
+    ".config/op",
+    ".config/sops",
+    ".config/age",
+    ".config/doctl",
+    ".config/hcloud",
+    ".config/pypoetry/auth.toml",
+    ".config/filezilla",
+    ".gem/credentials",
+    ".m2/settings.xml",
+    ".m2/settings-security.xml",
+    ".gradle/gradle.properties",
+    ".terraform.d",
+    ".terraformrc",
+    ".password-store",
+    ".s3cfg",
+    ".boto",
+    ".oci",
+    ".pki",
+    ".cache/huggingface/token",
+    ".huggingface",
+    ".claude*",
+    ".codex",
+    ".gemini",
+    # Key rings.
+    ".local/share/keyrings",
+    ".local/share/kwalletd",
+    "Library/Keychains",
+    # Mail and browsers, with what they keep of passwords and cookies.
+    ".mozilla",
+    ".thunderbird",
+    ".cache/mozilla",
+    ".cache/thunderbird",
+    ".config/google-chrome*",
+    ".config/chromium*",
+    ".config/BraveSoftware",
+    ".config/microsoft-edge*",
+    ".config/opera*",
+    ".config/vivaldi*",
+    ".config/evolution",
+    ".local/share/evolution",
+    ".var/app/org.mozilla.*",
+    ".var/app/com.google.Chrome*",
+    ".var/app/org.chromium.*",
+    "snap/firefox",
+    "snap/chromium",
+    "snap/thunderbird",
+    ".mutt",
+    ".muttrc",
+    ".mbsyncrc",
+    "Mail",
+    "mail",
+    "Maildir",
+    "Library/Mail",
+    "Library/Messages",
+    "Library/Cookies",
+    "Library/Safari",
+    "Library/Application Support/Google",
+    "Library/Application Support/Firefox",
+    "Library/Application Support/BraveSoftware",
+    "Library/Application Support/Microsoft Edge",
+    "Library/Application Support/com.apple.TCC",
+    # What was typed.
+    ".*history*",
+    ".histfile",
+    ".zsh_sessions",
+    ".bash_sessions",
+    ".lesshst",
+    ".viminfo",
+    ".local/share/fish/fish_history*",
+    ".local/share/mc/history",
+    ".local/state/*hist*",
+    ".config/nushell/history*",
+)
+
+
+def _below(folder: str) -> tuple[str, ...]:
+    """Return the places of a home that lie in ``folder``, as seen from there."""
+    return tuple(
+        place.removeprefix(f"{folder}/") for place in _OF_A_HOME if place.startswith(f"{folder}/")
+    )
+
+
+#: Of the system; most of it only root could read anyway.
+_OF_THE_SYSTEM: Final = (
+    "/etc/shadow*",
+    "/etc/gshadow*",
+    "/etc/ssl/private",
+    "/etc/ssh/ssh_host_*_key",
+    "/etc/krb5.keytab",
+    "/etc/wireguard",
+    "/etc/NetworkManager/system-connections",
+    "/etc/kubernetes",
+    "/var/mail",
+    "/var/spool/mail",
+    "/var/spool/cron",
+    "/run/secrets",
+    "/run/credentials",
+    "/boot/efi",
+)
+
+#: Variables that move such a place: what is closed of the file or folder that each names, where
+#: that is not the whole.
+_MOVED_BY: Final[dict[str, tuple[str, ...]]] = {
+    "AWS_CONFIG_FILE": (),
+    "AWS_SHARED_CREDENTIALS_FILE": (),
+    "AZURE_CONFIG_DIR": (),
+    "CARGO_HOME": ("credentials*",),
+    "CLOUDSDK_CONFIG": (),
+    "DOCKER_CONFIG": ("config.json",),
+    "GH_CONFIG_DIR": (),
+    "GNUPGHOME": (),
+    "GOOGLE_APPLICATION_CREDENTIALS": (),
+    "HISTFILE": (),
+    "KUBECONFIG": (),
+    "NETRC": (),
+    "PASSWORD_STORE_DIR": (),
+    "PGPASSFILE": (),
+    "XDG_CONFIG_HOME": _below(".config"),
+    "XDG_DATA_HOME": _below(".local/share"),
+}
+#: What lies here is the system's, whatever a variable says: `HISTFILE=/dev/null` is common.
+_SYSTEM: Final = ("/bin", "/dev", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")
+
+_LEAST_UID_OF_PEOPLE: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The secret places, as real paths.
+
+    Attributes:
+        patterns: by folder, the names in it that are closed.
+        parents: every folder that lies above a closed place.
+    """
+
+    patterns: Mapping[str, tuple[str, ...]]
+    parents: frozenset[str]
+
+    def holds(self, folder: str, name: str) -> bool:
+        """Return whether the entry ``name`` of ``folder`` is a closed place."""
+        return any(fnmatchcase(name, pattern) for pattern in self.patterns.get(folder, ()))
+
+
+def secret_places(environ: Mapping[str, str]) -> Closed:
+    """Return the secret places of this machine, of the user, and (for root) of every user.
+
+    A place that does not exist yet is one, too.
+    """
+    homes = [os.path.realpath(home) for home in _homes(environ)]
+    named = [
+        *(os.path.join(home, place) for home in homes for place in _OF_A_HOME),
+        *_OF_THE_SYSTEM,
+        *_moved(environ, homes),
+        os.fspath(data_dir()),
+    ]
+    patterns: dict[str, set[str]] = {}
+    for path in named:
+        folder, _, name = path.rpartition("/")
+        folder = os.path.realpath(folder or "/")
+        patterns.setdefault(folder, set()).add(name)
+        # A link is closed by its name, and what it leads to by its own.
+        if os.path.islink(os.path.join(folder, name)):
+            real_folder, _, real_name = os.path.realpath(os.path.join(folder, name)).rpartition("/")
+            patterns.setdefault(real_folder or "/", set()).add(real_name)
+    parents = {above for folder in patterns for above in _with_parents(folder)}
+    return Closed(
+        {folder: tuple(sorted(names)) for folder, names in patterns.items()}, frozenset(parents)
+    )
+
+
+def _homes(environ: Mapping[str, str]) -> Iterator[str]:
+    if environ.get("HOME"):
+        yield environ["HOME"]
+    for user in pwd.getpwall() if os.geteuid() == 0 else [pwd.getpwuid(os.geteuid())]:
+        if user.pw_uid in (0, os.geteuid()) or user.pw_uid >= _LEAST_UID_OF_PEOPLE:
+            yield user.pw_dir
+
+
+def _moved(environ: Mapping[str, str], homes: Sequence[str]) -> Iterator[str]:
+    """Yield the places that variables name instead of the usual ones."""
+    for variable, parts in _MOVED_BY.items():
+        # KUBECONFIG may name several files.
+        for path in environ.get(variable, "").split(os.pathsep):
+            real = os.path.realpath(path)
+            if not os.path.isabs(path) or any(_is_within(real, folder) for folder in _SYSTEM):
+                continue
+            if parts:
+                yield from (os.path.join(real, part) for part in parts)
+            elif not any(_is_within(home, real) for home in homes):
+                yield real
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _with_parents(folder: str) -> Iterator[str]:
+    yield folder
+    while folder != "/":
+        folder = os.path.dirname(folder)
+        yield folder

@@ -1,0 +1,183 @@
+"""Whether commands can be confined here, and what each is confined with."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.errors import AishError, Denied
+from aish_lsp.files import private_dir
+from aish_lsp.paths import data_dir
+from aish_lsp.shell.confinement.places import secret_places
+from aish_lsp.shell.confinement.walls import Walls
+from aish_lsp.shell.runner import run_command
+
+if TYPE_CHECKING:
+    from aish_lsp.shell.confinement.landlock import Ruleset
+
+_PROBE: Final = Path(__file__).with_name("probe.py")
+_PROBE_SECONDS: Final = 10.0
+#: Characters of what the probe printed that the user is told.
+_MOST_TOLD: Final = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Support:
+    """Whether confinement can be had here; ``detail`` says by what, or why not."""
+
+    available: bool
+    detail: str
+
+
+class Confinement:
+    """Confines commands, where this machine can."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
+        self._support: Support | None = None
+        self._deciding = asyncio.Lock()
+        self._making = asyncio.Lock()
+        self._rulesets: dict[Path | None, Ruleset] = {}
+        self._temporary: Path | None = None
+
+    @property
+    def available(self) -> bool:
+        """Whether commands can be confined, as far as it was tried."""
+        return self._support is not None and self._support.available
+
+    async def support(self) -> Support:
+        """Return whether commands can be confined; the first call tries it."""
+        async with self._deciding:
+            if self._support is None:
+                self._support = await self._tried()
+            return self._support
+
+    async def walls(self, root: Path | None) -> Walls:
+        """Return what a command of the workspace ``root`` is started with to be confined.
+
+        Raises:
+            Denied: it cannot be confined.
+        """
+        try:
+            # One at a time: two would make the same ruleset.
+            async with self._making:
+                return await asyncio.to_thread(self._make_walls, root)
+        except (OSError, ValueError) as error:
+            msg = f"The command was not run, since it could not be confined: {error}."
+            raise Denied(msg) from error
+
+    def close(self) -> None:
+        """Let go of what was made; commands that run stay confined."""
+        for ruleset in self._rulesets.values():
+            ruleset.close()
+        self._rulesets.clear()
+        if self._temporary is not None:
+            # A command that still runs has its folder in it, which goes with the command.
+            with suppress(OSError):
+                self._temporary.rmdir()
+            self._temporary = None
+
+    def _make_walls(self, root: Path | None) -> Walls:
+        if self._temporary is None or not self._temporary.is_dir():
+            self.close()
+            self._temporary = Path(os.path.realpath(tempfile.mkdtemp(prefix="aish-")))
+        if sys.platform == "darwin":
+            return self._walls_of_macos(root, self._temporary)
+        return self._walls_of_linux(root, self._temporary)
+
+    def _walls_of_linux(self, root: Path | None, temporary: Path) -> Walls:
+        from aish_lsp.shell.confinement import landlock, seccomp  # noqa: PLC0415 - Linux alone
+
+        abi = landlock.kernel_version()
+        ruleset = self._rulesets.get(root)
+        if ruleset is None or not ruleset.is_current():
+            made = landlock.Ruleset(abi, secret_places(self._environ), [temporary], root)
+            self._rulesets[root] = made
+            if ruleset is not None:
+                ruleset.close()
+            ruleset = made
+        # A descriptor of its own: another command may have the ruleset made anew meanwhile.
+        return Walls(
+            f"Landlock {abi} and seccomp",
+            Path(tempfile.mkdtemp(dir=temporary)),
+            ruleset=os.dup(ruleset.descriptor),
+            program=seccomp.program(abi),
+        )
+
+    def _walls_of_macos(self, root: Path | None, temporary: Path) -> Walls:
+        from aish_lsp.shell.confinement import macos  # noqa: PLC0415 - macOS alone
+
+        profile = macos.profile(secret_places(self._environ), temporary, root)
+        prefix = (macos.PROGRAM, "-p", profile)
+        return Walls("sandbox-exec", Path(tempfile.mkdtemp(dir=temporary)), prefix)
+
+    async def _tried(self) -> Support:
+        """Have a confined process try what it must not be able to do."""
+        missing = _missing()
+        if missing:
+            return Support(False, missing)
+        try:
+            with tempfile.TemporaryDirectory(prefix="aish-probe-") as folder:
+                with tempfile.TemporaryDirectory(
+                    prefix="probe-", dir=private_dir(data_dir())
+                ) as secrets:
+                    return await self._probed(Path(folder), Path(secrets))
+        except (OSError, AishError) as error:
+            return Support(False, f"it could not be tried: {error}")
+
+    async def _probed(self, folder: Path, secrets: Path) -> Support:
+        victim, secret = folder / "victim", secrets / "secret"
+        victim.write_text("untouched\n")
+        secret.write_text("secret\n")
+        attempts = [sys.executable, "-I", "-S", _PROBE, os.getpid(), secret, victim]
+        everyday = next((name for name in ("ls", "git --version") if _is_installed(name)), ":")
+        printed: list[str] = []
+
+        async def on_output(_stream: str, delta: str) -> None:
+            printed.append(delta)
+
+        with await self.walls(folder) as walls:
+            result = await run_command(
+                f"{shlex.join(map(str, attempts))} && : && {everyday} >/dev/null",
+                cwd=folder,
+                shell="sh",
+                timeout=_PROBE_SECONDS,
+                env=self._environ,
+                on_output=on_output,
+                walls=walls,
+            )
+        if result.exit_code == 0 and not printed:
+            return Support(True, walls.mechanism)
+        found = ", ".join("".join(printed).split("\n")).strip(", ")[:_MOST_TOLD]
+        return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
+
+
+def _is_installed(command: str) -> bool:
+    return shutil.which(command.partition(" ")[0]) is not None
+
+
+def _missing() -> str:
+    """Return what this machine lacks for confinement; empty where nothing is known to be."""
+    if sys.platform == "darwin":
+        from aish_lsp.shell.confinement import macos  # noqa: PLC0415 - macOS alone
+
+        return "" if os.access(macos.PROGRAM, os.X_OK) else f"there is no {macos.PROGRAM}"
+    if sys.platform != "linux":
+        return f"there is none for {sys.platform}"
+    from aish_lsp.shell.confinement import landlock, seccomp  # noqa: PLC0415 - Linux alone
+
+    if not seccomp.supported():
+        return f"there is none for {platform.machine()} processors"
+    if landlock.kernel_version() == 0:
+        return "the kernel has no Landlock, or it is turned off"
+    return ""
