@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -13,10 +13,9 @@ from urllib.parse import unquote, urlsplit
 
 from aish_lsp.conversation.turns import ExecOutput
 from aish_lsp.errors import AishError, InvalidArgument, NotFound
-from aish_lsp.events import End, FinishReason, Notice, Output
+from aish_lsp.events import Command, End, FinishReason, Notice, Output
 from aish_lsp.job import to_its_end
 from aish_lsp.shell.approval import Origin, needs_approval, question_for
-from aish_lsp.shell.environment import command_environment
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
@@ -31,6 +30,11 @@ if TYPE_CHECKING:
 #: Seconds that a command may take where nobody says otherwise: nothing runs for ever unseen.
 DEFAULT_TIMEOUT = 3600.0
 
+_WAS_CONFINED = (
+    "It ran confined, since it seemed only to read, and the system refused it something. The action"
+    " *Run without confinement*, or `:run` with its text, runs it unconfined."
+)
+
 _WANTS_TERMINAL = (
     "It wants a terminal (for an editor, a password or a question), and has none here. Run it in"
     " one of your own:"
@@ -42,7 +46,8 @@ class RunRequest:
     """A command to run: a suggestion by its id, or a text.
 
     ``edited`` is what to run instead of the suggestion; ``timeout`` is in seconds; ``approved``
-    says that the user approved exactly this text just now.
+    says that the user approved exactly this text just now; ``unattended``, that nobody has seen it:
+    what is not safe and confined then asks.
     """
 
     command_id: str | None = None
@@ -52,6 +57,7 @@ class RunRequest:
     timeout: float | None = None
     origin: Origin = "reply"
     approved: bool = False
+    unattended: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,11 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is going to run, and where: settled before anybody is asked, never changed after."""
+    """What is going to run, and where: settled before anybody is asked, never changed after.
+
+    ``free`` says that it runs without confinement whatever its risk: the user typed it, or chose so
+    when the confinement was in the way.
+    """
 
     command_id: str
     text: str
@@ -78,6 +88,8 @@ class Plan:
     timeout: float
     origin: Origin
     approved: bool
+    unattended: bool
+    free: bool
 
 
 def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
@@ -105,7 +117,15 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
         # What the user has made of a suggestion is their own.
         origin="user" if request.command_id and request.edited is not None else request.origin,
         approved=request.approved,
+        unattended=request.unattended,
+        free=_runs_free(workspace, request),
     )
+
+
+def _runs_free(workspace: Workspace, request: RunRequest) -> bool:
+    if request.command_id is None:
+        return request.origin == "user"
+    return request.edited is None and workspace.commands.is_unconfined(request.command_id)
 
 
 def _folder(workspace: Workspace, wanted: str | None) -> Path:
@@ -135,6 +155,7 @@ class Execution:
         self._workspace = workspace
         self._plan = planned
         self._emit = emit
+        self._can_confine = False
 
     async def execute(self) -> RunReport:
         """Ask where asking is due, run, and keep the output for the next question.
@@ -145,7 +166,10 @@ class Execution:
             NotFound: the folder or the shell is gone.
             InvalidArgument: the text cannot be passed to a shell.
         """
-        verdict = self._workspace.judge(self._plan.text, self._plan.cwd)
+        try:
+            verdict = await self._verdict()
+        except asyncio.CancelledError:
+            return await self._not_run("cancelled")
         if self._must_ask(verdict):
             try:
                 allowed = await self._ask(verdict)
@@ -159,7 +183,7 @@ class Execution:
             return await self._not_run("cancelled")
         try:
             try:
-                result = await self._run()
+                result = await self._run(verdict)
             finally:
                 if covered:
                     await self._uncover()
@@ -170,8 +194,25 @@ class Execution:
             line = escaped(line_for_terminal(self._plan.text, self._plan.cwd))
             await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
         await self._keep(result)
+        if result.refused:
+            await self._offer_unconfined()
         await self._emit(End(result.finish_reason))
         return self._report(result)
+
+    async def _verdict(self) -> Verdict:
+        """Return the risk; what is to run without confinement is not safe."""
+        workspace, planned = self._workspace, self._plan
+        self._can_confine = not planned.free and await workspace.can_confine()
+        return workspace.judge(planned.text, planned.cwd, confined=self._can_confine)
+
+    def _is_confined(self, verdict: Verdict) -> bool:
+        return self._can_confine and verdict.risk == "safe" and verdict.confine
+
+    async def _offer_unconfined(self) -> None:
+        """Offer the command once more, where its confinement may have been in the way."""
+        info = self._workspace.offer_unconfined(self._plan)
+        await self._emit(Command(info))
+        await self._emit(Notice("info", _WAS_CONFINED))
 
     async def _not_run(self, reason: FinishReason) -> RunReport:
         await self._emit(End(reason))
@@ -180,10 +221,16 @@ class Execution:
     def _must_ask(self, verdict: Verdict) -> bool:
         """Return whether the user is to be asked first."""
         planned = self._plan
+        if planned.unattended and not (verdict.risk == "safe" and self._may_go_unseen(verdict)):
+            return True
         always = self._workspace.config.safety.confirm == "always"
         return not planned.approved and needs_approval(
             planned.text, verdict, planned.origin, always=always
         )
+
+    def _may_go_unseen(self, verdict: Verdict) -> bool:
+        """Return whether a safe command may run that nobody has seen."""
+        return self._is_confined(verdict) or not verdict.confine
 
     async def _ask(self, verdict: Verdict) -> bool:
         """Ask; where nobody answers, show what was asked, and how to go on."""
@@ -227,30 +274,37 @@ class Execution:
         for notice in await to_its_end(self._workspace.undo.after()):
             await self._emit(Notice("info", notice))
 
-    async def _run(self) -> RunResult:
+    async def _run(self, verdict: Verdict) -> RunResult:
         workspace, planned = self._workspace, self._plan
         # While the user was asked, another folder may have come in its place.
         if not inside(workspace.folder, planned.cwd):
             raise NotFound(f"The folder {planned.cwd} is not in the workspace any more.")
         workspace.command_started(planned.command_id)
-        environ = workspace.services.environ
 
         async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:
             await self._emit(Output(planned.command_id, stream, delta))
 
-        return await run_command(
-            planned.text,
-            cwd=planned.cwd,
-            shell=workspace.config.safety.shell,
-            timeout=planned.timeout,
-            env=command_environment(environ, workspace.secret_names()),
-            on_output=on_output,
-        )
+        with ExitStack() as stack:
+            walls = None
+            if self._is_confined(verdict):
+                made = await workspace.services.confinement.walls(workspace.root)
+                walls = stack.enter_context(made)
+            return await run_command(
+                planned.text,
+                cwd=planned.cwd,
+                shell=workspace.config.safety.shell,
+                timeout=planned.timeout,
+                env=workspace.command_environment(),
+                on_output=on_output,
+                walls=walls,
+            )
 
     async def _keep(self, result: RunResult) -> None:
         """Keep the output for the next question, clean and without secrets."""
         workspace = self._workspace
         output = workspace.without_secrets(clean_output(result.output))
+        if result.refused:
+            output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
         text = workspace.without_secrets(self._plan.text)
         kept = ExecOutput(text, exit_status(result), output)
         # A cancel that comes now comes too late to stop anything.

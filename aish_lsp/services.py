@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.request_counter import RequestCounter
     from aish_lsp.models.tokenizer import EndpointTokenizer
     from aish_lsp.questions import AskUser, OpenText
+    from aish_lsp.shell.confinement.support import Confinement
 
 #: The protocols of servers that may have a tokenizer beside their API: llama.cpp's and vLLM's.
 _BESIDE_TOKENIZERS: Final = frozenset({"openai", "openai-responses", "anthropic"})
@@ -54,6 +55,7 @@ class Services:
         self._trust: TrustStore | None = None
         self._catalog: Catalog | None = None
         self._calibration: Calibration | None = None
+        self._confinement: Confinement | None = None
         self._keeping: asyncio.Task[None] | None = None
         # By protocol, endpoint and model.
         self._counting: dict[tuple[str, str, str], _Counting] = {}
@@ -89,6 +91,16 @@ class Services:
         if self._calibration is None:
             self._calibration = Calibration(data_dir() / "calibration.json")
         return self._calibration
+
+    @property
+    def confinement(self) -> Confinement:
+        """What confines commands."""
+        if self._confinement is None:
+            # The first command waits for it, not the server's start.
+            from aish_lsp.shell.confinement.support import Confinement  # noqa: PLC0415 - as above
+
+            self._confinement = Confinement(self.environ)
+        return self._confinement
 
     def keep_calibration(self) -> None:
         """Write down what was learned, without anybody waiting for it."""
@@ -147,6 +159,8 @@ class Services:
                 await asyncio.wait([self._keeping])
                 await self.calibration.save()
         finally:
+            if self._confinement is not None:
+                await self._confinement.aclose()
             if self._http is not None:
                 await self._http.aclose()
 

@@ -170,6 +170,7 @@ class Turn:
     async def _prepare(self) -> None:
         """Write the question down, choose the model, and make the request fit."""
         workspace = self._workspace
+        workspace.services.confinement.begin()
         if self._ask.notice:
             await self._notice("info", self._ask.notice)
         named, prompt = await self._addressed()
@@ -332,6 +333,7 @@ class Turn:
             await self._add_command(found)
 
     async def _add_command(self, found: FoundCommand) -> None:
+        await self._workspace.can_confine()  # Some commands are safe only then.
         info = self._workspace.add_command(found, self._id)
         self._commands.append(info)
         await self._emit(Command(info))

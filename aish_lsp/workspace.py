@@ -25,10 +25,11 @@ from aish_lsp.paths import config_file, data_dir, workspace_dir
 from aish_lsp.project.picture import ProjectPicture
 from aish_lsp.redaction import redact
 from aish_lsp.sessions.recorder import Recorder
-from aish_lsp.shell.environment import secret_values
+from aish_lsp.shell.environment import command_environment, secret_values
 from aish_lsp.shell.output import mask_secrets
 from aish_lsp.shell.pending import PendingCommands, new_id
 from aish_lsp.shell.risk import Verdict, classify
+from aish_lsp.shell.suggestions import FoundCommand
 from aish_lsp.undo.undo import Undo
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from aish_lsp.models.request import Model
     from aish_lsp.resumption import Resumption
     from aish_lsp.services import Services
-    from aish_lsp.shell.suggestions import FoundCommand
     from aish_lsp.turn import Ask, AskResult
     from aish_lsp.workspace_sessions import Sessions
 
@@ -384,10 +384,34 @@ class Workspace:
         self._last_turn = turn_id
         self.changed()
 
-    def judge(self, text: str, folder: Path | None = None) -> Verdict:
-        """Return the risk of running ``text`` in ``folder``, the workspace's own by default."""
+    def judge(
+        self, text: str, folder: Path | None = None, *, confined: bool | None = None
+    ) -> Verdict:
+        """Return the risk of running ``text`` in ``folder``, the workspace's own by default.
+
+        ``confined`` says whether it would run confined; by default, whether that can be had.
+        """
+        if confined is None:
+            confined = self.config.safety.confine and self.services.confinement.available
         safety = self.config.safety
-        return classify(text, safety.shell, rules=safety.rules, folder=folder or self.folder)
+        return classify(
+            text,
+            safety.shell,
+            rules=safety.rules,
+            folder=folder or self.folder,
+            confined=confined,
+            path=self.command_environment().get("PATH"),
+        )
+
+    def command_environment(self) -> dict[str, str]:
+        """Return the environment that commands run with."""
+        return command_environment(self.services.environ, self.secret_names())
+
+    async def can_confine(self) -> bool:
+        """Return whether what is safe runs confined here."""
+        if not self.config.safety.confine:
+            return False
+        return (await self.services.confinement.support()).available
 
     def add_command(self, found: FoundCommand, turn_id: str) -> CommandInfo:
         """Keep a suggestion of a turn and tell those who show them."""
@@ -404,6 +428,16 @@ class Workspace:
         """Take a suggestion off the list: it is being run."""
         self.commands.remove(command_id)
         self.changed()
+
+    def offer_unconfined(self, planned: Plan) -> CommandInfo:
+        """Suggest a command again, to be run without confinement."""
+        found = FoundCommand(planned.text, 0)
+        verdict = self.judge(planned.text, planned.cwd, confined=False)
+        if verdict.risk == "safe":
+            verdict = Verdict("caution", ("it would run without confinement",))
+        info = self.commands.add(found, self._last_turn, verdict, unconfined=True)
+        self.changed()
+        return info
 
     def await_approval(self, planned: Plan) -> None:
         """Keep a command that nobody could be asked about, for ``:approve``."""

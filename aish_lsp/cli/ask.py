@@ -105,7 +105,7 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
         if choice not in ("y", "yes", "e", "edit") or edited == "":
             return
     # The user has just been shown exactly this text, and said yes to it.
-    request = RunRequest(command_id=command.id, edited=edited, approved=not safe)
+    request = RunRequest(command_id=command.id, edited=edited, approved=not safe, unattended=safe)
     try:
         report = await _watched(workspace.run(request), _Printer())
     except AishError as error:

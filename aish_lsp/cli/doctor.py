@@ -76,6 +76,7 @@ async def _findings(workspace: Workspace) -> AsyncIterator[Finding]:
     yield _data_dir()
     yield _shell(workspace.config.safety.shell)
     yield _git()
+    yield await _confinement(workspace)
     async for finding in _models(workspace):
         yield finding
 
@@ -113,6 +114,16 @@ def _git() -> Finding:
         advice = "Without git, ignore rules are read by our own walk, and there is no undo."
         return Finding("git", "missing", "was not found", advice)
     return Finding("git", "ok", path)
+
+
+async def _confinement(workspace: Workspace) -> Finding:
+    """Return whether the kernel holds what is safe."""
+    if not workspace.config.safety.confine:
+        return Finding("confinement", "missing", "safety.confine is off", _UNCONFINED)
+    support = await workspace.services.confinement.support()
+    if support.available:
+        return Finding("confinement", "ok", f"{support.detail}: safe commands can only read")
+    return Finding("confinement", "missing", support.detail, _UNCONFINED)
 
 
 async def _models(workspace: Workspace) -> AsyncIterator[Finding]:
@@ -168,6 +179,11 @@ async def _key_trouble(preset: Preset) -> str:
         return error.message
     return ""
 
+
+_UNCONFINED = (
+    "Safe commands still run at your click; what nobody sees (`ask --yes-safe`) asks first. "
+    "docs/safety.md says what confinement needs."
+)
 
 _CONNECT = (
     "Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), which is found by itself, "

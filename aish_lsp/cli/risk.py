@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.errors import InvalidArgument
-from aish_lsp.events import to_wire
 from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
@@ -44,9 +43,12 @@ async def run(arguments: argparse.Namespace) -> int:
     """
     async with open_workspace(workspace_folder(arguments)) as workspace:
         texts = _lines(as_json=arguments.json) if arguments.lines else iter([arguments.text])
+        # Some commands are safe only where they run confined.
+        await workspace.services.confinement.support()
         for text in texts:
             verdict = workspace.judge(text)
-            line = json.dumps(to_wire(verdict)) if arguments.json else _line(text, verdict)
+            told = {"risk": verdict.risk, "reasons": verdict.reasons}
+            line = json.dumps(told) if arguments.json else _line(text, verdict)
             sys.stdout.write(f"{line}\n")
     return 0
 

@@ -11,10 +11,11 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from aish_lsp.config.combining import Stack, combine, user_values
-from aish_lsp.config.overlay import part
+from aish_lsp.config.keys import lookup
+from aish_lsp.config.overlay import USERS_ALONE, part
 from aish_lsp.config.sources import (
     Layer,
     checked,
@@ -24,7 +25,8 @@ from aish_lsp.config.sources import (
     from_workspace,
 )
 from aish_lsp.paths import config_file
-from aish_lsp.validate import Problem
+from aish_lsp.validate import Problem, without
+from aish_lsp.wording import dotted
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Config
@@ -56,6 +58,9 @@ class Loaded:
     problems: tuple[Problem, ...]
     origins: Mapping[str, str]
     requests: tuple[Request, ...]
+
+
+_USERS_ALONE: Final = "only your own config.toml, or the editor's initializationOptions, can set it"
 
 
 class Configuration:
@@ -156,14 +161,26 @@ class Configuration:
         client, settings = self._clients.values()
         own = (self._file.layer, self._environment, client.layer)
         base = user_values(own)
-        overlay, asked = self._trusted_part("overlay", ".aish.toml", self._overlay.layer, base)
-        edited, also = self._trusted_part("settings", "aish", settings.layer, base)
+        overlaid, refused = self._without_users_own(self._overlay.layer)
+        overlay, asked = self._trusted_part("overlay", ".aish.toml", overlaid, base)
+        edited, more_refused = self._without_users_own(settings.layer)
+        edited, also = self._trusted_part("settings", "aish", edited, base)
         config, wrong, origins = combine(Stack(overlay, own, edited))
         problems = [*self._overlay.problems, *self._file.problems, *self._environment.problems]
-        problems += [*client.problems, *settings.problems, *wrong]
+        problems += [*client.problems, *settings.problems, *wrong, *refused, *more_refused]
         if (trouble := self._trust.trouble()) is not None:
             problems.append(Problem("", trouble))
         return Loaded(config, tuple(problems), origins, (*asked, *also))
+
+    def _without_users_own(self, layer: Layer) -> tuple[Layer, list[Problem]]:
+        """Return a workspace's layer without what only the user can set, and what that was."""
+        keys = [key for key in USERS_ALONE if lookup(layer.data, key)[0]]
+        # With no folder open there is no workspace that the settings could come from.
+        if self._root is None or not keys:
+            return layer, []
+        problems = [Problem(dotted(key), _USERS_ALONE, layer.locate(dotted(key))) for key in keys]
+        data: Any = without(layer.data, keys)
+        return replace(layer, data=data), problems
 
     def _trusted_part(
         self, what: What, name: str, layer: Layer, base: Mapping[str, Any]

@@ -20,6 +20,9 @@ from aish_lsp.wording import dotted
 #: stranger's preset in one of the user's could send the user's key to the stranger's address.
 WHOLE: Final = (("models",), ("tools", "servers"))
 
+#: Keys that no grant lets a workspace set.
+USERS_ALONE: Final = (("safety", "confine"),)
+
 
 @dataclass(frozen=True, slots=True)
 class Overlay:

@@ -79,7 +79,8 @@ nothing: what it said when it was last good stays in force, and a message says w
 what was found, what is accepted, and where.
 
 `AISH_CONFIG` (the file), `AISH_DATA_DIR` (the folder for memory, sessions and grants),
-`AISH_DISCOVERY` and those that begin with `AISH_LOG` are no keys.
+`AISH_DISCOVERY`, `AISH_LANDLOCK_ABI` ([Safety](safety.md#confinement)) and those that begin
+with `AISH_LOG` are not keys.
 
 ## Keys of providers
 

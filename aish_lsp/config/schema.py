@@ -227,6 +227,11 @@ class Safety:
     confirm: Literal["destructive", "always"] = key("destructive", "which commands ask first")
     shell: str = key("bash", "the shell; with another than bash or sh nothing is ever safe")
     snapshot: bool = key(True, "take a snapshot before a command that changes something")
+    confine: bool = key(
+        True,
+        "run what is safe [confined](safety.md#confinement), where the system can; a workspace's"
+        " own settings cannot turn it off",
+    )
     rules: list[RiskRule] = key(
         [],
         "rows that come before the tables of commands, each `{match, risk, reason, confine}`"

@@ -17,7 +17,7 @@ from aish_lsp.validate import PROBLEMS, Problem, sift, without
 from aish_lsp.wording import arms, dotted, nearest
 
 #: Variables that are no keys: where our files lie, what is looked for, what is logged.
-SPECIAL: Final = frozenset({"AISH_CONFIG", "AISH_DATA_DIR", "AISH_DISCOVERY"})
+SPECIAL: Final = frozenset({"AISH_CONFIG", "AISH_DATA_DIR", "AISH_DISCOVERY", "AISH_LANDLOCK_ABI"})
 PREFIX: Final = "AISH_"
 
 #: Tables of the schema lie no deeper than this; below it, null is a value (in ``extra_body``).

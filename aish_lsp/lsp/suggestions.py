@@ -41,6 +41,7 @@ class CommandLine:
     text: str
     risk: Risk
     info: CommandInfo | None
+    unconfined: bool = False
 
     def arguments(self, uri: str) -> list[object]:
         """Return the argument of ``aish.run``: what is run is what stands here."""
@@ -72,7 +73,8 @@ class Suggestions:
                 continue
             info = waiting.get(text)
             judged = info or (workspace.judge(text) if workspace else classify(text, "bash"))
-            found.append(CommandLine(number, text, judged.risk, info))
+            unconfined = bool(info and workspace and workspace.commands.is_unconfined(info.id))
+            found.append(CommandLine(number, text, judged.risk, info, unconfined))
         return found
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
@@ -96,7 +98,9 @@ class Suggestions:
         workspace = self._server.workspaces.of_document(uri)
         for info in workspace.last_turn_commands if workspace else []:
             if info.id not in here:
-                actions += _actions_of(CommandLine(info.line, info.text, info.risk, info), uri)
+                unconfined = workspace.commands.is_unconfined(info.id) if workspace else False
+                line = CommandLine(info.line, info.text, info.risk, info, unconfined)
+                actions += _actions_of(line, uri)
         actions.sort(key=lambda item: item[0])
         return [action for _, action in actions if _wanted(action.kind, only)]
 
@@ -204,11 +208,12 @@ def _actions_of(line: CommandLine, uri: str) -> Iterator[tuple[bool, types.CodeA
     """Yield the actions for a line, each with whether it goes last."""
     dangerous = line.risk == "destructive"
     title = _titled(line.text)
+    run = "Run without confinement" if line.unconfined else "Run"
     warning = " (destructive)" if dangerous else ""
     yield (
         dangerous,
         types.CodeAction(
-            title=f"Run: {title}{warning}",
+            title=f"{run}: {title}{warning}",
             kind=RUN_KIND,
             command=types.Command("Run", "aish.run", arguments=line.arguments(uri)),
         ),

@@ -28,10 +28,19 @@ class PendingCommands:
     def __init__(self) -> None:
         self._commands: dict[str, CommandInfo] = {}
         self._turns: dict[str, str] = {}
+        self._unconfined: set[str] = set()
 
-    def add(self, found: FoundCommand, turn_id: str, verdict: Verdict) -> CommandInfo:
-        """Keep what a reply suggests; return it with its id and its risk."""
-        return self.restore(new_id(), found, turn_id, verdict)
+    def add(
+        self, found: FoundCommand, turn_id: str, verdict: Verdict, *, unconfined: bool = False
+    ) -> CommandInfo:
+        """Keep what a reply suggests; return it with its id and its risk.
+
+        ``unconfined`` says that it is to run without confinement, whatever its risk.
+        """
+        info = self.restore(new_id(), found, turn_id, verdict)
+        if unconfined:
+            self._unconfined.add(info.id)
+        return info
 
     def restore(
         self, command_id: str, found: FoundCommand, turn_id: str, verdict: Verdict
@@ -61,6 +70,11 @@ class PendingCommands:
         """Forget a suggestion that was run or dismissed; one that is gone is no error."""
         self._commands.pop(command_id, None)
         self._turns.pop(command_id, None)
+        self._unconfined.discard(command_id)
+
+    def is_unconfined(self, command_id: str) -> bool:
+        """Return whether a suggestion is to run without confinement."""
+        return command_id in self._unconfined
 
     def all(self) -> list[CommandInfo]:
         """Return every suggestion, oldest first."""
@@ -74,3 +88,4 @@ class PendingCommands:
         """Forget all."""
         self._commands.clear()
         self._turns.clear()
+        self._unconfined.clear()

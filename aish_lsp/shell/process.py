@@ -256,7 +256,7 @@ def _start_supervisor(
 def _pipe_with(data: bytes) -> int:
     """Return the end to read of a pipe that holds ``data``, which must fit into one."""
     reading, writing = os.pipe()
-    with open(writing, "wb") as file:
+    with os.fdopen(writing, "wb") as file:
         file.write(data)
     return reading
 

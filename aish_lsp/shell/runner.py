@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+import re
 import shutil
 import signal
 import time
@@ -15,6 +16,7 @@ from typing import Literal, TypeAlias
 
 from aish_lsp.errors import InvalidArgument, NotFound
 from aish_lsp.events import FinishReason
+from aish_lsp.shell.confinement.refusals import pattern
 from aish_lsp.shell.confinement.walls import Walls
 from aish_lsp.shell.output import KeptOutput
 from aish_lsp.shell.process import Pipe, SupervisedProcess
@@ -30,6 +32,9 @@ LISTENER_SECONDS = 1.0
 #: Seconds of silence after which a command that misses a terminal is taken to wait for its keys.
 #: Vim alone pauses for three behind its warning.
 SILENCE_SECONDS = 10.0
+
+#: Characters that the words of a refusal may have in any language.
+_LONGEST_REFUSAL = 200
 
 #: Shells that end their options at `--`; with others a text that begins with `-` is on its own.
 _POSIX_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"})
@@ -52,6 +57,8 @@ class RunResult:
         finish_reason: ``stop`` when it ended by itself, ``timeout``, ``cancelled``, or ``error``
             when its supervisor was killed.
         wants_terminal: whether it failed, or was ended, for want of a terminal.
+        refused: whether it says that something was refused to it, which its confinement may be
+            the reason for.
     """
 
     exit_code: int | None
@@ -61,6 +68,7 @@ class RunResult:
     duration_ms: int
     finish_reason: FinishReason
     wants_terminal: bool = False
+    refused: bool = False
 
 
 def inside(root: Path, path: Path) -> bool:
@@ -116,7 +124,7 @@ async def run_command(
     """
     arguments = _arguments(text, shell, env)
     with SupervisedProcess(arguments, cwd, env, walls) as process:
-        delivery = _Delivery(process, on_output)
+        delivery = _Delivery(process, on_output, pattern(env) if walls else None)
         reason = await _until_end(process, delivery, timeout)
         output, truncated = delivery.kept.text()
         failed = process.exit_code != 0 and reason == "stop"
@@ -128,6 +136,7 @@ async def run_command(
             duration_ms=round(process.seconds * 1000),
             finish_reason=reason,
             wants_terminal=delivery.waited or (failed and gave_up_for_terminal(output)),
+            refused=delivery.refused,
         )
 
 
@@ -212,12 +221,18 @@ def _signal_name(number: int | None) -> str | None:
 class _Delivery:
     """Keeps what both pipes bring, in the order in which it comes, and hands it to the listener.
 
-    ``waited`` says that the command was ended because it waited for a terminal.
+    ``waited`` says that the command was ended because it waited for a terminal, ``refused`` that
+    it has printed the words of ``refusal`` to stderr.
     """
 
-    def __init__(self, process: SupervisedProcess, on_output: OnOutput) -> None:
+    def __init__(
+        self, process: SupervisedProcess, on_output: OnOutput, refusal: re.Pattern[str] | None
+    ) -> None:
         self.kept = KeptOutput()
         self.waited = False
+        self.refused = False
+        self._refusal = refusal
+        self._last_words = ""
         self._process = process
         self._misses_terminal = False
         self._silence: asyncio.TimerHandle | None = None
@@ -236,10 +251,19 @@ class _Delivery:
         if not text:
             return
         self._keep(text)
-        self._misses_terminal |= stream == "stderr" and waits_for_terminal(text)
+        if stream == "stderr":
+            self._misses_terminal |= waits_for_terminal(text)
+            self._look_for_refusal(text)
         self._hear()
         async with self._turn:
             await self._on_output(stream, text)
+
+    def _look_for_refusal(self, text: str) -> None:
+        """Look for the words of a refusal, which may come in two pieces."""
+        if self._refusal is not None and not self.refused:
+            text = self._last_words + text
+            self.refused = self._refusal.search(text) is not None
+            self._last_words = text[-_LONGEST_REFUSAL:]
 
     def _hear(self) -> None:
         """Wait anew for a silence, where that would mean something."""

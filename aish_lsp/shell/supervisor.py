@@ -1,5 +1,4 @@
-"""Runs one command and ends all that it started: a script, which imports nothing of ours but what
-confines the command.
+"""Runs one command and ends all that it started: a script, on its own but for what confines it.
 
     python -I -S -X utf8 supervisor.py STATUS PLAN SHELL ARGUMENT...
 
@@ -197,10 +196,10 @@ def _remove(folder: bytes | None) -> None:
     except OSError:
         import shutil  # noqa: PLC0415 - as above
 
-        try:
+        try:  # noqa: SIM105 - contextlib would add to the start-up time
             shutil.rmtree(folder, ignore_errors=True)
         except RecursionError:
-            pass  # Somebody meant to: the system's own cleaning of temporary files is left.
+            pass  # Only on purpose is it so deep; the system empties its temporary folder too.
 
 
 def _start(command: list[str], status: int, plan: dict[str, Any]) -> int:

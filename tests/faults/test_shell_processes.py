@@ -126,7 +126,7 @@ async def test_cancelled_before_the_shell_was_started(tmp_path: Path) -> None:
 
 def test_a_supervisor_whose_server_is_gone_already_starts_nothing() -> None:
     reports = subprocess.run(
-        [sys.executable, "-I", "-S", supervisor.__file__, "1", "/bin/sh", "-c", "exit 0"],
+        [sys.executable, "-I", "-S", supervisor.__file__, "1", "-", "/bin/sh", "-c", "exit 0"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         check=True,

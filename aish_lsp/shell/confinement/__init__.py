@@ -5,7 +5,7 @@ temporary folder of its own; it opens no connection, changes no file's mode or t
 other process. On Linux that is Landlock and seccomp, set between fork and exec; on macOS it is
 ``sandbox-exec``. Whether it can be had is settled by trying, once, before the first use.
 
-The system calls are made with ``ctypes``, since nothing on PyPI does both well: ``landlock`` and
-``pyseccomp`` are unreleased or unmaintained and know one half each, ``sandlock`` needs Linux 6.7 and
-a 13 MB library, and ``bubblewrap`` needs namespaces, which many containers forbid.
+The system calls are made with ``ctypes``, since nothing on PyPI does both well: ``landlock`` is a
+development release and ``pyseccomp`` five years old, and each knows one half; ``sandlock`` needs
+Linux 6.7 and a library of 13 MB; ``bubblewrap`` needs namespaces, which many containers forbid.
 """

@@ -73,7 +73,7 @@ def _drop_capabilities() -> None:
     sets = (ctypes.c_uint32 * 6)()
     _checked(_libc.capget(header, sets))
     kept = sets[1] & _READING_CAPABILITIES if os.geteuid() == 0 else 0
-    sets[:] = (kept, kept, 0, 0, 0, 0)
+    sets[:] = [kept, kept, 0, 0, 0, 0]
     _checked(_libc.capset(header, sets))
 
 

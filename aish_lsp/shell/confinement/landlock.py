@@ -15,8 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.shell.confinement.places import Closed
 from aish_lsp.shell.confinement.child import syscall
+from aish_lsp.shell.confinement.places import Closed
 
 _CREATE_RULESET: Final = 444
 _ADD_RULE: Final = 445
@@ -79,7 +79,9 @@ class Ruleset:
     ``descriptor`` is the kernel's; ``close`` lets go of it.
     """
 
-    def __init__(self, abi: int, closed: Closed, writable: Iterable[Path], readable: Path | None):
+    def __init__(
+        self, abi: int, closed: Closed, writable: Iterable[Path], readable: Path | None
+    ) -> None:
         """Make one that reads all but what is ``closed``, and writes what is ``writable``.
 
         ``readable`` is read even where it lies in a closed place. Blocks.
@@ -155,9 +157,7 @@ class Ruleset:
 def _create(abi: int, handled: int) -> int:
     attributes = struct.pack("=QQQ", handled, _NETWORK, _SCOPES)
     size = next(size for version, size in _SIZES if abi >= version)
-    descriptor = syscall(
-        _CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0)
-    )
+    descriptor = syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
     os.set_inheritable(descriptor, False)
     return descriptor
 
@@ -165,7 +165,7 @@ def _create(abi: int, handled: int) -> int:
 def _stamp(folder: str) -> tuple[int, int]:
     """Return what changes with a folder's entries."""
     try:
-        status = os.stat(folder)
+        status = Path(folder).stat()
     except OSError:
         return 0, 0
     return status.st_mtime_ns, status.st_ino

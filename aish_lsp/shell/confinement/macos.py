@@ -44,11 +44,16 @@ def profile(closed: Closed, writable: Path, readable: Path | None) -> str:
     rules = [
         f"(deny file-read-data process-exec {' '.join(places)})",
         # The names in a closed place may be seen.
-        *(f"(allow file-read-data (require-all {place} (vnode-type DIRECTORY)))" for place in places),
+        *(
+            f"(allow file-read-data (require-all {place} (vnode-type DIRECTORY)))"
+            for place in places
+        ),
         f"(allow file-write* (subpath {_quoted(os.fspath(writable))}))",
     ]
     if readable is not None and _lies_in(closed, readable):
-        rules.append(f"(allow file-read-data process-exec (subpath {_quoted(os.fspath(readable))}))")
+        rules.append(
+            f"(allow file-read-data process-exec (subpath {_quoted(os.fspath(readable))}))"
+        )
     return _HEAD + "\n".join(rules) + "\n"
 
 
@@ -56,14 +61,14 @@ def _filters(closed: Closed) -> Iterator[str]:
     for folder, names in closed.patterns.items():
         for name in names:
             if "*" not in name:
-                yield f"(subpath {_quoted(os.path.join(folder, name))})"
+                yield f"(subpath {_quoted(f'{folder}/{name}')})"
             else:
                 yield f"(regex {_quoted(_regex(folder, name))})"
 
 
 def _regex(folder: str, pattern: str) -> str:
     """Return the pattern of one name in ``folder``, and all below what has it."""
-    literal = "".join(f"[{c}]" if c in ".+*?()|{}$^" else c for c in os.path.join(folder, ""))
+    literal = "".join(f"[{c}]" if c in ".+*?()|{}$^" else c for c in f"{folder}/")
     name = "".join("[^/]*" if c == "*" else "[.]" if c == "." else c for c in pattern)
     return f"^{literal}{name}(/|$)"
 

@@ -7,6 +7,7 @@ import pwd
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Final
 
 from aish_lsp.paths import data_dir
@@ -185,7 +186,7 @@ def secret_places(environ: Mapping[str, str]) -> Closed:
     """
     homes = [os.path.realpath(home) for home in _homes(environ)]
     named = [
-        *(os.path.join(home, place) for home in homes for place in _OF_A_HOME),
+        *(f"{home}/{place}" for home in homes for place in _OF_A_HOME),
         *_OF_THE_SYSTEM,
         *_moved(environ, homes),
         os.fspath(data_dir()),
@@ -196,9 +197,8 @@ def secret_places(environ: Mapping[str, str]) -> Closed:
         folder = os.path.realpath(folder or "/")
         patterns.setdefault(folder, set()).add(name)
         # A link is closed by its name, and what it leads to by its own.
-        if os.path.islink(os.path.join(folder, name)):
-            real_folder, _, real_name = os.path.realpath(os.path.join(folder, name)).rpartition("/")
-            patterns.setdefault(real_folder or "/", set()).add(real_name)
+        real = Path(os.path.realpath(f"{folder}/{name}"))
+        patterns.setdefault(os.fspath(real.parent), set()).add(real.name)
     parents = {above for folder in patterns for above in _with_parents(folder)}
     return Closed(
         {folder: tuple(sorted(names)) for folder, names in patterns.items()}, frozenset(parents)
@@ -219,10 +219,10 @@ def _moved(environ: Mapping[str, str], homes: Sequence[str]) -> Iterator[str]:
         # KUBECONFIG may name several files.
         for path in environ.get(variable, "").split(os.pathsep):
             real = os.path.realpath(path)
-            if not os.path.isabs(path) or any(_is_within(real, folder) for folder in _SYSTEM):
+            if not path.startswith("/") or any(_is_within(real, folder) for folder in _SYSTEM):
                 continue
             if parts:
-                yield from (os.path.join(real, part) for part in parts)
+                yield from (f"{real}/{part}" for part in parts)
             elif not any(_is_within(home, real) for home in homes):
                 yield real
 
@@ -232,7 +232,7 @@ def _is_within(path: str, folder: str) -> bool:
 
 
 def _with_parents(folder: str) -> Iterator[str]:
-    yield folder
-    while folder != "/":
-        folder = os.path.dirname(folder)
+    while folder:
         yield folder
+        folder = folder.rpartition("/")[0]
+    yield "/"

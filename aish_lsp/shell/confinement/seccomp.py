@@ -4,8 +4,8 @@ Landlock guards files by their names. It lets through what needs no name to be o
 attributes, sockets, other processes. This filter refuses those. It is a list of what was looked at:
 a system call that is newer than the list does not exist for a confined command.
 
-Only numbers can be seen by a filter, never what a pointer points to. So ``openat2`` and ``clone3``,
-which hide their flags in a structure, do not exist either; every program falls back to the old ones.
+A filter sees numbers alone, never what a pointer points to. So ``openat2`` and ``clone3``, which
+hide their flags in a structure, do not exist either; every program falls back to the old ones.
 """
 
 from __future__ import annotations
@@ -187,7 +187,9 @@ _SOCK_STREAM, _SOCK_SEQPACKET = 1, 5
 _SOCKET_TYPE_MASK = 0xF
 _O_ACCMODE, _O_WRONLY, _O_RDWR, _O_TRUNC = 3, 1, 2, 0o1000
 #: CLONE_NEWNS, -CGROUP, -UTS, -IPC, -USER, -PID, -NET.
-_CLONE_NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+_CLONE_NEW = (
+    0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+)
 #: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE: signals to others, and leases that hold others up.
 _FCNTL_REFUSED = (8, 10, 15, 1024)
 #: SYSLOG_ACTION_READ_ALL and _SIZE_BUFFER; others empty or silence the kernel's log.
@@ -275,7 +277,11 @@ def _by_arguments(profile: Profile) -> dict[str, _Code]:
         "ioctl": _only(1, _IOCTL_ALLOWED, errno.ENOTTY),
         "fcntl": [
             _load_argument(1),
-            *(i for command in _FCNTL_REFUSED for i in [(_JEQ, 0, 1, command), _refuse(errno.EPERM)]),
+            *(
+                i
+                for command in _FCNTL_REFUSED
+                for i in [(_JEQ, 0, 1, command), _refuse(errno.EPERM)]
+            ),
             _ALLOW,
         ],
         "syslog": _only(0, _SYSLOG_ALLOWED),

@@ -45,7 +45,7 @@ class Confinement:
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._support: Support | None = None
-        self._deciding = asyncio.Lock()
+        self._deciding: asyncio.Task[Support] | None = None
         self._making = asyncio.Lock()
         self._rulesets: dict[Path | None, Ruleset] = {}
         self._temporary: Path | None = None
@@ -55,12 +55,17 @@ class Confinement:
         """Whether commands can be confined, as far as it was tried."""
         return self._support is not None and self._support.available
 
+    def begin(self) -> None:
+        """Begin to try it, if nobody has: who asks later waits less."""
+        if self._deciding is None:
+            self._deciding = asyncio.create_task(self._decide(), name="try the confinement")
+
     async def support(self) -> Support:
         """Return whether commands can be confined; the first call tries it."""
-        async with self._deciding:
-            if self._support is None:
-                self._support = await self._tried()
-            return self._support
+        self.begin()
+        assert self._deciding is not None
+        # Whoever is cancelled meanwhile leaves it to the others.
+        return await asyncio.shield(self._deciding)
 
     async def walls(self, root: Path | None) -> Walls:
         """Return what a command of the workspace ``root`` is started with to be confined.
@@ -76,8 +81,13 @@ class Confinement:
             msg = f"The command was not run, since it could not be confined: {error}."
             raise Denied(msg) from error
 
-    def close(self) -> None:
+    async def aclose(self) -> None:
         """Let go of what was made; commands that run stay confined."""
+        if self._deciding is not None:
+            await asyncio.wait([self._deciding])
+        self._let_go()
+
+    def _let_go(self) -> None:
         for ruleset in self._rulesets.values():
             ruleset.close()
         self._rulesets.clear()
@@ -89,7 +99,7 @@ class Confinement:
 
     def _make_walls(self, root: Path | None) -> Walls:
         if self._temporary is None or not self._temporary.is_dir():
-            self.close()
+            self._let_go()
             self._temporary = Path(os.path.realpath(tempfile.mkdtemp(prefix="aish-")))
         if sys.platform == "darwin":
             return self._walls_of_macos(root, self._temporary)
@@ -121,17 +131,22 @@ class Confinement:
         prefix = (macos.PROGRAM, "-p", profile)
         return Walls("sandbox-exec", Path(tempfile.mkdtemp(dir=temporary)), prefix)
 
+    async def _decide(self) -> Support:
+        self._support = await self._tried()
+        return self._support
+
     async def _tried(self) -> Support:
         """Have a confined process try what it must not be able to do."""
         missing = _missing()
         if missing:
             return Support(False, missing)
         try:
-            with tempfile.TemporaryDirectory(prefix="aish-probe-") as folder:
-                with tempfile.TemporaryDirectory(
-                    prefix="probe-", dir=private_dir(data_dir())
-                ) as secrets:
-                    return await self._probed(Path(folder), Path(secrets))
+            own = private_dir(data_dir())
+            with (
+                tempfile.TemporaryDirectory(prefix="aish-probe-") as folder,
+                tempfile.TemporaryDirectory(prefix="probe-", dir=own) as secrets,
+            ):
+                return await self._probed(Path(folder), Path(secrets))
         except (OSError, AishError) as error:
             return Support(False, f"it could not be tried: {error}")
 
@@ -147,7 +162,7 @@ class Confinement:
             printed.append(delta)
 
         with await self.walls(folder) as walls:
-            result = await run_command(
+            result = await run_command(  # noqa: S604 - what this program is for
                 f"{shlex.join(map(str, attempts))} && : && {everyday} >/dev/null",
                 cwd=folder,
                 shell="sh",

@@ -1,0 +1,278 @@
+"""A confined program tries all that it must not be able to do, and is refused each."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import pty
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from aish_lsp.files import private_dir
+from aish_lsp.paths import data_dir
+from aish_lsp.shell.confinement import seccomp
+from aish_lsp.shell.confinement.support import Confinement
+from aish_lsp.shell.runner import RunResult, run_command
+
+ATTEMPTS = Path(__file__).with_name("confined_attempts.py")
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="Landlock and seccomp are Linux's")
+
+
+async def confined(
+    confinement: Confinement, text: str, cwd: Path, *, root: Path | None = None
+) -> RunResult:
+    async def ignore(_stream: str, _delta: str) -> None:
+        pass
+
+    with await confinement.walls(root or cwd) as walls:
+        return await run_command(
+            text, cwd=cwd, shell="bash", timeout=60, env=os.environ, on_output=ignore, walls=walls
+        )
+
+
+@pytest.fixture
+async def confinement() -> AsyncIterator[Confinement]:
+    made = Confinement(os.environ)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+def stranger() -> Iterator[int]:
+    """A process that is no child of a confined command's."""
+    process = subprocess.Popen(["sleep", "600"])
+    yield process.pid
+    process.kill()
+    process.wait()
+
+
+@pytest.fixture
+def terminal() -> Iterator[str]:
+    """A terminal that somebody else has open."""
+    master, slave = pty.openpty()
+    yield os.ttyname(slave)
+    os.close(master)
+    os.close(slave)
+
+
+def state(folder: Path) -> dict[str, object]:
+    """Return all that is known of what lies in a folder."""
+    found: dict[str, object] = {}
+    for path in [folder, *sorted(folder.rglob("*"))]:
+        status = path.lstat()
+        content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
+        attributes = os.listxattr(path, follow_symlinks=False)
+        times = status.st_mtime_ns, status.st_ctime_ns
+        owner = status.st_uid, status.st_gid, status.st_nlink
+        found[str(path)] = status.st_mode, content, attributes, times, owner
+    return found
+
+
+@linux
+@pytest.mark.parametrize("abi", ["7", "5", "3", "2", "1"])
+async def test_everything_is_refused(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    confinement: Confinement,
+    stranger: int,
+    terminal: str,
+    abi: str,
+) -> None:
+    monkeypatch.setenv("AISH_LANDLOCK_ABI", abi)
+    folder = tmp_path / "work"
+    (folder / "empty").mkdir(parents=True)
+    victim = folder / "victim"
+    victim.write_text("#!/bin/sh\necho untouched\n")
+    secret = Path(tempfile.mkdtemp(dir=private_dir(data_dir()))) / "secret"
+    secret.write_text("#!/bin/sh\necho secret\n")
+    secret.chmod(0o700)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(folder / "socket"))
+        before = state(folder)
+        arguments = [sys.executable, ATTEMPTS, victim, folder, secret, stranger, terminal]
+        result = await confined(confinement, shlex.join(map(str, arguments)), folder)
+        listening.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listening.recv(1)
+    assert result.exit_code == 0, result.output
+    tried = json.loads(result.output)
+    assert [name for name, error in tried.items() if error is None] == []
+    assert [name for name, error in tried.items() if "broken" in (error or "")] == []
+    assert state(folder) == before
+    assert len(tried) > 100
+    # The tool that tries is able to: unconfined much of it goes through.
+
+
+@linux
+def test_the_attempts_are_real(tmp_path: Path, stranger: int, terminal: str) -> None:
+    """Unconfined they go through: nothing but the confinement refuses them."""
+    folder = tmp_path / "work"
+    (folder / "empty").mkdir(parents=True)
+    victim = folder / "victim"
+    victim.write_text("untouched\n")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(folder / "socket"))
+        arguments = [victim, folder, "/etc/passwd", stranger, terminal]
+        done = subprocess.run(
+            [sys.executable, ATTEMPTS, "--harmless", *map(str, arguments)],
+            env={**os.environ, "TMPDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    tried = json.loads(done.stdout)
+    may_be_missing = {"setxattr", "FS_IOC_SETFLAGS"}  # Not every file system has them.
+    refused = {name for name, error in tried.items() if error is not None}
+    assert refused <= may_be_missing
+    assert len(tried) > 20
+
+
+@linux
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cat <<E\nhere $((1 + 1))\nE",
+        "cat <<< here",
+        "diff <(echo a) <(echo a) && echo same",
+        "echo hidden 2>/dev/null >/dev/null; echo shown",
+        "echo to stdout > /dev/stdout; echo to stderr > /dev/stderr",
+        "seq 200000 | sort -S 1M -r | head -n 1",
+        'f=$(mktemp) && echo made > "$f" && cat "$f" && rm "$f"',
+        "sleep 5 & kill $!; wait $!; echo $?",
+        "timeout 5 ls",
+        "ulimit -n >/dev/null; nice -n 5 ls; nohup ls 2>/dev/null",
+        "ls -la >/dev/null; stat -c %n . ; df -h . | wc -l; ps -o pid= -p $$ | wc -l",
+        "git status --short; git log --oneline | wc -l; git diff | wc -l",
+        "find . -name '*.txt' -newer . ; cat file.txt | tr a-z A-Z; wc -c < file.txt",
+        "id -u; date +%Y; uname -s; nproc",
+    ],
+)
+async def test_everyday_commands_do_not_notice(
+    tmp_path: Path, confinement: Confinement, text: str
+) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    (tmp_path / "file.txt").write_text("text\n")
+
+    async def ignore(_stream: str, _delta: str) -> None:
+        pass
+
+    free = await run_command(
+        text, cwd=tmp_path, shell="bash", timeout=60, env=os.environ, on_output=ignore
+    )
+    held = await confined(confinement, text, tmp_path)
+    assert (held.exit_code, held.output) == (free.exit_code, free.output)
+    assert not held.refused
+
+
+@linux
+async def test_a_refusal_is_noticed(tmp_path: Path, confinement: Confinement) -> None:
+    result = await confined(confinement, "touch new; true", tmp_path)
+    assert (result.exit_code, result.refused) == (0, True)
+    assert not (tmp_path / "new").exists()
+
+
+@linux
+async def test_the_temporary_folder_goes_with_the_command(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    text = (
+        'mkdir -p "$TMPDIR/a/b"; echo x > "$TMPDIR/a/b/c"; ln -s / "$TMPDIR/root"; echo "$TMPDIR"'
+    )
+    result = await confined(confinement, text, tmp_path)
+    folder = Path(result.output.strip())
+    assert folder.parent.is_dir()
+    assert not folder.exists()
+    assert Path("/etc/passwd").exists()
+
+
+@linux
+async def test_where_the_kernel_has_none_it_is_not_to_be_had(
+    monkeypatch: pytest.MonkeyPatch, confinement: Confinement
+) -> None:
+    monkeypatch.setenv("AISH_LANDLOCK_ABI", "0")
+    support = await confinement.support()
+    assert not support.available
+    assert "Landlock" in support.detail
+
+
+@linux
+@pytest.mark.parametrize("abi", ["1", "3", "7"])
+async def test_the_probe_finds_that_it_holds(
+    monkeypatch: pytest.MonkeyPatch, confinement: Confinement, abi: str
+) -> None:
+    monkeypatch.setenv("AISH_LANDLOCK_ABI", abi)
+    support = await confinement.support()
+    assert support.available, support.detail
+
+
+@linux
+async def test_a_filter_that_lets_something_through_is_found_out(
+    monkeypatch: pytest.MonkeyPatch, confinement: Confinement
+) -> None:
+    """The probe is what decides, not what we believe of the kernel."""
+    allow_all = seccomp.program(7)[-8:]
+    monkeypatch.setattr(seccomp, "program", lambda _abi: allow_all)
+    support = await confinement.support()
+    assert not support.available
+    assert "change a file's mode" in support.detail
+    assert "open a connection" in support.detail
+
+
+@linux
+async def test_a_secret_stays_closed_in_a_workspace_that_holds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh" / "id").write_text("key\n")
+    (home / "dotfiles").mkdir()
+    (home / "dotfiles" / "netrc").write_text("key\n")
+    (home / ".netrc").symlink_to("dotfiles/netrc")
+    (home / ".gitconfig").write_text("[user]\n")
+    confinement = Confinement({**os.environ, "HOME": str(home)})
+    text = "ls .ssh; cat .gitconfig; cat .ssh/id .netrc dotfiles/netrc"
+    result = await confined(confinement, text, home)
+    assert result.output.startswith("id\n[user]\n")
+    assert "key" not in result.output
+    # What was not there when it began, and what changes meanwhile.
+    (home / ".aws").mkdir()
+    (home / ".aws" / "credentials").write_text("key\n")
+    (home / ".config").mkdir()
+    (home / "later").write_text("plain\n")
+    result = await confined(confinement, "cat later .aws/credentials", home)
+    assert result.output.startswith("plain\n")
+    assert "key" not in result.output
+    (home / ".config" / "gh").mkdir()
+    (home / ".config" / "gh" / "hosts.yml").write_text("key\n")
+    result = await confined(confinement, "cat .config/gh/hosts.yml", home)
+    assert "key" not in result.output
+    # A workspace that lies in a secret place is readable; what lies beside it is not.
+    (home / ".ssh" / "work").mkdir()
+    (home / ".ssh" / "work" / "notes").write_text("notes\n")
+    result = await confined(confinement, "cat notes ../id", home / ".ssh" / "work")
+    assert result.output.startswith("notes\n")
+    assert "key" not in result.output
+    await confinement.aclose()
+
+
+@linux
+async def test_many_at_once(tmp_path: Path, confinement: Confinement) -> None:
+    """Each has walls of its own, although rulesets are made anew meanwhile."""
+
+    async def one(number: int) -> None:
+        (tmp_path / f"file{number}").write_text(f"{number}\n")
+        result = await confined(confinement, f"cat file{number}; touch new", tmp_path)
+        assert result.output.startswith(f"{number}\n")
+
+    await asyncio.gather(*(one(number) for number in range(12)))
+    assert not (tmp_path / "new").exists()
