@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 #: Seconds that a command may take where nobody says otherwise: nothing runs for ever unseen.
 DEFAULT_TIMEOUT = 3600.0
 
+_UNSEEN = "it cannot be confined here, and would run unseen"
 _WAS_CONFINED = (
     "It ran confined, since it seemed only to read, and the system refused it something. The action"
     " *Run without confinement*, or `:run` with its text, runs it unconfined."
@@ -235,6 +236,8 @@ class Execution:
     async def _ask(self, verdict: Verdict) -> bool:
         """Ask; where nobody answers, show what was asked, and how to go on."""
         planned = self._plan
+        if planned.unattended and verdict.risk == "safe":
+            verdict = replace(verdict, reasons=(_UNSEEN,))
         question = question_for(planned.text, planned.cwd, verdict, planned.origin)
         if verdict.risk == "destructive":
             question = replace(question, message=f"{question.message}\n\n{await self._prospect()}")

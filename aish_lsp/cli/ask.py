@@ -111,4 +111,5 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
     except AishError as error:
         sys.stderr.write(f"aish-lsp: {error.message}\n")
         return
-    sys.stderr.write(f"aish-lsp: exit {report.exit_code}\n")
+    if report.finish_reason != "denied":
+        sys.stderr.write(f"aish-lsp: exit {report.exit_code}\n")
