@@ -131,6 +131,6 @@ def test_unseen_it_runs_only_confined(tmp_path: Path, abi: str, runs: bool) -> N
     git(place.folder, "init", "-q")
     question = "what changed since the last commit?"
     done = command_line(place, "ask", "--yes-safe", question, abi=abi)
-    assert "CMD: git status" in done.stdout
+    assert "CMD: git " in done.stdout
     assert ("aish-lsp: exit 0" in done.stderr) == runs, done.stderr
     assert ("it cannot be confined here" in done.stderr) != runs, done.stderr

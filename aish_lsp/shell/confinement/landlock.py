@@ -12,6 +12,7 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -73,8 +74,21 @@ def kernel_version() -> int:
     return min(version, int(wanted)) if wanted.isdecimal() else version
 
 
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """A folder of which each entry has rights of its own.
+
+    Attributes:
+        stamp: what changes with its entries.
+        entries: the inodes of those that may be read, by path.
+    """
+
+    stamp: tuple[int, int]
+    entries: dict[str, int]
+
+
 class Ruleset:
-    """A ruleset of the kernel, and what tells that it is to be made anew.
+    """A ruleset of the kernel, and what tells that it is no longer right.
 
     ``descriptor`` is the kernel's; ``close`` lets go of it.
     """
@@ -91,7 +105,8 @@ class Ruleset:
         """
         self._handled = sum(bit for name, bit in _BITS.items() if _RIGHTS[name] <= abi)
         self._closed = closed
-        self._split: dict[str, tuple[int, int]] = {}
+        self._split: dict[str, _Split] = {}
+        self._mounts = _mounts()
         self.descriptor = _create(abi, self._handled)
         try:
             self._fill(writable, readable)
@@ -107,15 +122,30 @@ class Ruleset:
             self._allow(path, _BITS["read_file"])
         for path in _WRITTEN_DEVICES:
             self._allow(path, _DEVICE)
-        if readable is not None:
+        if readable is not None and self._closed.contains(readable):
             for path in self._open_paths(os.fspath(readable)):
                 self._allow(path, _READ)
         for folder in writable:
             self._allow(os.fspath(folder), self._handled & ~_NEVER)
 
-    def is_current(self) -> bool:
-        """Return whether no folder that was split has changed since."""
-        return all(_stamp(folder) == stamp for folder, stamp in self._split.items())
+    def refresh(self) -> bool:
+        """Take in what is new in the folders that were split; return whether that is all it takes.
+
+        What is gone may have been moved into a closed place, and what was mounted hides what a rule
+        names: both take a ruleset made anew.
+        """
+        if _mounts() != self._mounts:
+            return False
+        for folder, before in list(self._split.items()):
+            if _stamp(folder) == before.stamp:
+                continue
+            now = self._look_at(folder)
+            if before.entries.items() - now.entries.items():
+                return False
+            for path in now.entries.keys() - before.entries.keys():
+                for below in self._open_paths(path):
+                    self._allow(below, _READ)
+        return True
 
     def close(self) -> None:
         """Let go of the kernel's ruleset; commands that run keep theirs."""
@@ -125,20 +155,22 @@ class Ruleset:
         """Yield what may be read of ``folder``, as paths that are as far up as can be."""
         waiting = [folder]
         while waiting:
-            folder = waiting.pop()
-            if folder not in self._closed.parents:
-                yield folder
-                continue
-            self._split[folder] = _stamp(folder)
-            # A folder that cannot be listed holds nothing that could be named here.
-            with suppress(OSError), os.scandir(folder) as entries:
-                waiting += [
-                    entry.path
-                    for entry in entries
-                    if not self._closed.holds(folder, entry.name)
-                    and not entry.is_symlink()
-                    and entry.path != _DEVICES
-                ]
+            path = waiting.pop()
+            if path in self._closed.parents:
+                waiting += self._look_at(path).entries
+            else:
+                yield path
+
+    def _look_at(self, folder: str) -> _Split:
+        """Return, and keep, the entries of a folder that has to be split."""
+        closed = self._closed.names_in(folder)
+        split = self._split[folder] = _Split(_stamp(folder), {})
+        # A folder that cannot be listed holds nothing that could be named here.
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if not (closed.match(entry.name) or entry.is_symlink() or entry.path == _DEVICES):
+                    split.entries[entry.path] = entry.inode()
+        return split
 
     def _allow(self, path: str, rights: int) -> None:
         try:
@@ -160,6 +192,14 @@ def _create(abi: int, handled: int) -> int:
     descriptor = syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
     os.set_inheritable(descriptor, False)
     return descriptor
+
+
+def _mounts() -> bytes:
+    """Return what is mounted where."""
+    try:
+        return Path("/proc/self/mountinfo").read_bytes()
+    except OSError:
+        return b""
 
 
 def _stamp(folder: str) -> tuple[int, int]:

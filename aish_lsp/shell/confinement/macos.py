@@ -50,7 +50,7 @@ def profile(closed: Closed, writable: Path, readable: Path | None) -> str:
         ),
         f"(allow file-write* (subpath {_quoted(os.fspath(writable))}))",
     ]
-    if readable is not None and _lies_in(closed, readable):
+    if readable is not None and closed.contains(readable):
         rules.append(
             f"(allow file-read-data process-exec (subpath {_quoted(os.fspath(readable))}))"
         )
@@ -71,11 +71,6 @@ def _regex(folder: str, pattern: str) -> str:
     literal = "".join(f"[{c}]" if c in ".+*?()|{}$^" else c for c in f"{folder}/")
     name = "".join("[^/]*" if c == "*" else "[.]" if c == "." else c for c in pattern)
     return f"^{literal}{name}(/|$)"
-
-
-def _lies_in(closed: Closed, path: Path) -> bool:
-    parts = [path, *path.parents]
-    return any(closed.holds(os.fspath(part.parent), part.name) for part in parts)
 
 
 def _quoted(text: str) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import pwd
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -176,7 +178,21 @@ class Closed:
 
     def holds(self, folder: str, name: str) -> bool:
         """Return whether the entry ``name`` of ``folder`` is a closed place."""
-        return any(fnmatchcase(name, pattern) for pattern in self.patterns.get(folder, ()))
+        return self.names_in(folder).match(name) is not None
+
+    def contains(self, path: Path) -> bool:
+        """Return whether ``path`` is a closed place, or lies in one."""
+        return any(self.holds(os.fspath(at.parent), at.name) for at in (path, *path.parents))
+
+    def names_in(self, folder: str) -> re.Pattern[str]:
+        """Return what matches the names of the closed places in ``folder``."""
+        return _any_of(self.patterns.get(folder, ()))
+
+
+@lru_cache(maxsize=256)
+def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """Return one expression for several patterns: a home may hold thousands of names."""
+    return re.compile("|".join(map(fnmatch.translate, patterns)) or r"(?!)")
 
 
 def secret_places(environ: Mapping[str, str]) -> Closed:
@@ -192,13 +208,16 @@ def secret_places(environ: Mapping[str, str]) -> Closed:
         os.fspath(data_dir()),
     ]
     patterns: dict[str, set[str]] = {}
+    real = lru_cache(maxsize=None)(os.path.realpath)
     for path in named:
         folder, _, name = path.rpartition("/")
-        folder = os.path.realpath(folder or "/")
+        folder = real(folder or "/")
         patterns.setdefault(folder, set()).add(name)
         # A link is closed by its name, and what it leads to by its own.
-        real = Path(os.path.realpath(f"{folder}/{name}"))
-        patterns.setdefault(os.fspath(real.parent), set()).add(real.name)
+        place = Path(folder, name)
+        if place.is_symlink():
+            place = Path(os.path.realpath(place))
+            patterns.setdefault(os.fspath(place.parent), set()).add(place.name)
     parents = {above for folder in patterns for above in _with_parents(folder)}
     return Closed(
         {folder: tuple(sorted(names)) for folder, names in patterns.items()}, frozenset(parents)

@@ -110,7 +110,7 @@ class Confinement:
 
         abi = landlock.kernel_version()
         ruleset = self._rulesets.get(root)
-        if ruleset is None or not ruleset.is_current():
+        if ruleset is None or not ruleset.refresh():
             made = landlock.Ruleset(abi, secret_places(self._environ), [temporary], root)
             self._rulesets[root] = made
             if ruleset is not None:
