@@ -23,6 +23,7 @@ from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.shell.terminal import line_for_terminal
 from aish_lsp.text import escaped
 from aish_lsp.undo.git import NoUndo, Nowhere
+from aish_lsp.wording import shown
 
 if TYPE_CHECKING:
     from aish_lsp.job import Emit
@@ -115,12 +116,24 @@ def _folder(workspace: Workspace, wanted: str | None) -> Path:
     if not root.is_dir():
         raise NotFound(f"The folder {root} is gone.")
     if wanted is not None and wanted.startswith("file://"):
-        folder = Path(unquote(urlsplit(wanted).path))
-    if wanted is not None and ("\0" in wanted or not inside(root, folder)):
+        folder = _path_of(wanted)
+    if wanted is not None and ("\0" in str(folder) or not inside(root, folder)):
         raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
     if not folder.is_dir():
         raise NotFound(f"{folder} is no folder, or is gone.")
     return Path(os.path.realpath(folder))
+
+
+def _path_of(uri: str) -> Path:
+    """Return the path of a ``file:`` URI.
+
+    Raises:
+        InvalidArgument: it is malformed.
+    """
+    try:
+        return Path(unquote(urlsplit(uri).path))
+    except ValueError as error:
+        raise InvalidArgument(f"{shown(uri)} is not a URI.", path="cwd") from error
 
 
 def approved(planned: Plan) -> Plan:
