@@ -70,6 +70,11 @@ class Endpoint(LanguageServerProtocol):
         self._id_prefix = f"aish-{secrets.token_hex(16)}"
         super().__init__(server, converter)
 
+    @property
+    def initialized(self) -> bool:
+        """Whether a client has begun a session."""
+        return self._initialized
+
     # Receiving
 
     def receive(self, frame: bytes | BadFrame) -> None:
