@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client import Client, RpcError, Transport, connect, execute
+from client import Client, RpcError, Transport, _Stream, connect, execute
 
 ECHO = str(Path(__file__).with_name("echo_server.py"))
 
@@ -209,6 +209,7 @@ async def test_who_does_not_begin_a_session_neither_holds_the_place_nor_ends_the
     process, address = await listen("--tcp", "127.0.0.1:0")
     try:
         stranger = await connect(address)
+        assert isinstance(stranger, _Stream)
         await stranger.write(STRANGERS[said])
         if said in ("another request", "no JSON", "a header alone"):
             assert b'"error"' in (await asyncio.wait_for(stranger.receive(), 30) or b"")
@@ -247,7 +248,7 @@ async def test_who_says_nothing_is_not_waited_for_long(network: Transport) -> No
     process, address = await listen(f"--{network}", "127.0.0.1:0", program=script)
     try:
         silent = await connect(address)
-        if network == "tcp":
+        if isinstance(silent, _Stream):
             await silent.write(STRANGERS["half a message"])
         assert await asyncio.wait_for(silent.receive(), 30) is None
         await silent.close()
@@ -263,7 +264,7 @@ async def test_many_that_say_nothing_are_not_all_waited_for() -> None:
     try:
         waiting = [await connect(address) for _ in range(2)]
         for one in waiting:
-            await one.write(frames("{"))
+            await one.send(b"{")
             assert await asyncio.wait_for(one.receive(), 30)
         third = await connect(address)
         assert await asyncio.wait_for(third.receive(), 30) is None
