@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from aish_lsp.conversation.turns import ExecOutput
-from aish_lsp.errors import AishError, InvalidArgument, NotFound
+from aish_lsp.errors import AishError, Denied, InvalidArgument, NotFound
 from aish_lsp.events import End, FinishReason, Notice, Output
 from aish_lsp.job import to_its_end
 from aish_lsp.shell.approval import Origin, needs_approval, question_for
@@ -71,11 +71,16 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is going to run, and where: settled before anybody is asked, never changed after."""
+    """What is going to run, and where: settled before anybody is asked, never changed after.
+
+    ``seen`` tells the workspace's folder and ``cwd``, as they were then, from what may come in
+    their place: device and inode of each.
+    """
 
     command_id: str
     text: str
     cwd: Path
+    seen: tuple[tuple[int, int], ...]
     timeout: float
     origin: Origin
     approved: bool
@@ -98,10 +103,12 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
         raise InvalidArgument("Say what to run: commandId or text.", path="commandId")
     if not text.strip() or "\0" in text:
         raise InvalidArgument("The command is empty or holds a NUL.", path="text")
+    cwd = _folder(workspace, request.cwd)
     return Plan(
         command_id=command_id,
         text=text,
-        cwd=_folder(workspace, request.cwd),
+        cwd=cwd,
+        seen=_identities(workspace.folder, cwd),
         timeout=request.timeout or DEFAULT_TIMEOUT,
         # What the user has made of a suggestion is their own.
         origin="user" if request.command_id and request.edited is not None else request.origin,
@@ -134,6 +141,18 @@ def _path_of(uri: str) -> Path:
         return Path(unquote(urlsplit(uri).path))
     except ValueError as error:
         raise InvalidArgument(f"{shown(uri)} is not a URI.", path="cwd") from error
+
+
+def _identities(*folders: Path) -> tuple[tuple[int, int], ...]:
+    """Return device and inode of each folder.
+
+    Raises:
+        NotFound: one is gone.
+    """
+    try:
+        return tuple((found.st_dev, found.st_ino) for found in map(os.stat, folders))
+    except OSError as error:
+        raise NotFound(f"{os.fsdecode(error.filename)} is gone.") from error
 
 
 def approved(planned: Plan) -> Plan:
@@ -245,6 +264,11 @@ class Execution:
         # While the user was asked, another folder may have come in its place.
         if not inside(workspace.folder, planned.cwd):
             raise NotFound(f"The folder {planned.cwd} is not in the workspace any more.")
+        if _identities(workspace.folder, planned.cwd) != planned.seen:
+            raise Denied(
+                f"Not run: another folder has taken the place of {planned.cwd} since the command"
+                " was judged. Run it again to have it judged there."
+            )
         workspace.command_started(planned.command_id)
         environ = workspace.services.environ
 
