@@ -13,6 +13,7 @@ from lsprotocol import types
 from aish_lsp.chat.checklist import checklist
 from aish_lsp.chat.colon import ColonCommand, parse
 from aish_lsp.chat.commands import COLON_COMMANDS, Chat
+from aish_lsp.chat.file import LARGEST
 from aish_lsp.chat.markdown import (
     AISH,
     YOU,
@@ -85,7 +86,7 @@ class ChatDocument:
         """Return the line of the heading that the user writes under, where there is one."""
         place = self._place
         if place is None and (document := self._editor.document(self._writer.path)) is not None:
-            place = open_place(document.text)
+            place = open_place(document.text) if len(document.text) <= LARGEST else None
         return None if place is None else place.line
 
     async def open(self, prompt: str | None = None) -> str:
