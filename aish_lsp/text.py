@@ -6,6 +6,7 @@ what takes no room or no ink, every space but the plain one, and what Unicode ha
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from typing import Final
@@ -45,6 +46,17 @@ def escaped(text: str) -> str:
         character if is_seen(character) else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
+
+
+def cut(text: str, limit: int) -> str:
+    """Return ``text``, or where it is longer than ``limit`` its start, its length and its hash.
+
+    The hash, SHA-256 in UTF-8, tells two texts apart that begin alike.
+    """
+    if len(text) <= limit:
+        return text
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return f"{text[:limit]}... ({len(text):,} characters, SHA-256 {digest})"
 
 
 def hidden_characters(text: str) -> tuple[str, ...]:
