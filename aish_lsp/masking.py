@@ -42,6 +42,19 @@ _END: Final = 4
 #: What the usual encoders of URLs leave as it is, beside letters, digits, ``_.-~``.
 _LEFT_IN_URLS: Final = ("", "/", "!'()*", "/!'()*", ":/?#[]@!$&'()*+,;=")
 
+#: What is not to be logged, of all workspaces.
+_withheld: set[str] = set()
+
+
+def withhold(secrets: Iterable[str]) -> None:
+    """Have ``secrets`` kept out of the log from now on."""
+    _withheld.update(secrets)
+
+
+def withheld() -> frozenset[str]:
+    """Return all that is kept out of the log."""
+    return frozenset(_withheld)
+
 
 class Mask:
     """Masks ``secrets``. To make it costs more than to use it."""

@@ -18,7 +18,7 @@ from aish_lsp.conversation.meter import Meter
 from aish_lsp.conversation.turns import Conversation
 from aish_lsp.errors import Busy, NotFound
 from aish_lsp.job_table import JobTable
-from aish_lsp.masking import MASK, Mask
+from aish_lsp.masking import MASK, Mask, withhold
 from aish_lsp.memory.scopes import MemoryScopes
 from aish_lsp.model_choice import ModelChoice
 from aish_lsp.next_request import NextRequest
@@ -316,8 +316,9 @@ class Workspace:
             printed = frozenset(printed_keys())
         if self._masking is None or self._masking[0] != (names, printed):
             # The environment stays what it was when we were started.
-            values = secret_values(self.services.environ, names) | printed
-            self._masking = (names, printed), Mask(filter(is_telling, values))
+            values = {*filter(is_telling, secret_values(self.services.environ, names) | printed)}
+            self._masking = (names, printed), Mask(values)
+            withhold(values)
         return self._masking[1]
 
     def without_keys(self, text: str) -> str:
