@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aish_lsp.accounting import Accounting
+from aish_lsp.attached.consent import Consents
 from aish_lsp.attached.file_names import FileNames
 from aish_lsp.composition import compose
 from aish_lsp.conversation.meter import Meter
@@ -85,6 +86,7 @@ class Workspace:
         self.accounting = Accounting(services)
         self.project = ProjectPicture(root)
         self.files = FileNames(root, self.project, lambda: self.config.project)
+        self.consents = Consents()
         self.undo = Undo(self.folder, self.without_secrets)
         self.turn_lock = asyncio.Lock()
         folder = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
@@ -214,6 +216,7 @@ class Workspace:
         self.accounting.meter = Meter(usage, session.evictions)
         self.commands.clear()
         self._awaiting.clear()
+        self.consents.clear()
         self._last_turn = new_id()
         for command_id, found in session.commands:
             self.commands.restore(command_id, found, self._last_turn, self.judge(found.text))
@@ -229,6 +232,7 @@ class Workspace:
             self.conversation.reset()
             self.commands.clear()
             self._awaiting.clear()
+            self.consents.clear()
             await self.recorder.reset()
         self.changed()
 
