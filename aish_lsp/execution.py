@@ -341,7 +341,7 @@ class Execution:
     async def _keep(self, result: RunResult) -> None:
         """Keep the output for the next question, clean and without secrets."""
         workspace = self._workspace
-        output = workspace.without_secrets(clean_output(result.output))
+        output = workspace.output_without_secrets(clean_output(result.output))
         if result.refused:
             output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
         text = workspace.without_secrets(self._plan.text)

@@ -219,8 +219,10 @@ async def _run(chat: Chat, argument: str) -> str:
     return ""
 
 
-@colon("approve", usage="ID", help="run, once, a command that asked and got no answer")
+@colon("approve", usage="ID", help="run or send what was asked about and got no answer, once")
 async def _approve(chat: Chat, argument: str) -> str:
+    if places := chat.workspace.consents.approve(argument):
+        return f"{places} may be sent in this session, as it is now. Ask again."
     chat.follow(chat.workspace.approve(argument))
     return ""
 

@@ -105,7 +105,7 @@ async def _document(server: AishServer, workspace: Workspace, uri: str) -> tuple
     if root is None or not inside:
         message = f"{name} is not open in the editor, and does not lie in the workspace."
         raise InvalidArgument(message, path="uri")
-    head = await asyncio.to_thread(read_head, root, inside, LARGEST)
+    head = await asyncio.to_thread(read_head, root, inside, LARGEST, secret=True)
     if head is None or not head[1]:
         why = "is binary or cannot be read" if head is None else f"is over {LARGEST >> 20} MiB"
         raise InvalidArgument(f"{name} is not open in the editor, and {why}.", path="uri")

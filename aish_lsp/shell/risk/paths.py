@@ -13,25 +13,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
 
+from aish_lsp.secret_files import PRIVATE_NAMES
 from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.words import HOLE
 
 #: What a write does: a file is written anew, put there from elsewhere, or changed in part.
 How = Literal["overwrites", "places", "adds"]
 
-#: What stands where secrets are kept; between slashes, equals signs and colons.
-_PRIVATE_NAME: Final = (
-    r"\.env(?:\.(?!example|sample|template|dist)[^/:=@\n]*)?|\.envrc|\.netrc|\.pgpass|\.npmrc|\.pypirc"
-    r"|\.git-credentials|\.my\.cnf|\.htpasswd|\.vault-token|\.[^/:=\n]*history"
-    r"|id_(?:rsa|dsa|ecdsa|ed25519)(?![^/:=\n]*\.pub)[^/:=\n]*|g?shadow-?"
-    r"|credentials(?:\.[^/:=\n]*)?|secrets?\.[^/:=\n]*"
-    r"|[^/:=@\n]*\.(?:pem|key|p12|pfx|kdbx|keystore|jks)"
-    r"|\.(?:ssh|gnupg|aws|azure|kube|docker|password-store)|gcloud"
-)
 #: No plain files: devices, and what tells of processes.
 _NO_FILE: Final = r"(?:/+|(?:\.\./)+)(?:dev|proc|sys)(?:/[^\n]*)?"
+#: Secret names stand between slashes, equals signs and colons.
 _PRIVATE: Final = re.compile(
-    rf"(?:^|[/:=@,{{])(?:{_PRIVATE_NAME})(?=$|[/:=,}}])|^(?:[^=\n]*=)?{_NO_FILE}$",
+    rf"(?:^|[/:=@,{{])(?:{PRIVATE_NAMES})(?=$|[/:=,}}])|^(?:[^=\n]*=)?{_NO_FILE}$",
     re.MULTILINE | re.IGNORECASE,
 )
 _PUBLIC: Final = re.compile(
