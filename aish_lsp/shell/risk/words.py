@@ -24,6 +24,8 @@ ITEM: Final = "\2"
 
 #: Values of one variable, and of all of a command at once, that are looked at.
 MOST_VALUES: Final = 8
+#: Words that the braces of one are looked at as.
+MOST_WORDS: Final = 64
 
 #: Tools that print settings for ``eval``: known, although what they print is not.
 _PRINTS_SETTINGS: Final = re.compile(
@@ -36,9 +38,12 @@ _PRINTS_SETTINGS: Final = re.compile(
 )
 #: Commands whose output cannot be taken for an option.
 _PRINTS_NO_OPTION: Final = re.compile(
-    r"(?:git (?:rev-parse|merge-base|describe|rev-list|symbolic-ref|branch --show-current)\b|date\b"
-    r"|nproc|whoami|hostname|uname\b|pwd|id -\w+)[^|;&<>$`()]*"
+    r"git (?:rev-parse(?: --short(?:=\d+)?| --verify)*|merge-base|rev-list(?: -n ?\d+| --max-parents=0)*)"
+    r"(?: [\w/@^~{}][\w./@^~{}-]*)+"
+    r"|date(?: -[uI]| ['\"]?\+%[%\w:.-]*['\"]?)*|nproc|whoami|uname(?: -\w+)?|id -[ugn]+"
 )
+#: What they print begins with a slash, and may hold blanks.
+_PRINTS_FOLDER: Final = re.compile(r"pwd|git rev-parse --show-toplevel")
 #: Commands whose output is their own words.
 _PRINTS_WORDS: Final = re.compile(
     r"(?:echo|printf|which|command -v|type -[pP])\b[^|;&<>`()]*", re.DOTALL
@@ -55,6 +60,8 @@ _KNOWN: Final = {
 }
 
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+#: Braces that hold no others.
+_BRACES: Final = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
 _SPECIAL: Final = re.compile(r"[\\*?\[~]")
 _BLANKS: Final = re.compile(r"[ \t\n]+")
@@ -121,11 +128,17 @@ class Resolver:
         found: list[str] = []
         for node in nodes:
             text = self.word(node)
-            if SPLIT in text or ITEM in text:
+            if node.type == "concatenation" and self._has_braces(node):
+                found += expanded(text)
+            elif SPLIT in text or ITEM in text:
                 found += [part for part in text.replace(ITEM, SPLIT).split(SPLIT) if part]
             elif text or node.type != "simple_expansion":
                 found.append(text)
         return found
+
+    def _has_braces(self, node: Node) -> bool:
+        """Return whether a word has braces of its own, not those of ``${...}``."""
+        return any("{" in self.text(child) for child in node.children if child.type == "word")
 
     def word(self, node: Node) -> str:
         """Return one word's text, with its HOLEs and SPLITs."""
@@ -197,6 +210,9 @@ class Resolver:
         return values[self.pick % len(values)]
 
     def _split(self, value: str) -> str:
+        """Return the words that a value comes to where it is not quoted; unknown ones may be many."""
+        if HOLE in value:
+            value = value.replace(HOLE, f"{HOLE} {HOLE}")
         return _BLANKS.sub(SPLIT, value) if " " in value or "\n" in value else value
 
     def read_expansion(self, node: Node) -> str:
@@ -205,7 +221,7 @@ class Resolver:
         operators = [child.type for child in children if not child.is_named]
         name = children[0] if children else node
         rest = children[1:]
-        self.inner += [child for child in rest if child.is_named]
+        self.inner.append(node)
         value = HOLE
         is_array = name.type == "subscript" and self.text(name)[-2:] in {"@]", "*]"}
         if name.type in {"variable_name", "subscript"}:
@@ -221,12 +237,14 @@ class Resolver:
 
     def read_substitution(self, node: Node) -> str:
         """Return what a substitution comes to, where its command is one whose output is known."""
-        self.inner += node.children
+        self.inner.append(node)
         text = self.text(node).strip("$<>()`").strip()
         if _PRINTS_SETTINGS.fullmatch(text):
             return "export SETTINGS=1" if node.type == "command_substitution" else "/dev/fd/63"
         if _PRINTS_NO_OPTION.fullmatch(text):
             return f"x{HOLE}"
+        if _PRINTS_FOLDER.fullmatch(text):
+            return f"/{HOLE}{SPLIT}{HOLE}"
         if node.type == "command_substitution" and (match := _PRINTS_WORDS.fullmatch(text)):
             parts = [self.word(child) for child in node.children[1].children[1:]]
             if all(child.type == "command" for child in node.children[1:-1]):
@@ -235,12 +253,28 @@ class Resolver:
                     words = [without_escapes(word) for word in words]
                     del words[: bool(words) and "%" in words[0]]
                 return self._split(" ".join(words))
-        return f"/dev/fd/63{HOLE}" if node.type == "process_substitution" else HOLE
+        return f"/dev/fd/63{HOLE}" if node.type == "process_substitution" else self._split(HOLE)
 
     def read_arithmetic(self, node: Node) -> str:
         """Return a number in the place of ``$((...))``."""
-        self.inner += node.children
+        self.inner.append(node)
         return "0"
+
+
+def expanded(text: str) -> list[str]:
+    """Return the words that braces make of one; which of them were quoted is not looked at."""
+    found, waiting = [], [text.replace(SPLIT, " ").replace(ITEM, " ")]
+    while waiting and len(found) + len(waiting) <= MOST_WORDS:
+        word = waiting.pop()
+        braces = _BRACES.search(word)
+        if braces is None:
+            found.append(word)
+        elif ".." in braces[1]:
+            waiting.append(f"{word[: braces.start()]}{HOLE}{word[braces.end() :]}")
+        else:
+            parts = [f"{word[: braces.start()]}{part}" for part in braces[1].split(",")]
+            waiting += [f"{part}{word[braces.end() :]}" for part in reversed(parts)]
+    return found + waiting
 
 
 def _bare(text: str) -> str:
