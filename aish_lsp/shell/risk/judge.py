@@ -12,7 +12,8 @@ from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import names_keys, names_secret
 from aish_lsp.shell.risk.programs import run_written_file
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
-from aish_lsp.shell.risk.rules import Entry, tables, verdict
+from aish_lsp.shell.risk.resolving import distrust
+from aish_lsp.shell.risk.rules import Entry, Rule, tables, verdict
 from aish_lsp.shell.risk.special import HANDLERS, sends_secrets
 from aish_lsp.shell.risk.words import HOLE
 from aish_lsp.shell.risk.wrappers import unwrap
@@ -65,7 +66,6 @@ _LISTS: Final = frozenset(
         "pushd",
     ]
 )
-_ASKS_FOR_HELP: Final = (("--help",), ("--version",))
 #: They print the environment where they are given nothing else to do.
 _PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
 _NO_ENTRY: Final = Entry()
@@ -130,18 +130,20 @@ def _judge_one(review: Review, command: _Command, *, known: bool) -> None:
     """Judge a simple command. ``known``: its name is the system's own command."""
     name, words, entry = command.name, command.words, command.entry
     arguments = Arguments(words[1:], entry.values)
-    if known and entry is not _NO_ENTRY and words[1:] in _ASKS_FOR_HELP:
-        return
     handler = HANDLERS.get(name)
     if handler is not None and handler(review, words, command.depth, command.given):
         return
     if name not in _LISTS and (not words[1:] or names_secret(words[1:])):
         review.read_secrets = review.read_secrets or name in _PRINTS_ALL or len(words) > 1
     rule = verdict(entry, arguments)
-    found = (rule.level, rule.reason) if rule else _by_its_words(arguments)
-    level, reason = found or (CAUTION, f"not known to only read: {_told(words, entry, arguments)}")
-    if level == SAFE:
-        level, reason = _reading(review, name, words, known=known)
+    if rule is None:
+        found = _by_its_words(arguments)
+        told = f"not known to only read: {_told(words, entry, arguments)}"
+        level, reason = found or (CAUTION, told)
+    elif rule.level == SAFE:
+        level, reason = _reading(review, rule, name, words, known=known)
+    else:
+        level, reason = rule.level, rule.reason
     review.findings.add(level, reason)
     if sends_secrets(review, name, words, command.given):
         review.destructive("sends what may be secret to another machine")
@@ -171,10 +173,17 @@ def _told(words: Sequence[str], entry: Entry, given: Arguments) -> str:
     return f"{name} {given.operands[0][:30]}" if entry.by_word and given.operands else name
 
 
-def _reading(review: Review, name: str, words: Sequence[str], *, known: bool) -> tuple[int, str]:
+def _reading(
+    review: Review, rule: Rule, name: str, words: Sequence[str], *, known: bool
+) -> tuple[int, str]:
     """Return the level of a command that only reads: what it reads may be secret."""
     if not known:
         return CAUTION, f"not the system's own command: {words[0][:60]}"
+    distrusted = distrust(words[0], review.path, review.folder)
+    if distrusted is not None and not (rule.rights and distrusted[1]):
+        return CAUTION, distrusted[0]
+    if rule.confined and not review.confined:
+        return CAUTION, f"not known to only read, unless it runs confined: {words[0][:60]}"
     if name in _LISTS or not names_secret(words[1:]):
         return SAFE, ""
     review.read_secrets = True
