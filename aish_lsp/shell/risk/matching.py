@@ -89,19 +89,24 @@ class Options:
         elif equals and (name in self.taking or name in self.attached):
             given.append((name, value))
         elif word in self.taking:
-            given.append((word, next(rest, "")))
+            return self._value(word, next(rest, ""), given)
         elif word[1:].isdigit() and "-#" in self.flags:
             given.append((word, ""))
         else:
             return word[:2] != "--" and self._cluster(word, rest, given)
         return True
 
+    @staticmethod
+    def _value(option: str, value: str, given: list[tuple[str, str]]) -> bool:
+        """Add an option; return whether its value is one word: what is not known may be more."""
+        given.append((option, value))
+        return value[:1] != HOLE
+
     def _cluster(self, word: str, rest: Iterator[str], given: list[tuple[str, str]]) -> bool:
         for at, letter in enumerate(word[1:], 2):
             option, value = f"-{letter}", word[at:]
             if option in self.taking:
-                given.append((option, value or next(rest, "")))
-                return True
+                return self._value(option, value or next(rest, ""), given)
             if option in self.attached:
                 given.append((option, value))
                 return True

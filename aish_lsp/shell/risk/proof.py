@@ -9,27 +9,34 @@ against the substitutions that the walk went into.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_WORDS: Final = frozenset(
-    "word string raw_string ansi_c_string concatenation simple_expansion expansion number $"
-    " command_substitution process_substitution arithmetic_expansion brace_expression".split()
+
+def _kinds(text: str) -> frozenset[str]:
+    """Return the kinds of nodes that a text lists."""
+    return frozenset(text.split())
+
+
+_WORDS: Final = _kinds(
+    """word string raw_string ansi_c_string concatenation simple_expansion expansion number $
+    command_substitution process_substitution arithmetic_expansion brace_expression"""
 )
-_STATEMENTS: Final = frozenset(
-    "command pipeline list redirected_statement subshell compound_statement if_statement comment"
-    " while_statement for_statement case_statement negated_command test_command"
-    " function_definition variable_assignment variable_assignments declaration_command"
-    " unset_command file_redirect".split()
+_STATEMENTS: Final = _kinds(
+    """command pipeline list redirected_statement subshell compound_statement if_statement comment
+    while_statement for_statement case_statement negated_command test_command function_definition
+    variable_assignment variable_assignments declaration_command unset_command file_redirect"""
 )
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect"})
-_BLOCK: Final = _STATEMENTS | frozenset("; \n & && || | |& ( ) { } ;;".split(" "))
-_EXPRESSIONS: Final = _WORDS | frozenset(
-    "binary_expression unary_expression parenthesized_expression test_operator regex"
-    " extglob_pattern = == != =~ < > && || ! ( )".split()
+_BLOCK: Final = _STATEMENTS | frozenset(
+    [";", "\n", "&", "&&", "||", "|", "|&", "(", ")", "{", "}", ";;"]
+)
+_EXPRESSIONS: Final = _WORDS | _kinds(
+    """binary_expression unary_expression parenthesized_expression test_operator regex
+    extglob_pattern = == != =~ < > && || ! ( )"""
 )
 
 #: What the walk reads below a node of each kind; a kind that is not here has no children.
@@ -48,19 +55,28 @@ _CHILDREN: Final[dict[str, frozenset[str]]] = {
     "command": _WORDS | _REDIRECTS | {"command_name", "variable_assignment"},
     "command_name": _WORDS,
     "redirected_statement": _STATEMENTS | _REDIRECTS | {"heredoc_redirect"},
-    "file_redirect": _WORDS | frozenset("file_descriptor < > >> >& <& &> &>> >|".split()),
+    "file_redirect": _WORDS
+    | frozenset(["file_descriptor", "<", ">", ">>", ">&", "<&", "&>", "&>>", ">|"]),
     "herestring_redirect": _WORDS | {"<<<"},
-    "heredoc_redirect": frozenset(
-        "<< <<- heredoc_start heredoc_body heredoc_end pipeline file_redirect".split()
+    "heredoc_redirect": _kinds(
+        """<< <<- heredoc_start heredoc_body heredoc_end pipeline file_redirect"""
     ),
     "heredoc_body": frozenset(
-        "simple_expansion expansion command_substitution heredoc_content".split()
+        ["simple_expansion", "expansion", "command_substitution", "heredoc_content"]
     ),
     "variable_assignments": frozenset({"variable_assignment"}),
     "variable_assignment": _WORDS | {"variable_name", "=", "+=", "array"},
     "array": _WORDS | {"(", ")"},
     "declaration_command": frozenset(
-        "export readonly local declare typeset variable_assignment variable_name".split()
+        [
+            "export",
+            "readonly",
+            "local",
+            "declare",
+            "typeset",
+            "variable_assignment",
+            "variable_name",
+        ]
     ),
     "unset_command": frozenset({"unset", "variable_name"}),
     "test_command": _EXPRESSIONS | {"[", "]", "[[", "]]"},
@@ -71,24 +87,32 @@ _CHILDREN: Final[dict[str, frozenset[str]]] = {
     "brace_expression": frozenset({"{", "}", "..", "number"}),
     "string": _WORDS | {'"', "string_content"},
     "simple_expansion": frozenset({"$", "variable_name", "special_variable_name"}),
-    "expansion": frozenset(
-        "${ } variable_name special_variable_name subscript word number regex string"
-        " simple_expansion expansion command_substitution"
-        " :- - :? ? :+ + # ## % %% / // /# /% : ^ ^^ , ,,".split()
+    "expansion": _kinds(
+        """${ } variable_name special_variable_name subscript word number regex string
+        simple_expansion expansion command_substitution
+        :- - :? ? :+ + # ## % %% / // /# /% : ^ ^^ , ,,"""
     ),
     "subscript": frozenset({"variable_name", "[", "]", "number", "word"}),
     "command_substitution": _BLOCK | {"$(", "`"},
     "process_substitution": _BLOCK | {"<(", ">("},
-    "arithmetic_expansion": frozenset(
-        "$(( )) number binary_expression unary_expression parenthesized_expression"
-        " ternary_expression simple_expansion".split()
+    "arithmetic_expansion": _kinds(
+        """$(( )) number binary_expression unary_expression parenthesized_expression
+        ternary_expression simple_expansion"""
     ),
 }
 _CALCULATION: Final = re.compile(rb"\$\(\((?:[\d\s+*/%()<>=!&|^~?:,-]|\$[#?])*\)\)")
+_TICKS_ESCAPE: Final = re.compile(rb"`[^\\]*\\")
+_NOTHING: Final[frozenset[str]] = frozenset()
 _PLAIN_INDEX: Final = re.compile(rb"\w+\[(?:\d+|[@*])\]")
 _COMPARES_NUMBERS: Final = frozenset({b"-eq", b"-ne", b"-lt", b"-le", b"-gt", b"-ge"})
 _PLAIN_NUMBER: Final = re.compile(rb"-?\d+|\$[#?]|\"\$[#?]\"")
 _LOOKS_UP: Final = frozenset({b"-v", b"-R"})
+_EXPANDS: Final = frozenset({"simple_expansion", "expansion", "subscript"})
+#: Variables of the environment (in capitals) whose values look like secrets by name.
+_SECRET: Final = re.compile(
+    rb"\A(?=[A-Z])(?!SSH_AUTH_SOCK|XAUTHORITY)[A-Z0-9_]*(?:KEY|SECRET|TOKEN|PASS|CRED|AUTH|COOKIE|_UR[LI]"
+    rb"|DSN|_PWD|PRIVATE|CERT|WEBHOOK|SIGNATURE)"
+)
 _HEREDOC: Final = re.compile(
     rb"[^\n]*<<(-?)[ \t]*(?:'(\w+)'|\"(\w+)\"|(\w+))(?=[\s|;&>)])[^\n]*\n", re.DOTALL
 )
@@ -129,7 +153,7 @@ _HOLDS: Final[dict[str, Callable[[Node], bool]]] = {
     "expansion": _slice,
     "subscript": lambda node: _PLAIN_INDEX.fullmatch(node.text or b"") is not None,
     # A backslash between backticks is taken away before what stands there is read.
-    "command_substitution": lambda node: (node.text or b"")[:1] != b"`" or b"\\" not in node.text,
+    "command_substitution": lambda node: _TICKS_ESCAPE.match(node.text or b"") is None,
     "array": lambda node: b"[" not in (node.text or b""),
     "arithmetic_expansion": lambda node: _CALCULATION.fullmatch(node.text or b"") is not None,
     "binary_expression": _compares,
@@ -144,31 +168,61 @@ def misses(root: Node, source: bytes) -> str | None:
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        kind = node.type
-        children = node.children
-        allowed = _CHILDREN.get(kind)
-        if allowed is None:
-            if children:
-                return f"holds what is not looked into: {kind.replace('_', ' ')}"
-            if kind == "comment" and source[node.start_byte - 1 : node.start_byte].strip(b" \t\n"):
-                return "holds a comment within a word"
-            continue
-        at = node.start_byte if node.parent is not None else 0
-        for child in children:
-            if child.type not in allowed:
-                return f"holds what is not looked into: {child.type.replace('_', ' ')}"
-            if child.start_byte > at and _is_text(source[at : child.start_byte], kind):
-                return "holds text that is not looked into"
-            at = child.end_byte
-        end = node.end_byte if node.parent is not None else len(source)
-        if children and _is_text(source[at:end], kind):
-            return "holds text that is not looked into"
-        holds = _HOLDS.get(kind)
-        if holds is not None and not holds(node):
-            return "calculates, or looks up, what is not known"
-        if kind != "arithmetic_expansion":
-            waiting += children
+        reason = _missed(node, source)
+        if reason is not None:
+            return reason
+        if node.type != "arithmetic_expansion":  # ``_HOLDS`` looks at all of it
+            waiting += node.children
     return None
+
+
+def _missed(node: Node, source: bytes) -> str | None:
+    """Return what of one node, without those below it, the walk does not read."""
+    kind, children = node.type, node.children
+    allowed = _CHILDREN.get(kind, _NOTHING)
+    unread = next((child.type for child in children if child.type not in allowed), None)
+    if unread is not None:
+        return f"holds what is not looked into: {unread.replace('_', ' ')}"
+    if kind == "comment" and not _begins_word(node, source):
+        return "holds a comment within a word"
+    if children and any(_is_text(part, kind) for part in _between(node, source)):
+        return "holds text that is not looked into"
+    if kind in _HOLDS and not _HOLDS[kind](node):
+        return "calculates, or looks up, what is not known"
+    if kind in _EXPANDS and _tells_secret(node):
+        return "prints a variable that may be secret"
+    return None
+
+
+def _between(node: Node, source: bytes) -> Iterator[bytes]:
+    """Yield the text before, between and behind the children of a node."""
+    at, end = node.start_byte, node.end_byte
+    if node.parent is None:
+        at, end = 0, len(source)
+    for child in node.children:
+        yield source[at : child.start_byte]
+        at = child.end_byte
+    yield source[at:end]
+
+
+def _begins_word(node: Node, source: bytes) -> bool:
+    """Return whether a comment begins where one can; the grammar sees some within words."""
+    return not source[max(node.start_byte - 1, 0) : node.start_byte].strip(b" \t\n")
+
+
+def _tells_secret(node: Node) -> bool:
+    """Return whether an expansion gives a command what may be secret; a test only looks at it."""
+    if not any(
+        child.type == "variable_name" and _SECRET.search(child.text or b"")
+        for child in node.children
+    ):
+        return False
+    outer = node.parent
+    while outer is not None and outer.type != "command":
+        if outer.type == "test_command":
+            return False
+        outer = outer.parent
+    return True
 
 
 def _is_text(between: bytes, kind: str) -> bool:
@@ -224,7 +278,7 @@ def _may_run(root: Node, source: bytes, place: int) -> bool:
     node = root.descendant_for_byte_range(place, place + 1)
     while node is not None and node.parent is not None:
         if node.type == "comment":
-            return bool(source[node.start_byte - 1 : node.start_byte].strip(b" \t\n"))
+            return not _begins_word(node, source)
         if node.type in _QUOTED:
             return _is_in_expansion(node)
         if node.type == "heredoc_body":

@@ -1,4 +1,4 @@
-"""The program that a command's first word stands for, on the PATH that the command will run with."""
+"""The program that a command's first word stands for, on the PATH that it will run with."""
 
 from __future__ import annotations
 
@@ -14,10 +14,59 @@ _FRESH: Final = 5.0
 
 #: Words that the shell itself understands.
 _BUILTINS: Final = frozenset(
-    ": [ [[ alias bg bind break builtin caller cd command compgen complete continue dirs echo exit"
-    " export false fc fg getopts hash help history jobs local logout mapfile popd printf pushd pwd"
-    " read readarray readonly return set shift shopt test times trap true type typeset ulimit umask"
-    " unalias unset wait".split()
+    [
+        ":",
+        "[",
+        "[[",
+        "alias",
+        "bg",
+        "bind",
+        "break",
+        "builtin",
+        "caller",
+        "cd",
+        "command",
+        "compgen",
+        "complete",
+        "continue",
+        "dirs",
+        "echo",
+        "exit",
+        "export",
+        "false",
+        "fc",
+        "fg",
+        "getopts",
+        "hash",
+        "help",
+        "history",
+        "jobs",
+        "local",
+        "logout",
+        "mapfile",
+        "popd",
+        "printf",
+        "pushd",
+        "pwd",
+        "read",
+        "readarray",
+        "readonly",
+        "return",
+        "set",
+        "shift",
+        "shopt",
+        "test",
+        "times",
+        "trap",
+        "true",
+        "type",
+        "typeset",
+        "ulimit",
+        "umask",
+        "unalias",
+        "unset",
+        "wait",
+    ]
 )
 
 
@@ -40,14 +89,14 @@ def _distrust(name: str, path: str, top: str | None, _now: int) -> tuple[str, bo
     if found is None:
         return None
     real = os.path.realpath(found)
-    if not os.path.isabs(found) or (
+    if not found.startswith("/") or (
         top is not None and any(_lies_in(place, top) for place in (os.path.normpath(found), real))
     ):
         return f"a program in the workspace: {name[:60]}", False
     if real == "/usr/bin/snap" or real.startswith(("/snap/", "/mnt/")) or real.endswith(".exe"):
         return f"cannot run confined: {name[:60]}", False
     try:
-        gains = bool(os.stat(real).st_mode & (stat.S_ISUID | stat.S_ISGID)) or (
+        gains = bool(Path(real).stat().st_mode & (stat.S_ISUID | stat.S_ISGID)) or (
             hasattr(os, "getxattr") and "security.capability" in os.listxattr(real)
         )
     except OSError:
@@ -61,7 +110,7 @@ def _find(name: str, path: str) -> str | None:
         candidate = f"{place or '.'}/{name}"
         if not place.startswith("/"):
             return candidate
-        if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
+        if os.access(candidate, os.X_OK) and not Path(candidate).is_dir():
             return candidate
     return None
 

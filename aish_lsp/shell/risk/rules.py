@@ -47,6 +47,8 @@ class Wrapper:
         after: the command stands behind one of these words only.
         only_text: whether its own words are no command.
         writes: options whose value is a file that it writes.
+        enters: options whose value is the folder that it changes to.
+        options: those that it may have where what it runs is safe; None says that it never is.
         level, reason: what running something so is by itself.
     """
 
@@ -62,6 +64,8 @@ class Wrapper:
     after: tuple[str, ...] = ()
     only_text: bool = False
     writes: tuple[str, ...] = ()
+    enters: tuple[str, ...] = ()
+    options: Options | None = None
     level: int = SAFE
     reason: str = ""
 
@@ -177,6 +181,8 @@ class Tables:
                     tuple(row.get("after", "").split()),
                     row.get("only_text", False),
                     tuple(row.get("writes", "").split()),
+                    tuple(row.get("enters", "").split()),
+                    Options.parse("|".join(row["options"].split())) if "options" in row else None,
                     CAUTION if "reason" in row else SAFE,
                     row.get("reason", ""),
                 )

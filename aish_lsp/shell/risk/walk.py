@@ -19,7 +19,7 @@ from aish_lsp.shell.risk.output import printed
 from aish_lsp.shell.risk.proof import misses, unseen_substitution
 from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review
 from aish_lsp.shell.risk.syntax import DEEPEST, parse
-from aish_lsp.shell.risk.words import HOLE, MOST_VALUES, SPLIT, Resolver
+from aish_lsp.shell.risk.words import HOLE, MOST_VALUES, Resolver, joined
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -263,7 +263,7 @@ class _Walk:
             text = self._resolver.word(value)
             self._push_inner(level)
             if is_command:
-                review.add_text(text.replace(SPLIT, " "), self._depth + 1)
+                review.add_text(joined(text), self._depth + 1)
         if name is not None and name.type == "subscript":
             self._push(name.children, level, None)
 
@@ -318,7 +318,7 @@ class _Walk:
     # --- what one command gives to the next ------------------------------------------------------
 
     def _herestring(self, node: Node) -> str:
-        return self._resolver.word(node.children[-1]).replace(SPLIT, " ")
+        return joined(self._resolver.word(node.children[-1]))
 
     def _heredoc(self, node: Node) -> str:
         """Return a here-document's text: all that stands between its first line and its end."""

@@ -38,7 +38,7 @@ _PRINTS_SETTINGS: Final = re.compile(
 )
 #: Commands whose output cannot be taken for an option.
 _PRINTS_NO_OPTION: Final = re.compile(
-    r"git (?:rev-parse(?: --short(?:=\d+)?| --verify)*|merge-base|rev-list(?: -n ?\d+| --max-parents=0)*)"
+    r"git (?:rev-parse(?: --short(?:=\d+)?| --verify)*|merge-base|rev-list(?: -n ?\d+)?)"
     r"(?: [\w/@^~{}][\w./@^~{}-]*)+"
     r"|date(?: -[uI]| ['\"]?\+%[%\w:.-]*['\"]?)*|nproc|whoami|uname(?: -\w+)?|id -[ugn]+"
 )
@@ -59,6 +59,8 @@ _KNOWN: Final = {
     **{name: (name,) for name in ("EDITOR", "VISUAL", "PAGER", "BROWSER", "PYTHON", "CC", "CXX")},
 }
 
+#: Unknown texts with blanks between them are one.
+_UNKNOWN: Final = re.compile(rf"{HOLE}[{HOLE}{SPLIT} ]*{HOLE}")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 #: Braces that hold no others.
 _BRACES: Final = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
@@ -86,6 +88,7 @@ class Variables:
 
     def add(self, name: str, value: str) -> None:
         """Take down one more value that ``name`` may have."""
+        value = _UNKNOWN.sub(HOLE, value)
         values = self._values.setdefault(name, [])
         if value not in values:
             values.append(value)
@@ -113,12 +116,13 @@ class Resolver:
         inner: the substitutions met so far; what stands in them runs as well.
     """
 
-    __slots__ = ("_depth", "_source", "_variables", "inner", "most", "pick")
+    __slots__ = ("_depth", "_source", "_splits", "_variables", "inner", "most", "pick")
 
     def __init__(self, source: bytes, variables: Variables) -> None:
         self._source = source
         self._variables = variables
         self._depth = 0
+        self._splits = False
         self.pick = 0
         self.most = 1
         self.inner: list[Node] = []
@@ -127,7 +131,11 @@ class Resolver:
         """Return the words of ``nodes``; a variable that is not quoted may come to several."""
         found: list[str] = []
         for node in nodes:
+            self._splits = False
             text = self.word(node)
+            if self._splits and text[:1] != HOLE:
+                # The blanks of what is not known may begin another word, and that an option.
+                text = HOLE + text
             if node.type == "concatenation" and self._has_braces(node):
                 found += expanded(text)
             elif SPLIT in text or ITEM in text:
@@ -181,7 +189,7 @@ class Resolver:
 
     def read_string(self, node: Node) -> str:
         """Return the text between double quotes; the grammar leaves blanks between children out."""
-        found, at = "", node.start_byte + 1
+        found, at, splits = "", node.start_byte + 1, self._splits
         for child in node.children[1:]:
             found += self._source[at : child.start_byte].decode("utf-8", "replace")
             at = child.end_byte
@@ -189,7 +197,8 @@ class Resolver:
             if kind == "string_content":
                 found += _ESCAPE_IN_QUOTES.sub(_unescaped, self.text(child))
             elif child.is_named:
-                found += self.word(child).replace(SPLIT, " ")
+                found += joined(self.word(child))
+        self._splits = splits
         return found
 
     def read_raw(self, node: Node) -> str:
@@ -210,9 +219,8 @@ class Resolver:
         return values[self.pick % len(values)]
 
     def _split(self, value: str) -> str:
-        """Return the words that a value comes to where it is not quoted; unknown ones may be many."""
-        if HOLE in value:
-            value = value.replace(HOLE, f"{HOLE} {HOLE}")
+        """Return the words that a value comes to where it is not quoted."""
+        self._splits = self._splits or HOLE in value
         return _BLANKS.sub(SPLIT, value) if " " in value or "\n" in value else value
 
     def read_expansion(self, node: Node) -> str:
@@ -244,7 +252,7 @@ class Resolver:
         if _PRINTS_NO_OPTION.fullmatch(text):
             return f"x{HOLE}"
         if _PRINTS_FOLDER.fullmatch(text):
-            return f"/{HOLE}{SPLIT}{HOLE}"
+            return self._split(f"/{HOLE}")
         if node.type == "command_substitution" and (match := _PRINTS_WORDS.fullmatch(text)):
             parts = [self.word(child) for child in node.children[1].children[1:]]
             if all(child.type == "command" for child in node.children[1:-1]):
@@ -261,9 +269,15 @@ class Resolver:
         return "0"
 
 
+def joined(text: str) -> str:
+    """Return what the words of a value come to in quotes: one."""
+    return _UNKNOWN.sub(HOLE, text.replace(SPLIT, " ")) if SPLIT in text else text
+
+
 def expanded(text: str) -> list[str]:
     """Return the words that braces make of one; which of them were quoted is not looked at."""
-    found, waiting = [], [text.replace(SPLIT, " ").replace(ITEM, " ")]
+    found: list[str] = []
+    waiting = [text.replace(SPLIT, " ").replace(ITEM, " ")]
     while waiting and len(found) + len(waiting) <= MOST_WORDS:
         word = waiting.pop()
         braces = _BRACES.search(word)
