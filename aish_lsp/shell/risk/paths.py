@@ -31,7 +31,7 @@ _PRIVATE: Final = re.compile(
 )
 #: The same in a program's text.
 _MENTIONED: Final = re.compile(
-    rf"(?<![\w.-])(?:{_PRIVATE_NAME})(?![\w.-])", re.MULTILINE | re.IGNORECASE
+    rf"(?<![\w.-])(?:{PRIVATE_NAMES})(?![\w.-])", re.MULTILINE | re.IGNORECASE
 )
 _PUBLIC: Final = re.compile(
     r"/dev/(?:null|stdout|stderr|tty|fd/63)|/sys/class/[\w/]*"
