@@ -44,7 +44,7 @@ from aish_lsp.models.reasoning import reasoning_source
 from aish_lsp.models.request import StoredReasoning
 from aish_lsp.models.retrying import cause, patient_stream
 from aish_lsp.sessions.recorder import Reply
-from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
+from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add
 from aish_lsp.turn_request import TurnRequest
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ class Turn:
         self._metadata: ReasoningMetadata | None = None
         self._tool_calls: list[ToolCall] = []
         self._commands: list[CommandInfo] = []
+        self._found: list[FoundCommand] = []
         self._attached: tuple[SentAlong, ...] = ()
         self._usage: Usage | None = None
         self._finish: FinishReason = "stop"
@@ -316,7 +317,7 @@ class Turn:
 
     async def _receive(self, request: TurnRequest) -> None:
         """Send the request and pass its reply on, finding commands as their lines complete."""
-        scanner = SuggestionScanner()
+        scanner = SuggestionScanner(fences=self._workspace.config.suggestions.fences)
         model = self._workspace.open_model(request.preset)
         self._sent = True
         reply = patient_stream(model, request.to_model(), self._notice)
@@ -348,9 +349,12 @@ class Turn:
             await self._add_command(found)
 
     async def _add_command(self, found: FoundCommand) -> None:
+        """Suggest a command; one that repeats a fence takes its place, and its id."""
         await self._workspace.can_confine()  # Some commands are safe only then.
-        info = self._workspace.add_command(found, self._id)
-        self._commands.append(info)
+        at = add(self._found, found)
+        repeated = self._commands[at].id if at < len(self._commands) else None
+        info = self._workspace.add_command(found, self._id, repeated)
+        self._commands[at:] = [info, *self._commands[at + 1 :]]
         await self._emit(Command(info))
 
     async def _record(self) -> None:

@@ -41,6 +41,9 @@ _LONGEST_START: Final = 200
 #: The fence around an output whose end is not known yet: longer than the one that people write.
 _FENCE: Final = "````"
 
+#: The line that opens it.
+OUTPUT_OPENING: Final = f"{_FENCE}console"
+
 _SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 #: A reply has a blank where only some see the end of a line.
@@ -127,7 +130,7 @@ class OutputBlock:
     def open(self) -> str:
         """Return the fence and the command, as the first line of the block."""
         command = self.feed(f"$ {self._command}\n")
-        return f"{_FENCE}console\n{command}"
+        return f"{OUTPUT_OPENING}\n{command}"
 
     def feed(self, delta: str) -> str:
         """Return what can be written of the output now."""

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from lsprotocol import types
 
 from aish_lsp.attached.replacement import replacement
-from aish_lsp.chat.blocks import Block, fenced_blocks
 from aish_lsp.chat.markdown import escape_reply
 from aish_lsp.errors import Denied, NotFound
+from aish_lsp.fences import Block, fenced_blocks
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.kinds import REFACTOR_KIND
 from aish_lsp.questions import Question
