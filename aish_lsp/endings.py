@@ -22,25 +22,37 @@ def told_of(
 
     ``spoke`` tells whether it had any text; ``usage`` is in tokens.
     """
-    name, limit = preset.name, reply_limit(preset)
+    name = preset.name
     match finish:
         case "stop" if not spoke:
             return "The model answered with nothing. Ask again."
         case "refusal":
             return f"{name} refused to answer{' any further' if spoke else ''}."
-        case "length" if usage is not None and 0 < usage.output_tokens < _AT_LIMIT * limit:
+        case "repetition":
             return (
-                f"The reply of {name} ended early: its window was full, or its server stopped it. "
-                "Ask it to continue."
-            )
-        case "length" if spoke:
-            return (
-                f"The reply of {name} was cut at {limit:,} tokens, its `max_output_tokens`. Raise "
-                "that, or ask it to continue."
+                f"The reply of {name} was stopped: it {'wrote' if spoke else 'thought'} the same"
+                " again and again. Ask in other words, or ask another model (`:model`)."
+                " `suggestions.repetition_guard` sets whose replies are stopped."
             )
         case "length":
-            return (
-                f"{name} used up {limit:,} tokens, its `max_output_tokens`, before it said a word:"
-                " what a model thinks is counted in. Raise that."
-            )
+            return _cut(preset, usage, spoke=spoke)
     return None
+
+
+def _cut(preset: Preset, usage: Usage | None, *, spoke: bool) -> str:
+    """Return what to say of a reply that was called too long."""
+    name, limit = preset.name, reply_limit(preset)
+    if usage is not None and 0 < usage.output_tokens < _AT_LIMIT * limit:
+        return (
+            f"The reply of {name} ended early: its window was full, or its server stopped it. "
+            "Ask it to continue."
+        )
+    if spoke:
+        return (
+            f"The reply of {name} was cut at {limit:,} tokens, its `max_output_tokens`. Raise "
+            "that, or ask it to continue."
+        )
+    return (
+        f"{name} used up {limit:,} tokens, its `max_output_tokens`, before it said a word:"
+        " what a model thinks is counted in. Raise that."
+    )

@@ -16,6 +16,7 @@ from aish_lsp.attached.consent import secret_selection
 from aish_lsp.attached.reading import named_files
 from aish_lsp.attached.sent import sent_along
 from aish_lsp.conversation.turns import Conversation
+from aish_lsp.conversation.usage import is_local
 from aish_lsp.endings import told_of
 from aish_lsp.errors import (
     AishError,
@@ -41,6 +42,7 @@ from aish_lsp.fallback import Succession
 from aish_lsp.job import own_fault, to_its_end
 from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
 from aish_lsp.models.reasoning import reasoning_source
+from aish_lsp.models.repetition import guarded
 from aish_lsp.models.request import StoredReasoning
 from aish_lsp.models.retrying import cause, patient_stream
 from aish_lsp.sessions.recorder import Reply
@@ -48,7 +50,7 @@ from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add
 from aish_lsp.turn_request import TurnRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
 
     from aish_lsp.attached.sent import SentAlong
@@ -56,6 +58,7 @@ if TYPE_CHECKING:
     from aish_lsp.conversation.report import ContextReport
     from aish_lsp.conversation.turns import Attached
     from aish_lsp.job import Emit
+    from aish_lsp.models.events import ModelEvent
     from aish_lsp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -318,10 +321,7 @@ class Turn:
     async def _receive(self, request: TurnRequest) -> None:
         """Send the request and pass its reply on, finding commands as their lines complete."""
         scanner = SuggestionScanner(fences=self._workspace.config.suggestions.fences)
-        model = self._workspace.open_model(request.preset)
-        self._sent = True
-        reply = patient_stream(model, request.to_model(), self._notice)
-        async with aclosing(reply) as stream:
+        async with aclosing(self._stream(request)) as stream:
             async for event in stream:
                 match event:
                     case Text():
@@ -343,6 +343,15 @@ class Turn:
             # Of a reply that was cut off, the last line may be half a command.
             for found in scanner.finish():
                 await self._add_command(found)
+
+    def _stream(self, request: TurnRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Send the request; return its reply, which is stopped where it runs in circles."""
+        model = self._workspace.open_model(request.preset)
+        self._sent = True
+        reply = patient_stream(model, request.to_model(), self._notice)
+        guard = self._workspace.config.suggestions.repetition_guard
+        is_guarded = guard == "all" or (guard == "local" and is_local(request.preset))
+        return guarded(reply) if is_guarded else reply
 
     async def _suggest(self, scanner: SuggestionScanner, delta: str) -> None:
         for found in scanner.feed(delta):
