@@ -1,4 +1,4 @@
-"""What the user is told of a reply that ended otherwise than as one hopes."""
+"""What the user is told of a reply that ended, or of a request that was read, not as one hopes."""
 
 from __future__ import annotations
 
@@ -55,4 +55,18 @@ def _cut(preset: Preset, usage: Usage | None, *, spoke: bool) -> str:
     return (
         f"{name} used up {limit:,} tokens, its `max_output_tokens`, before it said a word:"
         " what a model thinks is counted in. Raise that."
+    )
+
+
+def cut_silently(preset: Preset, sent: int, read: int, limit: int) -> str:
+    """Return what to say of a server that ``read`` less than it was ``sent``; in tokens.
+
+    ``limit`` is what it seems to be set to.
+    """
+    return (
+        f"{preset.name} was sent about {sent:,} tokens, and its server read only {read:,}: it seems"
+        " to leave out, without a word, what is beyond a limit of its own. With Ollama that is"
+        " `num_ctx`: start it with a larger one (`OLLAMA_CONTEXT_LENGTH=16384 ollama serve`). Or"
+        f" set `context_window = {limit}` in `[models.{preset.name}]`: then no more is sent than it"
+        " reads."
     )

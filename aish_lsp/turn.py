@@ -380,7 +380,8 @@ class Turn:
         else:
             await self._withdraw()
         if called and self._usage is not None:
-            called.verify()
+            if told := called.verify():
+                await self._notice("warning", told)
             # Last: another process may hold that file for seconds.
             await called.record_usage(self._usage)
 
