@@ -105,9 +105,10 @@ class Suggestions:
         self._timer: asyncio.TimerHandle | None = None
 
     def runnable(self, uri: str, first: int = 0, last: int | None = None) -> list[Runnable]:
-        """Return what can be run of an open document, from line ``first`` to ``last``, in its order.
+        """Return what can be run of an open document, in its order.
 
-        Lines are judged, which takes time: of very many, only so many are returned.
+        From line ``first`` to ``last``: they are judged, which takes time. Of very many, only so
+        many are returned.
         """
         document = self._server.documents.text(uri)
         if document is None:
@@ -280,10 +281,16 @@ def _lines(
 
 
 def _fences(document: str, waiting: Mapping[str, Suggestion]) -> Iterator[Runnable]:
-    """Yield the fences of the chat that are suggestions; of two with the same text the later."""
+    """Yield the fences of the chat that are suggestions; of two with the same text the later.
+
+    An output is none, nor is what stands below a ``:run``: the user is about to send that.
+    """
+    text = with_line_feeds(document)
+    lines = text.split("\n")
     found: dict[str, Runnable] = {}
-    for block in fenced_blocks(with_line_feeds(document)):
-        is_ours = block.fence + block.info == OUTPUT_OPENING
+    for block in fenced_blocks(text):
+        is_sent = block.first > 0 and lines[block.first - 1].rstrip() == ":run"
+        is_ours = is_sent or block.fence + block.info == OUTPUT_OPENING
         command = None if is_ours else shell_block(block.info, block.text)
         suggestion = waiting.get(_key(command.text)) if command else None
         if suggestion is not None and suggestion.info.source == "fence":
