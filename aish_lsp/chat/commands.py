@@ -206,7 +206,7 @@ async def _resume(chat: Chat, argument: str) -> str:
     return await session_command(chat.workspace, f"resume {argument}")
 
 
-@colon("history", usage="[ID]", help="all that was said in this session, or in another")
+@colon("history", usage="[ID] [PAGE]", help="what was said in this session, or in another: a page")
 async def _history(chat: Chat, argument: str) -> str:
     return await session_command(chat.workspace, f"history {argument}")
 

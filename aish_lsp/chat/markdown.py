@@ -174,6 +174,12 @@ class HeadAndTail:
         self._tail = self._tail[surplus:]
 
 
+def head_and_tail(text: str) -> str:
+    """Return ``text`` as ``HeadAndTail`` streams it."""
+    shortened = HeadAndTail()
+    return shortened.feed(text) + shortened.finish()
+
+
 class OutputBlock:
     """Streams a command's output into a fenced block that the output cannot close.
 
