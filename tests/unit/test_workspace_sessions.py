@@ -254,8 +254,8 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], int, str]] = {
         2,
         "tool_calls is not as it should be",
     ),
-    "many bad lines": (lambda data: data + b"{]\n" * 9, 4, "6 more lines"),
-    "all of it is noise": (lambda _: bytes(range(256)) * 3, 0, "2 more lines"),
+    "many bad lines": (lambda data: data + b"{]\n" * 9, 4, "6 more bad lines"),
+    "all of it is noise": (lambda _: bytes(range(256)) * 3, 0, "has lost its header"),
 }
 
 
