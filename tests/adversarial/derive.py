@@ -1,4 +1,4 @@
-"""Commands derived from the shell's grammar: every place × every form × a payload.
+"""Commands derived from the shell's grammar: each place with each form and a payload.
 
 The places and the forms are data (``places.toml``, ``payloads.toml``); what is derived is the same
 with every run. Each command has a kind, which names its place and its form.
@@ -21,10 +21,17 @@ _SLOTS: Final = ("<W>", "<I>", "<C>")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A command that hides something, and the kind of its hiding."""
+    """A command that hides something, and the kind of its hiding.
+
+    Attributes:
+        kind: what it is that hides, and in which form.
+        command: the command.
+        setting: what the folder holds besides (``settings_traps``).
+    """
 
     kind: str
     command: str
+    setting: str = ""
 
 
 def from_grammar() -> Iterator[Case]:

@@ -22,18 +22,21 @@ from pathlib import Path
 from typing import Any, Final
 
 sys.path.insert(0, str(Path(__file__).parent))
-import scene  # noqa: E402 - it lies beside this script
+import scene
 
 ROOT: Final = Path("/tmp/aish")
 #: The folders that anybody may write; what is in them is the scene, or new.
 WATCHED: Final = (Path("/tmp"), Path("/var/tmp"), Path("/dev/shm"))
 
 _SYSCALLS: Final = (
-    "open openat openat2 creat unlink unlinkat rename renameat renameat2 link linkat symlink "
-    "symlinkat mkdir mkdirat rmdir mknod mknodat chmod fchmod fchmodat fchmodat2 chown fchown lchown "
-    "fchownat utime utimes utimensat futimesat truncate ftruncate setxattr lsetxattr fsetxattr "
-    "removexattr lremovexattr fremovexattr connect sendto sendmsg sendmmsg bind mount umount2"
-).split()
+    *("open", "openat", "openat2", "creat", "truncate", "ftruncate", "unlink", "unlinkat"),
+    *("rename", "renameat", "renameat2", "link", "linkat", "symlink", "symlinkat"),
+    *("mkdir", "mkdirat", "rmdir", "mknod", "mknodat", "mount", "umount2"),
+    *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
+    *("utime", "utimes", "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr"),
+    *("removexattr", "lremovexattr", "fremovexattr"),
+    *("connect", "bind", "sendto", "sendmsg", "sendmmsg"),
+)
 #: A call that this strace or this machine does not know is no error.
 _TRACED: Final = "trace=" + ",".join(f"?{name}" for name in _SYSCALLS)
 _OUTPUT_LIMIT: Final = 1 << 16
@@ -118,12 +121,27 @@ class Stage:
         trace = ROOT / "tmp" / "trace"
         argv = ["bash", "--norc", "--noprofile", "-c", asked["command"]]
         if asked["traced"]:
-            argv = ["strace", "-f", "--seccomp-bpf", "-qq", "-y", "-o", str(trace), "-e", _TRACED, *argv]
+            argv = [
+                "strace",
+                "-f",
+                "--seccomp-bpf",
+                "-qq",
+                "-y",
+                "-o",
+                str(trace),
+                "-e",
+                _TRACED,
+                *argv,
+            ]
+        before = self._before
+        if asked["files"]:
+            scene.add(ROOT / "work", asked["files"])
+            before = self._look()
         output, timed_out = _run(argv, asked["environment"], asked["timeout"])
         after = self._look()
-        changes = scene.changes(self._before, after)
-        if changes:
-            self._restore([change.partition(" ")[2] for change in changes])
+        changes = scene.changes(before, after)
+        if changes or asked["files"]:
+            self._restore([line.partition(" ")[2] for line in scene.changes(self._before, after)])
         calls = _writing_calls(trace) if asked["traced"] else []
         return {"changes": changes, "calls": calls, "output": output, "timed_out": timed_out}
 
@@ -134,9 +152,10 @@ class Stage:
         """Put back what has changed, and everything where that is not enough."""
         for path in map(Path, sorted(changed)):
             self._put_back(path)
-        for path in map(Path, sorted(changed, reverse=True)):
-            if (kept := self._kept(path)) and path.is_dir() and not path.is_symlink():
-                shutil.copystat(kept, path)
+        paths = {Path(name) for name in changed}
+        for folder in sorted(paths | {path.parent for path in paths}, reverse=True):
+            if (kept := self._kept(folder)) and folder.is_dir() and not folder.is_symlink():
+                shutil.copystat(kept, folder)
         if not self._is_as_before():
             for part in ("work", "home"):
                 _remove(ROOT / part)
@@ -232,7 +251,9 @@ def _end_others(patience: float) -> None:
 
 _CALL: Final = re.compile(r"^\d+ +(\w+)\((.*)\) += (-?\d+)(?:<([^>]*)>)?(?: ([A-Z]+))?")
 _READS: Final = re.compile(r"O_(?:WRONLY|RDWR|CREAT|TRUNC|TMPFILE|APPEND)")
-_FREE: Final = re.compile(r"/tmp/aish/tmp(?:/|$)|/dev/(?:null|zero|full|fd|std\w+|tty)\b|/proc/self/fd|pipe:|/memfd:")
+_FREE: Final = re.compile(
+    r"/tmp/aish/tmp(?:/|$)|/dev/(?:null|zero|full|fd|std\w+|tty)\b|/proc/self/fd|pipe:|/memfd:"
+)
 
 
 def _writing_calls(trace: Path) -> list[str]:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from inspect import signature
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 
 import sandbox
 import scene
 
 from aish_lsp.shell.risk import classify
+
+#: From so many on it pays to ask in several processes.
+_MANY: Final = 2000
 
 
 def is_safe(command: str, folder: Path, *, confined: bool = False) -> bool:
@@ -26,13 +33,39 @@ def is_safe(command: str, folder: Path, *, confined: bool = False) -> bool:
     return classify(command, "bash", folder=folder, **given).risk == "safe"
 
 
-def safe_ones(commands: Sequence[str], *, confined: bool = False, jobs: int = 0) -> set[str]:
-    """Return those of ``commands`` that are called safe in the scene."""
-    if len(commands) < 2000:
-        return {text for text in commands if is_safe(text, _folder(), confined=confined)}
-    jobs = jobs or os.cpu_count() or 1
-    parts = [commands[start::jobs] for start in range(jobs)]
-    script = [sys.executable, __file__, str(_folder()), *(["confined"] if confined else [])]
+def safe_ones(
+    commands: Sequence[str],
+    *,
+    confined: bool = False,
+    files: Mapping[str, str] = MappingProxyType({}),
+) -> set[str]:
+    """Return those of ``commands`` that are called safe in the scene, with ``files`` in it."""
+    if not files:
+        return _judged(commands, _scene(), confined=confined)
+    with tempfile.TemporaryDirectory(prefix="aish-scene-") as root:
+        shutil.copytree(_scene().parent, root, symlinks=True, dirs_exist_ok=True)
+        scene.add(Path(root) / "work", files)
+        return _judged(commands, Path(root) / "work", confined=confined)
+
+
+@cache
+def _scene() -> Path:
+    """Return a folder like the one in the sandbox; it is there until the process ends."""
+    folder = tempfile.mkdtemp(prefix="aish-scene-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    scene.build(Path(folder))
+    return Path(folder) / "work"
+
+
+def _judged(commands: Sequence[str], folder: Path, *, confined: bool) -> set[str]:
+    if len(commands) >= _MANY:
+        return _asked_at_once(commands, folder, confined=confined)
+    return {text for text in commands if is_safe(text, folder, confined=confined)}
+
+
+def _asked_at_once(commands: Sequence[str], folder: Path, *, confined: bool) -> set[str]:
+    jobs = os.cpu_count() or 1
+    script = [sys.executable, __file__, str(folder), *(["confined"] if confined else [])]
 
     def ask(part: Sequence[str]) -> list[str]:
         given = json.dumps(list(part))
@@ -41,20 +74,8 @@ def safe_ones(commands: Sequence[str], *, confined: bool = False, jobs: int = 0)
         return found
 
     with ThreadPoolExecutor(jobs) as pool:
+        parts = [commands[start::jobs] for start in range(jobs)]
         return {text for found in pool.map(ask, parts) for text in found}
-
-
-@cache
-def _folder() -> Path:
-    """Return a folder that looks as the one in the sandbox does."""
-    keep = tempfile.TemporaryDirectory(prefix="aish-scene-")
-    _kept.append(keep)
-    scene.build(Path(keep.name))
-    return Path(keep.name) / "work"
-
-
-#: Temporary folders that are removed when the process ends.
-_kept: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Commands derived from the classifier's tables: each command that one calls safe, with each option.
+"""Commands derived from the classifier's tables: what one calls safe, with each option.
 
 The options are those that the table names and those that the installed tool names itself, in its
 help and its manual. They are cut short and joined with what could do harm as a value.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from derive import Case
-from sandbox import PATH, run_all
+from sandbox import PATH, Sandbox, run_all
 
 from aish_lsp.shell import risk
 
@@ -161,7 +161,7 @@ def _options(chosen: Sequence[Base]) -> dict[Base, set[str]]:
     asked = sorted(set(questions.values()))
     said = {
         outcome.command: set(_OPTION.findall(outcome.output))
-        for outcome in run_all(asked, timeout=5)
+        for outcome in run_all([(question, {}) for question in asked], timeout=5)
     }
     return {base: set(told[base]) | said.get(questions.get(base, ""), set()) for base in chosen}
 
@@ -195,5 +195,6 @@ def _is_here(name: str) -> bool:
 
 @cache
 def _builtins() -> frozenset[str]:
-    (outcome,) = run_all(["compgen -b"], jobs=1)
+    with Sandbox() as sandbox:
+        outcome = sandbox.run("compgen -b")
     return frozenset(outcome.output.split())

@@ -11,13 +11,14 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
+from types import MappingProxyType
 from typing import Any, Final, Self
 
 _INSIDE: Final = Path(__file__).with_name("inside.py")
@@ -70,11 +71,20 @@ class Sandbox:
         )
         self._answer()
 
-    def run(self, command: str, *, traced: bool = False, timeout: float = 2) -> Outcome:
-        """Run ``command`` and tell what it changed."""
+    def run(
+        self,
+        command: str,
+        files: Mapping[str, str] = MappingProxyType({}),
+        *,
+        traced: bool = False,
+        timeout: float = 2,
+    ) -> Outcome:
+        """Run ``command`` in the scene, with ``files`` put into it, and tell what it changed."""
         assert self._process.stdin is not None
-        asked = {"command": command, "traced": traced, "timeout": timeout}
-        print(json.dumps(asked | {"environment": ENVIRONMENT}), file=self._process.stdin, flush=True)
+        asked = {"command": command, "files": dict(files), "traced": traced, "timeout": timeout}
+        print(
+            json.dumps(asked | {"environment": ENVIRONMENT}), file=self._process.stdin, flush=True
+        )
         told = self._answer(command)
         changes, calls = tuple(told["changes"]), tuple(told["calls"])
         return Outcome(command, changes, calls, told["output"], told["timed_out"])
@@ -96,23 +106,27 @@ class Sandbox:
 
 
 def run_all(
-    commands: Iterable[str], *, traced: bool = False, timeout: float = 2, jobs: int = 0
+    asked: Iterable[tuple[str, Mapping[str, str]]],
+    *,
+    traced: bool = False,
+    timeout: float = 2,
+    jobs: int = 0,
 ) -> Iterator[Outcome]:
-    """Run all of ``commands``, some at once, each alone in its scene; yield them in their order."""
+    """Run commands, some at once, each alone in the scene with its files; keep their order."""
     jobs = jobs or min(4, os.cpu_count() or 1)
     with ExitStack() as stack:
         free: SimpleQueue[Sandbox] = SimpleQueue()
         for _ in range(jobs):
             free.put(stack.enter_context(Sandbox()))
 
-        def run(command: str) -> Outcome:
+        def run(one: tuple[str, Mapping[str, str]]) -> Outcome:
             sandbox = free.get()
             try:
-                return sandbox.run(command, traced=traced, timeout=timeout)
+                return sandbox.run(*one, traced=traced, timeout=timeout)
             finally:
                 free.put(sandbox)
 
-        yield from stack.enter_context(ThreadPoolExecutor(jobs)).map(run, commands)
+        yield from stack.enter_context(ThreadPoolExecutor(jobs)).map(run, asked)
 
 
 @cache

@@ -13,7 +13,7 @@ import stat
 import subprocess
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -128,6 +128,17 @@ def build(root: Path) -> None:
     _archives(work)
     _repository(work, home)
     settle(root)
+
+
+def add(work: Path, files: Mapping[str, str]) -> None:
+    """Put ``files`` into the folder: new ones, or text for the end of those named with a ``+``."""
+    for name, text in files.items():
+        path = work / name.removeprefix("+")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a" if name.startswith("+") else "w", encoding="utf-8") as file:
+            file.write(text)
+        if text.startswith("#!"):
+            path.chmod(0o755)
 
 
 def settle(root: Path) -> None:
