@@ -35,7 +35,7 @@ _SYSCALLS: Final = (
     *("chmod", "fchmod", "fchmodat", "fchmodat2", "chown", "fchown", "lchown", "fchownat"),
     *("utime", "utimes", "utimensat", "futimesat", "setxattr", "lsetxattr", "fsetxattr"),
     *("removexattr", "lremovexattr", "fremovexattr"),
-    *("connect", "bind", "sendto", "sendmsg", "sendmmsg"),
+    *("connect", "listen", "sendto", "sendmsg", "sendmmsg"),
 )
 #: A call that this strace or this machine does not know is no error.
 _TRACED: Final = "trace=" + ",".join(f"?{name}" for name in _SYSCALLS)
@@ -271,9 +271,11 @@ def _is_writing(line: str) -> bool:
         return False
     name, arguments, result, opened, error = match.groups()
     succeeded = not result.startswith("-") or error == "EROFS"
-    if name in {"connect", "sendto", "sendmsg", "sendmmsg", "bind"}:
+    if name == "listen":
+        return True
+    if name in {"connect", "sendto", "sendmsg", "sendmmsg"}:
         # There is no network here: to try is enough, but for the sockets of this machine.
-        return "AF_INET" in arguments or (succeeded and "sun_path" in arguments)
+        return "sa_family=AF_INET" in arguments or (succeeded and "sun_path" in arguments)
     if not succeeded or (name.startswith(("open", "creat")) and not _READS.search(arguments)):
         return False
     return not _FREE.search(opened or arguments)
