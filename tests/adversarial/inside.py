@@ -19,7 +19,10 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from inside_confined import Confined
 
 sys.path.insert(0, str(Path(__file__).parent))
 import scene
@@ -109,11 +112,12 @@ def _check(result: int, what: str) -> None:
 class Stage:
     """The scene, and what it looks like while nothing has changed it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, confined: bool) -> None:
         self._template = ROOT / "tmp" / "template"
         scene.build(ROOT)
         for part in ("work", "home"):
             shutil.copytree(ROOT / part, self._template / part, symlinks=True)
+        self._confined = _confined() if confined else None
         self._before = self._look()
 
     def run(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -137,7 +141,12 @@ class Stage:
         if asked["files"]:
             scene.add(ROOT / "work", asked["files"])
             before = self._look()
-        output, timed_out = _run(argv, asked["environment"], asked["timeout"])
+        if self._confined:
+            output, timed_out = self._confined.run(
+                asked["command"], ROOT / "work", asked["timeout"]
+            )
+        else:
+            output, timed_out = _run(argv, asked["environment"], asked["timeout"])
         after = self._look()
         changes = scene.changes(before, after)
         if changes or asked["files"]:
@@ -281,10 +290,16 @@ def _is_writing(line: str) -> bool:
     return not _FREE.search(opened or arguments)
 
 
+def _confined() -> Confined:
+    from inside_confined import Confined
+
+    return Confined({**os.environ, "AISH_DATA_DIR": str(ROOT / "tmp" / "data")})
+
+
 def main() -> None:
     """Build the walls and the scene, say that they stand, and answer."""
     wall()
-    stage = Stage()
+    stage = Stage(confined="confined" in sys.argv[1:])
     print(json.dumps({"ready": True}), flush=True)  # noqa: T201 - the answer to `sandbox`
     for line in sys.stdin:
         print(json.dumps(stage.run(json.loads(line))), flush=True)  # noqa: T201

@@ -12,7 +12,6 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
-from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -28,9 +27,8 @@ _MANY: Final = 2000
 
 def is_safe(command: str, folder: Path, *, confined: bool = False) -> bool:
     """Return whether ``command`` is called safe in ``folder``."""
-    known = {"confined": confined, "path": sandbox.PATH}
-    given = {name: value for name, value in known.items() if name in signature(classify).parameters}
-    return classify(command, "bash", folder=folder, **given).risk == "safe"
+    verdict = classify(command, "bash", folder=folder, confined=confined, path=sandbox.PATH)
+    return verdict.risk == "safe"
 
 
 def safe_ones(

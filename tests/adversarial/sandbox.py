@@ -61,12 +61,12 @@ class Outcome:
 class Sandbox:
     """Namespaces of their own, with one command after another in them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, confined: bool = False) -> None:
         self._process = subprocess.Popen(
-            [*_how(), sys.executable, "-I", str(_INSIDE)],
+            [*_how(), sys.executable, "-I", str(_INSIDE), *(["confined"] if confined else [])],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={"PATH": PATH, "LANG": "C.UTF-8"},
+            env=ENVIRONMENT,
             text=True,
         )
         self._answer()
@@ -109,15 +109,15 @@ def run_all(
     asked: Iterable[tuple[str, Mapping[str, str]]],
     *,
     traced: bool = False,
+    confined: bool = False,
     timeout: float = 2,
-    jobs: int = 0,
 ) -> Iterator[Outcome]:
     """Run commands, some at once, each alone in the scene with its files; keep their order."""
-    jobs = jobs or min(4, os.cpu_count() or 1)
+    jobs = min(4, os.cpu_count() or 1)
     with ExitStack() as stack:
         free: SimpleQueue[Sandbox] = SimpleQueue()
         for _ in range(jobs):
-            free.put(stack.enter_context(Sandbox()))
+            free.put(stack.enter_context(Sandbox(confined=confined)))
 
         def run(one: tuple[str, Mapping[str, str]]) -> Outcome:
             sandbox = free.get()

@@ -5,7 +5,8 @@
     python tests/adversarial/search.py --failures FILE       the failures, a line of JSON each
 
 ``--from grammar|options|settings|corpora`` searches a part, ``--only WORD`` kinds with that word,
-``--sample N`` so many at random; ``--traced`` has strace look on.
+``--sample N`` so many at random; ``--traced`` has strace look on; ``--confined`` asks what is safe
+where commands are confined, and runs it so.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Final
 
 import derive
 import options
+import scene
 import settings_traps
 from derive import Case
 from judging import safe_ones
@@ -61,12 +63,20 @@ def called_safe(cases: Iterable[Case], *, confined: bool = False) -> list[Case]:
     return found
 
 
-def failures(cases: Sequence[Case], *, traced: bool = False, jobs: int = 0) -> Iterator[Failure]:
-    """Run each of ``cases`` and yield those that change a file or, traced, reach further."""
+def failures(
+    cases: Sequence[Case], *, traced: bool = False, confined: bool = False
+) -> Iterator[Failure]:
+    """Run each of ``cases`` and yield those that do more than to read.
+
+    That is to change a file; under strace also to reach out; confined also to print a secret.
+    """
     asked = [(case.command, settings_traps.files(case.setting)) for case in cases]
-    for case, outcome in zip(cases, run_all(asked, traced=traced, jobs=jobs), strict=True):
-        if outcome.changes or outcome.calls:
-            yield Failure(case, _told(outcome))
+    for case, outcome in zip(cases, run_all(asked, traced=traced, confined=confined), strict=True):
+        told = _told(outcome)
+        if confined and scene.SECRET in outcome.output:
+            told = (*told, "prints a secret")
+        if told:
+            yield Failure(case, told)
 
 
 def _told(outcome: Outcome) -> tuple[str, ...]:
@@ -107,7 +117,7 @@ def main() -> int:
     ]
     if arguments.sample:
         cases = random.Random(arguments.seed).sample(cases, min(arguments.sample, len(cases)))
-    safe = called_safe(cases)
+    safe = called_safe(cases, confined=arguments.confined)
     print(f"{len(cases)} commands, {len(safe)} of them called safe", file=sys.stderr)  # noqa: T201
     if arguments.list_safe:
         for kind, commands in by_kind(safe).items():
@@ -117,7 +127,7 @@ def main() -> int:
     if reason := why_not():
         print(f"nothing is run here: {reason}", file=sys.stderr)  # noqa: T201
         return 2
-    found = list(failures(safe, traced=arguments.traced))
+    found = list(failures(safe, traced=arguments.traced, confined=arguments.confined))
     if arguments.failures:
         arguments.failures.write_text("".join(map(_line, found)), encoding="utf-8")
     for kind, commands in by_kind(failure.case for failure in found).items():
@@ -143,6 +153,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--list-safe", action="store_true")
     parser.add_argument("--traced", action="store_true")
+    parser.add_argument("--confined", action="store_true")
     parser.add_argument("--failures", type=Path, metavar="FILE")
     return parser.parse_args()
 
