@@ -21,7 +21,7 @@ class Walls:
     """What one command is started with to be confined.
 
     To be entered before the command starts; what it holds is let go of at the exit. The supervisor
-    removes ``temporary`` when nothing of the command is left, also where the server is gone by then.
+    removes ``temporary`` when nothing of the command is left, also where the server is gone then.
 
     Attributes:
         mechanism: what confines it, for the user.
