@@ -55,11 +55,11 @@ def escaped(text: str) -> str:
 def cut(text: str, limit: int) -> str:
     """Return ``text``, or where it is longer than ``limit`` its start, its length and its hash.
 
-    The hash, SHA-256 in UTF-8, tells two texts apart that begin alike.
+    The hash, the first half of SHA-256 in UTF-8, tells two texts apart that begin alike.
     """
     if len(text) <= limit:
         return text
-    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
     return f"{text[:limit]}... ({len(text):,} characters, SHA-256 {digest})"
 
 
