@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from aish_lsp.config.loading import Configuration, Request
@@ -47,7 +49,10 @@ def _question(waiting: Sequence[Request]) -> Question:
     """Return the question whether to grant what waits; long values are cut, with their hash."""
     asks = "This workspace asks for settings that can change what runs and what is sent:"
     lines = [line for request in waiting for line in lines_of(request)]
-    shown = [cut(line, _SHOWN) for line in lines[:_MOST_LINES]]
+    first = lines
+    if len(lines) > _MOST_LINES:
+        first = [line for request in waiting for line in lines_of(_spread(request))]
+    shown = [cut(line, _SHOWN) for line in first[:_MOST_LINES]]
     if len(lines) > _MOST_LINES:
         shown.append(f"... and {len(lines) - _MOST_LINES:,} lines more")
     whole = ""
@@ -56,6 +61,18 @@ def _question(waiting: Sequence[Request]) -> Question:
         shown += ["", f"`:trust` in the chat shows all of it ({fingerprint_of(waiting)})."]
     message = "\n".join([asks, *shown, "", "Grant exactly these?"])
     return Question(message, "Grant", whole=whole)
+
+
+def _spread(request: Request) -> Request:
+    """Return ``request`` with the first keys of each table before the others: none hides them."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for key, value in request.asked:
+        table = key.partition(".")[0]
+        ranked.append((seen[table], key, value))
+        seen[table] += 1
+    ranked.sort(key=lambda one: one[0])
+    return replace(request, asked=tuple((key, value) for _, key, value in ranked))
 
 
 async def grant_seen(configuration: Configuration, fingerprint: str) -> bool:
