@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import unicodedata
+from pathlib import PurePath
 from typing import Final
 
 #: What ends a line for some readers (Python, a few editors) and not for others (LSP).
@@ -50,6 +51,11 @@ def escaped(text: str) -> str:
         character if is_seen(character) else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
+
+
+def shown_path(path: str | PurePath) -> str:
+    """Return a path for a message: its names may hold line ends, and what moves a terminal."""
+    return escaped(str(path))
 
 
 def cut(text: str, limit: int) -> str:

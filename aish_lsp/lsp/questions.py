@@ -11,7 +11,7 @@ from aish_lsp.files import write_atomic
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.paths import data_dir
 from aish_lsp.questions import Question
-from aish_lsp.text import escaped
+from aish_lsp.text import shown_path
 
 if TYPE_CHECKING:
     from aish_lsp.questions import AskUser
@@ -63,4 +63,4 @@ async def _shown_whole(server: AishServer, text: str) -> str:
     editor = LspEditor(server)
     if editor.capabilities.show_document:
         editor.show(path, 0)
-    return f"\n\nIt is cut here. All of it: {escaped(str(path))}"
+    return f"\n\nIt is cut here. All of it: {shown_path(path)}"
