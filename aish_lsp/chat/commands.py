@@ -85,7 +85,9 @@ async def carry_out(chat: Chat, command: ColonCommand) -> str:
 async def _consent(chat: Chat, message: str) -> None:
     """Ask the user whether a message is theirs. Raises Denied where it is not, or nobody says."""
     asked = f"This message of the chat {_UNSEEN}. Carry it out?"
-    question = Question(f"{asked}\n\n    {cut(escaped(message), _SHOWN)}", "Carry out")
+    text = escaped(message)
+    whole = text if len(text) > _SHOWN else ""
+    question = Question(f"{asked}\n\n    {cut(text, _SHOWN)}", "Carry out", whole=whole)
     answer = await chat.workspace.services.ask_user(question)
     if answer is None:
         again = "Type it again under the next heading"

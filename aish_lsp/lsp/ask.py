@@ -8,6 +8,7 @@ from aish_lsp.errors import InvalidArgument
 from aish_lsp.events import to_wire
 from aish_lsp.lsp.selected import selected
 from aish_lsp.lsp.uris import path_of
+from aish_lsp.text import shown_path
 from aish_lsp.turn import Ask
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def setup(server: AishServer) -> None:
         # First of all, since the editor's text may change at any time.
         about = await selected(server, workspace, params)
         await server.configurations.settled(workspace.root)
-        notice = f"Asked in {workspace.folder}, the folder last used." if guess else ""
+        notice = f"Asked in {shown_path(workspace.folder)}, the folder last used." if guess else ""
         attached = about.attached if about else ()
         at = path_of(params.uri) if params.uri is not None else None
         question = Ask(params.prompt, params.model, params.ephemeral, notice, attached, at)

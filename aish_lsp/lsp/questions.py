@@ -6,7 +6,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from aish_lsp.errors import AishError
+from aish_lsp.files import write_atomic
+from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.paths import data_dir
 from aish_lsp.questions import Question
+from aish_lsp.text import shown_path
 
 if TYPE_CHECKING:
     from aish_lsp.questions import AskUser
@@ -26,9 +31,12 @@ def asker(server: AishServer) -> AskUser:
     """Return how to ask the user of ``server``'s client."""
 
     async def ask_user(question: Question) -> bool | None:
+        message = question.message
+        if question.whole:
+            message += await _shown_whole(server, question.whole)
         params = {
             "type": 2,
-            "message": question.message,
+            "message": message,
             "actions": [{"title": question.yes}, {"title": question.no}],
         }
         await asyncio.sleep(_PRECEDENCE)
@@ -41,3 +49,18 @@ def asker(server: AishServer) -> AskUser:
         return {question.yes: True, question.no: False}.get(title) if title else None
 
     return ask_user
+
+
+async def _shown_whole(server: AishServer, text: str) -> str:
+    """Show ``text`` in a document beside the question; return what the question says of it."""
+    # In our data: what lies in the workspace could be changed before it is read.
+    path = data_dir() / "asked.txt"
+    try:
+        await asyncio.to_thread(write_atomic, path, text)
+    except AishError as error:
+        logger.info("what is asked about could not be written down: %s", error.message)
+        return ""
+    editor = LspEditor(server)
+    if editor.capabilities.show_document:
+        editor.show(path, 0)
+    return f"\n\nIt is cut here. All of it: {shown_path(path)}"
