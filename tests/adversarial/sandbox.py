@@ -142,6 +142,17 @@ def why_not() -> str:
     return "" if made else "a change is not seen"
 
 
+@cache
+def why_not_confined() -> str:
+    """Return why commands cannot be confined in a sandbox; nothing where they can."""
+    try:
+        with Sandbox(confined=True) as sandbox:
+            made = sandbox.run("touch mark").changes
+    except (OSError, RuntimeError) as error:
+        return str(error)
+    return "it does not hold" if made else ""
+
+
 def _how() -> Sequence[str]:
     """Return how to get into new namespaces: as root of a user namespace, or as root itself."""
     if _works("--user", "--map-root-user"):
