@@ -69,7 +69,19 @@ class Sandbox:
             env=ENVIRONMENT,
             text=True,
         )
-        self._answer()
+        try:
+            self._answer()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End it, and what runs in it."""
+        try:
+            self._process.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
 
     def run(
         self,
@@ -101,8 +113,7 @@ class Sandbox:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self.close()
 
 
 def run_all(
