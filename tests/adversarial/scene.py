@@ -65,6 +65,7 @@ _FILES: Final = {
     "calendar.py": _PYTHON,
     "random.py": _PYTHON,
     "sitecustomize.py": _PYTHON,
+    "pip/__init__.py": "",
     "pip/__main__.py": _PYTHON,
     "node_modules/left/index.js": f"require('fs').writeFileSync({TRAP!r}, '')\n",
     "hidden/vim/.vimrc": f"silent !{_RUNS}\n",
@@ -144,11 +145,11 @@ def add(work: Path, files: Mapping[str, str]) -> None:
 def settle(root: Path) -> None:
     """Give all files one old time, and git's index what it then wants to know of them."""
     work, home = root / "work", root / "home"
-    for path in [*_walk(str(work)), *_walk(str(home))]:
+    for path in (*_walk(str(work)), *_walk(str(home))):
         os.utime(path, (_OLD, _OLD), follow_symlinks=False)
     _git(work, home, "update-index", "-q", "--refresh")
-    for path in (work / ".git" / "index", work / ".git"):
-        os.utime(path, (_OLD, _OLD))
+    for changed in (work / ".git" / "index", work / ".git"):
+        os.utime(changed, (_OLD, _OLD))
 
 
 def snapshot(folders: tuple[Path, ...], without: Path) -> State:
