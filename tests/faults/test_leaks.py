@@ -40,7 +40,7 @@ async def test_a_secret_of_the_environment_stays_here(place: Place, command: str
             "DATABASE_URL": "postgres://app:hunter22@db/app",
             "USE_PASSWORD": "true",
         }
-        async with place.client(**environment) as client:
+        async with place.client("stdio", **environment) as client:
             await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
             text = f"{command}; echo true"
             ran = await client.command_result("aish.run", {"text": text, "partialResultToken": "r"})
@@ -124,7 +124,7 @@ def far(place: Place, proxy: FaultServer) -> Any:
     place.configure("http://models.example:8080", context_window=8192, api_key_env="TESTED_KEY")
     names = ("HTTP_PROXY", "http_proxy")
     variables = {"TESTED_KEY": KEY, "NO_PROXY": "", "no_proxy": ""}
-    return place.client(**variables, **dict.fromkeys(names, proxy.url))
+    return place.client("stdio", **variables, **dict.fromkeys(names, proxy.url))
 
 
 async def test_a_key_goes_unencrypted_by_the_users_word_alone(place: Place) -> None:
