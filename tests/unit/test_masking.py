@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-import time
 
 import pytest
 from hypothesis import given
@@ -149,9 +148,9 @@ def test_base64_of_a_key_is_masked_in_part() -> None:
     "unit", ["a", "ab", "key-0123", f"{KEY[:-1]} ", " ", "\n", "=", "*", ".a", "..a"]
 )
 def test_masking_is_linear(unit: str) -> None:
+    """What is not would take hours, not a second."""
     mask = Mask([KEY, "a" * 30, "ab" * 20])
     text = unit * (300_000 // len(unit))
-    start = time.perf_counter()
-    mask.of_output(text, MARK)
-    mask.parts(text, MARK)
-    assert time.perf_counter() - start < 20
+    secret = f" {KEY} "
+    assert mask.of_output(text + secret, MARK).endswith(f" {MARK} ")
+    assert mask.parts(text + secret, MARK).endswith(f" {MARK} ")
