@@ -313,7 +313,12 @@ class Workspace:
     def troubles(self) -> list[str]:
         """Return, once, what the user should know: thresholds passed, files not written."""
         warnings = self.meter.usage.warnings(self.config.cost)
-        return [*warnings, *self.recorder.take_troubles(), *self.services.take_troubles()]
+        return [
+            *warnings,
+            *self.accounting.take_doubts(),
+            *self.recorder.take_troubles(),
+            *self.services.take_troubles(),
+        ]
 
     def secret_names(self) -> list[str]:
         """Return the environment variables that hold keys of configured models."""
