@@ -89,7 +89,7 @@ class Workspace:
         self.project = ProjectPicture(root)
         self.files = FileNames(root, self.project, lambda: self.config.project)
         self.consents = Consents()
-        self.undo = Undo(self.folder, self.without_secrets)
+        self.undo = Undo(self.folder, self.without_secrets, lambda: self.recorder.session_id)
         self.turn_lock = asyncio.Lock()
         folder = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
         self.recorder = Recorder(folder, root.as_uri() if root else None, self.without_secrets)
