@@ -346,6 +346,8 @@ class Execution:
                 " the command was judged. Run it again to have it judged there."
             )
         workspace.command_started(planned.command_id)
+        # It may be silent for long: who listens is told that it runs.
+        await self._emit(Output(planned.command_id, "stdout", ""))
 
         async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:
             await self._emit(Output(planned.command_id, stream, delta))

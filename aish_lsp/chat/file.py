@@ -84,6 +84,19 @@ class ChatFile:
             raise too_large(self.path)
         return data.decode(errors=_ODD_BYTES)
 
+    def write(self, expected: str, text: str, *, appends: bool) -> bool:
+        """Append or replace, unless the file holds something else than ``expected`` by now.
+
+        Return whether it was written.
+
+        Raises:
+            StoreUnavailable: it cannot be read or written, or must not be used.
+        """
+        if self.read() != expected:
+            return False
+        (self.append if appends else self.replace)(text)
+        return True
+
     def append(self, text: str) -> None:
         """Write ``text`` at the end, in one piece; make the file where it is gone.
 
