@@ -147,9 +147,9 @@ async def _session(chat: Chat, argument: str) -> str:
     return await session_command(chat.workspace, argument)
 
 
-@colon("sessions", help="the sessions of this workspace")
-async def _sessions(chat: Chat, _argument: str) -> str:
-    return await session_command(chat.workspace, "list")
+@colon("sessions", usage="[TEXT]", help="the sessions of this workspace, or those about TEXT")
+async def _sessions(chat: Chat, argument: str) -> str:
+    return await session_command(chat.workspace, f"list {argument}")
 
 
 @colon("save", usage="NAME", help="give this session a name")

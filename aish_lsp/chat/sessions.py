@@ -14,9 +14,11 @@ if TYPE_CHECKING:
 
     from aish_lsp.sessions.listing import SessionInfo
     from aish_lsp.sessions.reading import LoadedSession
+    from aish_lsp.sessions.search import Found
     from aish_lsp.workspace import Workspace
+    from aish_lsp.workspace_sessions import Sessions
 
-USAGE: Final = "[list|new|resume ID|save NAME|delete ID|history [ID]]"
+USAGE: Final = "[list [TEXT]|new|resume ID|save NAME|delete ID|history [ID]]"
 VERBS: Final = ("list", "new", "resume", "save", "delete", "history")
 
 #: The commands, as they are typed without the colon, that a session's id or name may follow.
@@ -24,6 +26,8 @@ _TAKE_A_SESSION: Final = (
     *(f"session {verb}" for verb in ("resume", "delete", "history")),
     *("resume", "history"),
 )
+
+_HOW_TO_RESUME: Final = "`:resume ID` continues one of them; its name works as well."
 
 _WHO: Final = {"user": "You", "assistant": "aish", "tool": "Result of a tool"}
 
@@ -39,7 +43,7 @@ async def session_command(workspace: Workspace, argument: str) -> str:
     key = rest.strip()
     match verb:
         case "" | "list":
-            return _listed(await workspace.sessions.all(), workspace.sessions.open_id)
+            return await _list(workspace.sessions, key)
         case "new":
             return f"A new session has begun: {await workspace.sessions.new()}."
         case "resume":
@@ -80,29 +84,42 @@ def _needed(verb: str, what: str, argument: str) -> str:
 
 async def _resume(workspace: Workspace, key: str) -> str:
     resumed = await workspace.sessions.resume(key)
-    told = f"Session {resumed.id} goes on, with {_count(resumed.turns, 'turn')}."
+    told = f"You are back in session {resumed.id}, with {_count(resumed.turns, 'message')}."
     waiting = len(workspace.last_turn_commands)
     if waiting:
         told += f" {_count(waiting, 'suggested command')} can still be run."
     return "\n\n".join([told, *resumed.notices])
 
 
-def _listed(infos: Sequence[SessionInfo], open_id: str) -> str:
+async def _list(sessions: Sessions, query: str) -> str:
+    if query:
+        return _found(await sessions.search(query), sessions.open_id, query)
+    infos, open_id = await sessions.all(), sessions.open_id
     if not infos:
-        return "Nothing was asked in this workspace yet."
-    rows = (
+        return "Nothing has been asked in this workspace yet."
+    return "\n".join([*(_row(info, open_id) for info in infos), "", _HOW_TO_RESUME])
+
+
+def _found(found: Sequence[Found], open_id: str, query: str) -> str:
+    if not found:
+        return f"No session of this workspace mentions *{escaped(query)}*."
+    # What was said stands on a line of its own below, so that it cannot begin one of the chat's.
+    rows = (f"{_row(one.session, open_id)}\n  > {escaped(one.snippet)}" for one in found)
+    return "\n".join([*rows, "", _HOW_TO_RESUME])
+
+
+def _row(info: SessionInfo, open_id: str) -> str:
+    return (
         f"- {f'**{info.id}** (open)' if info.id == open_id else info.id}"
         f"{f' *{escaped(info.name)}*' if info.name else ''}: "
         f"{escaped(info.title or 'no title')} ({', '.join(_facts(info))})"
-        for info in infos
     )
-    return "\n".join([*rows, "", "`:session resume ID` goes on with one; its name does as well."])
 
 
 def _facts(info: SessionInfo) -> Iterator[str]:
     if info.updated:
         yield info.updated[:16].replace("T", " ")
-    yield _count(info.turns, "turn")
+    yield _count(info.questions, "question")
     if info.model:
         yield escaped(info.model)
     if info.cost is not None:

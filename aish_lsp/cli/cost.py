@@ -41,5 +41,5 @@ async def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(to_wire(report), indent=2) + "\n")
         return 0
     page = cost_page(report, detail=True).strip("`\n")
-    sys.stdout.write(f"{page if calls else 'Nothing was asked in this workspace yet.'}\n")
+    sys.stdout.write(f"{page if calls else 'Nothing has been asked in this workspace yet.'}\n")
     return 0

@@ -17,11 +17,12 @@ from aish_lsp.paths import workspace_dir
 from aish_lsp.sessions.history import history
 from aish_lsp.sessions.listing import SessionInfo, find_session, list_sessions
 from aish_lsp.sessions.reading import LoadedSession, load
+from aish_lsp.sessions.search import Found, search
 from aish_lsp.sessions.usage import read_costs
 from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
 _SHOW: Final = "Show a session as a page. With --json, its turns as aish.session.history has them."
@@ -49,7 +50,10 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
         return parser
 
     listed = "the sessions of the workspace, the last one first"
-    action("list", _list, listed, f"List {listed}.")
+    shown = action("list", _list, listed, f"List {listed}.")
+    shown.add_argument(
+        "text", metavar="TEXT", nargs="*", help="only those in which these words stand"
+    )
     for name, run, text, description in (
         ("show", _show, "show a session as a page", _SHOW),
         ("export", _export, "write a session as Markdown or JSON lines", _EXPORT),
@@ -63,12 +67,19 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     folder = workspace_dir(workspace_folder(arguments))
     infos = list_sessions(folder / "sessions", _costs(folder))
+    query = " ".join(arguments.text)
+    found = search(folder / "sessions", infos, query) if query.strip() else None
     if arguments.json:
-        sys.stdout.write(json.dumps({"sessions": to_wire(infos)}, indent=2) + "\n")
+        rows = to_wire(infos)
+        if found is not None:
+            rows = [to_wire(one.session) | {"snippet": one.snippet} for one in found]
+        sys.stdout.write(json.dumps({"sessions": rows}, indent=2) + "\n")
         return 0
+    if found is not None:
+        return _list_found(found, query)
     now = dt.datetime.now(dt.UTC)
     rows: list[tuple[str, ...]] = (
-        [("ID", "AGE", "TURNS", "COST", "MODEL", "TITLE")] if infos else []
+        [("ID", "AGE", "QUESTIONS", "COST", "MODEL", "TITLE")] if infos else []
     )
     rows += [_row(info, now) for info in infos]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -76,7 +87,18 @@ def _list(arguments: argparse.Namespace) -> int:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         sys.stdout.write("  ".join(cells).rstrip() + "\n")
     if not infos:
-        sys.stderr.write("aish-lsp: nothing was asked in this workspace yet\n")
+        sys.stderr.write("aish-lsp: nothing has been asked in this workspace yet\n")
+    return 0
+
+
+def _list_found(found: Sequence[Found], query: str) -> int:
+    """Write the sessions in which ``query`` was found, each with where it stands."""
+    now = dt.datetime.now(dt.UTC)
+    for one in found:
+        cells = (cell for cell in _row(one.session, now) if cell)
+        sys.stdout.write(f"{'  '.join(cells)}\n    {escaped(one.snippet)}\n")
+    if not found:
+        sys.stderr.write(f"aish-lsp: no session of this workspace mentions {escaped(query)!r}\n")
     return 0
 
 
@@ -94,7 +116,7 @@ def _row(info: SessionInfo, now: dt.datetime) -> tuple[str, ...]:
     return (
         info.id,
         _age(info.updated, now),
-        str(info.turns),
+        str(info.questions),
         "" if info.cost is None else f"${info.cost:.4f}",
         escaped(info.model or ""),
         f"[{escaped(info.name)}] {title}".rstrip() if info.name else title,
@@ -148,7 +170,7 @@ def _loaded(arguments: argparse.Namespace) -> LoadedSession:
     if key is None:
         infos = list_sessions(directory)
         if not infos:
-            raise NotFound("Nothing was asked in this workspace yet.")
+            raise NotFound("Nothing has been asked in this workspace yet.")
         key = infos[0].id
     loaded = load(find_session(directory, key), newer=True)
     for notice in loaded.notices:

@@ -202,6 +202,13 @@ class ProjectParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionListParams(Target):
+    """``query`` is looked for in titles, names and messages."""
+
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParams(Target):
     """``id`` is a session's id, or the name it was saved under."""
 
@@ -414,10 +421,12 @@ _SPECS = (
     ),
     CommandSpec(
         "aish.session.list",
-        Target,
-        "{sessions: [{id, name, title, created, updated, turns, model, cost}]}",
-        "The sessions of the workspace, the one last written to first. `turns` counts messages,\n"
-        "`cost` is in dollars. A session is listed from its first question on.",
+        SessionListParams,
+        "{sessions: [{id, name, title, created, updated, questions, turns, model, cost}]}",
+        "The sessions of the workspace, the one last written to first. `questions` counts what\n"
+        "the user asked, `turns` all messages; `cost` is in dollars. A session is listed from its\n"
+        "first question on. With a `query`, those in which all of its words stand, whatever the\n"
+        "case, in the title and the name or in one message; each has a `snippet` of where then.",
     ),
     CommandSpec(
         "aish.session.new",
