@@ -11,6 +11,7 @@ from aish_lsp.models.request import StoredReasoning
 from aish_lsp.redaction import REDACTED
 from aish_lsp.sessions.rebuild import attached_of, rebuild
 from aish_lsp.shell.output import MASK
+from aish_lsp.shell.pending import new_id
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def turn_of(record: Record) -> Turn:
         ),
         tool_call_id=record.get("tool_call_id"),
         reasoning=_reasoning(record.get("reasoning")),
+        exchange=new_id() if record["role"] == "user" else "",
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -75,7 +75,11 @@ class Status:
 
 
 class Workspace:
-    """The context of one folder; with ``root`` None, of the user where no folder is open."""
+    """The context of one folder; with ``root`` None, of the user where no folder is open.
+
+    Attributes:
+        unanswered: the last question, where it got no answer.
+    """
 
     def __init__(self, root: Path | None, services: Services, configuration: Configuration) -> None:
         self.root = root
@@ -97,6 +101,7 @@ class Workspace:
         self.jobs = JobTable(self.changed)
         self._awaiting: dict[str, Plan] = {}
         self._last_turn = ""
+        self.unanswered: Ask | None = None
         self._sessions: Sessions | None = None
         self._told: set[str] = set()
         self._listeners: list[Callable[[], None]] = []
@@ -109,6 +114,28 @@ class Workspace:
 
         turn_id = new_id()
         return self.jobs.start(turn_id, lambda emit: turn.Turn(self, ask, turn_id, emit).take())
+
+    def asked_again(self, exchange: str | None = None, model: str | None = None) -> Ask:
+        """Return the question of an exchange, the last one by default, as it is asked again.
+
+        A question that got no answer counts, until the next one gets one.
+
+        Raises:
+            NotFound: there is no such exchange among those that are still sent.
+        """
+        from aish_lsp.turn import Ask  # noqa: PLC0415 - a cycle, as above
+
+        unanswered = self.unanswered
+        if unanswered is not None and exchange in (None, unanswered.again):
+            return replace(unanswered, model=model or unanswered.model)
+        questions = [turn for turn in self.conversation.turns if turn.role == "user"]
+        if exchange is not None:
+            questions = [turn for turn in questions if turn.exchange == exchange]
+        if not questions:
+            which = "was asked in this session yet" if exchange is None else "of that id is there"
+            raise NotFound(f"Nothing {which} that could be asked again.")
+        asked = questions[-1]
+        return Ask(asked.content, model, attached=asked.attached, again=asked.exchange)
 
     def run(self, request: RunRequest) -> Job[RunReport]:
         """Begin to run a command.
@@ -211,6 +238,7 @@ class Workspace:
         """Go on with a session, which has used so much, in place of the one before."""
         self.conversation.resume(session.turns, session.summary, session.pending)
         self.accounting.meter = Meter(usage, session.evictions)
+        self.unanswered = None
         self.commands.clear()
         self._awaiting.clear()
         self._last_turn = new_id()
@@ -226,6 +254,7 @@ class Workspace:
         await self.jobs.stop()
         async with self.turn_lock:
             self.conversation.reset()
+            self.unanswered = None
             self.commands.clear()
             self._awaiting.clear()
             await self.recorder.reset()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from aish_lsp.chat.colon import ColonRegistry, help_text
 from aish_lsp.chat.markdown import fence_for
@@ -21,6 +21,7 @@ from aish_lsp.chat.trust import trust_command
 from aish_lsp.chat.undo import USAGE as UNDO_USAGE
 from aish_lsp.chat.undo import WAYS as UNDO_WAYS
 from aish_lsp.chat.undo import undo_command
+from aish_lsp.compaction import compact
 from aish_lsp.conversation.report import context_page, cost_page
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.execution import RunRequest
@@ -29,7 +30,18 @@ if TYPE_CHECKING:
     from aish_lsp.execution import RunReport
     from aish_lsp.extractor import Extracted
     from aish_lsp.job import Job
+    from aish_lsp.turn import AskResult
     from aish_lsp.workspace import Workspace
+
+
+R = TypeVar("R")
+
+
+class Wait(Protocol):
+    """Wait for a job to end, with a word on what it does; return its result."""
+
+    async def __call__(self, job: Job[R], title: str) -> R:
+        """Wait for ``job``, showing ``title`` meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +49,16 @@ class Chat:
     """Where a ``:`` command was typed.
 
     ``follow`` shows a command's output while it runs, ``offer`` what is found worth remembering;
-    ``shown`` returns the chat's text.
+    ``shown`` returns the chat's text. ``answer`` shows a reply as it comes; ``wait`` waits for a
+    job, with a word on what it does.
     """
 
     workspace: Workspace
     follow: Callable[[Job[RunReport]], None]
     offer: Callable[[Job[Extracted]], None]
     shown: Callable[[], Awaitable[str]]
+    answer: Callable[[Job[AskResult]], None]
+    wait: Wait
 
 
 COLON_COMMANDS: ColonRegistry[Chat] = ColonRegistry()
@@ -135,6 +150,18 @@ async def _cost(chat: Chat, argument: str) -> str:
 async def _reset(chat: Chat, _argument: str) -> str:
     await chat.workspace.reset()
     return "The conversation begins anew."
+
+
+@colon("compact", help="summarize now all that was said before the last question")
+async def _compact(chat: Chat, _argument: str) -> str:
+    done = await chat.wait(compact(chat.workspace), "aish summarizes the conversation")
+    return done.told
+
+
+@colon("retry", usage="[MODEL]", help="ask the last question again, of another model if you like")
+async def _retry(chat: Chat, argument: str) -> str:
+    chat.answer(chat.workspace.ask(chat.workspace.asked_again(model=argument or None)))
+    return ""
 
 
 @colon(

@@ -70,10 +70,10 @@ def _list(arguments: argparse.Namespace) -> int:
     query = " ".join(arguments.text)
     found = search(folder / "sessions", infos, query) if query.strip() else None
     if arguments.json:
-        rows = to_wire(infos)
+        listed = to_wire(infos)
         if found is not None:
-            rows = [to_wire(one.session) | {"snippet": one.snippet} for one in found]
-        sys.stdout.write(json.dumps({"sessions": rows}, indent=2) + "\n")
+            listed = [to_wire(one.session) | {"snippet": one.snippet} for one in found]
+        sys.stdout.write(json.dumps({"sessions": listed}, indent=2) + "\n")
         return 0
     if found is not None:
         return _list_found(found, query)

@@ -165,6 +165,8 @@ class ChatDocument:
         job = self._workspace.ask(question)
         if about is not None:
             self._server.selections.follow(job, about)
+        elif question.again:
+            self._server.selections.follow_again(job, question.again)
         self._unanswered += 1
         self._follow(job, self._turn(job, prompt), "aish answers")
         return job.id
@@ -277,35 +279,54 @@ class ChatDocument:
             job.stop_listening()
             progress.end()
 
+    async def _wait(self, job: Job[R], title: str) -> R:
+        """Wait for a job, which can be stopped where the client shows progress."""
+        progress = self._server.begin_progress(title, on_cancel=job.cancel)
+        try:
+            return await job.result()
+        finally:
+            progress.end()
+
     async def _turn(self, job: Job[AskResult], prompt: str | None) -> None:
         async with self._section:
             is_above = await self._begin_section(prompt)
-            reply = ReplyTranscript(self._writer.append)
             try:
-                async for event in job.events():
-                    reply.take(event)
+                await self._reply(job)
             except asyncio.CancelledError:
-                # The server ends, and the chat goes on with the next one.
-                reply.take(End("cancelled"))
-                reply.finish()
                 if not is_above:
                     self._write_heading()
                 raise
-            reply.finish()
-            try:
-                await job.result()
-            except AishError as error:
-                self._writer.append(quote(error.message), apart=True)
             await self._close_section(is_above=is_above)
+
+    async def _reply(self, job: Job[AskResult]) -> None:
+        """Write a reply as it comes, to its end."""
+        reply = ReplyTranscript(self._writer.append)
+        try:
+            async for event in job.events():
+                reply.take(event)
+        except asyncio.CancelledError:
+            # The server ends, and the chat goes on with the next one.
+            reply.take(End("cancelled"))
+            reply.finish()
+            raise
+        reply.finish()
+        try:
+            await job.result()
+        except AishError as error:
+            self._writer.append(quote(error.message), apart=True)
 
     async def _carry_out(self, command: ColonCommand, prompt: str | None) -> None:
         """Carry a ``:`` command out and write its answer, or the output of what it runs."""
         runs: list[Job[RunReport]] = []
         searches: list[Job[Extracted]] = []
+        retries: list[Job[AskResult]] = []
         async with self._section:
             is_above = await self._begin_section(prompt)
             try:
-                chat = Chat(self._workspace, runs.append, searches.append, self._writer.text)
+                chat = Chat(
+                    *(self._workspace, runs.append, searches.append, self._writer.text),
+                    *(retries.append, self._wait),
+                )
                 text = await COLON_COMMANDS.run(chat, command)
             except AishError as error:
                 text = quote(error.message)
@@ -320,6 +341,8 @@ class ChatDocument:
                 await self._until_written(run, output, _runs(run))
             for search in searches:
                 await self._until_written(search, self._append_found(search), _READS)
+            for retry in retries:
+                await self._until_written(retry, self._reply(retry), "aish answers again")
             await self._close_section(is_above=is_above)
 
     async def _write_prompt(self, prompt: str) -> bool:

@@ -69,6 +69,15 @@ class AskParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryParams(Target):
+    """``turn_id`` is the exchange's, by default the last one's; ``model`` names a preset."""
+
+    turn_id: str | None = None
+    model: str | None = None
+    partial_result_token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceParams(Target):
     """``block`` counts, from 0, those of the reply to ``turn_id`` that may stand there."""
 
@@ -253,6 +262,14 @@ _SPECS = (
         "files of the folders on the way to it are in the prompt, until another file is at hand.",
     ),
     CommandSpec(
+        "aish.retry",
+        RetryParams,
+        "as aish.ask",
+        "Ask an exchange again, with all that its question carried. Once there is an answer the\n"
+        "old one is no longer sent; until then nothing changes. A question that got no answer is\n"
+        "asked again like any other, as long as it is the last. `notFound` where it was evicted.",
+    ),
+    CommandSpec(
         "aish.selection.replace",
         ReplaceParams,
         "{applied}",
@@ -404,6 +421,14 @@ _SPECS = (
         Target,
         "{}",
         "Forget the conversation; memory, project and costs stay.",
+    ),
+    CommandSpec(
+        "aish.context.compact",
+        Target,
+        "{evictedTurns, context}",
+        "Summarize now what an eviction would: all that was said before the last question.\n"
+        "`evictedTurns` counts messages, `context` is as for aish.context.show. Where no summary\n"
+        "comes of it nothing is lost, `evictedTurns` is 0, and the user is told why.",
     ),
     CommandSpec(
         "aish.cost.show",

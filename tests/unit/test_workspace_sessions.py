@@ -18,6 +18,7 @@ from aish_lsp.config.loading import Configuration
 from aish_lsp.conversation.turns import ExecOutput, Turn
 from aish_lsp.errors import Busy, Denied, InvalidArgument, NotFound, StoreUnavailable
 from aish_lsp.execution import RunRequest
+from aish_lsp.job import Job
 from aish_lsp.questions import Question
 from aish_lsp.services import Services
 from aish_lsp.sessions import records
@@ -93,7 +94,11 @@ def _chat(workspace: Workspace) -> Chat:
     async def shown() -> str:
         return ""
 
-    return Chat(workspace, lambda _: None, lambda _: None, shown)
+    async def wait(job: Job[Any], title: str) -> Any:
+        assert title
+        return await job.result()
+
+    return Chat(workspace, lambda _: None, lambda _: None, shown, lambda _: None, wait)
 
 
 async def typed(workspace: Workspace, line: str) -> str:
