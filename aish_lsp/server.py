@@ -42,6 +42,7 @@ FEATURES: tuple[str, ...] = (
     "aish_lsp.lsp.configuration",
     "aish_lsp.lsp.open_documents",
     "aish_lsp.lsp.workspaces",
+    "aish_lsp.lsp.client_note",
     "aish_lsp.lsp.ask",
     "aish_lsp.lsp.selections",
     "aish_lsp.lsp.replacing",

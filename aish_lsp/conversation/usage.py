@@ -189,7 +189,9 @@ def _priced(usage: Usage, price: Price) -> float:
     return micro / 1_000_000
 
 
-def context_line(total: int, budget: int) -> str:
-    """Return the cost view's last line (seed: aish-phase8-tokenization, section 6)."""
+def context_line(total: int, budget: int | None) -> str:
+    """Return the cost view's last line; ``budget`` is None where nobody knows it yet."""
+    if budget is None:
+        return f"[estimated session ctx: {total} tokens; token_budget unknown]"
     percent = round(100 * total / budget)
     return f"[estimated session ctx: {total} tokens; token_budget={budget} ({percent}% used)]"

@@ -150,6 +150,11 @@ class Catalog:
         believed = time.monotonic() < known.until
         return min(preset.context_window, told) if believed else preset.context_window
 
+    def asked_window(self, preset: Preset) -> bool:
+        """Return whether the window is known, or the server was asked and answered without it."""
+        known = self._windows.get((preset.endpoint, preset.model))
+        return preset.context_window is not None or (known is not None and known.answered)
+
     def told_window(self, preset: Preset, tokens: int) -> None:
         """Believe what a server said of its window when a request was too long for it."""
         until = time.monotonic() + _WINDOW_BELIEVED
@@ -182,7 +187,8 @@ class Catalog:
             told = info.context_window
             # A server that is down for a moment must not shrink the budget: turns would be evicted.
             tokens = told or self.known_window(preset)
-            self._windows[key] = _Window(tokens, now + (_WINDOW_BELIEVED if told else _BELIEVED))
+            until = now + (_WINDOW_BELIEVED if told else _BELIEVED)
+            self._windows[key] = _Window(tokens, until, answered=bool(tokens or info.models))
         if lists_prices(preset.endpoint):
             listed = bool(info.models)
             price = info.price if listed else self.known_price(preset)
@@ -235,10 +241,14 @@ class Catalog:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """What a server told of its window, in tokens; believed until a moment of the clock."""
+    """What a server told of its window, in tokens; believed until a moment of the clock.
+
+    ``answered`` is whether it told anything of itself at all.
+    """
 
     tokens: int | None
     until: float
+    answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
