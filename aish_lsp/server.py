@@ -25,7 +25,7 @@ from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.open_documents import OpenDocuments
 from aish_lsp.lsp.outbox import Outbox
 from aish_lsp.lsp.progress import Progress
-from aish_lsp.lsp.questions import asker
+from aish_lsp.lsp.questions import asker, chooser
 from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler
 from aish_lsp.lsp.rpc import AishProtocol
 from aish_lsp.lsp.selections import Selections
@@ -87,7 +87,7 @@ class AishServer(LanguageServer):
         self.outbox: Outbox | None = None
         self.initialize_params: types.InitializeParams | None = None
         self.documents = OpenDocuments(self)
-        self.services = Services(asker(self), open_text=self._open_text)
+        self.services = Services(asker(self), open_text=self._open_text, choose=chooser(self))
         self.configurations = Configurations(self)
         self.workspaces = Workspaces(lambda: self.workspace.folders, self._open_workspace)
         self.chats = ChatDocuments(self)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from aish_lsp.chat.colon import ColonRegistry, help_text
 from aish_lsp.chat.markdown import fence_for
 from aish_lsp.chat.memory import USAGE, VERBS, memory_command, remember
+from aish_lsp.chat.model_adding import ADD, add_model
 from aish_lsp.chat.sessions import USAGE as SESSION_USAGE
 from aish_lsp.chat.sessions import VERBS as SESSION_VERBS
 from aish_lsp.chat.sessions import session_command
@@ -70,9 +71,17 @@ async def _help(_chat: Chat, _argument: str) -> str:
     return help_text(COLON_COMMANDS)
 
 
-@colon("model", usage="[NAME]", help="the models there are, or the one to use from now on")
+@colon(
+    "model",
+    usage="[NAME|add]",
+    help="the models there are, the one to use from now on, or one to add",
+    choices=(ADD,),
+)
 async def _model(chat: Chat, argument: str) -> str:
     workspace = chat.workspace
+    verb, _, rest = argument.partition(" ")
+    if verb == ADD:
+        return (await add_model(workspace, rest.strip())).told
     if argument:
         return f"{await workspace.use_model(argument)} answers from now on."
     models = await workspace.services.catalog.list(workspace.config)
@@ -82,7 +91,7 @@ async def _model(chat: Chat, argument: str) -> str:
         f"{f' at {row.endpoint}' if row.endpoint else ''}"
         for row in models
     ]
-    return "\n".join([*rows, "", "`:model NAME` chooses one."])
+    return "\n".join([*rows, "", "`:model NAME` chooses one, `:model add` sets another one up."])
 
 
 @colon("remember", usage="TEXT", help="remember a fact in this workspace")

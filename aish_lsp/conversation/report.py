@@ -129,8 +129,10 @@ def context_page(report: ContextReport, sent: Sequence[Message]) -> str:
         "",
         *(f"  {name:<13}{tokens:>9,}  {what}" for name, tokens, what in rows),
         "",
-        f"The model takes {report.context_window:,} tokens at once;"
-        f" {report.output_reserve:,} of them are kept for its reply.",
+        (
+            f"The model takes {report.context_window:,} tokens at once;"
+            f" {report.output_reserve:,} of them are kept for its reply."
+        ),
         *_grounds(report),
         f"By the rule of thumb, four characters a token, it would be {characters // 4:,}.",
         "```",

@@ -133,6 +133,13 @@ class ModelUseParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAddParams(Target):
+    """``choice`` is what follows ``:model add``: a number of its list or an address, a model."""
+
+    choice: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryAddParams(Target):
     """``force`` keeps what looks like a secret."""
 
@@ -328,6 +335,15 @@ _SPECS = (
         ModelUseParams,
         "{active, models: [{name, provider, model, endpoint, source}]}",
         "Answer with this model from now on.",
+    ),
+    CommandSpec(
+        "aish.model.add",
+        ModelAddParams,
+        "{added, active, models: [{name, provider, model, endpoint, source}]}",
+        "Set a model up: of the servers on this machine and the keys in the environment the user\n"
+        "chooses one, or it is the `choice`. It is added to config.toml, where no key is ever\n"
+        "written, asked one question, and answers from now on. A client that cannot ask gets the\n"
+        "list in the chat. `added` is null where none was added.",
     ),
     CommandSpec(
         "aish.memory.add",

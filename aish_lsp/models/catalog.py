@@ -90,7 +90,7 @@ class Catalog:
         chosen = configured(config)
         if chosen is not None:
             return chosen
-        found = await self._discover()
+        found = await self.discover()
         if found.presets:
             return Chosen(found.presets[0], "a model server found on this machine")
         for offer in found.offers:
@@ -104,7 +104,7 @@ class Catalog:
             return Chosen(config.models[name], why)
         if name == OFFLINE.name:
             return Chosen(OFFLINE, why)
-        found = await self._discover()
+        found = await self.discover()
         for preset in found.presets:
             if preset.name == name:
                 return Chosen(preset, why)
@@ -119,7 +119,7 @@ class Catalog:
 
     async def list(self, config: Config) -> list[ModelInfo]:
         """Return all models: what is configured first, the offline one last."""
-        found = await self._discover()
+        found = await self.discover()
         rows = [_row(preset, "configured") for preset in config.models.values()]
         rows += [_row(preset, "found") for preset in found.presets]
         rows += [_row(offer.preset, "offered") for offer in found.offers]
@@ -200,7 +200,7 @@ class Catalog:
         self._troubles.clear()
         return troubles
 
-    async def _discover(self) -> Discovered:
+    async def discover(self) -> Discovered:
         """Look at the loopback ports and at the environment, not more often than need be."""
         if self._found is None or time.monotonic() - self._found_at > _BELIEVED:
             from aish_lsp.models.discovery import discover  # noqa: PLC0415 - brings httpx
