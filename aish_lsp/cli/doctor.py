@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from aish_lsp import __version__
 from aish_lsp.cli.folder import workspace_folder
+from aish_lsp.cli.report import report
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.errors import AishError
 from aish_lsp.events import to_wire
@@ -53,6 +54,11 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     doctor = commands.add_parser(
         "doctor", parents=[common], help="what was found, what is missing, what to do"
     )
+    doctor.add_argument(
+        "--report",
+        action="store_true",
+        help="print what a bug report needs, without keys and without your name",
+    )
     doctor.set_defaults(run=run)
 
 
@@ -60,7 +66,10 @@ async def run(arguments: argparse.Namespace) -> int:
     """Look, and tell; return 1 where something is broken."""
     async with open_workspace(workspace_folder(arguments)) as workspace:
         findings = [finding async for finding in _findings(workspace)]
-    if arguments.json:
+        told = await asyncio.to_thread(report, workspace, findings) if arguments.report else ""
+    if told:
+        sys.stdout.write(f"{json.dumps({'report': told})}\n" if arguments.json else told)
+    elif arguments.json:
         sys.stdout.write(json.dumps([to_wire(finding) for finding in findings], indent=2) + "\n")
     else:
         for finding in findings:

@@ -51,7 +51,7 @@ def offered() -> dict[str, str]:
 
 
 async def test_a_client_that_can_ask_has_the_user_choose(place: Place) -> None:
-    async with place.client(**offered()) as client:
+    async with place.client("stdio", **offered()) as client:
         await client.initialize(place.folder)
         asked: list[Any] = []
 
@@ -83,7 +83,7 @@ async def test_a_client_that_can_ask_has_the_user_choose(place: Place) -> None:
 async def test_a_client_that_cannot_ask_gets_a_list_in_the_chat(place: Place) -> None:
     plain = CAPABILITIES | {"window": {"workDoneProgress": True}}
     assert plain == SHOWS_NOTHING
-    async with place.client(**offered()) as client:
+    async with place.client("stdio", **offered()) as client:
         await client.initialize(place.folder, capabilities=plain)
         result = await client.command_result("aish.model.add")
         assert result["added"] is None
