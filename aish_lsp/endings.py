@@ -41,6 +41,6 @@ def told_of(
         case "length":
             return (
                 f"{name} used up {limit:,} tokens, its `max_output_tokens`, before it said a word:"
-                " what a model thinks is counted in. Raise that."
+                " its thinking counts, too. Raise that."
             )
     return None

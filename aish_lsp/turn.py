@@ -284,7 +284,7 @@ class Turn:
         while self._succession.advance(error):
             failed, preset = request.preset.name, self._succession.current
             name = "the offline model" if preset.provider == "offline" else preset.name
-            message = f"{failed} does not answer, {name} does instead. {cause(error)}"
+            message = f"{failed} does not answer; {name} answers instead. {cause(error)}"
             await self._notice("warning", message)
             evicted = request.evicted
             self._request = request = self._request_to(preset)

@@ -213,7 +213,7 @@ class Workspace:
         scope: Scope = "workspace",
         force: bool = False,
     ) -> Added:
-        """Add to the memory by the user's word; the model is told from the next question on.
+        """Add to the memory by the user's word. The model knows it from the next question on.
 
         Blocks until the item is on disk.
 

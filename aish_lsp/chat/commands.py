@@ -74,7 +74,7 @@ async def _help(_chat: Chat, _argument: str) -> str:
 @colon(
     "model",
     usage="[NAME|add]",
-    help="the models there are, the one to use from now on, or one to add",
+    help="list the models, use one from now on, or add one",
     choices=(ADD,),
 )
 async def _model(chat: Chat, argument: str) -> str:
@@ -112,7 +112,7 @@ async def _memory(chat: Chat, argument: str) -> str:
 @colon(
     "tree",
     usage="[refresh|off|on]",
-    help="the project as the model is told of it",
+    help="what the model is told about the project",
     choices=("refresh", "off", "on"),
 )
 async def _tree(chat: Chat, argument: str) -> str:
@@ -122,9 +122,9 @@ async def _tree(chat: Chat, argument: str) -> str:
     elif argument == "refresh":
         workspace.project.renew()
     elif argument:
-        raise InvalidArgument("Known are `:tree`, `:tree refresh`, `:tree off` and `:tree on`.")
+        raise InvalidArgument("Use `:tree`, `:tree refresh`, `:tree off` or `:tree on`.")
     if not workspace.project.shown(workspace.config.project):
-        return "The model is told nothing of the project. `:tree on` shows it again."
+        return "The model knows nothing about the project now. `:tree on` changes that."
     await workspace.project.refresh(workspace.config.project, patience=None)
     block = workspace.project.block
     if not block.block:
@@ -149,7 +149,7 @@ async def _context(chat: Chat, _argument: str) -> str:
 )
 async def _cost(chat: Chat, argument: str) -> str:
     if argument not in ("", "detail", "reset"):
-        raise InvalidArgument("Known are `:cost`, `:cost detail` and `:cost reset`.")
+        raise InvalidArgument("Use `:cost`, `:cost detail` or `:cost reset`.")
     if argument == "reset":
         await chat.workspace.reset_costs()
     return cost_page(chat.workspace.next_request().cost(), detail=argument == "detail")
@@ -158,7 +158,7 @@ async def _cost(chat: Chat, argument: str) -> str:
 @colon("reset", help="forget the conversation; memory, project and costs stay")
 async def _reset(chat: Chat, _argument: str) -> str:
     await chat.workspace.reset()
-    return "The conversation begins anew."
+    return "The conversation starts over."
 
 
 @colon("compact", help="summarize now all that was said before the last question")
@@ -176,7 +176,7 @@ async def _retry(chat: Chat, argument: str) -> str:
 @colon(
     "session",
     usage=SESSION_USAGE,
-    help="what was said before, and how to go on with it",
+    help="earlier sessions, and how to continue one",
     choices=SESSION_VERBS,
 )
 async def _session(chat: Chat, argument: str) -> str:
@@ -193,7 +193,7 @@ async def _save(chat: Chat, argument: str) -> str:
     return await session_command(chat.workspace, f"save {argument}")
 
 
-@colon("resume", usage="ID", help="go on with an earlier session, by its id or its name")
+@colon("resume", usage="ID", help="continue an earlier session, by its id or name")
 async def _resume(chat: Chat, argument: str) -> str:
     return await session_command(chat.workspace, f"resume {argument}")
 
@@ -211,7 +211,7 @@ async def _run(chat: Chat, argument: str) -> str:
     return ""
 
 
-@colon("approve", usage="ID", help="run, once, a command that asked and got no answer")
+@colon("approve", usage="ID", help="run a command that asked and got no answer, once")
 async def _approve(chat: Chat, argument: str) -> str:
     chat.follow(chat.workspace.approve(argument))
     return ""
@@ -220,7 +220,7 @@ async def _approve(chat: Chat, argument: str) -> str:
 @colon(
     "trust",
     usage=TRUST_USAGE,
-    help="what this workspace's own settings ask for, and your word on it",
+    help="what this workspace's own settings ask for, and whether you allow it",
     choices=TRUST_VERBS,
 )
 async def _trust(chat: Chat, argument: str) -> str:

@@ -124,7 +124,7 @@ class ChatFile:
                     return
             if stat.S_ISLNK(mode):
                 raise StoreUnavailable(
-                    f"{path} is a symbolic link, and the chat is not written to where it leads."
+                    f"{path} is a symbolic link, which the chat does not follow."
                     " Remove the link and try again."
                 )
             if not is_right(mode):

@@ -29,7 +29,7 @@ _TAKE_A_SESSION: Final = (
 
 _HOW_TO_RESUME: Final = "`:resume ID` continues one of them; its name works as well."
 
-_WHO: Final = {"user": "You", "assistant": "aish", "tool": "Result of a tool"}
+_WHO: Final = {"user": "You", "assistant": "aish", "tool": "Tool result"}
 
 
 async def session_command(workspace: Workspace, argument: str) -> str:
@@ -50,7 +50,7 @@ async def session_command(workspace: Workspace, argument: str) -> str:
             return await _resume(workspace, _needed(verb, "ID", key))
         case "save":
             name = await workspace.sessions.save(_needed(verb, "NAME", key))
-            return f"This session is saved as {name}. `:session resume {name}` goes on with it."
+            return f"This session is saved as {name}. `:resume {name}` continues it."
         case "delete":
             deleted = await workspace.sessions.delete(_needed(verb, "ID", key))
             return "Deleted." if deleted else "Not deleted."
@@ -58,7 +58,7 @@ async def session_command(workspace: Workspace, argument: str) -> str:
             loaded = await workspace.sessions.history(key or None)
             return "\n\n".join([*loaded.notices, session_page(loaded)])
     known = ", ".join(f"`:session {known}`" for known in VERBS)
-    raise InvalidArgument(f"Known are {known}.")
+    raise InvalidArgument(f"Use one of {known}.")
 
 
 def takes_a_session(line_prefix: str) -> bool:
@@ -84,7 +84,7 @@ def _needed(verb: str, what: str, argument: str) -> str:
 
 async def _resume(workspace: Workspace, key: str) -> str:
     resumed = await workspace.sessions.resume(key)
-    told = f"You are back in session {resumed.id}, with {_count(resumed.turns, 'message')}."
+    told = f"Session {resumed.id} continues, with {_count(resumed.turns, 'message')}."
     waiting = len(workspace.last_turn_commands)
     if waiting:
         told += f" {_count(waiting, 'suggested command')} can still be run."
@@ -163,7 +163,7 @@ def _state(turn: HistoryTurn) -> str:
     """Return what is special about a turn; empty where nothing is."""
     if turn.finish not in (None, "stop", "tool"):
         return f"ended: {turn.finish}"
-    return "" if turn.in_force else "not sent any more"
+    return "" if turn.in_force else "no longer sent"
 
 
 def _fenced(text: str) -> str:

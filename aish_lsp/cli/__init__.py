@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     )
 
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--json", action="store_true", help="write for machines")
+    common.add_argument("--json", action="store_true", help="print JSON")
     common.add_argument(
         "--workspace",
         metavar="DIR",

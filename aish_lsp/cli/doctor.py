@@ -93,7 +93,7 @@ async def _findings(workspace: Workspace) -> AsyncIterator[Finding]:
 def _configuration(troubles: list[str]) -> Finding:
     path = config_file()
     if troubles:
-        advice = "`aish-lsp config check` tells more; docs/configuration.md lists the keys."
+        advice = "`aish-lsp config check` says more; docs/configuration.md lists the keys."
         return Finding("configuration", "broken", "; ".join(troubles), advice)
     return Finding("configuration", "ok", f"{path}{'' if path.exists() else ' (none: defaults)'}")
 
@@ -103,7 +103,9 @@ def _data_dir() -> Finding:
     try:
         private_dir(path)
     except AishError as error:
-        return Finding("data", "broken", error.message, "Set AISH_DATA_DIR to a folder of yours.")
+        return Finding(
+            "data", "broken", error.message, "Set AISH_DATA_DIR to a folder that you can write to."
+        )
     if not os.access(path, os.W_OK):
         return Finding("data", "broken", f"{path} is read-only", "Set AISH_DATA_DIR to another.")
     return Finding("data", "ok", f"{path} (memory, sessions, usage)")
@@ -112,7 +114,7 @@ def _data_dir() -> Finding:
 def _shell(shell: str) -> Finding:
     path = shutil.which(shell)
     if path is None:
-        advice = "Install it, or set safety.shell to a shell that is there."
+        advice = "Install it, or set safety.shell to one that is installed."
         return Finding("shell", "broken", f"{shell} was not found", advice)
     return Finding("shell", "ok", path)
 
@@ -120,7 +122,7 @@ def _shell(shell: str) -> Finding:
 def _git() -> Finding:
     path = shutil.which("git")
     if path is None:
-        advice = "Without git, ignore rules are read by our own walk, and there is no undo."
+        advice = "Without git there is no undo, and files take longer to find."
         return Finding("git", "missing", "was not found", advice)
     return Finding("git", "ok", path)
 
@@ -145,7 +147,7 @@ async def _models(workspace: Workspace) -> AsyncIterator[Finding]:
         if row.source == "found":
             yield Finding("model", "ok", f"{row.name} at {row.endpoint}: {row.model or 'any'}")
         elif row.source == "offered":
-            advice = f"`:model {row.name}` uses it: it asks before anything is sent there."
+            advice = f"`:model {row.name}` uses it; you are asked before anything is sent there."
             yield Finding("model", "missing", f"a key for {row.name} is in the environment", advice)
     if all(row.source in ("built-in", "offered") for row in rows):
         yield Finding("model", "missing", "only the offline model answers", _CONNECT)
@@ -168,13 +170,13 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
         async with asyncio.timeout(SERVER_TIMEOUT):
             told = await describe(workspace.services.http, preset)
     except TimeoutError:
-        found = f"{preset.endpoint} did not tell about itself within {SERVER_TIMEOUT:g} s"
-        return Finding(what, "broken", found, "Start the server anew, or correct the endpoint.")
+        found = f"{preset.endpoint} said nothing about itself within {SERVER_TIMEOUT:g} s"
+        return Finding(what, "broken", found, "Restart the server, or correct the endpoint.")
     if told.kind is None and not told.models:
         advice = "Start the server, or correct the endpoint in config.toml."
         return Finding(what, "broken", f"nothing answers at {preset.endpoint}", advice)
     window = preset.context_window or told.context_window
-    size = f"window {window:,} tokens" if window else "window not told: set context_window"
+    size = f"window {window:,} tokens" if window else "window unknown: set context_window"
     return Finding(what, "ok", f"{preset.endpoint}: {preset.model or 'its only model'}, {size}")
 
 
@@ -196,5 +198,6 @@ _UNCONFINED = (
 
 _CONNECT = (
     "Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), which is found by itself, "
-    "or set a provider's key variable (OPENAI_API_KEY, OPENROUTER_API_KEY, ...)."
+    "or set a provider's key variable (OPENAI_API_KEY, OPENROUTER_API_KEY, ...); "
+    "`aish-lsp setup` then writes config.toml."
 )

@@ -155,9 +155,9 @@ def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) 
         return
     if price is None:
         raise CostCap(
-            f"There is a cap of ${cap:g} a session and no price is known of the model"
-            f" {preset.name}. Set models.{preset.name}.price, for example {{input = 0.15, output ="
-            " 0.60}} (dollars a million tokens), or take cost.cap_at_dollars away.",
+            f"There is a cap of ${cap:g} a session, and the price of the model {preset.name} is"
+            f" not known. Set models.{preset.name}.price, for example {{input = 0.15, output ="
+            " 0.60}} (dollars a million tokens), or remove cost.cap_at_dollars.",
             capAtDollars=cap,
         )
     spent = used.total().cost

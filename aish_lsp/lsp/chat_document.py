@@ -22,6 +22,7 @@ from aish_lsp.chat.markdown import (
 )
 from aish_lsp.chat.place import (
     Place,
+    last_place,
     open_place,
     prompt_after,
     without_blank_lines,
@@ -51,6 +52,11 @@ logger = logging.getLogger(__name__)
 
 #: What is shown while a model looks for what is worth remembering.
 _READS: Final = "aish reads the session"
+#: What is said below a reply that an earlier server has begun and never ended.
+_CUT_OFF: Final = (
+    "aish-lsp ended while it wrote this, and was started again. What you had typed below and not"
+    " sent still stands above: copy it below the next heading to send it."
+)
 #: Characters of a command in what is shown while it runs.
 _TITLE: Final = 80
 
@@ -123,7 +129,7 @@ class ChatDocument:
         """
         if self._section.locked():
             self._server.tell(
-                "The chat is being written. The command comes under its next heading."
+                "A reply is being written. The command is put below it, under a new `## You`."
             )
         while True:
             async with self._section:
@@ -210,7 +216,7 @@ class ChatDocument:
         if self._unanswered:
             raise Busy(f"A message is being sent already. Wait for its `{AISH}`.")
         if self._section.locked() and self._place is None and open_place(text) is None:
-            raise Busy(f"A reply is being written. Write and send below the next `{YOU}`.")
+            raise Busy(f"A reply is being written. A new `{YOU}` follows it: write there.")
         return prompt_after(text, self._place)
 
     def follow_run(self, job: Job[RunReport]) -> None:
@@ -256,8 +262,10 @@ class ChatDocument:
             if self._place is not None or self._section.locked():
                 return
             async with self._section:
-                if open_place(await self._writer.text()) is None:
-                    self._writer.begin(f"{YOU}\n\n")
+                text = await self._writer.text()
+                if open_place(text) is None:
+                    cut_off = last_place(text) is not None
+                    self._writer.begin(f"{quote(_CUT_OFF)}\n{YOU}\n\n" if cut_off else f"{YOU}\n\n")
                     await self._writer.flush()
 
     # What is written
@@ -333,7 +341,7 @@ class ChatDocument:
             except Exception as error:
                 # The chat must not be left without a heading to write under.
                 logger.exception(":%s failed", command.name)
-                text = quote(f"aish itself failed ({type(error).__name__}); its log tells more.")
+                text = quote(f"aish itself failed ({type(error).__name__}); its log says more.")
             if text:
                 self._writer.append(escape_reply(text.rstrip() + "\n"))
             for run in runs:

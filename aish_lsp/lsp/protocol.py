@@ -405,7 +405,7 @@ _SPECS = (
         "aish.project.show",
         ProjectParams,
         "{block, files, truncated}",
-        "The project as the model is told of it.",
+        "What the model is told about the project.",
     ),
     CommandSpec(
         "aish.project.refresh",
@@ -417,13 +417,13 @@ _SPECS = (
         "aish.project.off",
         ProjectParams,
         "{block, files, truncated}",
-        "Tell the model nothing of the project.",
+        "Tell the model nothing about the project.",
     ),
     CommandSpec(
         "aish.project.on",
         ProjectParams,
         "{block, files, truncated}",
-        "Tell the model of the project again.",
+        "Tell the model about the project again.",
     ),
     CommandSpec(
         "aish.context.show",

@@ -19,7 +19,9 @@ def setup(server: AishServer) -> None:
     async def undo(_call: Call, params: Target) -> object:
         workspace = server.workspaces.resolve(params)
         done = await workspace.undo.undo(server.services.ask_user)
-        how = ":undo keep and :undo overwrite in the chat go on with it." if done.undecided else ""
+        how = (
+            "Write :undo keep or :undo overwrite in the chat to go ahead." if done.undecided else ""
+        )
         server.tell("\n".join(filter(None, (done.told, how))))
         return {
             "restored": done.restored,

@@ -111,11 +111,13 @@ class Catalog:
         for offer in found.offers:
             if offer.preset.name == name:
                 if not await self._agreed(offer, ask_user, again=True):
-                    raise Denied(f"{offer.label} was not agreed to; nothing was sent there.")
+                    msg = f"You did not agree to use {offer.label}; nothing was sent there."
+                    raise Denied(msg)
                 return Chosen(offer.preset, why)
         known = [info.name for info in await self.list(config)]
-        near = difflib.get_close_matches(name, known, n=3) or known
-        raise NotFound(f"There is no model {name[:60]!r}. There is: {', '.join(near)}.")
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(known)}."
+        raise NotFound(f"There is no model {name[:60]!r}. {hint}")
 
     async def list(self, config: Config) -> list[ModelInfo]:
         """Return all models: what is configured first, the offline one last."""
@@ -260,8 +262,8 @@ class _Price:
 
 
 _OFFLINE_NOTICE = (
-    "No model server was found and no key was agreed to: the offline model answers. "
-    "`aish-lsp doctor` tells how to connect a real one."
+    "No model server was found, and no key that you agreed to: the offline model answers. "
+    "`:model add`, or `aish-lsp setup` in a terminal, connects a real one."
 )
 
 

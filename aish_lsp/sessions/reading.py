@@ -121,7 +121,7 @@ def _flaw(record: Record, before: list[Record]) -> str | None:
     if "role" in record:
         return "it is both a turn and an event"
     if not isinstance(record.get("id", ""), str):
-        return "its id is no text"
+        return "its id is not a text"
     return None
 
 
@@ -129,7 +129,7 @@ def _flaw_of_turn(record: Record) -> str | None:
     if record.get("role") not in ("user", "assistant", "tool"):
         return "it is neither a turn nor an event"
     if not isinstance(record.get("content"), str):
-        return "its content is no text"
+        return "its content is not a text"
     for name, fields in _PARTS.items():
         if not _is_list_of(record.get(name) or [], fields):
             return f"its {name} is not as it should be"

@@ -197,7 +197,7 @@ class Recorder:
         try:
             await self._in_order(self._usage_turn, lambda: append_usage(self._usage_path, record))
         except AishError as error:
-            self._failed("usage", f"What is used is not being saved: {error.message}")
+            self._failed("usage", f"Usage and costs are not being saved: {error.message}")
         else:
             self._told.pop("usage", None)
 

@@ -1,4 +1,4 @@
-"""What the server says beside the protocol: nothing on stderr, a line about the client for later."""
+"""What the server says beside the protocol: nothing on stderr, a line on the client for later."""
 
 from __future__ import annotations
 

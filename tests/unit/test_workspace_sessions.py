@@ -161,7 +161,7 @@ async def test_an_evicted_range_a_summary_and_an_unanswered_question(place: Plac
     shown = await workspace.sessions.history()
     assert len([record for record in shown.records if "role" in record]) == 5
     page = await typed(workspace, ":session history")
-    assert page.count("not sent any more") == 3
+    assert page.count("no longer sent") == 3
     assert "$ ls (exit 0)\na\n" in page
 
 

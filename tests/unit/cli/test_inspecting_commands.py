@@ -99,7 +99,7 @@ def test_a_command_a_line(
     for bad in (b"ls\n", b"3\n", b'["ls"]\n', b"[" * 100_000):
         typed(monkeypatch, b'"ls"\n' + bad)
         out, err = run(root, capsys, "risk", "--lines", "--json", code=1)
-        assert "Line 2 of stdin is no JSON string." in err
+        assert "Line 2 of stdin is not a JSON string." in err
 
 
 # --- project --------------------------------------------------------------------------------------
