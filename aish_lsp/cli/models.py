@@ -77,7 +77,8 @@ async def _told(workspace: Workspace, row: ModelInfo) -> dict[str, Any]:
 
 def _line(row: dict[str, Any]) -> str:
     parts = [f"{row['name']} ({row['source']}, {row['provider']})"]
-    parts.append(f"{row['model'] or 'its only model'} at {row['endpoint'] or 'no endpoint'}")
+    at = f" at {row['endpoint']}" if row["endpoint"] else ""
+    parts.append(f"{row['model'] or 'its only model'}{at}")
     if row["server"]:
         parts.append(row["server"])
     if row["contextWindow"]:
