@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from aish_lsp.conversation.turns import ExecOutput
-from aish_lsp.errors import AishError, InvalidArgument, NotFound
+from aish_lsp.errors import AishError, Denied, InvalidArgument, NotFound
 from aish_lsp.events import Command, End, FinishReason, Notice, Output
 from aish_lsp.job import to_its_end
 from aish_lsp.shell.approval import Origin, needs_approval, question_for
@@ -22,6 +22,7 @@ from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.shell.terminal import line_for_terminal
 from aish_lsp.text import escaped
 from aish_lsp.undo.git import NoUndo, Nowhere
+from aish_lsp.wording import shown
 
 if TYPE_CHECKING:
     from aish_lsp.job import Emit
@@ -81,11 +82,15 @@ class Plan:
 
     ``free`` says that it runs without confinement whatever its risk: the user typed it, or chose so
     when the confinement was in the way.
+
+    ``seen`` tells the workspace's folder and ``cwd``, as they were then, from what may come in
+    their place: device and inode of each.
     """
 
     command_id: str
     text: str
     cwd: Path
+    seen: tuple[tuple[int, int], ...]
     timeout: float
     origin: Origin
     approved: bool
@@ -110,10 +115,12 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
         raise InvalidArgument("Say what to run: commandId or text.", path="commandId")
     if not text.strip() or "\0" in text:
         raise InvalidArgument("The command is empty or holds a NUL.", path="text")
+    cwd = _folder(workspace, request.cwd)
     return Plan(
         command_id=command_id,
         text=text,
-        cwd=_folder(workspace, request.cwd),
+        cwd=cwd,
+        seen=_identities(workspace.folder, cwd),
         timeout=request.timeout or DEFAULT_TIMEOUT,
         # What the user has made of a suggestion is their own.
         origin="user" if request.command_id and request.edited is not None else request.origin,
@@ -136,12 +143,36 @@ def _folder(workspace: Workspace, wanted: str | None) -> Path:
     if not root.is_dir():
         raise NotFound(f"The folder {root} is gone.")
     if wanted is not None and wanted.startswith("file://"):
-        folder = Path(unquote(urlsplit(wanted).path))
-    if wanted is not None and ("\0" in wanted or not inside(root, folder)):
+        folder = _path_of(wanted)
+    if wanted is not None and ("\0" in str(folder) or not inside(root, folder)):
         raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
     if not folder.is_dir():
         raise NotFound(f"{folder} is not a folder, or is gone.")
     return Path(os.path.realpath(folder))
+
+
+def _path_of(uri: str) -> Path:
+    """Return the path of a ``file:`` URI.
+
+    Raises:
+        InvalidArgument: it is malformed.
+    """
+    try:
+        return Path(unquote(urlsplit(uri).path))
+    except ValueError as error:
+        raise InvalidArgument(f"{shown(uri)} is not a URI.", path="cwd") from error
+
+
+def _identities(*folders: Path) -> tuple[tuple[int, int], ...]:
+    """Return device and inode of each folder.
+
+    Raises:
+        NotFound: one is gone.
+    """
+    try:
+        return tuple((found.st_dev, found.st_ino) for found in map(os.stat, folders))
+    except OSError as error:
+        raise NotFound(f"{os.fsdecode(error.filename)} is gone.") from error
 
 
 def approved(planned: Plan) -> Plan:
@@ -282,6 +313,11 @@ class Execution:
         # While the user was asked, another folder may have come in its place.
         if not inside(workspace.folder, planned.cwd):
             raise NotFound(f"The folder {planned.cwd} is not in the workspace any more.")
+        if _identities(workspace.folder, planned.cwd) != planned.seen:
+            raise Denied(
+                f"Not run: another folder has taken the place of {planned.cwd} since the command"
+                " was judged. Run it again to have it judged there."
+            )
         workspace.command_started(planned.command_id)
 
         async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:
@@ -305,7 +341,7 @@ class Execution:
     async def _keep(self, result: RunResult) -> None:
         """Keep the output for the next question, clean and without secrets."""
         workspace = self._workspace
-        output = workspace.without_secrets(clean_output(result.output))
+        output = workspace.output_without_secrets(clean_output(result.output))
         if result.refused:
             output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
         text = workspace.without_secrets(self._plan.text)

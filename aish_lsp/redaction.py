@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 #: What stands in place of a secret.
@@ -62,11 +62,58 @@ _NAME_WORD: Final = re.compile(
 )
 
 
+# Of environment variables: what their names hold, and ends of a name that only tells of a secret.
+_SECRET_VARIABLE: Final = re.compile(
+    r"passw|passphrase|secret|credential|api_?key|access_?key|private_?key|token(?![a-z])|bearer"
+    r"|webhook|cookie|(?:^|_)(?:pass|pw|pwd|pin|key|keys|auth|creds?|pat|dsn|jwt|salt|otp|sas)$"
+    r"|sshpass|connection_?string|auth_config",
+    re.IGNORECASE,
+)
+_HARMLESS_VARIABLE: Final = re.compile(
+    r"^(?:old)?pwd$|(?:^|_)(?:path|paths|file|files|dir|dirs|directory|folder|home|sock|socket|name"
+    r"|names|id|ids|type|kind|algorithm|alg|length|len|size|min|max|limit|count|ttl|expir\w*|lifetime"
+    r"|timeout|age|domain|policy|mode|enabled|disabled|required|command|cmd|helper|askpass|store"
+    r"|host|port|region|endpoint|prefix|suffix|header|fingerprint|pub|public_?key|budget)$",
+    re.IGNORECASE,
+)
+
+#: Characters of a value that may be a secret: of one kind, and of letters, digits and others.
+_SHORTEST: Final = 8
+_SHORTEST_MIXED: Final = 6
+
+#: What stands in many a text, and is nobody's secret.
+_COMMON_VALUE: Final = re.compile(
+    r"administrator|anonymous|changeit|changeme|container|database|default|developer"
+    r"|development|disabled|docker-compose|enabled|example|external|gnome-keyring|in-memory"
+    r"|internal|keychain|libsecret|localhost|optional|osxkeychain|password|postgres|postgresql"
+    r"|production|rabbitmq|required|secret|secretservice|something|staging|superuser|testing"
+    r"|undefined|username|wincred",
+    re.IGNORECASE,
+)
+
+
 def is_secret_name(name: str) -> bool:
     """Return whether a field, header or variable of this name is likely to hold a secret."""
     words = re.split(r"[^A-Za-z]+|(?<=[a-z])(?=[A-Z])", name)
     # A token is a secret where the name ends in it (auth_token), and a unit elsewhere (max_tokens).
     return words[-1].lower() == "token" or any(_NAME_WORD.fullmatch(word) for word in words)
+
+
+def is_secret_variable(name: str) -> bool:
+    """Return whether an environment variable of this name is likely to hold a secret."""
+    return _SECRET_VARIABLE.search(name) is not None and _HARMLESS_VARIABLE.search(name) is None
+
+
+def is_telling(value: str) -> bool:
+    """Return whether a value can be told from other text: ``true`` and ``root`` cannot."""
+    mixed = sum(map(bool, (re.search(kind, value) for kind in (r"[^\W\d_]", r"\d", r"[\W_]"))))
+    least = _SHORTEST_MIXED if mixed > 1 else _SHORTEST
+    return len(value) >= least and not _COMMON_VALUE.fullmatch(value)
+
+
+def secrets_in(text: str) -> list[str]:
+    """Return what in ``text`` looks like a secret: of an address with a password, that."""
+    return [text[start:end] for _, start, end in _secrets(text)]
 
 
 def is_secret(value: str) -> bool:
@@ -97,13 +144,6 @@ def redact(text: str) -> str:
             pieces += [text[at:start], REDACTED]
         at = max(at, end)
     return "".join([*pieces, text[at:]])
-
-
-def mask(text: str, secrets: Iterable[str], mark: str = REDACTED) -> str:
-    """Return ``text`` with ``mark`` in place of each of ``secrets``, none of them empty."""
-    # The longest first: one may begin with another.
-    found = sorted(set(secrets), key=len, reverse=True)
-    return re.sub("|".join(map(re.escape, found)), lambda _: mark, text) if found else text
 
 
 def _secrets(text: str) -> Iterator[tuple[str, int, int]]:

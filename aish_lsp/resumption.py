@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from aish_lsp.conversation.turns import Attached, ExecOutput, Turn
+from aish_lsp.masking import MASK
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import StoredReasoning
 from aish_lsp.redaction import REDACTED
 from aish_lsp.sessions.rebuild import attached_of, rebuild
-from aish_lsp.shell.output import MASK
 from aish_lsp.shell.pending import new_id
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
 

@@ -6,6 +6,8 @@ what takes no room or no ink, every space but the plain one, and what Unicode ha
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 import unicodedata
 from typing import Final
@@ -21,6 +23,9 @@ _BLANK: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U0001d159\U000e0100-\U000e01ef]"
 )
+
+#: What chooses between two looks of the character before it, an emoji's for one.
+_VARIATIONS: Final = "\ufe0e\ufe0f"
 
 #: Runs in which something may not be seen; most texts have few of them.
 _SUSPECT: Final = re.compile(r"[^\t\n -~]+")
@@ -45,6 +50,51 @@ def escaped(text: str) -> str:
         character if is_seen(character) else character.encode("unicode_escape").decode("ascii")
         for character in text
     )
+
+
+def cut(text: str, limit: int) -> str:
+    """Return ``text``, or where it is longer than ``limit`` its start, its length and its hash.
+
+    The hash, SHA-256 in UTF-8, tells two texts apart that begin alike.
+    """
+    if len(text) <= limit:
+        return text
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return f"{text[:limit]}... ({len(text):,} characters, SHA-256 {digest})"
+
+
+def visible(text: str) -> str:
+    r"""Return ``text`` as it may stand on a screen, in its lines.
+
+    What is not seen is escaped as by ``escaped``, but for line feeds and tabs. A space of another
+    width becomes the plain one, and what only chooses how the character before it looks is left
+    out: prose is full of both.
+    """
+    return _SUSPECT.sub(_visible_part, text)
+
+
+def _visible_part(run: re.Match[str]) -> str:
+    if is_seen(run[0]):
+        return run[0]
+    return "".join(map(_visible_character, run[0]))
+
+
+def _visible_character(character: str) -> str:
+    if character in _VARIATIONS:
+        return ""
+    return " " if unicodedata.category(character) == "Zs" else escaped(character)
+
+
+def json_escaped(text: str) -> str:
+    r"""Return ``text``, which is JSON, with what is not seen escaped: ``\u009b``.
+
+    It holds the same values. Line feeds stay, which stand between values alone.
+    """
+    return _SUSPECT.sub(_json_part, text)
+
+
+def _json_part(run: re.Match[str]) -> str:
+    return "".join(c if is_seen(c) else json.dumps(c)[1:-1] for c in run[0])
 
 
 def hidden_characters(text: str) -> tuple[str, ...]:

@@ -12,11 +12,18 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from aish_lsp.attached.consent import secret_selection
 from aish_lsp.attached.reading import named_files
 from aish_lsp.attached.sent import sent_along
 from aish_lsp.conversation.turns import Conversation
 from aish_lsp.endings import told_of
-from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, InvalidArgument
+from aish_lsp.errors import (
+    AishError,
+    BackendRejected,
+    BackendUnavailable,
+    Denied,
+    InvalidArgument,
+)
 from aish_lsp.events import (
     Command,
     CommandInfo,
@@ -226,7 +233,15 @@ class Turn:
         found = await named_files(prompt, workspace.files, workspace.services.open_text)
         for notice in found.notices:
             await self._notice("warning", notice)
-        about = (*self._ask.attached, *found.attached)
+        secret = found.secret | secret_selection(self._ask.attached, self._ask.at, workspace.folder)
+        about, refusals = await workspace.consents.sift(
+            (*self._ask.attached, *found.attached), secret, workspace.services.ask_user
+        )
+        if not all(part in about for part in self._ask.attached):
+            # Without it nobody knows what the question means.
+            raise Denied(" ".join(refusals))
+        for refusal in refusals:
+            await self._notice("warning", refusal)
         return [replace(part, text=workspace.without_keys(part.text)) for part in about]
 
     async def _tell_what_goes_along(self) -> None:

@@ -12,21 +12,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aish_lsp.accounting import Accounting
+from aish_lsp.attached.consent import Consents
 from aish_lsp.attached.file_names import FileNames
 from aish_lsp.composition import compose
 from aish_lsp.conversation.meter import Meter
 from aish_lsp.conversation.turns import Conversation
 from aish_lsp.errors import Busy, NotFound
 from aish_lsp.job_table import JobTable
+from aish_lsp.masking import MASK, Mask, withhold
 from aish_lsp.memory.scopes import MemoryScopes
 from aish_lsp.model_choice import ModelChoice
 from aish_lsp.next_request import NextRequest
 from aish_lsp.paths import config_file, data_dir, workspace_dir
 from aish_lsp.project.picture import ProjectPicture
-from aish_lsp.redaction import redact
+from aish_lsp.redaction import is_telling, redact
 from aish_lsp.sessions.recorder import Recorder
 from aish_lsp.shell.environment import command_environment, secret_values
-from aish_lsp.shell.output import mask_secrets
 from aish_lsp.shell.pending import PendingCommands, new_id
 from aish_lsp.shell.risk import Verdict, classify
 from aish_lsp.shell.suggestions import FoundCommand
@@ -89,6 +90,7 @@ class Workspace:
         self.accounting = Accounting(services)
         self.project = ProjectPicture(root)
         self.files = FileNames(root, self.project, lambda: self.config.project)
+        self.consents = Consents()
         self.undo = Undo(self.folder, self.without_secrets)
         self.turn_lock = asyncio.Lock()
         folder = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
@@ -104,6 +106,7 @@ class Workspace:
         self.unanswered: Ask | None = None
         self._sessions: Sessions | None = None
         self._told: set[str] = set()
+        self._masking: tuple[tuple[frozenset[str], frozenset[str]], Mask] | None = None
         self._listeners: list[Callable[[], None]] = []
 
     # What a front end asks for
@@ -241,6 +244,7 @@ class Workspace:
         self.unanswered = None
         self.commands.clear()
         self._awaiting.clear()
+        self.consents.clear()
         self._last_turn = new_id()
         for command_id, found in session.commands:
             self.commands.restore(command_id, found, self._last_turn, self.judge(found.text))
@@ -257,6 +261,7 @@ class Workspace:
             self.unanswered = None
             self.commands.clear()
             self._awaiting.clear()
+            self.consents.clear()
             await self.recorder.reset()
         self.changed()
 
@@ -335,26 +340,35 @@ class Workspace:
         """Return the environment variables that hold keys of configured models."""
         return [p.api_key_env for p in self.config.models.values() if p.api_key_env]
 
-    def _secrets(self) -> tuple[str, ...]:
-        """Return the values of the keys that there are at this time."""
-        values = secret_values(self.services.environ, self.secret_names())
+    def _mask(self) -> Mask:
+        """Return what masks the keys that there are at this time, and other secrets known to us."""
+        names, printed = frozenset(self.secret_names()), frozenset[str]()
         if any(preset.api_key_command for preset in self.config.models.values()):
             from aish_lsp.models.keys import printed_keys  # noqa: PLC0415 - the models' room
 
-            values += printed_keys()
-        return values
+            printed = frozenset(printed_keys())
+        if self._masking is None or self._masking[0] != (names, printed):
+            # The environment stays what it was when we were started.
+            values = {*filter(is_telling, secret_values(self.services.environ, names) | printed)}
+            self._masking = (names, printed), Mask(values)
+            withhold(values)
+        return self._masking[1]
 
     def without_keys(self, text: str) -> str:
-        """Return ``text`` with keys of ours masked, as a model may see it."""
-        return mask_secrets(text, self._secrets())
+        """Return ``text`` with keys of ours and secrets of the environment masked."""
+        return self._mask().whole(text, MASK)
 
     def without_secrets(self, text: str) -> str:
-        """Return ``text`` without keys of ours and without what looks like a secret.
+        """Return ``text`` as ``without_keys``, and without what looks like a secret.
 
-        So it is written down, and so a model sees a command and its output.
+        So it is written down, and so a model sees a command.
         """
         # Ours first: of a key that only in part looks like one, the rest would stay.
         return redact(self.without_keys(text))
+
+    def output_without_secrets(self, text: str) -> str:
+        """Return an output as ``without_secrets``, also where a secret was cut in two with it."""
+        return redact(self._mask().of_output(text, MASK))
 
     def _configured_memory(self) -> Path:
         """Return the file of this workspace's memory; relative to the configuration's folder."""

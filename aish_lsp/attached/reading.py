@@ -24,6 +24,7 @@ from aish_lsp.attached.selection import (
 from aish_lsp.conversation.shortening import shortened
 from aish_lsp.conversation.turns import Attached
 from aish_lsp.project.safe_read import read_head
+from aish_lsp.secret_files import is_secret_file
 from aish_lsp.text import escaped, with_line_feeds
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ class Found:
     """What a question brings, and what the user should know of it."""
 
     attached: list[Attached] = field(default_factory=list)
+    #: Paths of files that were named as those are named which hold secrets, by a link's name too.
+    secret: set[str] = field(default_factory=set)
     notices: list[str] = field(default_factory=list)
 
 
@@ -65,6 +68,8 @@ async def named_files(question: str, files: FileNames, open_text: OpenText) -> F
         attached, notice = await asyncio.to_thread(_read, root, place, left_out)
         # Two names may lead to one file, and two lines stand in one definition.
         found.attached += (part for part in attached if part not in found.attached)
+        if attached and (is_secret_file(place.path) or is_secret_file(place.named.name)):
+            found.secret.add(place.path)
         if notice:
             found.notices.append(notice)
     return found
@@ -138,7 +143,7 @@ def _read(root: Path, place: _Place, left_out: Collection[str]) -> tuple[list[At
         return [], f"{name} is ignored (.gitignore) or of another repository: it was not sent."
     text = place.text
     if text is None:
-        head = read_head(root, place.path, LARGEST)
+        head = read_head(root, place.path, LARGEST, secret=True)
         if head is None:
             return [], f"{name} is binary or cannot be read, so it was not sent."
         if not head[1]:

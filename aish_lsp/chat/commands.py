@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from aish_lsp.chat.colon import ColonRegistry, help_text
+from aish_lsp.chat.colon import ColonCommand, ColonRegistry, help_text
 from aish_lsp.chat.markdown import fence_for
 from aish_lsp.chat.memory import USAGE, VERBS, memory_command, remember
 from aish_lsp.chat.model_adding import ADD, add_model
@@ -24,13 +24,16 @@ from aish_lsp.chat.undo import WAYS as UNDO_WAYS
 from aish_lsp.chat.undo import undo_command
 from aish_lsp.compaction import compact
 from aish_lsp.conversation.report import context_page, cost_page
-from aish_lsp.errors import InvalidArgument
+from aish_lsp.errors import Denied, InvalidArgument
 from aish_lsp.execution import RunRequest
+from aish_lsp.questions import Question
+from aish_lsp.text import cut, escaped
 
 if TYPE_CHECKING:
     from aish_lsp.execution import RunReport
     from aish_lsp.extractor import Extracted
     from aish_lsp.job import Job
+    from aish_lsp.shell.approval import Origin
     from aish_lsp.turn import AskResult
     from aish_lsp.workspace import Workspace
 
@@ -51,7 +54,7 @@ class Chat:
 
     ``follow`` shows a command's output while it runs, ``offer`` what is found worth remembering;
     ``shown`` returns the chat's text. ``answer`` shows a reply as it comes; ``wait`` waits for a
-    job, with a word on what it does.
+    job, with a word on what it does. ``is_typed``: the user was seen typing it.
     """
 
     workspace: Workspace
@@ -60,10 +63,50 @@ class Chat:
     shown: Callable[[], Awaitable[str]]
     answer: Callable[[Job[AskResult]], None]
     wait: Wait
+    is_typed: bool = True
 
+
+#: Commands that change nothing, and those that change nothing without an argument.
+_SHOW: Final = frozenset({"help", "context", "prompt", "history", "sessions"})
+_SHOW_ALONE: Final = frozenset({"cost", "memory", "model", "session", "tree"})
+#: Commands that ask by themselves, with all there is to know; and one whose argument nobody can
+#: have written down before, since we make it up as we ask.
+_ASK: Final = frozenset({"run", "trust", "approve"})
+
+_UNSEEN: Final = "was not seen being typed in this editor, and may have come with the folder"
+#: Characters of a message that a question shows.
+_SHOWN: Final = 2_000
 
 COLON_COMMANDS: ColonRegistry[Chat] = ColonRegistry()
 colon = COLON_COMMANDS.colon
+
+
+async def carry_out(chat: Chat, command: ColonCommand) -> str:
+    """Carry out what was sent, after a question where nobody was seen typing it.
+
+    Returns its answer, Markdown that is not escaped yet.
+
+    Raises:
+        Denied: the user said no, or could not be asked.
+        AishError: as ``ColonRegistry.run``.
+    """
+    name = COLON_COMMANDS.find(command.name).name
+    only_shows = name in _SHOW or (name in _SHOW_ALONE and not command.argument)
+    if not (chat.is_typed or only_shows or name in _ASK):
+        await _consent(chat, f":{name} {command.argument}".rstrip())
+    return await COLON_COMMANDS.run(chat, command)
+
+
+async def _consent(chat: Chat, message: str) -> None:
+    """Ask the user whether a message is theirs. Raises Denied where it is not, or nobody says."""
+    asked = f"This message of the chat {_UNSEEN}. Carry it out?"
+    question = Question(f"{asked}\n\n    {cut(escaped(message), _SHOWN)}", "Carry out")
+    answer = await chat.workspace.services.ask_user(question)
+    if answer is None:
+        again = "Type it again under the next heading"
+        raise Denied(f"Not carried out: nobody could be asked. It {_UNSEEN}. {again}.")
+    if not answer:
+        raise Denied("Not carried out.")
 
 
 @colon("help", help="what can be typed here")
@@ -207,12 +250,15 @@ async def _history(chat: Chat, argument: str) -> str:
 async def _run(chat: Chat, argument: str) -> str:
     if not argument:
         raise InvalidArgument("Say what to run: `:run COMMAND`.")
-    chat.follow(chat.workspace.run(RunRequest(text=argument, origin="user")))
+    origin: Origin = "user" if chat.is_typed else "document"
+    chat.follow(chat.workspace.run(RunRequest(text=argument, origin=origin)))
     return ""
 
 
-@colon("approve", usage="ID", help="run a command that asked and got no answer, once")
+@colon("approve", usage="ID", help="run or send what was asked about and got no answer, once")
 async def _approve(chat: Chat, argument: str) -> str:
+    if places := chat.workspace.consents.approve(argument):
+        return f"{places} may be sent in this session, as it is now. Ask again."
     chat.follow(chat.workspace.approve(argument))
     return ""
 
@@ -224,7 +270,9 @@ async def _approve(chat: Chat, argument: str) -> str:
     choices=TRUST_VERBS,
 )
 async def _trust(chat: Chat, argument: str) -> str:
-    return await trust_command(chat.workspace, argument)
+    # Anybody can work out what is to be pasted to grant: then the user is asked all the same.
+    pasted = argument.startswith("grant ") and not chat.is_typed
+    return await trust_command(chat.workspace, "grant" if pasted else argument)
 
 
 @colon(

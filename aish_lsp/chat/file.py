@@ -9,15 +9,22 @@ import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.chat.markdown import FIRST_TEXT
+from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.errors import StoreUnavailable
 from aish_lsp.project.git import git_command, git_environment
 
 #: Seconds that git may take to say whether it tracks the file.
 _GIT_TIMEOUT: Final = 5.0
+
+#: Bytes that a chat may have when a message begins; one that has more is put aside. Each of them is
+#: looked at several times a second while a reply is written.
+LARGEST: Final = 2 << 20
+#: Bytes of which it is still read: there is room for what is written meanwhile.
+_LARGEST_READ: Final = 2 * LARGEST
 
 #: Bytes that are no UTF-8 survive a read and a write.
 _ODD_BYTES: Final = "surrogateescape"
@@ -26,8 +33,9 @@ _ODD_BYTES: Final = "surrogateescape"
 class ChatFile:
     """``.aish/chat.md`` of one workspace.
 
-    It is used only where it is ours: not through a symbolic link, which could lead anywhere, and
-    not where git tracks it, since then a stranger may have written what would pass for the user's.
+    It is used only where it is ours: not through a symbolic link, which could lead anywhere, not
+    where it has a second name, and not where git tracks it, since then a stranger may have written
+    what would pass for the user's.
     """
 
     def __init__(self, root: Path) -> None:
@@ -38,8 +46,8 @@ class ChatFile:
     def ensure(self, *, is_open: bool = False) -> None:
         """Make what is missing: the folder, its ``.gitignore``, the file with its first text.
 
-        Where the file ``is_open`` in an editor and missing, it is left to the editor: it would be
-        newer than what the editor has.
+        A file that has grown too large is put aside under another name. Where it ``is_open`` in an
+        editor it is left to the editor, missing or not: it would be newer than what that has.
 
         Raises:
             StoreUnavailable: it cannot be made, or what is there must not be used.
@@ -54,20 +62,26 @@ class ChatFile:
         if is_open:
             return
         with self._errors("create"):
-            self._create(self.path, FIRST_TEXT)
+            aside = self._put_aside()
+            self._create(self.path, first_text(aside) if aside else FIRST_TEXT)
 
     def read(self) -> str:
         """Return the file's text with its line breaks as they are; a missing one is empty.
 
         Raises:
-            StoreUnavailable: it cannot be read, or must not be used.
+            StoreUnavailable: it cannot be read, is too large, or must not be used.
         """
         self._check()
         with self._errors("read"):
             try:
-                return self.path.read_bytes().decode(errors=_ODD_BYTES)
+                handle = self._open(self.path, os.O_RDONLY)
             except FileNotFoundError:
                 return ""
+            with os.fdopen(handle, "rb") as file:
+                data = file.read(_LARGEST_READ + 1)
+        if len(data) > _LARGEST_READ:
+            raise too_large(self.path)
+        return data.decode(errors=_ODD_BYTES)
 
     def append(self, text: str) -> None:
         """Write ``text`` at the end, in one piece; make the file where it is gone.
@@ -119,16 +133,17 @@ class ChatFile:
         ):
             with self._errors("look at"):
                 try:
-                    mode = path.lstat().st_mode
+                    found = path.lstat()
                 except FileNotFoundError:
                     return
-            if stat.S_ISLNK(mode):
+            if stat.S_ISLNK(found.st_mode):
                 raise StoreUnavailable(
                     f"{path} is a symbolic link, which the chat does not follow."
                     " Remove the link and try again."
                 )
-            if not is_right(mode):
+            if not is_right(found.st_mode):
                 raise StoreUnavailable(f"{path} is no {right}. Move it away and try again.")
+        _refuse_second_name(self.path, found)
 
     def _is_tracked(self) -> bool:
         """Return whether git has the file; where git cannot say, it has not."""
@@ -151,22 +166,44 @@ class ChatFile:
             return False
         return done.returncode == 0
 
+    def _put_aside(self) -> str:
+        """Rename the file if it is too large; return its new name, or an empty one."""
+        try:
+            if self.path.lstat().st_size <= LARGEST:
+                return ""
+        except FileNotFoundError:
+            return ""
+        now = f"{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+        names = (f"chat-{now}{suffix}.md" for suffix in ("", *(f"-{n}" for n in range(2, 100))))
+        name = next(one for one in names if not os.path.lexists(self.folder / one))
+        self.path.rename(self.folder / name)
+        return name
+
     def _create(self, path: Path, text: str) -> None:
         """Write a file that is not there yet; leave one that is, whatever it is."""
         with contextlib.suppress(FileExistsError):
             self._append(path, text, os.O_EXCL)
 
-    @staticmethod
-    def _append(path: Path, text: str, flag: int = 0) -> None:
+    def _append(self, path: Path, text: str, flag: int = 0) -> None:
         """Append ``text`` to ``path``, made if missing, opened with ``flag``, through no link.
 
         A new file is appended to as well: another server may already have written into it.
         """
-        no_link = getattr(os, "O_NOFOLLOW", 0)  # Windows has none
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | no_link | flag
-        handle = os.open(path, flags, 0o600)
+        handle = self._open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | flag)
         with os.fdopen(handle, "wb") as file:
             file.write(text.encode(errors=_ODD_BYTES))
+
+    @staticmethod
+    def _open(path: Path, flags: int) -> int:
+        """Open a file, through no link, not even one that has come since we looked."""
+        no_link = getattr(os, "O_NOFOLLOW", 0)  # Windows has none
+        handle = os.open(path, flags | no_link, 0o600)
+        try:
+            _refuse_second_name(path, os.fstat(handle))
+        except BaseException:
+            os.close(handle)
+            raise
+        return handle
 
     @contextlib.contextmanager
     def _errors(self, verb: str) -> Iterator[None]:
@@ -180,3 +217,30 @@ class ChatFile:
             }.get(error.errno or 0, "Make the workspace writable and try again.")
             reason = error.strerror or str(error)
             raise StoreUnavailable(f"cannot {verb} {self.path}: {reason}. {advice}") from error
+
+
+def too_large(path: Path) -> StoreUnavailable:
+    """Return the error that a chat is too large to be written on."""
+    return StoreUnavailable(
+        f"{path} has grown beyond {LARGEST >> 20} MiB, too much for one chat. Close it in the"
+        " editor and open the chat again: it is put aside under another name, and a new one begins."
+    )
+
+
+def first_text(aside: str) -> str:
+    """Return what a fresh chat holds that follows another, now called ``aside``."""
+    heading = f"{YOU}\n\n"
+    return f"{FIRST_TEXT.removesuffix(heading)}> What was said before is in `{aside}`.\n\n{heading}"
+
+
+def _refuse_second_name(path: Path, found: os.stat_result) -> None:
+    """Refuse a file that can be written to by another name: nobody knows whose that is.
+
+    Raises:
+        StoreUnavailable: it has one.
+    """
+    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+        raise StoreUnavailable(
+            f"{path} has a second name (a hard link), and the chat is not written to what else it"
+            " is. Delete it, or put a copy in its place, and try again."
+        )

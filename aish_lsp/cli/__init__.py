@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import sys
 from collections.abc import Sequence
 
 from aish_lsp import __version__
+from aish_lsp.cli import output
 from aish_lsp.cli.folder import folder
 from aish_lsp.errors import AishError
 
@@ -26,7 +26,7 @@ def main(argv: Sequence[str]) -> int:
         _give_up_stdout()
         # Whoever closed the pipe has seen enough.
         if not isinstance(error, BrokenPipeError):
-            sys.stderr.write(f"aish-lsp: {error}\n")
+            output.tell(str(error))
         return 1
     except KeyboardInterrupt:
         return 130
@@ -39,8 +39,8 @@ def _run(arguments: argparse.Namespace) -> int:
         return int(asyncio.run(run) if asyncio.iscoroutine(run) else run)
     except AishError as error:
         if arguments.json:
-            sys.stdout.write(json.dumps({"error": error.to_wire() | error.data}) + "\n")
-        sys.stderr.write(f"aish-lsp: {error.message}\n")
+            output.out.as_json({"error": error.to_wire() | error.data})
+        output.tell(error.message)
         return 1
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace, read_line
 from aish_lsp.errors import AishError
@@ -40,7 +40,7 @@ async def run(arguments: argparse.Namespace) -> int:
     question = sys.stdin.read() if arguments.question == "-" else arguments.question
     async with open_workspace(workspace_folder(arguments)) as workspace:
         job = workspace.ask(Ask(question, arguments.model))
-        result = await _watched(job, _as_json if arguments.json else _Printer())
+        result = await _watched(job, _as_json if arguments.json else _print)
         if arguments.json:
             _as_json(result)
         else:
@@ -62,30 +62,20 @@ async def _watched(job: Job[R], show: Callable[[Event], None]) -> R:
 
 
 def _as_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(to_wire(value), ensure_ascii=False) + "\n")
-    sys.stdout.flush()
+    output.out.as_json(to_wire(value))
 
 
-class _Printer:
-    """Writes text and output to stdout as they come, all else to stderr."""
-
-    def __init__(self) -> None:
-        self._line_is_open = False
-
-    def __call__(self, event: Event) -> None:
-        match event:
-            case Text() | Output():
-                sys.stdout.write(event.delta)
-                sys.stdout.flush()
-                self._line_is_open = not event.delta.endswith("\n")
-            case Notice():
-                sys.stderr.write(f"aish-lsp: {event.message}\n")
-            case End(finish_reason=reason):
-                if self._line_is_open:
-                    sys.stdout.write("\n")
-                if reason in ("cancelled", "timeout"):
-                    how = "stopped" if reason == "cancelled" else "it took too long"
-                    sys.stderr.write(f"aish-lsp: {how}\n")
+def _print(event: Event) -> None:
+    """Write text and output to stdout as they come, all else to stderr."""
+    match event:
+        case Text() | Output():
+            output.out.write(event.delta)
+        case Notice():
+            output.tell(event.message)
+        case End(finish_reason=reason):
+            output.out.end_line()
+            if reason in ("cancelled", "timeout"):
+                output.tell("stopped" if reason == "cancelled" else "it took too long")
 
 
 async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bool) -> None:
@@ -106,9 +96,9 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
     # The user has just been shown exactly this text, and said yes to it.
     request = RunRequest(command_id=command.id, edited=edited, approved=not safe, unattended=safe)
     try:
-        report = await _watched(workspace.run(request), _Printer())
+        report = await _watched(workspace.run(request), _print)
     except AishError as error:
-        sys.stderr.write(f"aish-lsp: {error.message}\n")
+        output.tell(error.message)
         return
     if report.finish_reason != "denied":
-        sys.stderr.write(f"aish-lsp: exit {report.exit_code}\n")
+        output.tell(f"exit {report.exit_code}")

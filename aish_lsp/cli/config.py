@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
+from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.redaction import is_secret
 from aish_lsp.wording import dotted
@@ -39,7 +39,7 @@ def _show(arguments: argparse.Namespace) -> int:
     loaded = _load(workspace_folder(arguments))
     values = list(values_in_force(loaded))
     if arguments.json:
-        _write_json(
+        output.out.as_json(
             {
                 "values": {path: {"value": value, "origin": at} for path, value, at in values},
                 "asked": _asked(loaded),
@@ -49,12 +49,12 @@ def _show(arguments: argparse.Namespace) -> int:
         return 0
     for path, value, origin in values:
         text = "(not set)" if value is None else json.dumps(value, ensure_ascii=False)
-        sys.stdout.write(f"{f'{path} = {text}':<48}  # {origin}\n")
+        output.out.line(f"{f'{path} = {text}':<48}  # {origin}")
     for problem in loaded.problems:
-        sys.stderr.write(f"{problem}\n")
+        output.err.line(str(problem))
     for request in _asked(loaded):
         if not request["granted"]:
-            sys.stderr.write(f"Not granted to this workspace: {json.dumps(request['keys'])}\n")
+            output.err.line(f"Not granted to this workspace: {json.dumps(request['keys'])}")
     return 0
 
 
@@ -64,20 +64,20 @@ def _check(arguments: argparse.Namespace) -> int:
     problems = _load(workspace_folder(arguments)).problems
     if arguments.json:
         told = [dataclasses.asdict(problem) for problem in problems]
-        _write_json({"ok": not problems, "file": str(config_file()), "problems": told})
+        output.out.as_json({"ok": not problems, "file": str(config_file()), "problems": told})
     else:
         for problem in problems:
-            sys.stdout.write(f"{problem}\n")
+            output.out.line(str(problem))
         if not problems:
             missing = "" if config_file().exists() else " (there is none: the defaults hold)"
-            sys.stdout.write(f"Nothing is wrong. Your file is {config_file()}{missing}.\n")
+            output.out.line(f"Nothing is wrong. Your file is {config_file()}{missing}.")
     return 1 if problems else 0
 
 
 def _schema(_: argparse.Namespace) -> int:
     from aish_lsp.config.reference import json_schema  # noqa: PLC0415 - as above
 
-    _write_json(json_schema())
+    output.out.as_json(json_schema(), indent=2)
     return 0
 
 
@@ -121,7 +121,3 @@ def _without_secrets(keys: tuple[str, ...], value: Any) -> Any:
     if isinstance(value, list):
         return [_without_secrets(keys, item) for item in value]
     return HIDDEN if isinstance(value, str) and is_secret(value) else value
-
-
-def _write_json(value: object) -> None:
-    sys.stdout.write(json.dumps(value, indent=2) + "\n")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
+from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.conversation.report import cost_page
@@ -43,8 +42,8 @@ async def run(arguments: argparse.Namespace) -> int:
         await upcoming.ask_limit()
         report = upcoming.cost_of(UsageTotals.of(calls))
     if arguments.json:
-        sys.stdout.write(json.dumps(to_wire(report), indent=2) + "\n")
+        output.out.as_json(to_wire(report), indent=2)
         return 0
     page = cost_page(report, detail=True).strip("`\n")
-    sys.stdout.write(f"{page if calls else 'Nothing has been asked in this workspace yet.'}\n")
+    output.out.line(page if calls else "Nothing has been asked in this workspace yet.")
     return 0

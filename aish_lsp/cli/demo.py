@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aish_lsp.cli import output
 from aish_lsp.cli.demo_editor import DemoEditor, connected
 
 if TYPE_CHECKING:
@@ -160,31 +159,26 @@ class _Json(_Show):
         self.event({"kind": "demo", "step": what, "text": text})
 
     def event(self, event: dict[str, Any]) -> None:
-        sys.stdout.write(json.dumps(event, ensure_ascii=False) + "\n")
-        sys.stdout.flush()
+        output.out.as_json(event)
 
 
 class _Screen(_Show):
     """For a person: steps in bold, the reply as it streams in."""
 
-    def __init__(self) -> None:
-        from rich.console import Console  # noqa: PLC0415 - only for a person
-
-        self._console = Console(highlight=False, soft_wrap=True)
-
     def say(self, what: str, text: str) -> None:
-        self._console.print(f"\n[bold cyan]▌{what}[/]", markup=True)
-        self._console.print(text, markup=False)
+        output.out.line("")
+        output.out.styled(f"▌{what}", "bold cyan")
+        output.out.line(text)
 
     def event(self, event: dict[str, Any]) -> None:
         if event["kind"] == "start":
-            self._console.print(f"[dim]({event['model']}, {event['route']['why']})[/]")
+            output.out.styled(f"({event['model']}, {event['route']['why']})", "dim")
         elif event["kind"] in ("text", "output"):
-            self._console.print(event["delta"], end="", markup=False)
+            output.out.write(event["delta"])
         elif event["kind"] == "notice":
-            self._console.print(f"[dim]{event['message']}[/]", markup=True)
+            output.out.styled(event["message"], "dim")
 
     def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
-        self._console.print()
+        output.out.end_line()
         for command in commands:
-            self._console.print(f"↳ {command['text']} ({command['risk']})", style="green")
+            output.out.styled(f"↳ {command['text']} ({command['risk']})", "green")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import platform
 import shutil
-import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from aish_lsp import __version__
+from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.report import report
 from aish_lsp.cli.terminal import open_workspace
@@ -67,15 +66,17 @@ async def run(arguments: argparse.Namespace) -> int:
     async with open_workspace(workspace_folder(arguments)) as workspace:
         findings = [finding async for finding in _findings(workspace)]
         told = await asyncio.to_thread(report, workspace, findings) if arguments.report else ""
-    if told:
-        sys.stdout.write(f"{json.dumps({'report': told})}\n" if arguments.json else told)
+    if told and arguments.json:
+        output.out.as_json({"report": told})
+    elif told:
+        output.out.line(told.rstrip())
     elif arguments.json:
-        sys.stdout.write(json.dumps([to_wire(finding) for finding in findings], indent=2) + "\n")
+        output.out.as_json([to_wire(finding) for finding in findings], indent=2)
     else:
         for finding in findings:
-            sys.stdout.write(f"{_MARKS[finding.state]} {finding.what}: {finding.found}\n")
+            output.out.line(f"{_MARKS[finding.state]} {finding.what}: {finding.found}")
             if finding.advice:
-                sys.stdout.write(f"    → {finding.advice}\n")
+                output.out.line(f"    → {finding.advice}")
     return int(any(finding.state == "broken" for finding in findings))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.errors import Denied, NotFound
@@ -82,7 +82,7 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
 async def _opened(arguments: argparse.Namespace, run: _Action) -> int:
     async with open_workspace(workspace_folder(arguments)) as workspace:
         for trouble in await workspace.refresh_memory():
-            sys.stderr.write(f"aish-lsp: {trouble}\n")
+            output.tell(trouble)
         return await run(arguments, workspace)
 
 
@@ -95,7 +95,7 @@ async def _list(arguments: argparse.Namespace, workspace: Workspace) -> int:
         mark = "" if item.injected else "  [not told to the model: no room]"
         tags = "".join(f" #{escaped(tag)}" for tag in item.tags)
         where = f"{item.id:>4} {item.scope:<9} {item.ts[:10]} {item.kind:<7}"
-        sys.stdout.write(f"{where} {escaped(item.content)}{tags}{mark}\n")
+        output.out.line(f"{where} {escaped(item.content)}{tags}{mark}")
     return 0
 
 
@@ -143,8 +143,7 @@ async def _compact(arguments: argparse.Namespace, workspace: Workspace) -> int:
 
 async def _export(arguments: argparse.Namespace, workspace: Workspace) -> int:
     for line in exported(workspace.memory, arguments.scope):
-        # UTF-8, wherever the terminal is.
-        sys.stdout.buffer.write(line.encode() + b"\n")
+        output.out.json_line(line)
     return 0
 
 
@@ -157,9 +156,9 @@ async def _import(arguments: argparse.Namespace, workspace: Workspace) -> int:
     if arguments.json:
         _write_json({"added": counts["added"], "lines": results})
     for result in () if arguments.json else results:
-        sys.stdout.write(f"{file}:{result.line}: {_outcome(result)}\n")
+        output.out.line(f"{file}:{result.line}: {_outcome(result)}")
     told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    sys.stderr.write(f"aish-lsp: {told or 'there is nothing to import'}\n")
+    output.tell(told or "there is nothing to import")
     return 1 if counts["refused"] else 0
 
 
@@ -185,9 +184,9 @@ def _tell(arguments: argparse.Namespace, text: str, **fields: object) -> int:
     if arguments.json:
         _write_json(fields)
     else:
-        sys.stdout.write(f"{text}\n")
+        output.out.line(text)
     return 0
 
 
 def _write_json(value: object) -> None:
-    sys.stdout.write(json.dumps(to_wire(value), indent=2) + "\n")
+    output.out.as_json(to_wire(value), indent=2)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.text import escaped
@@ -39,15 +38,15 @@ async def run(arguments: argparse.Namespace) -> int:
     """Ask and list; return the exit code."""
     async with open_workspace(workspace_folder(arguments)) as workspace:
         for trouble in await workspace.refresh():
-            sys.stderr.write(f"aish-lsp: {trouble}\n")
+            output.tell(trouble)
         rows = await workspace.services.catalog.list(workspace.config)
         told = await asyncio.gather(*(_told(workspace, row) for row in rows))
         active = workspace.active_model
     if arguments.json:
-        sys.stdout.write(json.dumps({"active": active, "models": told}, indent=2) + "\n")
+        output.out.as_json({"active": active, "models": told}, indent=2)
         return 0
     for row in told:
-        sys.stdout.write(f"{'*' if row['name'] == active else ' '} {_line(row)}\n")
+        output.out.line(f"{'*' if row['name'] == active else ' '} {_line(row)}")
     return 0
 
 

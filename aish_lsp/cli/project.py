@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from typing import TYPE_CHECKING, Any
 
+from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.project.files import list_files
@@ -31,20 +30,20 @@ async def run(arguments: argparse.Namespace) -> int:
     if arguments.files:
         listed = await list_files(root, every=True)
         if listed.truncated:
-            sys.stderr.write(f"aish-lsp: not all files are listed: {listed.reason}\n")
+            output.tell(f"not all files are listed: {listed.reason}")
         if arguments.json:
-            sys.stdout.write(json.dumps({"files": listed.files}) + "\n")
+            output.out.as_json({"files": listed.files})
         else:
-            sys.stdout.write("".join(f"{shown(name)}\n" for name in listed.files))
+            output.out.write("".join(f"{shown(name)}\n" for name in listed.files))
         return 0
     async with open_workspace(root) as workspace:
         await workspace.project.refresh(workspace.config.project, patience=None)
         block = workspace.project.block
     if arguments.json:
         found = {"block": block.block, "files": block.files, "truncated": block.truncated}
-        sys.stdout.write(json.dumps(found) + "\n")
+        output.out.as_json(found)
         return 0
-    sys.stdout.write(block.block)
+    output.out.write(block.block)
     cut = ", cut to fit" if block.truncated else ""
-    sys.stderr.write(f"aish-lsp: {block.files} files{cut}\n")
+    output.tell(f"{block.files} files{cut}")
     return 0

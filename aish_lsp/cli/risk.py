@@ -6,6 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.errors import InvalidArgument
@@ -47,9 +48,10 @@ async def run(arguments: argparse.Namespace) -> int:
         await workspace.services.confinement.support()
         for text in texts:
             verdict = workspace.judge(text)
-            told = {"risk": verdict.risk, "reasons": verdict.reasons}
-            line = json.dumps(told) if arguments.json else _line(text, verdict)
-            sys.stdout.write(f"{line}\n")
+            if arguments.json:
+                output.out.as_json({"risk": verdict.risk, "reasons": verdict.reasons})
+            else:
+                output.out.line(_line(text, verdict))
     return 0
 
 

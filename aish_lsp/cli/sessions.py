@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import datetime as dt
-import json
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.chat.sessions import session_page
+from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.errors import NotFound, StoreUnavailable
 from aish_lsp.events import to_wire
@@ -22,7 +21,7 @@ from aish_lsp.sessions.usage import read_costs
 from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 _SHOW: Final = "Show a session as a page. With --json, its turns as aish.session.history has them."
@@ -73,7 +72,7 @@ def _list(arguments: argparse.Namespace) -> int:
         listed = to_wire(infos)
         if found is not None:
             listed = [to_wire(one.session) | {"snippet": one.snippet} for one in found]
-        sys.stdout.write(json.dumps({"sessions": listed}, indent=2) + "\n")
+        output.out.as_json({"sessions": listed}, indent=2)
         return 0
     if found is not None:
         return _list_found(found, query)
@@ -85,9 +84,9 @@ def _list(arguments: argparse.Namespace) -> int:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        sys.stdout.write("  ".join(cells).rstrip() + "\n")
+        output.out.line("  ".join(cells).rstrip())
     if not infos:
-        sys.stderr.write("aish-lsp: nothing has been asked in this workspace yet\n")
+        output.tell("nothing has been asked in this workspace yet")
     return 0
 
 
@@ -96,9 +95,9 @@ def _list_found(found: Sequence[Found], query: str) -> int:
     now = dt.datetime.now(dt.UTC)
     for one in found:
         cells = (cell for cell in _row(one.session, now) if cell)
-        sys.stdout.write(f"{'  '.join(cells)}\n    {escaped(one.snippet)}\n")
+        output.out.line(f"{'  '.join(cells)}\n    {escaped(one.snippet)}")
     if not found:
-        sys.stderr.write(f"aish-lsp: no session of this workspace mentions {escaped(query)!r}\n")
+        output.tell(f"no session of this workspace mentions {query!r}")
     return 0
 
 
@@ -107,7 +106,7 @@ def _costs(folder: Path) -> dict[str, float | None]:
     try:
         return read_costs(folder / "usage.jsonl")
     except StoreUnavailable as error:
-        sys.stderr.write(f"aish-lsp: {error.message}\n")
+        output.tell(error.message)
         return {}
 
 
@@ -140,21 +139,19 @@ def _show(arguments: argparse.Namespace) -> int:
     loaded = _loaded(arguments)
     if arguments.json:
         shown = {"id": loaded.id, "name": loaded.meta.get("name"), "turns": history(loaded)}
-        sys.stdout.write(json.dumps(to_wire(shown), indent=2) + "\n")
+        output.out.as_json(to_wire(shown), indent=2)
         return 0
-    # What others wrote must not move the cursor of somebody who reads it.
-    lines = session_page(loaded).split("\n")
-    sys.stdout.write("\n".join(escaped(line).replace(r"\t", "\t") for line in lines) + "\n")
+    output.out.line(session_page(loaded))
     return 0
 
 
 def _export(arguments: argparse.Namespace) -> int:
     loaded = _loaded(arguments)
-    lines: Iterable[str] = [session_page(loaded)]
-    if arguments.json:
-        lines = map(json_line, ({"meta": dict(loaded.meta)}, *loaded.records))
-    for line in lines:
-        sys.stdout.write(f"{line}\n")
+    if not arguments.json:
+        output.out.line(session_page(loaded))
+        return 0
+    for line in ({"meta": dict(loaded.meta)}, *loaded.records):
+        output.out.json_line(json_line(line))
     return 0
 
 
@@ -174,5 +171,5 @@ def _loaded(arguments: argparse.Namespace) -> LoadedSession:
         key = infos[0].id
     loaded = load(find_session(directory, key), newer=True)
     for notice in loaded.notices:
-        sys.stderr.write(f"aish-lsp: {notice}\n")
+        output.tell(notice)
     return loaded

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace, read_line
 from aish_lsp.config.writing import lines_of
@@ -70,7 +70,7 @@ async def run(arguments: argparse.Namespace) -> int:
         listed = await candidates(workspace)
         if arguments.json:
             found = [{"preset": one.preset, "models": one.models} for one in listed]
-            sys.stdout.write(json.dumps({"found": to_wire(found)}, indent=2) + "\n")
+            output.out.as_json({"found": to_wire(found)}, indent=2)
             return 0
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return _tell_what_to_do(workspace, listed)
@@ -84,7 +84,7 @@ async def run(arguments: argparse.Namespace) -> int:
 
 def _tell_what_to_do(workspace: Workspace, listed: Sequence[Candidate]) -> int:
     """Tell, where nobody can be asked, what was found and what to write."""
-    sys.stdout.write("".join(f"{one}\n" for one in listed) or "Nothing was found.\n")
+    output.out.line("\n".join(map(str, listed)) or "Nothing was found.")
     _say("`aish-lsp setup` asks questions: run it in a terminal.")
     if listed:
         preset = listed[0].preset
@@ -177,8 +177,7 @@ async def _try(workspace: Workspace, name: str) -> int:
 
     async def told(event: Text | Usage) -> None:
         if isinstance(event, Text):
-            sys.stdout.write(_seen(event.delta))
-            sys.stdout.flush()
+            output.out.write(event.delta)
 
     try:
         await try_out(workspace, name, told)
@@ -186,8 +185,7 @@ async def _try(workspace: Workspace, name: str) -> int:
         _say(f"{error.message}\n\n{escaped(name)} is configured, but did not answer.")
         _say("`aish-lsp doctor` says more; `aish-lsp setup` chooses another one.")
         return 1
-    sys.stdout.write("\n")
-    sys.stdout.flush()
+    output.out.end_line()
     _say('\nIt works. Ask it in your editor, or here: aish-lsp ask "how do I run the tests?"')
     return 0
 
@@ -211,11 +209,5 @@ def _file() -> str:
     return escaped(path.replace(home, "~", 1) if path.startswith(f"{home}/") else path)
 
 
-def _seen(text: str) -> str:
-    """Return text of a model for the terminal: nothing in it moves the cursor."""
-    return "\n".join(escaped(line) for line in text.split("\n"))
-
-
 def _say(text: str) -> None:
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
+    output.err.line(text)

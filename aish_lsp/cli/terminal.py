@@ -7,10 +7,12 @@ import contextlib
 import os
 import signal
 import sys
+import termios
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aish_lsp.cli import output
 from aish_lsp.questions import nobody
 from aish_lsp.services import Services
 from aish_lsp.workspace import Workspace
@@ -41,14 +43,20 @@ async def read_line(prompt: str) -> str | None:
     """
     line = b""
     with _ctrl_c_ends_the_program():
-        sys.stderr.write(prompt)
-        sys.stderr.flush()
+        _forget_what_was_typed()
+        output.ask(prompt)
         while not line.endswith(b"\n"):
             piece = await _read_piece(sys.stdin.fileno())
             if not piece:
                 break
             line += piece
     return line.decode(sys.stdin.encoding, "replace").rstrip("\n") if line else None
+
+
+def _forget_what_was_typed() -> None:
+    """Drop what was typed before a question was shown: it is no answer to that."""
+    with contextlib.suppress(OSError, termios.error):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
 async def _read_piece(terminal: int) -> bytes:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.config.schema import Preset
@@ -54,10 +54,10 @@ async def run(arguments: argparse.Namespace) -> int:
         await counter.fetch([text for _, text in texts], (), ())
         rows = [_row(file, text, counter) for file, text in texts]
     if arguments.json:
-        sys.stdout.write(json.dumps(rows, indent=2) + "\n")
+        output.out.as_json(rows, indent=2)
         return 0
     for row in rows:
-        sys.stdout.write(f"{row['tokens']:>10,}  {escaped(row['file'])}  ({row['method']})\n")
+        output.out.line(f"{row['tokens']:>10,}  {escaped(row['file'])}  ({row['method']})")
     return 0
 
 

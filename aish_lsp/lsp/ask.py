@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.events import to_wire
-from aish_lsp.lsp.selected import file_of, selected
+from aish_lsp.lsp.selected import selected
+from aish_lsp.lsp.uris import path_of
 from aish_lsp.turn import Ask
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def setup(server: AishServer) -> None:
         await server.configurations.settled(workspace.root)
         notice = f"Asked in {workspace.folder}, the folder last used." if guess else ""
         attached = about.attached if about else ()
-        at = file_of(params.uri) if params.uri is not None else None
+        at = path_of(params.uri) if params.uri is not None else None
         question = Ask(params.prompt, params.model, params.ephemeral, notice, attached, at)
         if params.partial_result_token is None:
             return {"turnId": await server.chats.of(workspace).ask(question, about)}

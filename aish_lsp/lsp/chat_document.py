@@ -12,7 +12,8 @@ from lsprotocol import types
 
 from aish_lsp.chat.checklist import checklist
 from aish_lsp.chat.colon import ColonCommand, parse
-from aish_lsp.chat.commands import COLON_COMMANDS, Chat
+from aish_lsp.chat.commands import Chat, carry_out
+from aish_lsp.chat.file import LARGEST
 from aish_lsp.chat.markdown import (
     AISH,
     YOU,
@@ -30,10 +31,12 @@ from aish_lsp.chat.place import (
 from aish_lsp.chat.transcript import SHOWN_OUTPUT, ReplyTranscript, run_status
 from aish_lsp.errors import AishError, Busy, InvalidArgument
 from aish_lsp.events import End, Notice, Output
+from aish_lsp.lsp.chat_provenance import TypedMessage
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.selections import named_lines
 from aish_lsp.lsp.tracking import change_of
+from aish_lsp.paths import workspace_dir
 from aish_lsp.text import escaped
 from aish_lsp.turn import Ask
 
@@ -76,6 +79,7 @@ class ChatDocument:
         self._unanswered = 0
         # What `open` put under the heading last, as it stands there.
         self._proposed = ""
+        self._typed = TypedMessage(workspace_dir(workspace.folder) / "chat.json")
 
     @property
     def uri(self) -> str:
@@ -91,7 +95,7 @@ class ChatDocument:
         """Return the line of the heading that the user writes under, where there is one."""
         place = self._place
         if place is None and (document := self._editor.document(self._writer.path)) is not None:
-            place = open_place(document.text)
+            place = open_place(document.text) if len(document.text) <= LARGEST else None
         return None if place is None else place.line
 
     async def open(self, prompt: str | None = None) -> str:
@@ -192,6 +196,7 @@ class ChatDocument:
         if message is None:
             # From here on nothing is awaited: a second request must not read the same message.
             message = self._message(await self._writer.text())
+        is_open = self._editor.document(self._writer.path) is not None
         if not message.strip():
             raise InvalidArgument(
                 f"Nothing is written under the last `{YOU}`. Write a question there and send it.",
@@ -201,7 +206,9 @@ class ChatDocument:
         command = parse(message)
         if command is not None:
             self._unanswered += 1
-            self._server.spawn(self._carry_out(command, written), f":{command.name}")
+            draft = None if prompt is not None or message == self._proposed else message
+            work = self._carry_out(command, written, draft, is_open=is_open)
+            self._server.spawn(work, f":{command.name}")
             return None
         about = named_lines(self._server, self._workspace, message)
         return self._begin_turn(Ask(message), written, about)
@@ -240,10 +247,28 @@ class ChatDocument:
         return job.id
 
     def follow_changes(self, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
-        """Keep the heading's place through the edits of the client."""
+        """Keep the heading's place through the edits of the client; none: it has opened it."""
         for change in changes:
             if self._place is not None:
                 self._place = self._place.shift(change_of(change))
+        if not changes:
+            self._typed.found(self._draft() or "")
+        elif self._typed.follows and (draft := self._draft()) is not None:
+            self._typed.changed(draft)
+
+    async def saved(self) -> None:
+        """Remember that the message which now lies on the disk was typed here, if it was."""
+        await self._typed.keep(self._draft() or "")
+
+    def _draft(self) -> str | None:
+        """Return what stands under the open heading in the editor; None where there is none."""
+        document = self._editor.document(self._writer.path)
+        if document is None or len(document.text) > LARGEST:
+            return None
+        try:
+            return prompt_after(document.text, self._place)
+        except AishError:
+            return None
 
     async def aclose(self) -> None:
         """Wait until what is being written stands there, and write nothing more."""
@@ -251,6 +276,7 @@ class ChatDocument:
             with suppress(AishError):
                 await self._writer.flush()
         await self._writer.close()
+        await self.saved()
 
     async def _ready(self) -> None:
         """Make the document, with a heading to write under.
@@ -323,19 +349,24 @@ class ChatDocument:
         except AishError as error:
             self._writer.append(quote(error.message), apart=True)
 
-    async def _carry_out(self, command: ColonCommand, prompt: str | None) -> None:
-        """Carry a ``:`` command out and write its answer, or the output of what it runs."""
+    async def _carry_out(
+        self, command: ColonCommand, prompt: str | None, draft: str | None, *, is_open: bool
+    ) -> None:
+        """Carry a ``:`` command out and write its answer, or the output of what it runs.
+
+        ``draft`` is what stood under the heading, and may have come there without the user; an
+        editor had the chat open or not.
+        """
+        is_typed = draft is None or await self._typed.was_seen(draft, is_open=is_open)
         runs: list[Job[RunReport]] = []
         searches: list[Job[Extracted]] = []
         retries: list[Job[AskResult]] = []
         async with self._section:
             is_above = await self._begin_section(prompt)
             try:
-                chat = Chat(
-                    *(self._workspace, runs.append, searches.append, self._writer.text),
-                    *(retries.append, self._wait),
-                )
-                text = await COLON_COMMANDS.run(chat, command)
+                parts = self._workspace, runs.append, searches.append, self._writer.text
+                chat = Chat(*parts, retries.append, self._wait, is_typed=is_typed)
+                text = await carry_out(chat, command)
             except AishError as error:
                 text = quote(error.message)
             except Exception as error:

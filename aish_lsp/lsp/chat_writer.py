@@ -16,7 +16,7 @@ from typing import Final, Protocol
 
 from lsprotocol import types
 
-from aish_lsp.chat.file import ChatFile
+from aish_lsp.chat.file import LARGEST, ChatFile, too_large
 from aish_lsp.chat.insertion import Insertion, Piece, compose, line_end_of
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.chat.place import last_place
@@ -129,8 +129,10 @@ class ChatWriter:
         Raises:
             StoreUnavailable: they cannot be made, or what is there must not be used.
         """
-        is_open = self._editor.document(self.path) is not None
-        await asyncio.to_thread(self._file.ensure, is_open=is_open)
+        document = self._editor.document(self.path)
+        if document is not None and len(document.text) > LARGEST:
+            raise too_large(self.path)
+        await asyncio.to_thread(self._file.ensure, is_open=document is not None)
         text = await self.text()
         if last_place(text) is None:
             self.begin(f"{YOU}\n\n" if text.strip() else FIRST_TEXT)

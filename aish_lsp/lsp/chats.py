@@ -76,6 +76,11 @@ def setup(server: AishServer) -> None:
         if chat is not None:
             chat.follow_changes(changes)
 
+    def saved(uri: str) -> None:
+        chat = server.chats.at(uri)
+        if chat is not None:
+            server.spawn(chat.saved(), "remember what was typed")
+
     @server.feature(
         types.TEXT_DOCUMENT_COMPLETION,
         types.CompletionOptions(trigger_characters=[":", " ", "@", "/"]),
@@ -88,6 +93,7 @@ def setup(server: AishServer) -> None:
     server.bind("aish.chat.open", open_chat)
     server.bind("aish.chat.send", send)
     server.documents.on_change(changed)
+    server.documents.on_save(saved)
     server.workspaces.on_close(server.chats.closed)
     server.on_shutdown(server.chats.aclose)
 

@@ -40,6 +40,7 @@ from aish_lsp.lsp.messages import (
     encode,
     parse,
 )
+from aish_lsp.lsp.shapes import first_flaw
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -68,6 +69,11 @@ class Endpoint(LanguageServerProtocol):
         # An answer may be a yes to a command: only who was asked can know what it answers.
         self._id_prefix = f"aish-{secrets.token_hex(16)}"
         super().__init__(server, converter)
+
+    @property
+    def initialized(self) -> bool:
+        """Whether a client has begun a session."""
+        return self._initialized
 
     # Receiving
 
@@ -130,6 +136,8 @@ class Endpoint(LanguageServerProtocol):
             raise JsonRpcException("the first request must be initialize", NOT_INITIALIZED)
         if msg_id in self._request_futures:
             raise JsonRpcException("a request with this id is running", INVALID_REQUEST)
+        if _wants_answer(method) is False:
+            raise JsonRpcException(f"{method} is a notification", INVALID_REQUEST)
 
     def _get_handler(self, feature_name: str) -> Callable[..., Any]:
         handler: Callable[..., Any] | None = self.fm.builtin_features.get(
@@ -150,18 +158,18 @@ class Endpoint(LanguageServerProtocol):
         if params_type is None:
             return None
         try:
-            return self._converter.structure({} if params is None else params, params_type)
+            structured = self._converter.structure({} if params is None else params, params_type)
         except Exception as error:
             path, what = _first_problem(error)
             if method == types.INITIALIZE and self.answered is not None:
                 # Its outline was sound, and the client has our word: we take it for a plain one.
                 logger.warning("the client's capabilities are malformed at %s", path)
                 return self._structured(method, params | {"capabilities": {}})
-            raise JsonRpcException(
-                f"{method}: {what}" + (f" at {path}" if path else ""),
-                INVALID_PARAMS,
-                {"kind": "invalidArgument", "path": path},
-            ) from error
+            raise _misfit(method, path, what) from error
+        # An initialize that could be read is good enough: who is refused there gets nothing at all.
+        if method != types.INITIALIZE and (flaw := first_flaw(structured)) is not None:
+            raise _misfit(method, *flaw)
+        return structured
 
     def _handle_notification(self, method_name: str, params: Any) -> None:
         if method_name != types.EXIT and (self._shutdown or not self._initialized):
@@ -173,6 +181,9 @@ class Endpoint(LanguageServerProtocol):
             return
         try:
             handler = self._get_handler(method_name)
+            if _wants_answer(method_name):
+                logger.warning("ignored %s: it is a request, and came without an id", method_name)
+                return
             structured = self._structured(method_name, params)
         except JsonRpcException as error:
             if error.code != METHOD_NOT_FOUND:
@@ -342,6 +353,18 @@ class Endpoint(LanguageServerProtocol):
             message = f"the client's answer to {method} is malformed: {what} at {path or 'result'}"
             raise JsonRpcException(message, INVALID_PARAMS) from error
         return response.result
+
+
+def _wants_answer(method: str) -> bool | None:
+    """Return whether ``method`` is a request; None where it is not LSP's, so that it may be."""
+    known = types.METHOD_TO_TYPES.get(method)
+    return None if known is None else known[1] is not None
+
+
+def _misfit(method: str, path: str, what: str) -> JsonRpcException:
+    """Return the error that the params of ``method`` are not what they should be."""
+    message = f"{method}: {what}" + (f" at {path}" if path else "")
+    return JsonRpcException(message, INVALID_PARAMS, {"kind": "invalidArgument", "path": path})
 
 
 def _first_problem(error: BaseException) -> tuple[str, str]:

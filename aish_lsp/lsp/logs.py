@@ -4,7 +4,8 @@ On stderr are warnings and worse unless more is asked for: editors mark all of i
 are also kept in a file of ours, for ``aish-lsp doctor --report``.
 
 Neither payloads nor keys may get there. So an exception is logged with its stack and its type but
-without its text, and the libraries below are heard from warnings on only.
+without its text, and the libraries below are heard from warnings on only. What others wrote all the
+same, a stranger's first bytes for one, is cut, masked and escaped.
 """
 
 from __future__ import annotations
@@ -21,12 +22,18 @@ from types import TracebackType
 from typing import Any, Final, TextIO, TypeAlias
 
 from aish_lsp.errors import AishError
+from aish_lsp.masking import MASK, Mask, withheld
+from aish_lsp.redaction import redact
+from aish_lsp.shell.environment import secret_values
+from aish_lsp.text import escaped
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 #: Records that wait for a reader of stderr; more are dropped.
 PENDING_RECORDS = 1_000
 #: Bytes of what is kept of late, beside as much before it.
 RECENT_BYTES = 1 << 16
+#: Characters of a record that are written.
+LONGEST: Final = 4_000
 
 ExceptionInfo: TypeAlias = (
     tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
@@ -36,12 +43,39 @@ logger = logging.getLogger("aish_lsp")
 
 
 class _Formatter(logging.Formatter):
-    """Shows where an exception came from; its text may quote a payload and is left out."""
+    """Writes a record on one line, without secrets and without what is not seen.
+
+    Of an exception it shows where it came from; its text may quote a payload and is left out.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._environment: frozenset[str] | None = None
+        self._secrets: frozenset[str] = frozenset()
+        self._mask = Mask(())
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        line = super().formatMessage(record)
+        if len(line) > LONGEST:
+            line = f"{line[:LONGEST]}…"
+        return escaped(self._without_secrets(line))
 
     def formatException(self, ei: ExceptionInfo) -> str:  # noqa: N802 - logging's name
         kind, _, trace = ei
         name = kind.__name__ if kind is not None else "no exception"
-        return "".join(traceback.format_tb(trace)) + name
+        lines = "".join(traceback.format_tb(trace)).split("\n")
+        return "\n".join([*map(escaped, lines[:-1]), name])
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - as above
+        return "(a stack)"
+
+    def _without_secrets(self, line: str) -> str:
+        if self._environment is None:
+            self._environment = secret_values(os.environ, ())
+        secrets = withheld() | self._environment
+        if secrets != self._secrets:
+            self._secrets, self._mask = secrets, Mask(secrets)
+        return redact(self._mask.parts(line, MASK))
 
 
 class _BackgroundHandler(logging.Handler):
@@ -133,7 +167,7 @@ def configure(level: str | None = None, file: Path | None = None) -> None:
     handler = _BackgroundHandler(sys.stderr if file is None else _opened(file))
     _handlers[:] = [handler, _RecentHandler()]
     for each in _handlers:
-        each.setFormatter(_Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        each.setFormatter(_Formatter())
     logging.basicConfig(handlers=_handlers, level=logging.WARNING, force=True)
     logger.setLevel((level or ("info" if file else "warning")).upper())
     # Its warnings quote messages.

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
-from pygls.uris import to_fs_path
 
+from aish_lsp.lsp.uris import path_of
 from aish_lsp.project.current import PENDING_LIMIT
 from aish_lsp.project.tree import ProjectBlock
 
@@ -134,8 +134,8 @@ class FileWatch:
             for workspace in self._server.workspaces.all()
         ]
         for uri in uris:
-            path = to_fs_path(uri) if uri.startswith("file:") else None
-            if not path:
+            path = path_of(uri)
+            if path is None:
                 continue
             place = os.path.normpath(path) + os.sep
             for files, root in open_now:

@@ -55,7 +55,8 @@ written into the chat document, `.aish/chat.md` in the workspace, behind a cance
 
 The user writes under the last `## You` and sends it with the code lens or the code action *Send*,
 or with `aish.chat.send`. The reply comes under `## aish`, then a new `## You`. Only what follows
-that last heading is read. A message that is a single line beginning with `:` is a command:
+that last heading is read. What was not seen being typed there asks before it changes anything
+([safety](safety.md)). A message that is a single line beginning with `:` is a command:
 """
 
 

@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+#: What pygls answers for all servers. Notebooks are not offered, so no editor tells us of them.
+_NOT_OURS = (
+    types.NOTEBOOK_DOCUMENT_DID_OPEN,
+    types.NOTEBOOK_DOCUMENT_DID_CHANGE,
+    types.NOTEBOOK_DOCUMENT_DID_CLOSE,
+)
+
 
 class AishProtocol(Endpoint):
     """The methods of LSP that the server itself answers; features answer the rest."""
@@ -32,6 +39,8 @@ class AishProtocol(Endpoint):
         self._calls: dict[MessageId, Call] = {}
         self._on_token_cancel: dict[MessageId, Callable[[], object]] = {}
         super().__init__(server, converter)
+        for method in _NOT_OURS:
+            del self.fm.builtin_features[method]
 
     # Commands
 

@@ -10,13 +10,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from pygls.uris import to_fs_path
-
 from aish_lsp.attached.reading import LARGEST
 from aish_lsp.attached.selection import Document, Point, clamped, language_of, selection
 from aish_lsp.conversation.turns import Attached
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.uris import is_uri, path_of
 from aish_lsp.project.safe_read import read_head
 from aish_lsp.text import one_line, with_line_feeds
 
@@ -75,18 +74,13 @@ async def selected(server: AishServer, workspace: Workspace, params: AskParams) 
 
 def path_in(workspace: Workspace, uri: str) -> str:
     """Return how a document is called: by its path in the workspace, else by its name alone."""
-    path = file_of(uri)
+    path = path_of(uri)
     if path is None:
-        return PurePosixPath(unquote(urlsplit(uri).path)).name or "a document"
+        named = unquote(urlsplit(uri).path) if is_uri(uri) else ""
+        return PurePosixPath(named).name or "a document"
     if workspace.root is not None and (inside := _inside(workspace.root, path)):
         return inside
     return path.name
-
-
-def file_of(uri: str) -> Path | None:
-    """Return the path of a ``file:`` URI; None for any other."""
-    path = to_fs_path(uri) if uri.startswith("file:") else None
-    return Path(path) if path else None
 
 
 def _inside(root: Path, path: Path) -> str:
@@ -98,7 +92,7 @@ def _inside(root: Path, path: Path) -> str:
 async def _document(server: AishServer, workspace: Workspace, uri: str) -> tuple[str, Document]:
     """Return the editor's document, with the URI as it spells it, else the workspace's file."""
     name = path_in(workspace, uri)
-    path = file_of(uri)
+    path = path_of(uri)
     opened = server.documents.opened(uri)
     if opened is None and path is not None and (other := LspEditor(server).document(path)):
         opened = server.documents.opened(other.uri)
@@ -111,7 +105,7 @@ async def _document(server: AishServer, workspace: Workspace, uri: str) -> tuple
     if root is None or not inside:
         message = f"{name} is not open in the editor, and does not lie in the workspace."
         raise InvalidArgument(message, path="uri")
-    head = await asyncio.to_thread(read_head, root, inside, LARGEST)
+    head = await asyncio.to_thread(read_head, root, inside, LARGEST, secret=True)
     if head is None or not head[1]:
         why = "is binary or cannot be read" if head is None else f"is over {LARGEST >> 20} MiB"
         raise InvalidArgument(f"{name} is not open in the editor, and {why}.", path="uri")

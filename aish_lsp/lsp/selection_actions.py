@@ -10,7 +10,7 @@ from lsprotocol import types
 from aish_lsp.attached.mentions import mention_of
 from aish_lsp.attached.selection import Point, between
 from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND
-from aish_lsp.lsp.selected import file_of
+from aish_lsp.lsp.uris import path_of
 from aish_lsp.text import escaped, is_seen, one_line, well_formed
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class _Looking:
         self._server = server
         self._uri = uri
         self._lines = lines
-        path, folder = file_of(uri), server.workspaces.folder_of(uri)
+        path, folder = path_of(uri), server.workspaces.folder_of(uri)
         #: Its path in the workspace; empty where it is not in one.
         self._path = path.relative_to(folder).as_posix() if path and folder else ""
         self._name = escaped(self._path or (path.name if path else "this document"))

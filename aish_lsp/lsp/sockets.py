@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import ipaddress
 import logging
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
 from aish_lsp.errors import Busy
-from aish_lsp.lsp.framing import LARGEST_MESSAGE, BadFrame, ForeignHeaderError, FrameReader, frame
+from aish_lsp.lsp.admission import Admission, Frame, is_loopback, is_our_name
+from aish_lsp.lsp.framing import LARGEST_MESSAGE, ForeignHeaderError, FrameReader, frame
 from aish_lsp.lsp.greeting import CHUNK
 from aish_lsp.lsp.messages import encode
 from aish_lsp.lsp.outbox import Outbox
-from aish_lsp.lsp.transport import Open, attach, client_gone
+from aish_lsp.lsp.transport import FLUSH, Open, attach, client_gone, detach
 
 if TYPE_CHECKING:
     from websockets.asyncio.server import ServerConnection
@@ -32,13 +34,16 @@ _OCCUPIED = "this aish-lsp already has a client; start another one"
 
 
 def tcp(host: str, port: int) -> Open:
-    """Return what serves the first client that sends a message to ``host``:``port``."""
+    """Return what serves the first client that says ``initialize`` to ``host``:``port``."""
 
     async def connect(server: AishServer) -> None:
+        admission = Admission()
+
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            frames = FrameReader(strict=True)
-            # Only a message takes the one place: a web page's request must not, nor end us.
-            received = await _receive(reader, frames) if server.outbox is None else []
+            receive = partial(_receive, reader, FrameReader(strict=True))
+            received: Sequence[Frame] = []
+            if server.outbox is None:
+                received = await admission.first_messages(receive, partial(_answer, writer))
             if server.outbox is not None:
                 _refuse(writer)
                 return
@@ -48,12 +53,12 @@ def tcp(host: str, port: int) -> Open:
             ready = asyncio.Event()
             outbox = attach(server, _waker(ready), framed=True)
             sender = asyncio.create_task(_send_stream(outbox, ready, writer))
-            while received:
-                for body in received:
-                    server.protocol.receive(body)
-                received = await _receive(reader, frames)
-            client_gone(server)
+            _deliver(server, received)
+            while server.protocol.initialized and (received := await receive()):
+                _deliver(server, received)
+            await _leave(server, outbox)
             await sender
+            writer.close()
 
         listener = await asyncio.start_server(serve, host, port)
         _announce("tcp", host, listener.sockets[0].getsockname()[1], "")
@@ -62,31 +67,44 @@ def tcp(host: str, port: int) -> Open:
 
 
 def websocket(host: str, port: int) -> Open:
-    """Return what serves the first client that connects to ``host``:``port`` with the token."""
+    """Return what serves the first with the token that says ``initialize`` to ``host``:``port``."""
 
     async def connect(server: AishServer) -> None:
         from websockets.asyncio.server import serve  # noqa: PLC0415 - for this transport only
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 - as above
 
+        admission = Admission()
         token = secrets.token_urlsafe(24)
 
         def admit(connection: ServerConnection, request: Request) -> Response | None:
-            refusal = _refusal(request, token, occupied=server.outbox is not None)
+            refusal = _refusal(request, host, token, occupied=server.outbox is not None)
             return None if refusal is None else connection.respond(*refusal)
 
         async def talk(connection: ServerConnection) -> None:
+            async def receive() -> list[Frame]:
+                try:
+                    return [await connection.recv(decode=False)]
+                except ConnectionClosed:
+                    return []
+
+            async def answer(body: bytes) -> None:
+                with suppress(ConnectionClosed):
+                    await connection.send(body.decode())
+
+            received = await admission.first_messages(receive, answer)
             if server.outbox is not None:
                 await connection.close(1013, _OCCUPIED)
+                return
+            if not received:
+                await connection.close(1008, "the first request must be initialize, and soon")
                 return
             ready = asyncio.Event()
             outbox = attach(server, _waker(ready), framed=False)
             sender = asyncio.create_task(_send_messages(outbox, ready, connection))
-            try:
-                while True:
-                    server.protocol.receive(await connection.recv(decode=False))
-            except ConnectionClosed:
-                outbox.close()
-            client_gone(server)
+            _deliver(server, received)
+            while server.protocol.initialized and (received := await receive()):
+                _deliver(server, received)
+            await _leave(server, outbox)
             await sender
 
         listener = await serve(
@@ -97,11 +115,33 @@ def websocket(host: str, port: int) -> Open:
     return connect
 
 
-def _refusal(request: Request, token: str, *, occupied: bool) -> tuple[HTTPStatus, str] | None:
+def _deliver(server: AishServer, received: Sequence[Frame]) -> None:
+    for body in received:
+        server.protocol.receive(body)
+
+
+async def _leave(server: AishServer, outbox: Outbox) -> None:
+    """End the server with its client; one whose ``initialize`` was refused leaves it to others."""
+    if server.protocol.initialized:
+        client_gone(server)
+    else:
+        detach(server)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FLUSH):
+                await outbox.drained(0)
+        outbox.close()
+
+
+def _refusal(
+    request: Request, bound: str, token: str, *, occupied: bool
+) -> tuple[HTTPStatus, str] | None:
     """Return the answer to a connection that is not taken; None for one that is."""
     # Browsers send it, and any page in one may try to connect. Other clients do not.
     if request.headers.get_all("Origin"):
         return HTTPStatus.FORBIDDEN, "connections from a browser are refused\n"
+    named = request.headers.get_all("Host")
+    if len(named) != 1 or not is_our_name(named[0], bound):
+        return HTTPStatus.FORBIDDEN, "the Host is none of this server's: use its address\n"
     shown = parse_qs(urlsplit(request.path).query).get("token", [])
     for header in request.headers.get_all("Authorization"):
         scheme, _, credentials = header.partition(" ")
@@ -117,7 +157,7 @@ def _refusal(request: Request, token: str, *, occupied: bool) -> tuple[HTTPStatu
     return None
 
 
-async def _receive(reader: asyncio.StreamReader, frames: FrameReader) -> list[bytes | BadFrame]:
+async def _receive(reader: asyncio.StreamReader, frames: FrameReader) -> list[Frame]:
     """Return the next messages; none at the end, which is also where a stranger speaks."""
     try:
         while data := await reader.read(CHUNK):
@@ -128,6 +168,13 @@ async def _receive(reader: asyncio.StreamReader, frames: FrameReader) -> list[by
     except ForeignHeaderError as error:
         logger.warning("closed a connection over TCP that is no editor's: %s", error)
     return []
+
+
+async def _answer(writer: asyncio.StreamWriter, body: bytes) -> None:
+    """Send one message to a client that is not admitted yet."""
+    writer.write(frame(body))
+    with suppress(OSError):
+        await writer.drain()
 
 
 def _refuse(writer: asyncio.StreamWriter) -> None:
@@ -194,19 +241,12 @@ def _announce(scheme: str, host: str, port: int, rest: str) -> None:
     """Say on stderr where the server listens, in one line that a program can read."""
     shown = f"[{host}]" if ":" in host else host
     sys.stderr.write(f"aish-lsp: listening on {scheme}://{shown}:{port}{rest}\n")
-    if not _is_loopback(host):
+    if not is_loopback(host):
         sys.stderr.write(
             f"aish-lsp: warning: {host} can be reached from other machines; "
             "anyone who connects can run commands as you\n"
         )
     sys.stderr.flush()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def parse_address(text: str) -> tuple[str, int]:

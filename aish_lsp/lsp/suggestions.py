@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 #: Seconds after a change before hints are made anew.
 _PAUSE = 0.2
+
+#: Lines of a document that are offered: a stranger's may have millions, and each is judged.
+_MOST_LINES = 500
 
 #: Seconds in which a client answers that it will ask for lenses again.
 _ANSWER = 5.0
@@ -59,15 +63,21 @@ class Suggestions:
         self._given: dict[str, list[types.CodeLens]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def lines(self, uri: str) -> list[CommandLine]:
-        """Return the lines of an open document that can be run."""
+    def lines(self, uri: str, first: int = 0, last: int | None = None) -> list[CommandLine]:
+        """Return the lines of an open document, from ``first`` to ``last``, that can be run.
+
+        They are judged, which takes time: of very many, only so many are returned.
+        """
         document = self._server.documents.text(uri)
         if document is None or PREFIX not in document:
             return []
         workspace = self._server.workspaces.of_document(uri)
         waiting = _waiting(workspace) if self._server.chats.at(uri) else {}
-        found = []
-        for number, line in enumerate(document.split("\n")):
+        found: list[CommandLine] = []
+        end = None if last is None else last + 1
+        for number, line in islice(enumerate(document.split("\n")), first, end):
+            if len(found) == _MOST_LINES:
+                break
             text = line[len(PREFIX) :] if line.startswith(PREFIX) else ""
             if not text.strip():
                 continue
@@ -87,11 +97,10 @@ class Suggestions:
             send = types.CodeAction("Send", kind=REFACTOR_KIND, command=_send(uri))
             actions.append((False, send))
         here: set[str] = set()
-        for line in self.lines(uri):
-            if params.range.start.line <= line.line <= params.range.end.line:
-                if line.info is not None:
-                    here.add(line.info.id)
-                actions += _actions_of(line, uri)
+        for line in self.lines(uri, params.range.start.line, params.range.end.line):
+            if line.info is not None:
+                here.add(line.info.id)
+            actions += _actions_of(line, uri)
         actions += ((False, action) for action in checklist_actions(self._server, params))
         actions += ((False, action) for action in replace_actions(self._server, params))
         actions += ((False, action) for action in selection_actions(self._server, params))

@@ -71,6 +71,12 @@ def attach(server: AishServer, wake: Callable[[], None], *, framed: bool) -> Out
     return outbox
 
 
+def detach(server: AishServer) -> None:
+    """Let ``server`` wait for another client."""
+    server.outbox = None
+    server.protocol.send_body = None
+
+
 def client_gone(server: AishServer) -> None:
     """End the server; what is queued may still reach who closed but one direction."""
     server.lifecycle.end("the client closed the connection", server.protocol.exit_code)

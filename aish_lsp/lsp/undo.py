@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pygls.uris import to_fs_path
+from aish_lsp.lsp.uris import path_of
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
@@ -30,10 +29,10 @@ def setup(server: AishServer) -> None:
         }
 
     def saved(uri: str) -> None:
-        path = to_fs_path(uri) if uri.startswith("file:") else None
-        if path:
+        path = path_of(uri)
+        if path is not None:
             for workspace in server.workspaces.all():
-                workspace.undo.saved(Path(path))
+                workspace.undo.saved(path)
 
     server.bind("aish.undo", undo)
     # A snapshot covers more than its workspace: what of it lies elsewhere is known there.

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from lsprotocol import types
-from pygls.uris import to_fs_path
 
 from aish_lsp.errors import NotFound
+from aish_lsp.lsp.uris import path_of
 from aish_lsp.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -56,11 +56,11 @@ class Workspaces:
     @property
     def _folders(self) -> list[Path]:
         """The folders that are open now; those of another machine are passed over."""
-        return [path for uri in self._uris() if (path := _folder(uri)) is not None]
+        return [path for uri in self._uris() if (path := path_of(uri)) is not None]
 
     def removed(self, uri: str) -> None:
         """A folder went: what runs in it is stopped, what it holds is on disk."""
-        path = _folder(uri)
+        path = path_of(uri)
         if self._last == path:
             self._last = None
         workspace = self._open.pop(path, None) if path is not None else None
@@ -79,7 +79,7 @@ class Workspaces:
         """
         folders = self._folders
         if target.workspace is not None:
-            path = _folder(target.workspace)
+            path = path_of(target.workspace)
             if path is None or path not in folders:
                 known = ", ".join(folder.as_uri() for folder in folders) or "none"
                 raise NotFound(f"The folder {target.workspace[:200]} is not open. Open: {known}.")
@@ -105,7 +105,7 @@ class Workspaces:
 
     def folder_of(self, uri: str) -> Path | None:
         """Return the innermost folder that a document lies in."""
-        path = _folder(uri)
+        path = path_of(uri)
         if path is None:
             return None
         inside = [folder for folder in self._folders if path.is_relative_to(folder)]
@@ -140,9 +140,3 @@ def setup(server: AishServer) -> None:
             server.workspaces.removed(folder.uri)
 
     server.on_shutdown(server.workspaces.aclose)
-
-
-def _folder(uri: str) -> Path | None:
-    """Return the path of a ``file:`` URI, or None for any other."""
-    path = to_fs_path(uri) if uri.startswith("file:") else None
-    return None if not path else Path(path)

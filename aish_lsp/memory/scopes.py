@@ -118,8 +118,8 @@ class MemoryScopes:
         """Raise InvalidArgument where one of ``texts`` holds the key of a model."""
         if any(isinstance(text, str) and self._holds_key(text) for text in texts):
             raise InvalidArgument(
-                "This holds the key of a model. What is remembered lies in a plain file and is"
-                " sent to the model. Leave the key out.",
+                "This holds the key of a model, or another secret of your environment. What is"
+                " remembered lies in a plain file and is sent to the model. Leave it out.",
                 path="content",
             )
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import html
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from aish_lsp.errors import BackendRejected, BackendUnavailable
+from aish_lsp.masking import Mask
 from aish_lsp.models.address import origin, without_secrets
 from aish_lsp.models.hints import hint, names_bad_key
 from aish_lsp.models.retry_after import retry_after
-from aish_lsp.redaction import mask
 
 Redactor: TypeAlias = Callable[[str], str]
 
@@ -44,14 +46,23 @@ _REFUSAL_WORDS = (
 
 def redactor(headers: Mapping[str, str]) -> Redactor:
     """Return a function that blots out the secrets of ``headers`` in what a server says."""
-    secrets = [
-        value.removeprefix("Bearer ").strip()
+    mask = Mask(
+        secret
         for name, value in headers.items()
         if _SECRET_HEADER.search(name)
-    ]
-    secrets = [secret for secret in secrets if len(secret) > 3]
+        for secret in _credentials(value)
+        if len(secret) > 3
+    )
+    return lambda text: mask.parts(text, "***")
 
-    return lambda text: mask(text, secrets, "***")
+
+def _credentials(value: str) -> Iterator[str]:
+    """Yield what of a header's value is secret: without the word that says of which kind."""
+    scheme, space, credentials = value.strip().partition(" ")
+    yield credentials.strip() if space else scheme
+    if scheme.lower() == "basic":
+        with suppress(ValueError):
+            yield base64.b64decode(credentials).decode("utf-8", "replace").partition(":")[2]
 
 
 def refusal(
@@ -72,7 +83,7 @@ def refusal(
             status=status,
         )
     decoded = _decode(body)
-    words = redact(_shorten(_words(decoded) or "")) or "no reason given"
+    words = _shorten(redact(_words(decoded) or "")) or "no reason given"
     said = _sentence(words)
     data = {"status": status, "provider_message": words, **_details(decoded, redact)}
     if _google_detail(decoded, "reason") == BAD_GOOGLE_KEY:
@@ -98,7 +109,7 @@ def is_bad_key(data: Mapping[str, Any]) -> bool:
 
 def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected | BackendUnavailable:
     """Return the error for an ``error`` object within a 200 response."""
-    words = redact(_shorten(_words(error) or "")) or "no reason given"
+    words = _shorten(redact(_words(error) or "")) or "no reason given"
     data: dict[str, Any] = {"provider_message": words, **_details(error, redact)}
     status = _status(error)
     kind = f"{data.get('type', '')} {data.get('code', '')}".lower()
@@ -193,7 +204,7 @@ def _details(decoded: Any, redact: Redactor) -> dict[str, Any]:
     for key in _DETAIL_KEYS:
         value = error.get(key)
         if isinstance(value, str):
-            details[key] = redact(value[:200])
+            details[key] = redact(value)[:200]
         elif isinstance(value, int):
             details[key] = value
     metadata = error.get("metadata")

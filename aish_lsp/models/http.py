@@ -303,8 +303,9 @@ async def _unexpected(
     """Return the error for a 2xx response of the wrong kind."""
     if body is None:
         body = await _read(response, REFUSAL_LIMIT)
+    said = redactor(response.request.headers)(quoted(body))
     return BackendUnavailable(
-        f"{without_secrets(url)} answered with {quoted(body) or 'nothing'} and not with {wanted}. "
+        f"{without_secrets(url)} answered with {said or 'nothing'} and not with {wanted}. "
         "Is `endpoint` a model server?",
         status=response.status_code,
     )

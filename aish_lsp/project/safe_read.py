@@ -6,16 +6,25 @@ import os
 import stat
 from pathlib import Path
 
+from aish_lsp.secret_files import is_secret_file
 
-def read_head(root: Path, name: str, limit: int) -> tuple[str, bool] | None:
+
+def read_head(
+    root: Path, name: str, limit: int, *, secret: bool = False
+) -> tuple[str, bool] | None:
     """Return up to ``limit`` bytes of the file ``name`` under ``root``, and whether that is all.
 
     None where there is no such file, where it cannot be read, is no regular file, is binary, or
-    where its real path is outside of ``root``. What is no UTF-8 is replaced.
+    where its real path is outside of ``root``; and where secrets are kept under its name or under
+    that which a link leads to, unless it is known to be ``secret`` and the user is asked. What is
+    no UTF-8 is replaced.
     """
     real_root = os.path.realpath(root)
     real = Path(os.path.realpath(Path(root, name)))
     if not real.is_relative_to(real_root):
+        return None
+    names = (name, real.relative_to(real_root).as_posix())
+    if not secret and any(map(is_secret_file, names)):
         return None
     content = read_regular(real, limit + 1)
     if content is None or b"\0" in content:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from aish_lsp.redaction import is_secret_name, is_secret_variable, is_telling, secrets_in
 
 #: Where the model servers that we know keep their keys by custom.
 KNOWN_SECRETS = frozenset(
@@ -76,10 +81,49 @@ def command_environment(
     return kept | _WITHOUT_TERMINAL
 
 
-def secret_values(environ: Mapping[str, str], secret_names: Collection[str]) -> tuple[str, ...]:
-    """Return the values that ``command_environment`` withholds as secrets, for ``mask_secrets``."""
+def secret_values(environ: Mapping[str, str], secret_names: Collection[str]) -> frozenset[str]:
+    """Return the secrets in an environment: no text with one of them goes to a model or a log.
+
+    They are the values of ``secret_names`` and of KNOWN_SECRETS, those of variables that have the
+    name of a secret, and in all others what looks like one: the password of an address. What is
+    short, or stands in many a text, is left out: that would be masked everywhere.
+    """
     names = {*secret_names, *KNOWN_SECRETS}
-    return tuple(value for name, value in environ.items() if name in names and value)
+    found: set[str] = set()
+    for name, value in environ.items():
+        found.update(secrets_in(value))
+        if "@" in value and "://" in value:
+            found.update(_of_address(value))
+        if name in names or (is_secret_variable(name) and not _is_place(value)):
+            found.update(_of_secret(value))
+    return frozenset(filter(is_telling, found | {unquote(secret) for secret in found}))
+
+
+def _of_address(value: str) -> Iterator[str]:
+    with suppress(ValueError):
+        yield urlsplit(value).password or ""
+
+
+def _of_secret(value: str) -> Iterator[str]:
+    """Yield the secrets of a variable that has the name of one, be it a document or an address."""
+    credentials, at, _ = value.partition("://")[2].rpartition("@")
+    if at:
+        user, _, password = credentials.partition(":")
+        yield password or user
+        return
+    yield value.strip()
+    if value.lstrip().startswith("{"):
+        with suppress(ValueError, RecursionError):
+            fields = json.loads(value).items()
+            yield from (v for k, v in fields if isinstance(v, str) and is_secret_name(k))
+
+
+def _is_place(value: str) -> bool:
+    """Return whether a value names a file or a folder that is there."""
+    try:
+        return value.startswith(("/", "~")) and Path(value).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):
+        return False
 
 
 def _without_own_folder(path: str, active: str | None) -> str:

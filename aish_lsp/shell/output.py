@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-
-from aish_lsp.redaction import mask
 
 #: Bytes (UTF-8) that are kept from the start of an output, and from its end.
 HEAD_LIMIT = 32 * 1024
 TAIL_LIMIT = 32 * 1024
 #: Bytes given up at most so that a cut falls between two lines.
 _CUT_REACH = 2 * 1024
-#: Shorter values are not masked: `none`, `ollama` or `x` are no secrets, but stand in many a text.
-_SHORTEST_SECRET = 8
-
-MASK = "[secret]"
 
 
 class KeptOutput:
@@ -62,14 +55,6 @@ class KeptOutput:
         after = tail[start:].decode("utf-8", "ignore")
         line_end = "" if before.endswith("\n") else "\n"
         return f"{before}{line_end}[aish: {left_out} bytes left out here]\n{after}", True
-
-
-def mask_secrets(text: str, secrets: Iterable[str]) -> str:
-    """Return ``text`` with every one of ``secrets`` masked. Clean the output first.
-
-    Values of fewer than 8 characters are left alone.
-    """
-    return mask(text, (secret for secret in secrets if len(secret) >= _SHORTEST_SECRET), MASK)
 
 
 # Each alternative is linear: no two neighboring parts can match the same character.

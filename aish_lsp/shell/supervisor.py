@@ -54,7 +54,7 @@ def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
     requests = _Requests()
     requests.wait(0)
     if requests.end:
-        _remove(plan.get("temporary"))
+        _tidy_up(plan)
         _report(status, "ended")
         return
     shell = _start(command, status, plan)
@@ -62,7 +62,7 @@ def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
     os.close(1)
     os.close(2)
     _supervise(_Family(shell, status, subreaper), requests, status)
-    _remove(plan.get("temporary"))
+    _tidy_up(plan)
     _report(status, "ended")
 
 
@@ -184,11 +184,19 @@ def read_plan(argument: str) -> dict[str, Any]:
         # Behind the standard library, which no name of ours hides.
         sys.path.append(os.path.join(os.path.dirname(__file__), "confinement"))  # noqa: PTH118, PTH120
         plan["confine"] = __import__("child").confine
+    if plan.get("work"):
+        namespaces = __import__("namespaces")
+        plan["enter"] = namespaces.enter
+        made = namespaces.make_placeholders(plan["work"])
+        plan["tidy"] = lambda: namespaces.remove_placeholders(made)
     return plan
 
 
-def _remove(folder: bytes | None) -> None:
+def _tidy_up(plan: dict[str, Any]) -> None:
     """Remove the command's temporary folder, in which most commands leave nothing."""
+    if "tidy" in plan:
+        plan["tidy"]()
+    folder = plan.get("temporary")
     if folder is None:
         return
     try:
@@ -236,6 +244,8 @@ def _become(command: list[str], status: int, plan: dict[str, Any]) -> NoReturn:
 
 def _confine(status: int, plan: dict[str, Any]) -> None:
     try:
+        if "enter" in plan:
+            plan["enter"](plan["work"], plan["ruleset"])
         plan["confine"](plan["ruleset"], plan["program"])
     except OSError as error:
         _report(status, f"unconfined {error.errno}")

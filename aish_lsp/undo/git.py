@@ -47,6 +47,10 @@ _IDENTITY: Final = {
 }
 
 
+#: What a snapshot is written to, or what git rewrites as one is dropped.
+_WRITTEN: Final = ("objects", "refs/aish/undo", "packed-refs")
+
+
 class NoUndo(Exception):
     """There is no snapshot, or none that can be used; the message says why, as a clause."""
 
@@ -104,18 +108,20 @@ class Git:
         """Look at the repository, and make the git folder of our own for it.
 
         Raises:
-            Nowhere: git refuses it (its owner is somebody else, it is damaged), or its work tree
-                is elsewhere.
+            Nowhere: git refuses it (its owner is somebody else, it is damaged), its work tree is
+                elsewhere, or a link leads from where a snapshot is written.
             StoreUnavailable: our folder cannot be made.
         """
         asked = ("--is-inside-work-tree", "--show-cdup", "--show-object-format")
         try:
             answer = self.ask("rev-parse", *asked, "--git-path", "objects")
+            common = self.ask("rev-parse", "--git-common-dir").removesuffix(b"\n")
         except GitFailed as error:
             raise Nowhere(str(error)) from error
         inside, up, kind, objects = answer.removesuffix(b"\n").split(b"\n", 3)
         if inside != b"true" or up:
             raise Nowhere(f"the repository of {self.top} has its work tree elsewhere")
+        _refuse_links(Path(os.fsdecode(os.path.join(os.fsencode(self.top), common))))  # noqa: PTH118 - bytes
         _make_git_folder(self.private, kind.decode())
         self._own = {
             **_IDENTITY,
@@ -237,6 +243,37 @@ def _work_tree(folder: Path) -> Path:
         if os.path.lexists(place / ".git"):
             return place
     raise Nowhere("the folder is in no git work tree")
+
+
+def _refuse_links(common: Path) -> None:
+    """Refuse a repository where a snapshot would be written to where a link leads.
+
+    An archive may bring such a repository, and git follows what it finds there.
+
+    Raises:
+        Nowhere: it has such a link; the message names it.
+    """
+    for place in _WRITTEN:
+        path = common
+        for part in ("", *place.split("/")):
+            path = path / part
+            if path.is_symlink():
+                raise _leads_away(path)
+    for folder in (common / "objects", common / "refs/aish/undo"):
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    raise _leads_away(Path(entry.path))
+    # Logs of ours are never made; but git writes on in one that is there, wherever it is.
+    logs = common / "logs/refs/aish"
+    if os.path.lexists(logs):
+        raise Nowhere(f"{escaped(str(logs))} is none of ours, and git would write there")
+
+
+def _leads_away(link: Path) -> Nowhere:
+    return Nowhere(
+        f"{escaped(str(link))} is a symbolic link, and no snapshot is written to where it leads"
+    )
 
 
 def _make_git_folder(folder: Path, kind: str) -> None:

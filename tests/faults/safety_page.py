@@ -1,6 +1,6 @@
 """The tables of docs/safety.md: what is asked, refused or run, written down from what came of it.
 
-``python tests/faults/safety_page.py`` writes them anew.
+``python tests/faults/safety_page.py`` writes them anew; with ``confined``, that table alone.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ if __name__ == "__main__":
 
 import incidents_replies  # noqa: E402, F401
 import incidents_workspace  # noqa: E402, F401
+from confined_corpus import everything, table  # noqa: E402
 from incidents import INCIDENTS, Incident  # noqa: E402
 from safety_matrix import Row, rows  # noqa: E402
 
@@ -69,8 +70,19 @@ async def _write(folder: Path) -> None:
     PAGE.write_text(part("the incidents", _INCIDENTS_HEAD + "".join(told)), encoding="utf-8")
 
 
+async def _write_confined() -> None:
+    rows = await everything()
+    PAGE.write_text(part("confined", table(rows)), encoding="utf-8")
+    for one in (one for _, compared in rows for one in compared):
+        if one.outcome == "differs":
+            sys.stderr.write(f"{one.command}: {one.how}\n")
+
+
 def main() -> None:
-    """Write both tables into the page."""
+    """Write the tables into the page."""
+    asyncio.run(_write_confined())
+    if sys.argv[1:] == ["confined"]:
+        return
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(_write(Path(folder).resolve()))
 

@@ -94,6 +94,48 @@ async def test_a_folder_that_leads_elsewhere_when_the_user_agrees(place: Place) 
         assert not (place.root / "x").exists()
 
 
+@pytest.mark.parametrize("replaced", ["the workspace", "the folder of the command"])
+@pytest.mark.parametrize("how", ["asked", "approved later"])
+async def test_a_folder_that_another_has_replaced_when_the_user_agrees(
+    place: Place, replaced: str, how: str
+) -> None:
+    inner = place.folder / "inner"
+    inner.mkdir()
+    (place.root / "other" / "inner").mkdir(parents=True)
+    (place.root / "other" / "inner" / "y").touch()
+    taken = place.folder if replaced == "the workspace" else inner
+
+    def replace() -> None:
+        taken.rename(place.root / "was")
+        (place.root / "other" / taken.relative_to(place.folder)).rename(taken)
+
+    def replace_and_agree(params: Any) -> Any:
+        replace()
+        return params["actions"][0]
+
+    async with place.client() as client:
+        agree = replace_and_agree if how == "asked" else never_agree
+        client.answers["window/showMessageRequest"] = agree
+        await client.initialize(place.folder)
+        command = {"text": "rm -rf y; touch x", "cwd": "inner", "partialResultToken": "r"}
+        if how == "asked":
+            message = await fails_with(1006, client, "aish.run", command)
+            assert "another folder has taken the place" in message
+        else:
+            denied = await client.command_result("aish.run", command)
+            assert denied["finishReason"] == "denied"
+            replace()
+            approve = {"prompt": f":approve {denied['commandId']}"}
+            await client.command_result("aish.chat.send", approve)
+            await chat_holds(client, place, "another folder has taken the place")
+        assert (inner / "y").exists()
+        assert not (inner / "x").exists()
+
+
+def never_agree(_: Any) -> None:
+    """Answer as an editor that has no way to ask."""
+
+
 async def test_a_folder_that_is_no_place_to_run(place: Place) -> None:
     (place.folder / "link").symlink_to(place.root)
     async with place.client() as client:

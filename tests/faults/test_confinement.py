@@ -269,10 +269,11 @@ async def test_a_secret_stays_closed_in_a_workspace_that_holds_it(
 async def test_many_at_once(tmp_path: Path, confinement: Confinement) -> None:
     """Each has walls of its own, although rulesets are made anew meanwhile."""
 
-    async def one(number: int) -> None:
+    for number in range(12):
         (tmp_path / f"file{number}").write_text(f"{number}\n")
-        result = await confined(confinement, f"cat file{number}; touch new", tmp_path)
-        assert result.output.startswith(f"{number}\n")
-
-    await asyncio.gather(*(one(number) for number in range(12)))
+    texts = [f"cat file{number}; touch new" for number in range(12)]
+    results = await asyncio.gather(*(confined(confinement, text, tmp_path) for text in texts))
+    for number, result in enumerate(results):
+        assert result.output.startswith(f"{number}\n"), result
+        assert result.refused
     assert not (tmp_path / "new").exists()

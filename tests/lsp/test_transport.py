@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client import Client, RpcError, Transport, connect, execute
+from client import Client, RpcError, Transport, _Stream, connect, execute
 
 ECHO = str(Path(__file__).with_name("echo_server.py"))
 
@@ -163,6 +163,14 @@ async def test_only_who_knows_the_token_gets_in_and_no_browser(
         assert await refused(bare, additional_headers={"Authorization": f"Basic {token}"}) == 401
         for origin in ("https://evil.example", "null", "http://127.0.0.1"):
             assert await refused(address, additional_headers={"Origin": origin}) == 403
+        # A page may have its own name lead here: its browser then takes us for its own site.
+        for named in ("evil.example", "127.0.0.1.evil.example"):
+            renamed = address.replace("127.0.0.1", named)
+            assert await refused(renamed, host="127.0.0.1", port=port_of(address)) == 403
+        twice = b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n"
+        upgrade = b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
+        key = b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+        assert b" 403 " in await answer_to(bare, twice + upgrade + key)
         # None of them took the client's place.
         from websockets.asyncio.client import connect as open_websocket
 
@@ -173,6 +181,104 @@ async def test_only_who_knows_the_token_gets_in_and_no_browser(
         assert await asyncio.wait_for(process.wait(), 10) == 1
     finally:
         await end(process)
+
+
+def port_of(address: str) -> int:
+    return int(address.partition("/?")[0].rpartition(":")[2])
+
+
+#: What a client may say without having said initialize.
+STRANGERS = {
+    "nothing": b"",
+    "half a header": b"Content-Len",
+    "half a message": b'Content-Length: 200\r\n\r\n{"jsonrpc": "2.0", "id": 1, "method": "ini',
+    "a header alone": b"Content-Length: x\r\n\r\n",
+    "no JSON": frames("{"),
+    "a notification": frames('{"jsonrpc":"2.0","method":"initialized"}'),
+    "another request": frames(SHUTDOWN),
+    "an exit": frames(EXIT),
+    "an initialize that cannot be read": frames(INITIALIZE.replace('{"capabilities":{}}', "5")),
+}
+
+
+@pytest.mark.parametrize("stays", [True, False])
+@pytest.mark.parametrize("said", STRANGERS)
+async def test_who_does_not_begin_a_session_neither_holds_the_place_nor_ends_the_server(
+    echo_client: Callable[..., Client], said: str, stays: bool
+) -> None:
+    process, address = await listen("--tcp", "127.0.0.1:0")
+    try:
+        stranger = await connect(address)
+        assert isinstance(stranger, _Stream)
+        await stranger.write(STRANGERS[said])
+        if said in ("another request", "no JSON", "a header alone"):
+            assert b'"error"' in (await asyncio.wait_for(stranger.receive(), 30) or b"")
+        if not stays:
+            await stranger.close()
+        editor = await connect(address)
+        await editor.send(INITIALIZE.encode())
+        assert b'"aish-lsp"' in (await asyncio.wait_for(editor.receive(), 30) or b"")
+        if stays:
+            await stranger.close()
+        await editor.send(SHUTDOWN.encode())
+        assert (
+            await asyncio.wait_for(editor.receive(), 30)
+            == b'{"jsonrpc":"2.0","id":2,"result":null}'
+        )
+        await editor.send(EXIT.encode())
+        assert await asyncio.wait_for(process.wait(), 30) == 0
+        await editor.close()
+    finally:
+        await end(process)
+
+
+#: The same server, with less patience.
+IMPATIENT = """
+import sys
+from aish_lsp.lsp import admission
+admission.HANDSHAKE, admission.MOST_WAITING = {seconds}, 2
+from aish_lsp.__main__ import serve
+sys.exit(serve(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize("network", ["tcp", "ws"])
+async def test_who_says_nothing_is_not_waited_for_long(network: Transport) -> None:
+    script = ("-c", IMPATIENT.format(seconds=0.5))
+    process, address = await listen(f"--{network}", "127.0.0.1:0", program=script)
+    try:
+        silent = await connect(address)
+        if isinstance(silent, _Stream):
+            await silent.write(STRANGERS["half a message"])
+        assert await asyncio.wait_for(silent.receive(), 30) is None
+        await silent.close()
+        await begins_a_session(address)
+        assert await asyncio.wait_for(process.wait(), 30) == 1
+    finally:
+        await end(process)
+
+
+async def test_many_that_say_nothing_are_not_all_waited_for() -> None:
+    script = ("-c", IMPATIENT.format(seconds=60))
+    process, address = await listen("--tcp", "127.0.0.1:0", program=script)
+    try:
+        waiting = [await connect(address) for _ in range(2)]
+        for one in waiting:
+            await one.send(b"{")
+            assert await asyncio.wait_for(one.receive(), 30)
+        third = await connect(address)
+        assert await asyncio.wait_for(third.receive(), 30) is None
+        for one in (*waiting, third):
+            await one.close()
+    finally:
+        await end(process)
+
+
+async def begins_a_session(address: str) -> None:
+    editor = await connect(address)
+    await editor.send(INITIALIZE.encode())
+    assert b'"aish-lsp"' in (await asyncio.wait_for(editor.receive(), 30) or b"")
+    await editor.close()
 
 
 async def listen(
@@ -240,8 +346,7 @@ def web_requests(folder: Path) -> list[bytes]:
 
 async def answer_to(address: str, data: bytes) -> bytes:
     """Send ``data`` and return what comes until the server closes the connection."""
-    host, _, port = address.removeprefix("tcp://").rpartition(":")
-    reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await asyncio.open_connection("127.0.0.1", port_of(address))
     try:
         writer.write(data)
         return await asyncio.wait_for(reader.read(), 30)

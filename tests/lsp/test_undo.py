@@ -216,3 +216,55 @@ async def test_no_undo_while_a_command_runs(repository: Path) -> None:
         await client.command_result("aish.cancel")
         await client.within(holds(repository / ".aish" / "chat.md", "stopped after"), "its end")
         assert (await undo(client))["removed"] == ["begun"]
+
+
+@pytest.mark.parametrize(
+    ("link", "named"),
+    [
+        (".git/refs/aish", "refs/aish"),
+        (".git/refs/aish/undo", "refs/aish/undo"),
+        (".git/refs/aish/undo/KEY", "refs/aish/undo/"),
+        (".git/refs", ".git/refs"),
+        (".git/objects", ".git/objects"),
+        (".git/objects/00", ".git/objects/00"),
+        (".git/packed-refs", "packed-refs"),
+        (".git/logs/refs/aish", "logs/refs/aish"),
+        (".git", ".git"),
+    ],
+)
+async def test_no_snapshot_is_written_to_where_a_link_leads(
+    repository: Path, tmp_path: Path, link: str, named: str
+) -> None:
+    (repository / "f").write_text("one\n")
+    git(repository, "add", "f")
+    git(repository, "commit", "-qm", "one")
+    git(repository, "pack-refs", "--all")
+    elsewhere, at = tmp_path / "elsewhere", repository / link.replace("KEY", "workspace-0")
+    at.parent.mkdir(parents=True, exist_ok=True)
+    if at.exists():
+        at.rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+    at.symlink_to(elsewhere)
+    before = listed(elsewhere)
+    async with Client() as client:
+        client.answers["window/showMessageRequest"] = yes
+        await client.initialize(repository)
+        for _ in range(2):
+            assert (await run(client, "rm f; echo two > f"))["exitCode"] == 0
+        [reason] = [notice for notice in notices(client) if "No undo" in notice]
+        assert named in reason
+        assert "link" in reason or "none of ours" in reason
+        with pytest.raises(RpcError, match="There is no undo: ") as refused:
+            await undo(client)
+        assert named in refused.value.message
+        [question, _] = client.asked("window/showMessageRequest")
+        assert "There is no undo: " in question["message"]
+        assert named in question["message"]
+    assert listed(elsewhere) == before
+
+
+def listed(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return all that lies in a folder, or the file that it is, with when it was changed."""
+    found = [folder, *folder.rglob("*")]
+    return {str(path): (path.lstat().st_mtime_ns, path.lstat().st_size) for path in found}

@@ -94,11 +94,18 @@ class Ruleset:
     """
 
     def __init__(
-        self, abi: int, closed: Closed, writable: Iterable[Path], readable: Path | None
+        self,
+        abi: int,
+        closed: Closed,
+        writable: Iterable[Path],
+        readable: Path | None = None,
+        *,
+        network: bool = False,
     ) -> None:
         """Make one that reads all but what is ``closed``, and writes what is ``writable``.
 
-        ``readable`` is read even where it lies in a closed place. Blocks.
+        ``readable`` is read even where it lies in a closed place; ``network`` leaves TCP alone.
+        Blocks.
 
         Raises:
             OSError: the kernel refused.
@@ -107,7 +114,7 @@ class Ruleset:
         self._closed = closed
         self._split: dict[str, _Split] = {}
         self._mounts = _mounts()
-        self.descriptor = _create(abi, self._handled)
+        self.descriptor = _create(abi, self._handled, 0 if network else _NETWORK)
         try:
             self._fill(writable, readable)
         except BaseException:
@@ -126,7 +133,12 @@ class Ruleset:
             for path in self._open_paths(os.fspath(readable)):
                 self._allow(path, _READ)
         for folder in writable:
-            self._allow(os.fspath(folder), self._handled & ~_NEVER)
+            self._allow(os.fspath(folder), self.all_rights)
+
+    @property
+    def all_rights(self) -> int:
+        """The rights over a folder that may be written."""
+        return self._handled & ~_NEVER
 
     def refresh(self) -> bool:
         """Take in what is new in the folders that were split; return whether that is all it takes.
@@ -186,8 +198,8 @@ class Ruleset:
             os.close(descriptor)
 
 
-def _create(abi: int, handled: int) -> int:
-    attributes = struct.pack("=QQQ", handled, _NETWORK, _SCOPES)
+def _create(abi: int, handled: int, network: int) -> int:
+    attributes = struct.pack("=QQQ", handled, network, _SCOPES)
     size = next(size for version, size in _SIZES if abi >= version)
     descriptor = syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
     os.set_inheritable(descriptor, False)

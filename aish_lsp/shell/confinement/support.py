@@ -9,21 +9,24 @@ import shlex
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from aish_lsp.errors import AishError, Denied
 from aish_lsp.files import private_dir
 from aish_lsp.paths import data_dir
 from aish_lsp.shell.confinement.places import secret_places
+from aish_lsp.shell.confinement.protected import protected_places
 from aish_lsp.shell.confinement.walls import Walls
 from aish_lsp.shell.runner import run_command
 
 if TYPE_CHECKING:
     from aish_lsp.shell.confinement.landlock import Ruleset
+
+R = TypeVar("R", Path, Path | None)
 
 _PROBE: Final = Path(__file__).with_name("probe.py")
 _PROBE_SECONDS: Final = 10.0
@@ -73,10 +76,23 @@ class Confinement:
         Raises:
             Denied: it cannot be confined.
         """
+        return await self._made(self._make_walls, root)
+
+    async def work_walls(self, root: Path) -> Walls:
+        """Return what a command is started with that may change the work tree ``root``, unasked.
+
+        Whether the kernel lets it is only known when it starts: a refusal is ``Denied`` then.
+
+        Raises:
+            Denied: it cannot be confined.
+        """
+        return await self._made(self._make_work_walls, root)
+
+    async def _made(self, make: Callable[[R], Walls], root: R) -> Walls:
         try:
             # One at a time: two would make the same ruleset.
             async with self._making:
-                return await asyncio.to_thread(self._make_walls, root)
+                return await asyncio.to_thread(make, root)
         except (OSError, ValueError) as error:
             msg = f"The command was not run, since it could not be confined: {error}."
             raise Denied(msg) from error
@@ -98,12 +114,17 @@ class Confinement:
             self._temporary = None
 
     def _make_walls(self, root: Path | None) -> Walls:
+        temporary = self._temporary_folder()
+        if sys.platform == "darwin":
+            return self._walls_of_macos(root, temporary)
+        return self._walls_of_linux(root, temporary)
+
+    def _temporary_folder(self) -> Path:
+        """Return the folder that holds those of the commands."""
         if self._temporary is None or not self._temporary.is_dir():
             self._let_go()
             self._temporary = Path(os.path.realpath(tempfile.mkdtemp(prefix="aish-")))
-        if sys.platform == "darwin":
-            return self._walls_of_macos(root, self._temporary)
-        return self._walls_of_linux(root, self._temporary)
+        return self._temporary
 
     def _walls_of_linux(self, root: Path | None, temporary: Path) -> Walls:
         from aish_lsp.shell.confinement import landlock, seccomp  # noqa: PLC0415 - Linux alone
@@ -122,6 +143,35 @@ class Confinement:
             Path(tempfile.mkdtemp(dir=temporary)),
             ruleset=os.dup(ruleset.descriptor),
             program=seccomp.program(abi),
+        )
+
+    def _make_work_walls(self, root: Path) -> Walls:
+        from aish_lsp.shell.confinement import landlock, seccomp  # noqa: PLC0415 - Linux alone
+
+        abi = landlock.kernel_version()
+        if abi == 0 or not seccomp.supported():
+            raise ValueError(_missing())
+        protected = protected_places(root)
+        closed = secret_places(self._environ)
+        if os.fspath(root) in closed.parents:
+            msg = f"{root} holds secret places"
+            raise ValueError(msg)
+        temporary = Path(tempfile.mkdtemp(dir=self._temporary_folder()))
+        # Of its own: what the command mounts is added to it.
+        ruleset = landlock.Ruleset(abi, closed, [temporary, root], network=True)
+        work = {
+            "writable": [os.fsencode(root), os.fsencode(temporary)],
+            "protected": [os.fsencode(path) for path in protected.places],
+            "missing": [(os.fsencode(path), folder) for path, folder in protected.missing],
+            "held": [os.fsencode(path) for path in protected.held],
+            "rights": ruleset.all_rights,
+        }
+        return Walls(
+            f"Landlock {abi}, seccomp and namespaces",
+            temporary,
+            ruleset=ruleset.descriptor,
+            program=seccomp.program(abi, "work"),
+            work=work,
         )
 
     def _walls_of_macos(self, root: Path | None, temporary: Path) -> Walls:

@@ -27,6 +27,7 @@ class Walls:
         prefix: the command that confines the one behind it; empty on Linux.
         ruleset: the descriptor of a Landlock ruleset; None but on Linux.
         program: the seccomp filter.
+        work: for the profile ``work``, what the command's own world is made of.
         temporary: the command's own temporary folder.
     """
 
@@ -35,6 +36,7 @@ class Walls:
     prefix: tuple[str, ...] = ()
     ruleset: int | None = None
     program: bytes = b""
+    work: dict[str, object] | None = None
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the command, made from the one that it has unconfined."""
@@ -51,7 +53,7 @@ class Walls:
         """Return what the supervisor is told, of what ``marshal`` can write."""
         told: dict[str, object] = {"temporary": os.fsencode(self.temporary)}
         if self.ruleset is not None:
-            told |= {"ruleset": self.ruleset, "program": self.program}
+            told |= {"ruleset": self.ruleset, "program": self.program, "work": self.work}
         return told
 
     def __enter__(self) -> Self:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from aish_lsp.shell.risk.matching import takes_next
-from aish_lsp.shell.risk.review import UNSEEN, Input, Review
+from aish_lsp.shell.risk.programs import tells
+from aish_lsp.shell.risk.review import Input, Review
 from aish_lsp.shell.risk.words import HOLE
 
 
@@ -108,101 +109,10 @@ _DESTROYS: Final = tuple(
         ),
     )
 )
-_READS: Final = re.compile(
-    r"\s*(?:select|show|explain(?!\s+analy)|describe|desc|with|values|use|\\[dlcxzs?]\w*\+?|pragma\s+\w+(?:\([\w']*\))?(?=\s*(?:;|\Z))"
-    r"|\.(?:tables|schema|indexes|databases|mode|headers?|dump|show|help|width)"
-    r"|db\.\w+(?:\.\w+)*\.(?:find(?:one)?|count\w*|estimateddocumentcount|distinct|stats|getindexes)"
-    r"|db\.(?:stats|getcollectionnames|version|serverstatus|hello)|rs\.status|show)(?:\b|(?<=\)))"
-    r"(?!.*\binto\b)(?!.*\bfor\s+(?:update|share)\b)",
-    re.IGNORECASE | re.DOTALL,
-)
-_CALLS: Final = re.compile(r"(\w+)\s*\(", re.IGNORECASE)
-_PURE_CALLS: Final = frozenset(
-    [
-        "count",
-        "sum",
-        "min",
-        "max",
-        "avg",
-        "now",
-        "version",
-        "length",
-        "lower",
-        "upper",
-        "coalesce",
-        "date",
-        "round",
-        "abs",
-        "substr",
-        "substring",
-        "distinct",
-        "in",
-        "values",
-        "exists",
-        "and",
-        "or",
-        "not",
-        "over",
-        "as",
-        "from",
-        "where",
-        "select",
-        "concat",
-        "cast",
-        "extract",
-        "to_char",
-        "current_database",
-        "current_user",
-        "pg_size_pretty",
-        "pg_database_size",
-        "pg_total_relation_size",
-        "pg_relation_size",
-        "date_trunc",
-        "row_number",
-        "rank",
-        "string_agg",
-        "group_concat",
-        "json_extract",
-        "strftime",
-        "database",
-        "user",
-        "ifnull",
-        "nullif",
-        "greatest",
-        "least",
-        "trim",
-        "any",
-        "all",
-        "on",
-        "using",
-        "find",
-        "findone",
-        "pretty",
-        "limit",
-        "countdocuments",
-        "estimateddocumentcount",
-        "stats",
-        "getindexes",
-        "skip",
-        "sort",
-        "toarray",
-        "status",
-        "hello",
-        "getcollectionnames",
-        "serverstatus",
-        "foreach",
-        "table_info",
-        "index_list",
-        "interval",
-    ]
-)
-
-
-_WRITES: Final = re.compile(r"-[oL]|--(?:output|log-file|tee)\b")
 
 
 def database(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
-    """Judge a client by the statements that it is given."""
+    """Take down what the statements destroy; return False: the tables say the rest."""
     name = words[0].rpartition("/")[2].casefold()
     client = DATABASES[name]
     if name == "bq":
@@ -214,13 +124,9 @@ def database(review: Review, words: Sequence[str], depth: int, given: Input) -> 
         return False
     for statement in statements:
         _statement(review, statement)
-    if any(_WRITES.match(word) for word in words[1:]):
-        review.caution("writes to a file")
-    if any(word[:2] == "-f" or word in {"--file", "-i"} for word in words[1:]):
-        review.caution("runs the statements in a file")
-    elif not statements and not (name == "psql" and words[1:] == ("-l",)):
+    if not statements:
         _from_input(review, name, given)
-    return True
+    return False
 
 
 def _from_input(review: Review, name: str, given: Input) -> None:
@@ -269,17 +175,11 @@ def _statement(review: Review, text: str) -> None:
     if text.strip(f"{HOLE} ") == "" and HOLE in text:
         review.caution("runs statements that are not known")
         return
+    tells(review, text)
     bare = _TEXTS.sub("''", _COMMENTS.sub(" ", text))
-    found = [reason for reason, pattern in _DESTROYS if pattern.search(bare)]
-    for reason in found:
-        review.destructive(reason)
-    if found:
-        return
-    for part in re.split(r";|\n(?=\s*[.\\])", bare):
-        calls = {call.casefold() for call in _CALLS.findall(part)}
-        goes_on = "\\" in part.strip()[1:]
-        if part.strip() and (goes_on or not (_READS.match(part) and calls <= _PURE_CALLS)):
-            review.caution("runs a statement that is not known to only read")
+    for reason, pattern in _DESTROYS:
+        if pattern.search(bare):
+            review.destructive(reason)
 
 
 def _bq(review: Review, words: Sequence[str]) -> bool:
@@ -288,6 +188,3 @@ def _bq(review: Review, words: Sequence[str]) -> bool:
         _statement(review, operands[-1])
         return True
     return False
-
-
-__all__ = ["DATABASES", "UNSEEN", "database"]

@@ -1,4 +1,4 @@
-"""``sed`` and ``awk``: small languages that can write files and run commands."""
+"""``sed``, ``awk``, ``jq``: small languages, some of which can write files and run commands."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from aish_lsp.shell.risk.paths import names_secret
+from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE
+from aish_lsp.shell.risk.programs import tells
 from aish_lsp.shell.risk.review import UNSEEN, Input, Review
 from aish_lsp.shell.risk.words import HOLE
 
@@ -21,34 +22,18 @@ _SHELL: Final = re.compile(r"\s*(?:\S*/)?(?:ba|da|z|k)?sh\b")
 #: A pattern between slashes where no division can be.
 _PATTERN: Final = re.compile(r"(?:\A|[(,~!&|{};\n])\s*/[^/\\\n;{}]*+(?:\\.[^/\\\n;{}]*+)*/")
 _WRITES: Final = re.compile(r"\bprintf?\b[^;}]*>")
-_AWK_VALUES: Final = frozenset({"-F", "-v", "--field-separator", "--assign"})
+_AWK_VALUES: Final = frozenset({"-F", "-v", "-i", "-l", "--field-separator", "--assign"})
 
 
 def awk(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
-    """Judge ``awk``: its program, and what it reads."""
+    """Take down what ``awk`` runs and writes; return False: the tables say the rest."""
     at = 1
     while at < len(words) and words[at][:1] == "-" and len(words[at]) > 1:
-        word = words[at]
-        if word == "--":
-            at += 1
-            break
-        if word[:2] not in {"-F", "-v"} and word not in _AWK_VALUES and word != "--csv":
-            review.caution(
-                "awk with a program in a file, or options that are not known to only read"
-            )
-            if word[:2] in {"-f", "-i", "-e"} or word[:6] in {"--file", "--incl", "--sour"}:
-                at += 1
-        at += 2 if word in _AWK_VALUES else 1
-    if at >= len(words):
-        return False
-    program = words[at]
-    if HOLE in program:
-        review.caution("runs an awk program that is not wholly known")
-    _awk_program(review, program, depth)
-    if names_secret(words[at + 1 :]):
-        review.read_secrets = True
-        review.caution("may print secrets, or read without an end")
-    return True
+        at += 2 if words[at] in _AWK_VALUES else 1
+    if at < len(words):
+        tells(review, words[at])
+        _awk_program(review, words[at], depth)
+    return False
 
 
 def _awk_program(review: Review, program: str, depth: int) -> None:
@@ -68,32 +53,14 @@ def _awk_program(review: Review, program: str, depth: int) -> None:
             review.writes(target, "adds" if ">>" in program else "overwrites")
 
 
-_ADDRESS: Final = r"(?:\d+(?:~\d+)?|\$|/[^/\\\n]*+(?:\\.[^/\\\n]*+)*/[IM]*)"
-#: Given back to nobody, or a script of nothing else would be tried in each way to part it.
-_BLANKS: Final = r"[^\S\n]*+"
-#: Scripts that only print: addresses with the commands that change nothing but what is printed.
-_PRINTS: Final = re.compile(
-    rf"""(?: \s*+ (?: {_ADDRESS} (?: {_BLANKS},{_BLANKS} (?:{_ADDRESS}|[+~]\d+) )? )?
-        {_BLANKS} !? {_BLANKS}
-        (?: [pPdDqQ=nNlhHgGxz{{}}] \d*
-          | s(?P<a>[^\w\s\\])(?:(?!(?P=a))[^\\]|\\.)*(?P=a)(?:(?!(?P=a))[^\\]|\\.)*(?P=a)
-            [gpiIM\d]*
-          | y(?P<b>[^\w\s\\])(?:(?!(?P=b))[^\\]|\\.)*(?P=b)(?:(?!(?P=b))[^\\]|\\.)*(?P=b)
-          | [aic]\\?[^\n]*+
-          | \#[^\n]*+
-        )? {_BLANKS} (?:;|\n|(?=\}})|(?<=\{{)|\Z) )*""",
-    re.VERBOSE | re.DOTALL,
-)
 _SED_RUNS: Final = re.compile(r"(?:^|[;{\n/\d$!])\s*e\s+([^\n;}]+)")
 _SED_WRITES: Final = re.compile(r"(?:^|[;{\n/\d$!gpiI])\s*[wW]\s+(\S+)")
-_SED_PLAIN: Final = re.compile(
-    r"-[nErszu]+|--(?:quiet|silent|regexp-extended|separate|posix|debug|null-data|unbuffered)"
-    r"|-l\d+|--version|--help"
-)
+#: A flag of ``s`` that runs what comes out of it.
+_SED_FLAG: Final = re.compile(r"[/|,#@!:][gpiIM\d]*e[gpiIM\d]*\s*(?:[;}\n]|\Z)")
 
 
 def sed(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
-    """Judge ``sed``: its scripts, what it reads, and what it edits."""
+    """Take down what ``sed`` runs, writes and edits; return False: the tables say the rest."""
     scripts: list[str] = []
     operands: list[str] = []
     in_place = False
@@ -108,37 +75,32 @@ def sed(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool
             scripts.append(word.partition("=")[2])
         elif re.match(r"-[nErsz]*i|--in-place", word):
             in_place = True
-        elif _SED_PLAIN.fullmatch(word) is None and word != "--":
-            review.caution("sed with options that are not known to only read")
-            if word in {"-f", "--file"}:
-                scripts.append("")
-                operands += [rest.popleft()] if rest else []
     if not scripts and operands:
         # ``-i ''`` of macOS: an ending for the copy, of no length.
         scripts.append(operands.pop(0) or (operands.pop(0) if operands else ""))
     for script in scripts:
         _script(review, script, depth)
-    _sed_files(review, operands, in_place=in_place)
-    return True
-
-
-def _sed_files(review: Review, files: Sequence[str], *, in_place: bool) -> None:
     if in_place:
         review.caution("edits files in place")
-        for target in files:
+        for target in operands:
             review.writes(target, "adds")
-    elif names_secret(files):
-        review.read_secrets = True
-        review.caution("may print secrets, or read without an end")
+    return False
 
 
 def _script(review: Review, script: str, depth: int) -> None:
-    if HOLE not in script and _PRINTS.fullmatch(script):
-        return
-    review.caution("sed with a script that is not known to only print")
+    tells(review, script)
     for match in _SED_RUNS.finditer(script):
+        review.caution("sed runs a command")
         review.add_text(match[1], depth + 1)
-    if re.search(r"/[gpiIM\d]*e[gpiIM\d]*\s*(?:[;}\n]|\Z)", script) and script.lstrip()[:1] == "s":
-        review.destructive(UNSEEN)
+    if _SED_FLAG.search(script):
+        review.findings.add(DESTRUCTIVE if script.lstrip()[:1] == "s" else CAUTION, UNSEEN)
     for match in _SED_WRITES.finditer(script):
         review.writes(match[1])
+
+
+def json_filter(review: Review, words: Sequence[str], _depth: int, _given: Input) -> bool:
+    """``jq``, ``yq``: they can only read and print, but the environment too."""
+    for word in words[1:]:
+        if word[:1] != "-":
+            tells(review, word)
+    return False

@@ -112,11 +112,13 @@ def find(review: Review, words: Sequence[str], depth: int, given: Input) -> bool
         word = words[at]
         at += 1
         if word in _RUNS:
+            review.lost = review.lost or "dir" in word
             end = at
             while end < len(words) and words[end] not in {";", "+"}:
                 end += 1
             # ``+`` only ends it behind ``{}``; another is a word like any.
-            inner = [part.replace("{}", HOLE) for part in words[at:end]]
+            # What it finds begins with where it looks, and so is no option.
+            inner = [part.replace("{}", f"./{HOLE}") for part in words[at:end]]
             if inner:
                 judge(review, inner, depth + 1, given)
             at = end + 1

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Final
 
-from aish_lsp.shell.risk.repository import runs_programs
 from aish_lsp.shell.risk.review import Input, Review, texts
-from aish_lsp.shell.risk.words import HOLE
 
 _HARMLESS: Final = re.compile(
     r"color\..*|core\.(?:quotepath|pager=(?:cat|less|)|autocrlf|filemode|abbrev|longpaths)"
@@ -50,11 +47,11 @@ _FOLDERS: Final = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "-
 def git(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
     """Judge git's own options; return False, for the tables say the rest."""
     at = 1
-    places = list(review.folders)
+    place = ""
     while at < len(words) and words[at][:1] == "-":
         word = words[at]
         if word == "-C":
-            places += words[at + 1 : at + 2]
+            place = os.path.join(place, *words[at + 1 : at + 2])  # noqa: PTH118 - or absolute
         if word in {"-c", "--config-env"}:
             at += 1
             _set(review, words[at] if at < len(words) else "", depth)
@@ -63,10 +60,7 @@ def git(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool
         elif _own_option(review, word):
             at += 1
         at += 1
-    if review.folder is not None and any(
-        runs_programs(place) for place in _real(review.folder, places)
-    ):
-        review.caution("the repository's own settings or hooks have git run programs")
+    review.git_runs_in(place)
     command = words[at] if at < len(words) else ""
     rest = words[at + 1 :]
     _runs(review, command, rest, depth)
@@ -75,13 +69,6 @@ def git(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool
     if any(word.startswith("ext::") for word in rest):
         review.destructive("runs a command as if it were a repository")
     return False
-
-
-def _real(folder: Path, places: Sequence[str]) -> Iterator[Path]:
-    """Yield where git may work: where the command runs, and the folders that it changes to."""
-    for place in ("", *places):
-        if HOLE not in place and "\0" not in place:
-            yield Path(os.path.realpath(folder / os.path.expanduser(place)))  # noqa: PTH111 - a text
 
 
 def _own_option(review: Review, word: str) -> bool:

@@ -9,10 +9,11 @@ from typing import Final
 
 from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.matching import Arguments
-from aish_lsp.shell.risk.paths import names_keys, names_secret
+from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
 from aish_lsp.shell.risk.programs import run_written_file
+from aish_lsp.shell.risk.resolving import distrust
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
-from aish_lsp.shell.risk.rules import Entry, tables, verdict
+from aish_lsp.shell.risk.rules import Entry, Rule, tables, verdict
 from aish_lsp.shell.risk.special import HANDLERS, sends_secrets
 from aish_lsp.shell.risk.words import HOLE
 from aish_lsp.shell.risk.wrappers import unwrap
@@ -65,7 +66,45 @@ _LISTS: Final = frozenset(
         "pushd",
     ]
 )
-_ASKS_FOR_HELP: Final = (("--help",), ("--version",))
+#: They open no file that they are told of, or tell nothing of what is in it.
+_OPENS_NONE: Final = _LISTS | frozenset(
+    [
+        ":",
+        "[",
+        "[[",
+        "git",
+        "true",
+        "false",
+        "seq",
+        "sleep",
+        "expr",
+        "factor",
+        "tr",
+        "wc",
+        "date",
+        "read",
+        "exit",
+        "return",
+        "break",
+        "continue",
+        "shift",
+        "yes",
+        "id",
+        "printenv",
+        "pgrep",
+        "pidof",
+        "ps",
+        "numfmt",
+        "cksum",
+        "md5sum",
+        "sha1sum",
+        "sha256sum",
+        "sha512sum",
+        "b2sum",
+        "set",
+        "shopt",
+    ]
+)
 #: They print the environment where they are given nothing else to do.
 _PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
 _NO_ENTRY: Final = Entry()
@@ -90,6 +129,9 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
         entry = tables().entry(name) or _NO_ENTRY
         if first in review.functions or _is_settled(review, words, name, entry, depth):
             continue
+        known = base == base.casefold() and folder in _FOLDERS
+        if entry.wrappers or name in HANDLERS:
+            review.caution_if(_not_meant(review, first, known=known))
         if entry.wrappers:
             inner = unwrap(review, words[1:], entry, depth, given)
             if inner is not None:
@@ -98,7 +140,7 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
                 waiting += inner
                 continue
         command = _Command(name, words, entry, depth, given)
-        _judge_one(review, command, known=base == base.casefold() and folder in _FOLDERS)
+        _judge_one(review, command, known=known)
 
 
 def _plain_name(base: str) -> str:
@@ -130,18 +172,20 @@ def _judge_one(review: Review, command: _Command, *, known: bool) -> None:
     """Judge a simple command. ``known``: its name is the system's own command."""
     name, words, entry = command.name, command.words, command.entry
     arguments = Arguments(words[1:], entry.values)
-    if known and entry is not _NO_ENTRY and words[1:] in _ASKS_FOR_HELP:
-        return
     handler = HANDLERS.get(name)
     if handler is not None and handler(review, words, command.depth, command.given):
         return
     if name not in _LISTS and (not words[1:] or names_secret(words[1:])):
         review.read_secrets = review.read_secrets or name in _PRINTS_ALL or len(words) > 1
     rule = verdict(entry, arguments)
-    found = (rule.level, rule.reason) if rule else _by_its_words(arguments)
-    level, reason = found or (CAUTION, f"not known to only read: {_told(words, entry, arguments)}")
-    if level == SAFE:
-        level, reason = _reading(review, name, words, known=known)
+    if rule is None:
+        found = _by_its_words(arguments)
+        told = f"not known to only read: {_told(words, entry, arguments)}"
+        level, reason = found or (CAUTION, told)
+    elif rule.level == SAFE:
+        level, reason = _reading(review, rule, name, words, known=known)
+    else:
+        level, reason = rule.level, rule.reason
     review.findings.add(level, reason)
     if sends_secrets(review, name, words, command.given):
         review.destructive("sends what may be secret to another machine")
@@ -171,16 +215,34 @@ def _told(words: Sequence[str], entry: Entry, given: Arguments) -> str:
     return f"{name} {given.operands[0][:30]}" if entry.by_word and given.operands else name
 
 
-def _reading(review: Review, name: str, words: Sequence[str], *, known: bool) -> tuple[int, str]:
+def _reading(
+    review: Review, rule: Rule, name: str, words: Sequence[str], *, known: bool
+) -> tuple[int, str]:
     """Return the level of a command that only reads: what it reads may be secret."""
-    if not known:
-        return CAUTION, f"not the system's own command: {words[0][:60]}"
+    reason = _not_meant(review, words[0], known=known, rights=rule.rights)
+    if reason is None and rule.confined and not review.confined:
+        reason = f"not known to only read, unless it runs confined: {words[0][:60]}"
+    if reason is None and name not in _OPENS_NONE and any(map(is_unknown, words[1:])):
+        reason = "reads what is not known"
+    if reason is not None:
+        return CAUTION, reason
     if name in _LISTS or not names_secret(words[1:]):
         return SAFE, ""
     review.read_secrets = True
     if names_keys(words[1:]):
         return DESTRUCTIVE, "prints keys or passwords"
     return CAUTION, "may print secrets, or read without an end"
+
+
+def _not_meant(review: Review, first: str, *, known: bool, rights: bool = False) -> str | None:
+    """Return why a command's first word is not the program that the tables mean; None where it is.
+
+    ``rights`` says that it needs none of the rights that its file is given.
+    """
+    if not known:
+        return f"not the system's own command: {first[:60]}"
+    found = distrust(first, review.path, review.folder)
+    return None if found is None or (rights and found[1]) else found[0]
 
 
 def _by_own_rules(review: Review, words: Sequence[str], name: str, values: frozenset[str]) -> bool:

@@ -8,14 +8,17 @@ A ``match`` reads like the command it means. Its words are
   (``--force=x``) or cut short (``--forc``); ``-X=DELETE``: it is there with such a value;
 - ``!-n|--dry-run``: none of these is;
 - ``{+*|:*}``: some further operand is like one of these; ``!{...}``: none is;
-- ``options:-a|--all``: no other options are there; ``-#`` is any number, ``none`` is none;
+- ``options:-a|-k=|-U?``: no other options are there, read by their place: ``-k=`` takes the next
+  word, or what is attached to it, ``-U?`` only what is attached; ``-#`` is any number, ``none`` is
+  none, and ``*`` all;
 - ``operands:1``: no more than so many operands follow.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
@@ -25,10 +28,99 @@ from aish_lsp.shell.risk.words import HOLE
 _Globs = tuple[frozenset[str], tuple[str, ...]]
 
 
+#: In an operand: it may come to any number of words.
+_MANY: Final = re.compile(rf"[*?\[{{{HOLE}]")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options that may be there, all that there are: ``options:``.
+
+    Attributes:
+        every: whether any option may.
+        flags: those that take nothing.
+        taking: those that take the next word, or what is attached to them.
+        attached: those that take what is attached to them, if something is.
+    """
+
+    every: bool = False
+    flags: frozenset[str] = frozenset()
+    taking: frozenset[str] = frozenset()
+    attached: frozenset[str] = frozenset()
+
+    @classmethod
+    def parse(cls, text: str) -> Options:
+        """Return what ``-a|-k=|-U?`` writes."""
+        words = text.split("|")
+        return cls(
+            "*" in words,
+            frozenset(word for word in words if word[-1:] not in {"=", "?"}),
+            frozenset(word[:-1] for word in words if word[-1:] == "="),
+            frozenset(word[:-1] for word in words if word[-1:] == "?"),
+        )
+
+    def read(self, words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]] | None:
+        """Return the options with their values, and the operands; None if one may not be there.
+
+        A long option counts by its whole name: cut short it could be another.
+        """
+        given: list[tuple[str, str]] = []
+        operands: list[str] = []
+        rest = iter(words)
+        for word in rest:
+            if word[:1] not in {"-", HOLE} or word == "-":
+                operands.append(word)
+            elif word == "--":
+                if given and given[-1][0] in self.attached and not given[-1][1]:
+                    return None  # it may be a value after all
+                operands += rest
+            elif self.every:
+                given.append((word, ""))
+                operands += [word] if word[:1] == HOLE else []
+            elif word[:1] == HOLE or not self._option(word, rest, given):
+                return None
+        return given, operands
+
+    def _option(self, word: str, rest: Iterator[str], given: list[tuple[str, str]]) -> bool:
+        """Add an option to ``given``, its value from ``rest``; return whether it may be there."""
+        name, equals, value = word.partition("=")
+        if word in self.flags or word in self.attached:
+            given.append((word, ""))
+        elif equals and (name in self.taking or name in self.attached):
+            given.append((name, value))
+        elif word in self.taking:
+            return self._value(word, next(rest, ""), given)
+        elif word[1:].isdigit() and "-#" in self.flags:
+            given.append((word, ""))
+        else:
+            return word[:2] != "--" and self._cluster(word, rest, given)
+        return True
+
+    @staticmethod
+    def _value(option: str, value: str, given: list[tuple[str, str]]) -> bool:
+        """Add an option; return whether its value is one word: what is not known may be more."""
+        given.append((option, value))
+        return value[:1] != HOLE
+
+    def _cluster(self, word: str, rest: Iterator[str], given: list[tuple[str, str]]) -> bool:
+        for at, letter in enumerate(word[1:], 2):
+            option, value = f"-{letter}", word[at:]
+            if option in self.taking:
+                return self._value(option, value or next(rest, ""), given)
+            if option in self.attached:
+                given.append((option, value))
+                return True
+            if option not in self.flags:
+                return False
+            given.append((option, ""))
+        return True
+
+
 class Arguments:
     """What follows a command's name, as options and operands.
 
     Attributes:
+        words: all of it.
         options: the words that are options, without those that are an option's value.
         dashed: every word that looks like an option, wherever it stands.
         operands: the other words.
@@ -40,9 +132,11 @@ class Arguments:
 
     __slots__ = (
         *("dashed", "doubtful", "ended", "given", "operands", "options", "unknown", "values"),
+        "words",
     )
 
     def __init__(self, words: Sequence[str], values: frozenset[str]) -> None:
+        self.words = words
         self.values = values
         self.options: list[str] = []
         self.given: list[tuple[str, str]] = []
@@ -160,7 +254,7 @@ class Pattern:
     absent: tuple[str, ...]
     some: tuple[_Globs, ...]
     none: tuple[_Globs, ...]
-    only: frozenset[str] | None
+    only: Options | None
     most: int | None
 
     @property
@@ -168,8 +262,38 @@ class Pattern:
         """Whether all options and operands are alike to it."""
         return self.only is None and self.most is None and not (self.absent or self.none)
 
-    def matches(self, given: Arguments) -> bool:
+    def allows(self, words: Sequence[str], before: Options) -> bool:
+        """Return whether ``only`` names all options, and all else holds.
+
+        ``before`` are the options that may stand in front of the subcommands. What is not known
+        counts against it.
+        """
+        assert self.only is not None
+        at, count = 0, len(self.words)
+        if count:
+            at = _begin(words, before)
+            found = words[at : at + count]
+            if len(found) < count or not all(map(_like, self.words, found)):
+                return False
+        read = self.only.read(words[at + count :])
+        if read is None:
+            return False
+        given, operands = read
+        counted = len(operands) if not any(map(_MANY.search, operands)) else sys.maxsize
+        return (
+            (self.most is None or counted <= self.most)
+            and all(any(_is_given(option, given) for option in options) for options in self.needed)
+            and not any(_is_given(option, given) for option in self.absent)
+            and all(any(_like(wanted, word) for word in operands) for wanted in self.some)
+            and not any(
+                HOLE in word or _like(unwanted, word) for unwanted in self.none for word in operands
+            )
+        )
+
+    def matches(self, given: Arguments, before: Options | None = None) -> bool:
         """Return whether it speaks of a command with these arguments; its name is not looked at."""
+        if self.only is not None:
+            return self.allows(given.words, before or _NONE)
         operands = given.operands
         count = len(self.words)
         if len(operands) < count:
@@ -184,26 +308,34 @@ class Pattern:
             and not any(map(given.has, self.absent))
             and all(any(_like(wanted, word) for word in rest) for wanted in self.some)
             and not any(_like(unwanted, word) for unwanted in self.none for word in rest)
-            and (self.only is None or all(_listed(word, self.only, given) for word in given.dashed))
         )
 
 
-def _listed(word: str, only: frozenset[str], given: Arguments) -> bool:
-    name, _, value = word.partition("=")
-    if word in only or name in only or ("-#" in only and word[1:].isdigit()):
-        return True
-    if word[:2] == "--" or value:
-        return False
-    for letter in word[1:]:
-        if f"-{letter}" not in only:
-            return False
-        if f"-{letter}" in given.values:
+_NONE: Final = Options()
+
+
+def _begin(words: Sequence[str], before: Options) -> int:
+    """Return where the subcommand stands, behind the options of the command itself."""
+    at = 0
+    while at < len(words) and words[at][:1] == "-":
+        read = before.read(words[at : at + 1])
+        if read is None:
             break
-    return True
+        at += 2 if read[0] and read[0][0][0] in before.taking and not read[0][0][1] else 1
+    return at
 
 
-def parse(match: str) -> Pattern:
-    """Return the pattern that ``match`` writes.
+def _is_given(option: str, given: Iterable[tuple[str, str]]) -> bool:
+    """Return whether ``-x``, or ``-x=`` with such a value, is among the options."""
+    wanted, equals, glob = option.partition("=")
+    return any(
+        name == wanted and (not equals or HOLE in value or fnmatchcase(value, glob))
+        for name, value in given
+    )
+
+
+def parse(match: str, sets: Mapping[str, str] | None = None) -> Pattern:
+    """Return the pattern that ``match`` writes; ``sets`` are the options that ``@`` names.
 
     Raises:
         ValueError: it says nothing, or what it says is no pattern.
@@ -214,7 +346,7 @@ def parse(match: str) -> Pattern:
         raise ValueError(msg)
     words, needed, absent = [], [], []
     some, none = [], []
-    only: frozenset[str] | None = None
+    only: Options | None = None
     most: int | None = None
     for word in rest:
         if word.startswith("!{"):
@@ -226,7 +358,7 @@ def parse(match: str) -> Pattern:
         elif word[0] == "-" and word != "-":
             needed.append(tuple(word.split("|")))
         elif word.startswith("options:"):
-            only = frozenset(word[8:].split("|"))
+            only = Options.parse(_named(word[8:], sets or {}))
         elif word.startswith("operands:"):
             most = int(word[9:])
         else:
@@ -235,6 +367,12 @@ def parse(match: str) -> Pattern:
     return Pattern(
         names, tuple(words), tuple(needed), tuple(absent), tuple(some), tuple(none), only, most
     )
+
+
+def _named(text: str, sets: Mapping[str, str]) -> str:
+    """Return the options of a row, with those of the sets that it names."""
+    parts = [sets[part[1:]] if part[:1] == "@" else part for part in text.split("|")]
+    return "|".join(word for part in parts for word in part.split())
 
 
 def _globs(text: str) -> _Globs:

@@ -9,34 +9,41 @@ from __future__ import annotations
 import os
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal
 
+from aish_lsp.secret_files import PRIVATE_NAMES
 from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, SAFE
+from aish_lsp.shell.risk.repository import is_ignored
 from aish_lsp.shell.risk.words import HOLE
 
 #: What a write does: a file is written anew, put there from elsewhere, or changed in part.
 How = Literal["overwrites", "places", "adds"]
 
-#: What stands where secrets are kept; between slashes, equals signs and colons.
-_PRIVATE_NAME: Final = (
-    r"\.env(?:\.(?!example|sample|template|dist)[^/:=@\n]*)?|\.envrc|\.netrc|\.pgpass|\.npmrc|\.pypirc"
-    r"|\.git-credentials|\.my\.cnf|\.htpasswd|\.vault-token|\.[^/:=\n]*history"
-    r"|id_(?:rsa|dsa|ecdsa|ed25519)(?![^/:=\n]*\.pub)[^/:=\n]*|g?shadow-?"
-    r"|credentials(?:\.[^/:=\n]*)?|secrets?\.[^/:=\n]*"
-    r"|[^/:=@\n]*\.(?:pem|key|p12|pfx|kdbx|keystore|jks)"
-    r"|\.(?:ssh|gnupg|aws|azure|kube|docker|password-store)|gcloud"
-)
 #: No plain files: devices, and what tells of processes.
 _NO_FILE: Final = r"(?:/+|(?:\.\./)+)(?:dev|proc|sys)(?:/[^\n]*)?"
+#: Secret names stand between slashes, equals signs and colons.
 _PRIVATE: Final = re.compile(
-    rf"(?:^|[/:=@,{{])(?:{_PRIVATE_NAME})(?=$|[/:=,}}])|^(?:[^=\n]*=)?{_NO_FILE}$",
+    rf"(?:^|[/:=@,{{])(?:{PRIVATE_NAMES})(?=$|[/:=,}}])|^(?:[^=\n]*=)?{_NO_FILE}$",
     re.MULTILINE | re.IGNORECASE,
+)
+#: The same in a program's text.
+_MENTIONED: Final = re.compile(
+    rf"(?<![\w.-])(?:{PRIVATE_NAMES})(?![\w.-])", re.MULTILINE | re.IGNORECASE
 )
 _PUBLIC: Final = re.compile(
     r"/dev/(?:null|stdout|stderr|tty|fd/63)|/sys/class/[\w/]*"
     r"|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|mounts|filesystems|partitions|swaps|stat)"
+)
+_WILD: Final = re.compile(rf"[*?{HOLE}]|\[[^\]]*\]")
+#: Of each kind one, which everyday patterns such as ``*.json`` do not match.
+_EXAMPLES: Final = (
+    *(".env", ".env.local", ".envrc", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials"),
+    *(".my.cnf", ".htpasswd", ".vault-token", ".bash_history", "id_rsa", "id_ed25519", "gshadow"),
+    *("credentials", "secrets.", "server.pem", "server.key", "server.p12", "db.kdbx", ".ssh"),
+    *(".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"),
 )
 #: Of these the contents are keys and passwords, whatever is configured.
 _KEYS: Final = re.compile(
@@ -126,12 +133,39 @@ def normal(path: str) -> str:
     return _HOME.sub("~", found, count=1)
 
 
-def names_secret(words: Iterable[str]) -> bool:
+def names_secret(words: Sequence[str]) -> bool:
     """Return whether a word names a place where secrets are kept, or no plain file at all."""
     text = "\n".join(words).replace(HOLE, "")
     if ".." in text:
         text += "\n" + "\n".join(posixpath.normpath(word) for word in text.split("\n"))
-    return any(_PUBLIC.fullmatch(match[0]) is None for match in _PRIVATE.finditer(text))
+    if any(_PUBLIC.fullmatch(match[0]) is None for match in _PRIVATE.finditer(text)):
+        return True
+    return any(map(_may_be_secret, words)) if _WILD.search("".join(words)) else False
+
+
+def _may_be_secret(word: str) -> bool:
+    """Return whether a pattern, or a word of which a part is not known, may come to such a name."""
+    for part in word.replace(HOLE, "*").split("/"):
+        plain = _WILD.sub("", part)
+        if (
+            plain != part
+            and (len(plain) > 1 or plain == ".")
+            and any(
+                fnmatchcase(name, part) and (name[0] != "." or part[0] == ".") for name in _EXAMPLES
+            )
+        ):
+            return True
+    return False
+
+
+def is_unknown(word: str) -> bool:
+    """Return whether a word may be the name of any file; what ``find`` found is not meant."""
+    return HOLE in word and word != f"./{HOLE}" and word.rpartition("/")[2].strip(HOLE) == ""
+
+
+def mentions_secret(text: str) -> bool:
+    """Return whether a program's text names a place where secrets are kept."""
+    return _MENTIONED.search(text) is not None
 
 
 def names_keys(words: Iterable[str]) -> bool:
@@ -168,6 +202,8 @@ def write_risk(
         places.append(normal(real))
     reason = next(filter(None, (_why_not(place, how) for place in places)), None)
     if reason is None and real is not None and how != "adds" and Path(real).is_file():
+        if is_ignored(Path(real)):
+            return CAUTION, f"overwrites {target[:60]}, which git ignores"
         reason = f"overwrites {target[:60]}, which exists"
     return (DESTRUCTIVE, reason) if reason else (CAUTION, "writes to a file")
 

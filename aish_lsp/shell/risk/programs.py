@@ -1,6 +1,7 @@
 """Programs that stand in a command: in ``-c``, in a here-document, or in a file that it writes.
 
-They are not parsed: words of them that delete, overwrite or start something are looked for.
+They are not parsed: words of them that delete, overwrite or start something are looked for, and
+those that print what is secret. Confinement holds what else they do, where the tables say so.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from aish_lsp.shell.risk.matching import takes_next
-from aish_lsp.shell.risk.pure import only_computes
+from aish_lsp.shell.risk.paths import mentions_secret
 from aish_lsp.shell.risk.review import UNSEEN, Input, Review
 from aish_lsp.shell.risk.words import HOLE
 
@@ -95,6 +96,8 @@ _CODE: Final = {
     "emacsclient": ("--eval -e", "-s -f"),
 }
 INTERPRETERS: Final = frozenset(_CODE)
+#: With this Python looks for modules in its own folders alone.
+_ISOLATED: Final = re.compile(r"-[A-Za-z]*I")
 
 _SPAWNED: Final = re.compile(
     r"(?:system|popen|exec(?:Sync)?|shell_exec|passthru|do shell script)\s*\(?\s*(['\"])(.*?)\1",
@@ -102,8 +105,28 @@ _SPAWNED: Final = re.compile(
 )
 
 
+#: They print variables, or look at processes: no confinement holds that.
+_TELLS: Final = re.compile(
+    r"environ|getenv|\bENV\b|\bENVIRON\b|process\.env|(?<![\w.$\"'])env\b|\$ENV|\$__|strenv|/proc\b"
+    r"|/inet|\binput_?file"
+)
+#: They load code, from the folder too. What is built into Python is never looked for there.
+_LOADS: Final = re.compile(
+    r"\b(?:import(?! (?:sys|time)\s*(?:[;\n]|$))|from|use|require|include|do|source|load)\b|__"
+)
+
+
+def tells(review: Review, code: str) -> None:
+    """Take down whether a program may print what is secret, or is not wholly known."""
+    if HOLE in code:
+        review.caution("runs a program that is not wholly known")
+    if _TELLS.search(code) or mentions_secret(code):
+        review.read_secrets = True
+        review.caution("runs a program that may print secrets")
+
+
 def scan(review: Review, code: str, language: str, depth: int) -> None:
-    """Take down what the program ``code`` can do."""
+    """Take down what the program ``code`` can destroy or tell."""
     if code.strip("\0 \n\t") == "" and HOLE in code:
         review.destructive(UNSEEN)
         return
@@ -112,8 +135,9 @@ def scan(review: Review, code: str, language: str, depth: int) -> None:
         review.destructive(reason)
     for match in _SPAWNED.finditer(code):
         review.add_text(match[2], depth + 1)
-    if not found and not (language == "python" and only_computes(code)):
-        review.caution("runs a program that stands in the command")
+    tells(review, code)
+    if _LOADS.search(code) and language != "isolated":
+        review.caution("runs a program that loads others")
 
 
 def interpret(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
@@ -126,14 +150,16 @@ def interpret(review: Review, words: Sequence[str], depth: int, given: Input) ->
         word = words[at]
         code = _code_in(word, codes)
         if code is not None:
-            scan(review, code or "".join(words[at + 1 : at + 2]), name, depth)
+            isolated = name == "python" and any(map(_ISOLATED.match, words[1 : at + 1]))
+            language = "isolated" if isolated else name
+            scan(review, code or "".join(words[at + 1 : at + 2]), language, depth)
             found = True
         elif name == "python" and word[1:2] != "-" and "m" in word:
             return _module(review, words[at:], depth)
         elif name in {"perl", "ruby"} and "i" in word and word[1:2] != "-":
             review.caution("edits files in place")
         at += 2 if code == "" or takes_next(word, valued) else 1
-    return found or _script(review, name, words[at:], depth, given)
+    return not found and _script(review, name, words[at:], depth, given)
 
 
 def _script(review: Review, name: str, words: Sequence[str], depth: int, given: Input) -> bool:
@@ -141,12 +167,14 @@ def _script(review: Review, name: str, words: Sequence[str], depth: int, given: 
     script = words[0] if words else "-"
     if script == "eval" and name == "deno":
         scan(review, "".join(words[1:2]), name, depth)
+        review.caution("runs a program that stands in the command")
     elif name.startswith("emacs"):
         return False
     elif script in {"-", "/dev/stdin"}:
         if given is None:
             return False
         scan(review, given if isinstance(given, str) else given(), name, depth)
+        review.caution("runs the program in its input")
     elif HOLE in script:
         review.destructive(UNSEEN)
     else:
@@ -178,11 +206,8 @@ def _module(review: Review, words: Sequence[str], depth: int) -> bool:
     if name in {"pip", "pip3", "uv", "poetry", "ansible"}:
         review.add_text(" ".join((name, *rest)), depth + 1)
         return True
-    if name == "json.tool" and len([word for word in rest if word[:1] != "-"]) < 2:
-        return True
     if name == "timeit" and rest:
         scan(review, rest[-1], "python", depth)
-        return True
     return False
 
 
@@ -197,5 +222,6 @@ def run_written_file(review: Review, path: str, language: str, depth: int) -> bo
         review.caution("runs a file that it has just written")
         review.add_text(text, depth + 1)
     else:
+        review.caution("runs a file that it has just written")
         scan(review, text, language, depth)
     return True

@@ -20,7 +20,8 @@ _BEFORE: Final = """\
 
 What is known of commands, as [Safety](safety.md#what-runs) uses it. How a row is read, and how to
 add your own, [stands there too](safety.md#rules-of-your-own). The worst row that matches counts; a
-command without a row is *caution*, but for one whose subcommand or option says that it deletes.
+command without a row is *caution*, but for one whose subcommand or option says that it deletes. A row
+that is *safe* names every option that the command may have: with any other it does not match.
 Besides these rows, it counts what a command writes to, which variables it sets, and what the
 programs, statements and scripts do that stand in it (`sh -c`, `python -c`, `psql -c`, `sed`, `awk`,
 `find -exec`, here-documents).
@@ -36,8 +37,12 @@ def _sections() -> Iterator[str]:
     for path in sorted(FOLDER.glob("*.toml")):
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         yield f"\n## {table['title']}\n"
+        for name, options in table.get("options", {}).items():
+            yield from _rows(f"The options @{name}", options.splitlines())
         for group in table.get("rules", ()):
-            yield from _rows(f"{group['risk'].capitalize()}{_because(group)}", group["match"])
+            where = " where it runs confined, else caution" if group.get("confined") else ""
+            title = f"{group['risk'].capitalize()}{where}{_because(group)}"
+            yield from _rows(title, group["match"])
         for group in table.get("wrappers", ()):
             yield from _rows(f"Opened{_because(group)}", group["match"])
 
@@ -49,7 +54,7 @@ def _because(group: dict[str, Any]) -> str:
 def _rows(title: str, rows: list[str]) -> Iterator[str]:
     yield f"\n**{title}**\n\n"
     for row in rows:
-        yield f"    {row}\n"
+        yield f"    {row.strip()}\n"
 
 
 if __name__ == "__main__":

@@ -1,91 +1,321 @@
-"""Whether a repository has git run programs, also where a command only reads.
+"""Whether git runs programs of a repository's choice, also where a command only reads.
 
-Its configuration may have come with it from a stranger, as its hooks may.
+Its settings may have come with it from a stranger, as its hooks may. They are read as git reads
+them, and held against a list of harmless keys: any other may be one that makes git run something.
+The user's own settings (``~/.gitconfig``) are trusted to name programs, which then run on what is
+in the repository, and so only confined.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from aish_lsp.files import open_to_read
 
 #: Bytes of a file that are looked at: with more there may be anything in it.
-_MOST: Final = 1 << 20
+_MOST: Final = 1 << 25
+#: Seconds for git to read its settings, repositories within another that are looked at, and folders
+#: whose settings are remembered.
+_PATIENCE: Final = 3.0
+_NESTED: Final = 50
+_REMEMBERED: Final = 64
 
-#: Keys whose value git runs for commands that read. The section is not looked at: git's rules for
-#: where a line goes on are easily got wrong, and no other key of such a name is common.
-_RUNS: Final = re.compile(
+#: Keys that a repository may set to anything.
+_HARMLESS: Final = re.compile(
     r"""
-      (?: ^ | \] ) \s*+
-      (?: (?: external | textconv | command | clean | smudge | process | program | sshcommand
-            | gitproxy | askpass | uploadpack | vcs | alternaterefscommand ) [ \t]*+ =
-        | fsmonitor [ \t]*+ = [ \t]*+ (?! (?: true | false | yes | no | on | off | ) [ \t\r]*+ $ ) )
-    | ^ \s*+ \[ \s*+ include
+      core\.(?: repositoryformatversion | filemode | bare | logallrefupdates | ignorecase | symlinks
+        | precomposeunicode | autocrlf | eol | safecrlf | quotepath | abbrev | longpaths
+        | whitespace | fscache | preloadindex | untrackedcache | commentchar | commentstring
+        | sparsecheckout
+        | sparsecheckoutcone | sharedrepository | trustctime | checkstat | bigfilethreshold
+        | compression | protecthfs | protectntfs | hookspath )
+    | remote\..*\.(?: url | pushurl | fetch | push | tagopt | prune | mirror | skipdefaultupdate
+        | skipfetchall | gh-resolved )
+    | branch\..*\.(?: remote | merge | rebase | description | pushremote | mergeoptions
+        | vscode-merge-base | gh-merge-base | github-pr-owner-number )
+    | branch\.(?: auto.* | sort )
+    | submodule\..*\.(?: url | active | branch | ignore ) | submodule\.active
+    | (?: user | author | committer )\.(?: name | email | signingkey ) | user\.useconfigonly
+    | extensions\.(?: objectformat | worktreeconfig | refstorage | relativeworktrees | noop )
+    | (?: color | column | advice | status | pull | push | fetch | rebase | gc | maintenance
+        | rerere | merge | init | grep | pack | index | feature | checkout | commit )\.[^.]*
+    | color\..* | tag\.(?: gpgsign | sort ) | lfs\.repositoryformatversion | lfs\..*\.access
+    | blame\.[^.]* | mailmap\.[^.]* | remote\.pushdefault
+    | log\.(?: abbrevcommit | date | decorate | follow | mailmap ) | gui\..* | gitg\..* | vscode\..*
+    | diff\.(?: renames | renamelimit | algorithm | context | interhunkcontext | noprefix
+        | mnemonicprefix | colormoved | colormovedws | indentheuristic | wserrorhighlight
+        | submodule | ignoresubmodules | suppressblankempty | relative | autorefreshindex
+        | wordregex )
     """,
-    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+    re.VERBOSE | re.IGNORECASE,
 )
-_HOOKS: Final = re.compile(
-    r"(?:^|\])\s*+hookspath[ \t]*+=[ \t]*+\"?([^\"\r\n]*+)", re.IGNORECASE | re.MULTILINE
+#: Of those, what names a command or another program after all.
+_NAMES_PROGRAM: Final = re.compile(r"maintenance\..*strategy|gc\.recentobjectshook|merge\.tool")
+#: Keys whose value git runs for commands that read.
+_RUNS: Final = re.compile(
+    r"core\.fsmonitor|diff\.external|diff\..*\.(?:command|textconv)"
+    r"|filter\..*\.(?:clean|smudge|process)|log\.showsignature",
+    re.IGNORECASE,
 )
+_OFF: Final = frozenset({"", "false", "no", "off", "0"})
+_ON: Final = frozenset({"true", "yes", "on", "1"})
 
 #: What reading commands run: they bring the index up to date.
 _HOOK: Final = "post-index-change"
+#: The mode of an entry of the index that is another repository, behind whatever stands there.
+_LINK: Final = b"\x00\x00\xe0\x00"
+
+SETTINGS: Final = "the repository's own settings or hooks have git run programs"
+_UNREADABLE: Final = "the repository's settings cannot be read"
+_USERS_OWN: Final = "your own settings have git run programs on what is in the repository"
 
 
-def runs_programs(folder: Path) -> bool:
-    """Return whether the repository that ``folder`` lies in, if any, has git run programs."""
-    for place in (folder, *folder.parents):
-        found = _git_folder(place)
-        if found is not None:
-            return _runs(place, found)
-    return False
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    own: bool  # of the repository, not of the user or the system
+    origin: str
+    key: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What was found for a folder, and the stamps of the files that it was found in."""
+
+    stamps: dict[str, object]
+    reason: str | None
+    confined: str | None
+
+
+_known: dict[str, _Known] = {}
+
+
+def why_not(folder: Path, *, confined: bool) -> str | None:
+    """Return why git's reading commands may run programs in ``folder``; None where they do not."""
+    place = os.path.realpath(folder)
+    known = _known.get(place)
+    if known is None or any(_stamp(path) != stamp for path, stamp in known.stamps.items()):
+        known = _look(Path(place))
+        while len(_known) >= _REMEMBERED:
+            _known.pop(next(iter(_known)))
+        _known[place] = known
+    return known.confined if confined else known.reason
+
+
+def _look(place: Path, depth: int = 0) -> _Known:
+    """Return what is to be known of a folder and the repositories within the one it lies in."""
+    repository = _Repository.around(place)
+    stamps: dict[str, object] = {}
+    for path in [*_users_files(), *(repository.files() if repository else ())]:
+        stamps[str(path)] = _stamp(str(path))
+    try:
+        settings = _settings(place)
+        for setting in settings:
+            if setting.origin.startswith("file:"):
+                path = os.path.join(place, setting.origin[5:])  # noqa: PTH118 - it may be absolute
+                stamps[path] = _stamp(path)
+        nested = list(repository.nested()) if repository else []
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return _Known(stamps, _UNREADABLE, _UNREADABLE)
+    if depth > 2 or len(nested) > _NESTED:
+        return _Known(stamps, SETTINGS, SETTINGS)
+    if repository is not None and (repository.is_hidden() or repository.has_hook(settings)):
+        return _Known(stamps, SETTINGS, SETTINGS)
+    reason, confined = _verdict(settings)
+    for inner in nested:
+        found = _look(inner, depth + 1)
+        stamps |= found.stamps
+        reason, confined = reason or found.reason, confined or found.confined
+    return _Known(stamps, reason, confined)
+
+
+def _verdict(settings: list[_Setting]) -> tuple[str | None, str | None]:
+    """Return why settings are not harmless, and why not even confined."""
+    reason = None
+    for setting in settings:
+        runs = _RUNS.fullmatch(setting.key) and setting.value.lower() not in _OFF
+        if setting.key.lower() == "core.fsmonitor" and setting.value.lower() in _ON:
+            # Git's own daemon, which is switched off where a command runs confined.
+            reason = SETTINGS if setting.own else _USERS_OWN
+        elif runs and not setting.own:
+            reason = reason or _USERS_OWN
+        elif setting.own and not _is_harmless(setting.key) and (runs or not _is_off(setting)):
+            return SETTINGS, SETTINGS
+    return reason, None
+
+
+def _is_harmless(key: str) -> bool:
+    return _HARMLESS.fullmatch(key) is not None and _NAMES_PROGRAM.fullmatch(key) is None
+
+
+def _is_off(setting: _Setting) -> bool:
+    return _RUNS.fullmatch(setting.key) is not None and setting.value.lower() in _OFF
+
+
+def _settings(place: Path) -> list[_Setting]:
+    """Return all settings that count in ``place``, as git reads them.
+
+    Raises:
+        OSError, ValueError, subprocess.SubprocessError: git cannot read them, or is not there.
+    """
+    done = _git(
+        ["git", "config", "--list", "--includes", "--show-scope", "--show-origin", "-z"], place
+    )
+    done.check_returncode()
+    parts = done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    if len(parts) % 3:
+        msg = "git's answer is not understood"
+        raise ValueError(msg)
+    found = []
+    for scope, origin, entry in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        key, equals, value = entry.partition("\n")
+        own = scope not in {"system", "global"}
+        found.append(_Setting(own, origin, key, value if equals else "true"))
+    return found
+
+
+def is_ignored(path: Path) -> bool:
+    """Return whether git ignores a file: it was made from others, or is nobody's work."""
+    if not any((place / ".git").exists() for place in path.parents):
+        return False
+    command = ["git", "-c", "core.fsmonitor=false", "check-ignore", "-q", "--", str(path)]
+    try:
+        return _git(command, path.parent).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
+def _git(command: list[str], place: Path) -> subprocess.CompletedProcess[bytes]:
+    """Run git in a clean environment.
+
+    Raises:
+        OSError, subprocess.SubprocessError: it cannot be started, or takes too long.
+    """
+    kept = ("PATH", "HOME", "XDG_CONFIG_HOME", "SYSTEMROOT", "USERPROFILE")
+    environ = {name: os.environ[name] for name in kept if name in os.environ}
+    return subprocess.run(
+        command,
+        cwd=place,
+        env=environ | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=_PATIENCE,
+        check=False,
+    )
+
+
+def _users_files() -> Iterator[Path]:
+    home = Path(os.path.expanduser("~"))  # noqa: PTH111 - it may be missing
+    yield home / ".gitconfig"
+    yield Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git" / "config"
+    yield Path("/etc/gitconfig")
+
+
+def _stamp(path: str) -> object:
+    """Return what changes when a file does; None where there is none."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 - a text, and often
+    except (OSError, ValueError):
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns
+
+
+@dataclass(frozen=True, slots=True)
+class _Repository:
+    """A repository: the top of its work tree, its own folder, and the one that it shares."""
+
+    top: Path
+    folder: Path
+    shared: Path
+
+    @classmethod
+    def around(cls, place: Path) -> _Repository | None:
+        """Return the repository that ``place`` lies in, if any."""
+        for top in (place, *place.parents):
+            try:
+                folder = _git_folder(top)
+                if folder is not None:
+                    common = folder / "commondir"
+                    shared = folder / _read(common).strip() if common.is_file() else folder
+                    return cls(top, folder, shared)
+            except (OSError, ValueError):
+                return cls(top, top / ".git", top / ".git")
+        return None
+
+    def files(self) -> Iterator[Path]:
+        """Yield the files that decide."""
+        yield from (self.shared / "config", self.folder / "config.worktree", self.folder / "index")
+        yield from (self.shared / "hooks", self.folder / "HEAD")
+
+    def is_hidden(self) -> bool:
+        """Return whether it is a bare one that lies in another's work tree, where nobody looks."""
+        return self.folder == self.top and any(
+            (place / ".git").exists() for place in self.top.parents
+        )
+
+    def has_hook(self, settings: list[_Setting]) -> bool:
+        """Return whether a hook runs where a command brings the index up to date."""
+        hooks = [self.shared / "hooks"]
+        hooks += [
+            self.top / Path(os.path.expanduser(setting.value))  # noqa: PTH111 - or ~other
+            for setting in settings
+            if setting.key.lower() == "core.hookspath"
+        ]
+        return any(os.access(place / _HOOK, os.X_OK) for place in hooks)
+
+    def nested(self) -> Iterator[Path]:
+        """Yield the repositories within this one that git looks into.
+
+        Raises:
+            OSError, ValueError, subprocess.SubprocessError: that cannot be told.
+        """
+        index = self.folder / "index"
+        if not index.is_file():
+            return
+        if any(self.folder.glob("sharedindex.*")):
+            msg = "the index is split"
+            raise ValueError(msg)
+        if _LINK not in _read_bytes(index):
+            return
+        listing = ["git", "-c", "core.fsmonitor=false", "ls-files", "--stage", "-z"]
+        done = _git(listing, self.top)
+        done.check_returncode()
+        for entry in done.stdout.split(b"\0"):
+            if entry.startswith(b"160000 "):
+                inner = self.top / os.fsdecode(entry.partition(b"\t")[2])
+                if os.path.lexists(inner / ".git"):
+                    yield inner
 
 
 def _git_folder(place: Path) -> Path | None:
     """Return the git folder of a work tree, or ``place`` where it is one itself."""
     dot = place / ".git"
-    try:
-        if dot.is_file():
-            return place / _read(dot).removeprefix("gitdir:").strip()
-        if dot.is_dir():
-            return dot
-        bare = (place / "HEAD").is_file() and (place / "objects").is_dir()
-    except (OSError, ValueError):
-        return None
-    return place if bare else None
-
-
-def _runs(top: Path, folder: Path) -> bool:
-    try:
-        common = folder / "commondir"
-        shared = folder / _read(common).strip() if common.is_file() else folder
-        texts = [_read(path) for path in (shared / "config", folder / "config.worktree")]
-    except (OSError, ValueError):
-        return True
-    hooks = [shared / "hooks"]
-    hooks += [
-        top / Path(os.path.expanduser(found.strip()))  # noqa: PTH111 - another user's may be missing
-        for text in texts
-        for found in _HOOKS.findall(text)
-    ]
-    return any(_RUNS.search(text) for text in texts) or any(
-        os.access(place / _HOOK, os.X_OK) for place in hooks
-    )
+    if dot.is_file():
+        return place / _read(dot).removeprefix("gitdir:").strip()
+    if dot.is_dir():
+        return dot
+    return place if (place / "HEAD").is_file() and (place / "objects").is_dir() else None
 
 
 def _read(path: Path) -> str:
-    """Return what stands in a file; empty where there is none.
+    return _read_bytes(path).decode("utf-8", "surrogateescape")
+
+
+def _read_bytes(path: Path) -> bytes:
+    """Return what stands in a file.
 
     Raises:
         OSError, ValueError: it cannot be read, or nobody would write that much.
     """
-    if not os.path.lexists(path):
-        return ""
     with os.fdopen(open_to_read(path), "rb") as file:
         data = file.read(_MOST + 1)
     if len(data) > _MOST:
-        raise ValueError("too long")
-    return data.decode("utf-8", "replace")
+        msg = "too long"
+        raise ValueError(msg)
+    return data

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import posixpath
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,6 +12,7 @@ from typing import Final
 
 from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, Findings
 from aish_lsp.shell.risk.paths import How, normal, write_risk
+from aish_lsp.shell.risk.repository import why_not
 from aish_lsp.shell.risk.rules import OwnTables
 from aish_lsp.shell.risk.syntax import LONGEST
 from aish_lsp.shell.risk.words import HOLE, Variables
@@ -17,6 +21,10 @@ from aish_lsp.shell.risk.words import HOLE, Variables
 _DEEPEST: Final = 12
 #: Simple commands and texts that are looked at.
 _MOST: Final = 3000
+#: Folders that a command may be in, of which each is looked at.
+_FOLDERS: Final = 30
+#: What makes a folder's name one that is only known when the command runs.
+_CANNOT_TELL: Final = re.compile(rf"[{HOLE}*?\[$]|^-|^~[^/]")
 
 #: What a command reads, where it stands behind a pipe or is given a text; unknown parts are HOLEs.
 Input = Callable[[], str] | str | None
@@ -35,7 +43,9 @@ class Review:
         variables: what the text sets.
         functions: names that it defines; their bodies are looked at where they stand.
         written: files that it writes, by normal path, with the text that they get.
-        folders: those that it changes to.
+        folders: those that it may change to, as far as that can be told.
+        git_places: where git is asked, from where the command runs or one of ``folders``.
+        lost: whether it may change to a folder that cannot be told.
         folder: where it will run, if known.
         path: the PATH that it will run with; None is our own.
         confined: whether it will run confined.
@@ -44,7 +54,7 @@ class Review:
 
     __slots__ = (
         *("_count", "_waiting", "confined", "extra", "findings", "folder", "folders", "functions"),
-        *("path", "read_secrets", "variables", "written"),
+        *("git_places", "lost", "path", "read_secrets", "variables", "written"),
     )
 
     def __init__(
@@ -59,6 +69,8 @@ class Review:
         self.functions: set[str] = set()
         self.written: dict[str, str] = {}
         self.folders: list[str] = []
+        self.git_places: set[str] = set()
+        self.lost = False
         self.read_secrets = False
         self._waiting: deque[tuple[str, int]] = deque()
         self._count = 0
@@ -66,6 +78,11 @@ class Review:
     def caution(self, reason: str) -> None:
         """Take down what changes something, or is not known."""
         self.findings.add(CAUTION, reason)
+
+    def caution_if(self, reason: str | None) -> None:
+        """Take down a reason, if there is one."""
+        if reason is not None:
+            self.caution(reason)
 
     def destructive(self, reason: str) -> None:
         """Take down what can lose something."""
@@ -109,6 +126,31 @@ class Review:
             place = normal(target)
             before = self.written.get(place, HOLE) if how == "adds" else ""
             self.written[place] = before + text
+
+    def enters(self, place: str) -> None:
+        """Take down that a command changes to a folder, from any that it may be in."""
+        if len(self.folders) > _FOLDERS or _CANNOT_TELL.search(place):
+            self.lost = True
+        else:
+            found = [posixpath.join(start, place) for start in ("", *self.folders)]
+            self.folders += [folder for folder in found if folder not in self.folders]
+
+    def git_runs_in(self, place: str) -> None:
+        """Take down that git reads in ``place``, from where the command is then."""
+        self.git_places.add(place)
+
+    def look_into_repositories(self) -> None:
+        """Take down whether git would run programs of a repository's choice."""
+        if self.lost or any(map(_CANNOT_TELL.search, self.git_places)):
+            self.caution("git in a folder that cannot be told")
+        elif self.folder is not None:
+            for start in ("", *self.folders):
+                for place in self.git_places:
+                    text = os.path.expanduser(posixpath.join(start, place))  # noqa: PTH111
+                    reason = why_not(self.folder / text, confined=self.confined)
+                    if reason is not None:
+                        self.caution(reason)
+                        return
 
     def loses(self, source: str) -> None:
         """Take down that ``source`` is not there any more, where it decides what runs."""

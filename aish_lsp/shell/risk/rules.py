@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, LEVELS, SAFE
-from aish_lsp.shell.risk.matching import Arguments, Pattern, first_words, parse
+from aish_lsp.shell.risk.matching import Arguments, Options, Pattern, first_words, parse
 
 FOLDER: Final = Path(__file__).parent / "tables"
 
@@ -23,7 +23,11 @@ class Rule:
     pattern: Pattern
     level: int
     reason: str
+    #: Where the user says so: whether what is safe runs confined.
     confine: bool = True
+    #: Whether it is safe only where it runs confined, and without the rights of its file.
+    confined: bool = False
+    rights: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Wrapper:
         after: the command stands behind one of these words only.
         only_text: whether its own words are no command.
         writes: options whose value is a file that it writes.
+        enters: options whose value is the folder that it changes to.
+        options: those that it may have where what it runs is safe; None says that it never is.
         level, reason: what running something so is by itself.
     """
 
@@ -58,6 +64,8 @@ class Wrapper:
     after: tuple[str, ...] = ()
     only_text: bool = False
     writes: tuple[str, ...] = ()
+    enters: tuple[str, ...] = ()
+    options: Options | None = None
     level: int = SAFE
     reason: str = ""
 
@@ -67,6 +75,7 @@ class Entry:
     """What the tables say of one command name."""
 
     values: frozenset[str] = frozenset()
+    before: Options = Options()  # noqa: RUF009 - it is frozen
     rules: list[Rule] = field(default_factory=list)
     by_word: dict[str, list[Rule]] = field(default_factory=dict)
     wrappers: list[Wrapper] = field(default_factory=list)
@@ -81,8 +90,10 @@ class Entry:
 
     def about(self, given: Arguments) -> Iterable[Rule]:
         """Return the rules that may speak of these arguments."""
-        first = self.by_word.get(given.operands[0]) if given.operands else None
-        return [*self.rules, *first] if first else self.rules
+        if not self.by_word:
+            return self.rules
+        firsts = [self.by_word.get(word, ()) for word in dict.fromkeys(given.operands[:2])]
+        return [*self.rules, *(rule for first in firsts for rule in first)]
 
 
 class Tables:
@@ -110,8 +121,12 @@ class Tables:
             entry.add(rule)
         return entry
 
-    def add_rules(self, groups: Iterable[Mapping[str, Any]]) -> None:
+    def add_rules(
+        self, groups: Iterable[Mapping[str, Any]], sets: Mapping[str, str] | None = None
+    ) -> None:
         """Add groups of rows: a level, a reason, and one ``match`` or several.
+
+        ``sets`` are the options that a row can name as one, by their name.
 
         Raises:
             ValueError: a row cannot be read.
@@ -119,12 +134,14 @@ class Tables:
         for group in groups:
             matches = group["match"]
             for match in [matches] if isinstance(matches, str) else matches:
-                pattern = parse(match)
+                pattern = parse(match, sets)
                 rule = Rule(
                     pattern,
                     LEVELS.index(group["risk"]),
                     group.get("reason", ""),
                     group.get("confine", True),
+                    group.get("confined", False),
+                    group.get("rights", False),
                 )
                 for name in pattern.names:
                     if "*" in name:
@@ -138,6 +155,13 @@ class Tables:
             for name in names.split("|"):
                 entry = self._entries.setdefault(name, Entry())
                 entry.values |= frozenset(options.split())
+
+    def add_before(self, options: Mapping[str, str]) -> None:
+        """Add which options of a command may stand in front of its subcommands, if it is safe."""
+        for names, text in options.items():
+            for name in names.split("|"):
+                entry = self._entries.setdefault(name, Entry())
+                entry.before = Options.parse("|".join(text.split()))
 
     def add_wrappers(self, wrappers: Iterable[Mapping[str, Any]]) -> None:
         """Add commands that run others."""
@@ -157,6 +181,8 @@ class Tables:
                     tuple(row.get("after", "").split()),
                     row.get("only_text", False),
                     tuple(row.get("writes", "").split()),
+                    tuple(row.get("enters", "").split()),
+                    Options.parse("|".join(row["options"].split())) if "options" in row else None,
                     CAUTION if "reason" in row else SAFE,
                     row.get("reason", ""),
                 )
@@ -178,7 +204,8 @@ def tables() -> Tables:
     for path in sorted(FOLDER.glob("*.toml")):
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         found.add_values(data.get("values", {}))
-        found.add_rules(data.get("rules", ()))
+        found.add_before(data.get("before", {}))
+        found.add_rules(data.get("rules", ()), data.get("options"))
         found.add_wrappers(data.get("wrappers", ()))
     return found
 
@@ -211,9 +238,9 @@ def verdict(entry: Entry, given: Arguments) -> Rule | None:
     for rule in entry.about(given):
         if best is not None and rule.level <= best.level:
             continue
-        if rule.level == SAFE and _in_doubt(rule.pattern, given):
+        if rule.level == SAFE and rule.pattern.only is None and _in_doubt(rule.pattern, given):
             continue
-        if rule.pattern.matches(given):
+        if rule.pattern.matches(given, entry.before):
             best = rule
             if rule.level == DESTRUCTIVE:
                 break

@@ -8,7 +8,7 @@ from typing import Final
 
 from aish_lsp.shell.risk import windows
 from aish_lsp.shell.risk.databases import DATABASES, database
-from aish_lsp.shell.risk.filters import awk, sed
+from aish_lsp.shell.risk.filters import awk, json_filter, sed
 from aish_lsp.shell.risk.finding import find
 from aish_lsp.shell.risk.gitting import git
 from aish_lsp.shell.risk.paths import names_keys, names_secret
@@ -149,10 +149,9 @@ def coming_later(review: Review, words: Sequence[str], depth: int, given: Input)
 
 def change_folder(review: Review, words: Sequence[str], _depth: int, _given: Input) -> bool:
     """``cd``: what follows is written there."""
-    operands = [word for word in words[1:] if word[:1] != "-"]
-    if operands:
-        start = review.folders[-1] if review.folders and operands[0][:1] not in "/~" else ""
-        review.folders.append(f"{start}/{operands[0]}" if start else operands[0])
+    operands = [word for word in words[1:] if word[:1] != "-" or word == "-"]
+    name = words[0]
+    review.enters(operands[0] if operands else "~" if name == "cd" else "-")
     return True
 
 
@@ -193,6 +192,12 @@ def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input)
     return False
 
 
+def git_and_targets(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+    """``git``, which runs programs, and writes files as well."""
+    writer(review, words, depth, given)
+    return git(review, words, depth, given)
+
+
 def opens_shell(review: Review, words: Sequence[str], _depth: int, given: Input) -> bool:
     """``nc -e``, ``socat EXEC:``: give a program to whoever is at the other end."""
     for word in words[1:]:
@@ -216,15 +221,16 @@ HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys((".", "source"), source),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk),
     **dict.fromkeys(("sed", "gsed"), sed),
+    **dict.fromkeys(("jq", "yq", "tomlq", "xq", "dasel", "gron"), json_filter),
     **dict.fromkeys(("at", "batch"), coming_later),
-    **dict.fromkeys(("cd", "pushd"), change_folder),
+    **dict.fromkeys(("cd", "pushd", "popd"), change_folder),
     **dict.fromkeys(("nc", "ncat", "netcat", "socat"), opens_shell),
     **dict.fromkeys(("pwsh", "powershell", "cmd"), windows.opened),
     "eval": evaluate,
     "trap": trap,
     "alias": alias,
     "find": find,
-    "git": git,
+    "git": git_and_targets,
     "parallel": lines_of_input,
     **dict.fromkeys(("redis-cli", "valkey-cli"), redis),
 }

@@ -41,6 +41,10 @@ def _options(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(text.split())
+
+
 _COPY_VALUES: Final = _options("-t --target-directory -S --suffix -m -o -g --mode --owner --group")
 _COPY_FOLDERS: Final = ("-t", "--target-directory")
 _COPY_KEEPS: Final = ("-n", "--no-clobber", "-b", "--backup", "-i", "--interactive")
@@ -75,6 +79,32 @@ WRITERS: Final[dict[str, Writer]] = {
         folders=("-C", "--directory", "--one-top-level"),
     ),
     "unzip": Writer(_options("-d -x -P"), operands=False, folders=("-d",)),
+    # What they print goes to the file that an option names.
+    **{
+        name: Writer(_options(f"{values} {outputs}"), operands=False, outputs=_words(outputs))
+        for names, values, outputs in (
+            ("sort", "-k -t -S -T", "-o --output"),
+            ("shuf iconv base64 xmllint pandoc", "-n -i -f -t -w", "-o --output"),
+            ("tree", "-L -I -P", "-o --output-file"),
+            ("gpg gpg2 age", "-r -u -i", "-o --output"),
+            ("openssl", "-in -inform -outform -key -days -subj", "-out -keyout -CAout -writerand"),
+            ("dot neato", "-T -K", "-o"),
+            ("pg_dump pg_dumpall", "-h -U -d -p -F", "-f --file"),
+            ("mysqldump mariadb-dump", "-h -u -P", "-r --result-file"),
+            ("strip objcopy", "-K -N", "-o"),
+            ("zstd zstdcat lz4", "-T", "-o"),
+            ("ssh-keygen", "-t -b -C -N", "-f"),
+            ("jupyter pdftotext rustfmt", "", "--output"),
+        )
+        for name in names.split()
+    },
+    "git": Writer(
+        _options("-C -c -n -m -b --author --since"),
+        operands=False,
+        outputs=("--output", "--output-directory"),
+    ),
+    # The second operand, if there is one, is what they write.
+    **dict.fromkeys(("uniq", "xxd", "pdftops"), Writer(_options("-f -s -w -l -c -g"))),
 }
 
 
@@ -93,6 +123,8 @@ def writer(review: Review, words: Sequence[str], depth: int, given: Input) -> bo
     for option in how.folders:
         for value in _values(words[1:], option):
             _folder(review, value, name)
+    if name in _ARCHIVERS:
+        _archive(review, name, words[1:], given)
     if how.operands:
         _operands(review, how, name, arguments.operands, keeps=keeps, given=given)
     _programs(review, words, depth)
@@ -125,6 +157,30 @@ def _operands(
         if not (how.last and target in {".", "./"}):
             text = _text(given) if how.copies else HOLE
             review.writes(target, how_it_is, text)
+
+
+def _archive(review: Review, name: str, words: Sequence[str], given: Input) -> None:
+    """Judge what writes a whole file by a subcommand, or by a letter of its first word."""
+    files: list[str] = []
+    rest = [word for word in words if word[:1] != "-"]
+    if name == "tar" and _creates(words):
+        files = _values(words, "-f") + _values(words, "--file")
+        files += words[1:2] if words[0][:1] != "-" and "f" in words[0] else ()
+    elif name == "git" and rest[:2] == ["bundle", "create"]:
+        files = rest[2:3]
+    elif name == "git" and rest[:1] == ["archive"]:
+        files = _values(words, "-o")
+    elif name == "ssh-keygen" and given is not None and not {"-l", "-F", "-y"} & set(words):
+        review.destructive("overwrites a key, and answers the question")
+    for file in files:
+        if file != "-" and ":" not in file:
+            review.writes(file)
+
+
+def _creates(words: Sequence[str]) -> bool:
+    """Return whether ``tar`` makes an archive: by ``c`` in its first word, or in its options."""
+    clusters = [word for word in words if word[:1] == "-" != word[1:2]] + [*words[:1]]
+    return "--create" in words or any("c" in cluster for cluster in clusters)
 
 
 def _taken(review: Review, sources: Sequence[str]) -> None:
@@ -173,6 +229,7 @@ def _downloads(review: Review, name: str, words: Sequence[str], given: Arguments
             review.written.setdefault(base, HOLE)
 
 
+_ARCHIVERS: Final = frozenset({"tar", "git", "ssh-keygen"})
 #: Options that hold a command line.
 _RUNS: Final = {
     "tar": ("-I", "--use-compress-program", "--to-command", "--checkpoint-action", "--rmt-command"),

@@ -13,11 +13,13 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.shell.risk.assignments import assignment_risk
 from aish_lsp.shell.risk.collecting import SETS, collect
 from aish_lsp.shell.risk.fallback import look_through
+from aish_lsp.shell.risk.findings import DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.judge import judge
 from aish_lsp.shell.risk.output import printed
-from aish_lsp.shell.risk.review import TOO_MUCH, Input, Review
+from aish_lsp.shell.risk.proof import misses, unseen_substitution
+from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review
 from aish_lsp.shell.risk.syntax import DEEPEST, parse
-from aish_lsp.shell.risk.words import HOLE, MOST_VALUES, SPLIT, Resolver
+from aish_lsp.shell.risk.words import HOLE, MOST_VALUES, Resolver, joined
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -25,8 +27,11 @@ if TYPE_CHECKING:
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 #: In quotes the index of an array is only text, until something calculates with it.
-_INDEX: Final = re.compile(r"\w\[\s*(?:\$\(|`)")
-_CALCULATES: Final = re.compile(r"\[\[|\(\(|\btest\b|\[\s|\b(?:read|let|declare|printf|unset)\b")
+_INDEX: Final = re.compile(r"\w\[[^\]]*?(?:\$\(|`)")
+_CALCULATES: Final = re.compile(
+    r"\[\[|\(\(|\$\[|\btest\b|\[\s|\b(?:read|let|declare|typeset|local|printf|unset|wait)\b"
+    r"|\b(?:readonly|export|mapfile|readarray|getopts)\b|\$\{"
+)
 #: The grammar takes a line that begins so for words of the line before it.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 
@@ -42,7 +47,7 @@ def walk(review: Review, text: str, depth: int) -> None:
 class _Walk:
     """The walk through one text."""
 
-    __slots__ = ("_depth", "_resolver", "_review", "_source", "_stack")
+    __slots__ = ("_depth", "_resolver", "_review", "_source", "_stack", "_visited")
 
     def __init__(self, review: Review, text: str, depth: int) -> None:
         self._review = review
@@ -50,6 +55,7 @@ class _Walk:
         self._source = text.encode("utf-8", "replace")
         self._resolver = Resolver(self._source, review.variables)
         self._stack: list[tuple[Node, int, Input]] = []
+        self._visited: set[int] = set()
 
     def run(self) -> None:
         root = parse(self._source)
@@ -61,8 +67,7 @@ class _Walk:
             self._review.caution("has lines that begin with a backslash")
             look_through(self._review, text, self._depth)
         if _INDEX.search(text) and _CALCULATES.search(text):
-            self._review.caution("may run what stands in an index")
-            look_through(self._review, text, self._depth)
+            self._review.destructive("may run what stands in an index")
         if SETS.search(text) and not collect(root, self._resolver, self._review.variables):
             self._review.destructive(TOO_MUCH)
             return
@@ -77,6 +82,17 @@ class _Walk:
                 handler(self, node, level, given)
             elif node.child_count:
                 self._push(node.children, level, given)
+        self._prove(root)
+
+    def _prove(self, root: Node) -> None:
+        """Take down what this walk may not have seen."""
+        review, source = self._review, self._source
+        if review.findings.level == SAFE and (reason := misses(root, source)):
+            review.caution(reason)
+        if review.findings.level != DESTRUCTIVE and unseen_substitution(
+            root, source, self._visited
+        ):
+            review.destructive(UNSEEN)
 
     def _push(self, nodes: list[Node], level: int, given: Input) -> None:
         level += 1
@@ -88,6 +104,11 @@ class _Walk:
         if inner:
             self._push(inner, level, None)
             self._resolver.inner = []
+
+    def substitution(self, node: Node, level: int, _given: Input) -> None:
+        """``$(...)``, ``${...}`` and their like, wherever they stand."""
+        self._visited |= {node.start_byte, node.end_byte - 1}
+        self._push(node.children, level, None)
 
     # --- what runs -------------------------------------------------------------------------------
 
@@ -242,7 +263,7 @@ class _Walk:
             text = self._resolver.word(value)
             self._push_inner(level)
             if is_command:
-                review.add_text(text.replace(SPLIT, " "), self._depth + 1)
+                review.add_text(joined(text), self._depth + 1)
         if name is not None and name.type == "subscript":
             self._push(name.children, level, None)
 
@@ -297,7 +318,7 @@ class _Walk:
     # --- what one command gives to the next ------------------------------------------------------
 
     def _herestring(self, node: Node) -> str:
-        return self._resolver.word(node.children[-1]).replace(SPLIT, " ")
+        return joined(self._resolver.word(node.children[-1]))
 
     def _heredoc(self, node: Node) -> str:
         """Return a here-document's text: all that stands between its first line and its end."""
@@ -361,4 +382,11 @@ _HANDLERS: Final[dict[str, Callable[[_Walk, Node, int, Input], None]]] = {
     "for_statement": _Walk.loop,
     "file_redirect": _Walk.bare_redirect,
     "comment": _Walk.nothing,
+    **dict.fromkeys(
+        (
+            *("expansion", "command_substitution", "process_substitution"),
+            "arithmetic_expansion",
+        ),
+        _Walk.substitution,
+    ),
 }

@@ -8,7 +8,7 @@ from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.shell.risk import windows
-from aish_lsp.shell.risk.findings import Findings
+from aish_lsp.shell.risk.findings import SAFE, Findings
 from aish_lsp.shell.risk.review import TOO_MUCH, Review
 from aish_lsp.shell.risk.rules import OwnTables, Tables
 from aish_lsp.shell.risk.syntax import LONGEST
@@ -50,6 +50,8 @@ def review(text: str, shell: str, setting: Setting) -> Findings:
             walk(found, *waiting)
     except (TooDeep, RecursionError):
         found.destructive(TOO_MUCH)
+    if found.git_places and found.findings.level == SAFE:
+        found.look_into_repositories()
     return found.findings
 
 

@@ -24,6 +24,8 @@ ITEM: Final = "\2"
 
 #: Values of one variable, and of all of a command at once, that are looked at.
 MOST_VALUES: Final = 8
+#: Words that the braces of one are looked at as.
+MOST_WORDS: Final = 64
 
 #: Tools that print settings for ``eval``: known, although what they print is not.
 _PRINTS_SETTINGS: Final = re.compile(
@@ -36,9 +38,12 @@ _PRINTS_SETTINGS: Final = re.compile(
 )
 #: Commands whose output cannot be taken for an option.
 _PRINTS_NO_OPTION: Final = re.compile(
-    r"(?:git (?:rev-parse|merge-base|describe|rev-list|symbolic-ref|branch --show-current)\b|date\b"
-    r"|nproc|whoami|hostname|uname\b|pwd|id -\w+)[^|;&<>$`()]*"
+    r"git (?:rev-parse(?: --short(?:=\d+)?| --verify)*|merge-base|rev-list(?: -n ?\d+)?)"
+    r"(?: [\w/@^~{}][\w./@^~{}-]*)+"
+    r"|date(?: -[uI]| ['\"]?\+%[%\w:.-]*['\"]?)*|nproc|whoami|uname(?: -\w+)?|id -[ugn]+"
 )
+#: What they print begins with a slash, and may hold blanks.
+_PRINTS_FOLDER: Final = re.compile(r"pwd|git rev-parse --show-toplevel")
 #: Commands whose output is their own words.
 _PRINTS_WORDS: Final = re.compile(
     r"(?:echo|printf|which|command -v|type -[pP])\b[^|;&<>`()]*", re.DOTALL
@@ -54,7 +59,11 @@ _KNOWN: Final = {
     **{name: (name,) for name in ("EDITOR", "VISUAL", "PAGER", "BROWSER", "PYTHON", "CC", "CXX")},
 }
 
+#: Unknown texts with blanks between them are one.
+_UNKNOWN: Final = re.compile(rf"{HOLE}[{HOLE}{SPLIT} ]*{HOLE}")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
+#: Braces that hold no others.
+_BRACES: Final = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
 _SPECIAL: Final = re.compile(r"[\\*?\[~]")
 _BLANKS: Final = re.compile(r"[ \t\n]+")
@@ -79,6 +88,7 @@ class Variables:
 
     def add(self, name: str, value: str) -> None:
         """Take down one more value that ``name`` may have."""
+        value = _UNKNOWN.sub(HOLE, value)
         values = self._values.setdefault(name, [])
         if value not in values:
             values.append(value)
@@ -106,12 +116,13 @@ class Resolver:
         inner: the substitutions met so far; what stands in them runs as well.
     """
 
-    __slots__ = ("_depth", "_source", "_variables", "inner", "most", "pick")
+    __slots__ = ("_depth", "_source", "_splits", "_variables", "inner", "most", "pick")
 
     def __init__(self, source: bytes, variables: Variables) -> None:
         self._source = source
         self._variables = variables
         self._depth = 0
+        self._splits = False
         self.pick = 0
         self.most = 1
         self.inner: list[Node] = []
@@ -120,12 +131,22 @@ class Resolver:
         """Return the words of ``nodes``; a variable that is not quoted may come to several."""
         found: list[str] = []
         for node in nodes:
+            self._splits = False
             text = self.word(node)
-            if SPLIT in text or ITEM in text:
+            if self._splits and text[:1] != HOLE:
+                # The blanks of what is not known may begin another word, and that an option.
+                text = HOLE + text
+            if node.type == "concatenation" and self._has_braces(node):
+                found += expanded(text)
+            elif SPLIT in text or ITEM in text:
                 found += [part for part in text.replace(ITEM, SPLIT).split(SPLIT) if part]
             elif text or node.type != "simple_expansion":
                 found.append(text)
         return found
+
+    def _has_braces(self, node: Node) -> bool:
+        """Return whether a word has braces of its own, not those of ``${...}``."""
+        return any("{" in self.text(child) for child in node.children if child.type == "word")
 
     def word(self, node: Node) -> str:
         """Return one word's text, with its HOLEs and SPLITs."""
@@ -168,7 +189,7 @@ class Resolver:
 
     def read_string(self, node: Node) -> str:
         """Return the text between double quotes; the grammar leaves blanks between children out."""
-        found, at = "", node.start_byte + 1
+        found, at, splits = "", node.start_byte + 1, self._splits
         for child in node.children[1:]:
             found += self._source[at : child.start_byte].decode("utf-8", "replace")
             at = child.end_byte
@@ -176,7 +197,8 @@ class Resolver:
             if kind == "string_content":
                 found += _ESCAPE_IN_QUOTES.sub(_unescaped, self.text(child))
             elif child.is_named:
-                found += self.word(child).replace(SPLIT, " ")
+                found += joined(self.word(child))
+        self._splits = splits
         return found
 
     def read_raw(self, node: Node) -> str:
@@ -197,6 +219,8 @@ class Resolver:
         return values[self.pick % len(values)]
 
     def _split(self, value: str) -> str:
+        """Return the words that a value comes to where it is not quoted."""
+        self._splits = self._splits or HOLE in value
         return _BLANKS.sub(SPLIT, value) if " " in value or "\n" in value else value
 
     def read_expansion(self, node: Node) -> str:
@@ -205,7 +229,7 @@ class Resolver:
         operators = [child.type for child in children if not child.is_named]
         name = children[0] if children else node
         rest = children[1:]
-        self.inner += [child for child in rest if child.is_named]
+        self.inner.append(node)
         value = HOLE
         is_array = name.type == "subscript" and self.text(name)[-2:] in {"@]", "*]"}
         if name.type in {"variable_name", "subscript"}:
@@ -221,12 +245,14 @@ class Resolver:
 
     def read_substitution(self, node: Node) -> str:
         """Return what a substitution comes to, where its command is one whose output is known."""
-        self.inner += node.children
+        self.inner.append(node)
         text = self.text(node).strip("$<>()`").strip()
         if _PRINTS_SETTINGS.fullmatch(text):
             return "export SETTINGS=1" if node.type == "command_substitution" else "/dev/fd/63"
         if _PRINTS_NO_OPTION.fullmatch(text):
             return f"x{HOLE}"
+        if _PRINTS_FOLDER.fullmatch(text):
+            return self._split(f"/{HOLE}")
         if node.type == "command_substitution" and (match := _PRINTS_WORDS.fullmatch(text)):
             parts = [self.word(child) for child in node.children[1].children[1:]]
             if all(child.type == "command" for child in node.children[1:-1]):
@@ -235,12 +261,34 @@ class Resolver:
                     words = [without_escapes(word) for word in words]
                     del words[: bool(words) and "%" in words[0]]
                 return self._split(" ".join(words))
-        return f"/dev/fd/63{HOLE}" if node.type == "process_substitution" else HOLE
+        return f"/dev/fd/63{HOLE}" if node.type == "process_substitution" else self._split(HOLE)
 
     def read_arithmetic(self, node: Node) -> str:
         """Return a number in the place of ``$((...))``."""
-        self.inner += node.children
+        self.inner.append(node)
         return "0"
+
+
+def joined(text: str) -> str:
+    """Return what the words of a value come to in quotes: one."""
+    return _UNKNOWN.sub(HOLE, text.replace(SPLIT, " ")) if SPLIT in text else text
+
+
+def expanded(text: str) -> list[str]:
+    """Return the words that braces make of one; which of them were quoted is not looked at."""
+    found: list[str] = []
+    waiting = [text.replace(SPLIT, " ").replace(ITEM, " ")]
+    while waiting and len(found) + len(waiting) <= MOST_WORDS:
+        word = waiting.pop()
+        braces = _BRACES.search(word)
+        if braces is None:
+            found.append(word)
+        elif ".." in braces[1]:
+            waiting.append(f"{word[: braces.start()]}{HOLE}{word[braces.end() :]}")
+        else:
+            parts = [f"{word[: braces.start()]}{part}" for part in braces[1].split(",")]
+            waiting += [f"{part}{word[braces.end() :]}" for part in reversed(parts)]
+    return found + waiting
 
 
 def _bare(text: str) -> str:

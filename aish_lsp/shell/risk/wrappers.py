@@ -12,6 +12,8 @@ from aish_lsp.shell.risk.review import Input, Review, texts
 from aish_lsp.shell.risk.rules import Entry, Wrapper
 from aish_lsp.shell.risk.words import HOLE
 
+#: Lines of what ``xargs`` reads that are looked at.
+_LOOKED_AT: Final = 20
 _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
 
@@ -71,20 +73,33 @@ def _open(
         return []
     if not inner or wrapper.only_text:
         return [] if opened else None
+    if wrapper.options is None or wrapper.options.read(words[:at]) is None:
+        review.caution(wrapper.reason or "runs another command, in a way not known to be harmless")
     if wrapper.shell:
         if ":::" in inner or "::::" in inner:
             inner = inner[: next(i for i, word in enumerate(inner) if word[:3] == ":::")]
         review.add_text(texts([_unplaced(word) for word in inner]), depth + 1)
         return []
     if wrapper.appends:
-        place = _placeholder(words[:at])
-        inner = (*(word.replace(place, HOLE) for word in inner), HOLE)
+        return _appended(inner, _placeholder(words[:at]), given, doubtful=doubtful)
     found = [inner]
     # An option that is not known may have taken the first word for its value.
     if doubtful and len(inner) > 1:
-        review.caution("runs another command")
         found.append(inner[1:])
     return found
+
+
+def _appended(
+    inner: tuple[str, ...], place: str, given: Input, *, doubtful: bool
+) -> list[tuple[str, ...]]:
+    """Return the commands that ``xargs`` makes of one and of what it reads."""
+    known = given() if callable(given) else given or HOLE
+    if HOLE not in known:
+        found = [tuple(word.replace(place, text) for word in inner) for text in known.split()]
+        found = [*found[:_LOOKED_AT], (*inner, *known.split())]
+    else:
+        found = [(*(word.replace(place, HOLE) for word in inner), f"{HOLE}*")]
+    return [*found, found[0][1:]] if doubtful and len(inner) > 1 else found
 
 
 def _skip(
@@ -109,9 +124,7 @@ def _skip(
             at += 1 if text else 2
         elif word[:1] == "-" and len(word) > 1:
             takes = takes_next(word, wrapper.values)
-            name, _, value = word.partition("=")
-            if name in wrapper.writes:
-                review.writes(value or "".join(words[at + 1 : at + 2]))
+            _takes(review, wrapper, word, "".join(words[at + 1 : at + 2]))
             known = "=" in word or word[:2] != "--" or word in wrapper.flags
             doubtful = doubtful or not (takes or known)
             at += 2 if takes else 1
@@ -127,6 +140,17 @@ def _skip(
         else:
             break
     return at, doubtful, opened
+
+
+def _takes(review: Review, wrapper: Wrapper, word: str, behind: str) -> None:
+    """Take down the file that an option writes, or the folder that it changes to."""
+    name, equals, value = word.partition("=")
+    if not equals and name[:2] != "--" and len(name) > 2:
+        name, value = name[:2], name[2:]
+    if name in wrapper.writes:
+        review.writes(value or behind)
+    elif name in wrapper.enters:
+        review.enters(value or behind)
 
 
 def _text_option(wrapper: Wrapper, word: str) -> str | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.chat.file import ChatFile
+from aish_lsp.chat.file import LARGEST, ChatFile
 from aish_lsp.chat.markdown import FIRST_TEXT
 from aish_lsp.errors import StoreUnavailable
 
@@ -82,6 +82,61 @@ def test_a_link_is_not_followed(
         action(ChatFile(root))
     assert target.exists() == exists
     assert not exists or target.read_text() == "precious"
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_a_file_with_a_second_name_is_not_used(
+    tmp_path: Path, action: Callable[[ChatFile], object]
+) -> None:
+    target, chat = tmp_path / "target", ChatFile(tmp_path)
+    target.write_text("precious")
+    chat.folder.mkdir()
+    chat.path.hardlink_to(target)
+    with pytest.raises(StoreUnavailable, match=r"chat\.md has a second name"):
+        action(chat)
+    assert target.read_text() == "precious"
+    target.unlink()
+    action(chat)
+
+
+def test_a_gitignore_with_a_second_name_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / ".aish").mkdir()
+    (tmp_path / "target").touch()
+    (tmp_path / ".aish" / ".gitignore").hardlink_to(tmp_path / "target")
+    ChatFile(tmp_path).ensure()
+    assert (tmp_path / "target").read_text() == ""
+
+
+def grown(chat: ChatFile, size: int) -> None:
+    chat.ensure()
+    with chat.path.open("r+b") as file:
+        file.truncate(size)
+
+
+def test_one_that_has_grown_too_large_is_put_aside_and_named(tmp_path: Path) -> None:
+    chat = ChatFile(tmp_path)
+    for number in range(3):
+        grown(chat, LARGEST)
+        chat.ensure()
+        assert len(chat.read()) == LARGEST
+        grown(chat, 200 << 20)
+        chat.ensure()
+        aside = [path.name for path in chat.folder.glob("chat-*.md")]
+        assert len(aside) == number + 1
+        assert any(f"`{name}`" in chat.read() for name in aside)
+        assert chat.read().endswith("\n\n## You\n\n")
+        assert [path.stat().st_size for path in chat.folder.glob("chat-*.md")] == [200 << 20] * len(
+            aside
+        )
+
+
+def test_one_that_is_open_in_an_editor_is_not_taken_from_it(tmp_path: Path) -> None:
+    chat = ChatFile(tmp_path)
+    grown(chat, 200 << 20)
+    chat.ensure(is_open=True)
+    assert chat.path.stat().st_size == 200 << 20
+    with pytest.raises(StoreUnavailable, match="beyond 2 MiB"):
+        chat.read()
 
 
 @pytest.mark.parametrize("action", ACTIONS)

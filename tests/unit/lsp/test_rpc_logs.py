@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import stat
 import subprocess
 import sys
@@ -102,6 +103,33 @@ def test_an_exception_is_logged_with_its_stack_and_without_its_text() -> None:
     assert "sk-secret" not in text
     assert "ValueError" in text
     assert 'File "<string>", line' in text
+
+
+def test_what_others_wrote_is_masked_escaped_and_cut() -> None:
+    script = (
+        "import logging, os; from aish_lsp import masking; from aish_lsp.lsp import logs\n"
+        "logs.configure('info'); log = logging.getLogger('aish_lsp.x')\n"
+        "masking.withhold(['key-0123456789abcdef'])\n"
+        "log.info('hi\\x1b[2J\\x9b\\n2026-01-01 INFO forged\\r\\u202e')\n"
+        "log.info('of us %s and %s', 'key-0123456789abcdef', b'key-0123456789')\n"
+        "log.info('of the environment %s', 'x' + os.environ['DB_PASSWORD'] + 'x')\n"
+        "logging.getLogger('websockets').warning('Authorization: Bearer dXNlcjpwYXNzMTIz')\n"
+        "log.info('long %s', 'y' * 100_000)\n"
+        "logs.flush(5)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "DB_PASSWORD": "trustno1-0987"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    hostile, keys, password, header, long = done.stderr.splitlines()
+    assert hostile.endswith(r"hi\x1b[2J\x9b\n2026-01-01 INFO forged\r\u202e")
+    assert keys.endswith("of us [secret] and b'[secret]'")
+    assert password.endswith("of the environment x[secret]x")
+    assert header.endswith("Bearer [redacted]")
+    assert len(long) < 5_000
 
 
 def test_a_file_takes_the_log_and_is_private(tmp_path: Path) -> None:

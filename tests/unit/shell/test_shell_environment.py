@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
@@ -28,7 +29,60 @@ def test_our_keys_are_withheld_and_the_rest_is_kept() -> None:
         "ANTHROPIC_API_KEY": None,
         "MY_OTHER": "kept",
     }
-    assert sorted(secret_values(environ, {"MY_KEY", "NOT_SET"})) == ["mine", "o"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "secrets"),
+    [
+        ("MY_KEY", "mine-0123456789", {"mine-0123456789"}),
+        ("OPENAI_API_KEY", "k-0123456789", {"k-0123456789"}),
+        ("DB_PASSWORD", "hunter2", {"hunter2"}),
+        ("PGPASSWORD", "correct horse battery staple", {"correct horse battery staple"}),
+        ("MYSQL_PWD", "trustno1", {"trustno1"}),
+        ("github_token", " abcdefghij\n", {"abcdefghij"}),
+        ("STRIPE_SECRET", "xyzzyxyzzy", {"xyzzyxyzzy"}),
+        ("NPM_CONFIG__AUTH", "bmFtZTpwYXNz", {"bmFtZTpwYXNz"}),
+        (
+            "DATABASE_URL",
+            "postgres://app:p%40ss-word(1)@db/app",
+            {"p%40ss-word(1)", "p@ss-word(1)"},
+        ),
+        ("ANYTHING", "amqp://u:hunter22@mq", {"hunter22"}),
+        ("CONNECTION", "Server=db;Password=hunter22;", {"hunter22"}),
+        ("SENTRY_DSN", "https://0123456789abcdef@sentry.example/1", {"0123456789abcdef"}),
+        ("PWD", "/home/somebody/project", set()),
+        ("OLDPWD", "/home/somebody/project", set()),
+        ("SSH_AUTH_SOCK", "/tmp/ssh-1234567/agent.1", set()),
+        ("DEPLOY_KEY_PATH", "/somewhere/deploy_key", set()),
+        ("DB_PASSWORD_FILE", "/run/secrets/database", set()),
+        ("HOST_PWD", "/usr", set()),
+        ("GIT_ASKPASS", "/usr/lib/git-core/askpass", set()),
+        ("TOKENIZERS_PARALLELISM", "parallelism", set()),
+        ("MAX_TOKENS", "200000000", set()),
+        ("SECRET_NAME", "prod/database/main", set()),
+        ("MONKEY", "chimpanzee", set()),
+        ("EDITOR", "emacsclient", set()),
+        ("USE_TOKEN", "true", set()),
+        ("DB_PASSWORD", "1", set()),
+        ("DB_PASSWORD", "root", set()),
+        ("DB_PASSWORD", "Postgres", set()),
+        ("API_KEY", "ollama", set()),
+        ("API_KEY", "", set()),
+    ],
+)
+def test_secrets_are_known_by_their_names_or_forms(
+    name: str, value: str, secrets: set[str]
+) -> None:
+    assert secret_values({name: value}, {"MY_KEY"}) == secrets
+
+
+def test_a_service_account_is_taken_apart() -> None:
+    label = "PRIVATE " + "KEY-----"
+    key = f"-----BEGIN {label}\nMIIEvQIBADANBgkqhkiG9w0BAQEF\n-----END {label}\n"
+    account = json.dumps({"type": "service_account", "project_id": "project", "private_key": key})
+    found = secret_values({"GOOGLE_CREDENTIALS": account}, ())
+    assert {account, key} <= found
+    assert not {"service_account", "project"} & found
 
 
 def test_nothing_waits_for_a_terminal_or_prints_colors() -> None:

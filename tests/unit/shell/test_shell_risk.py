@@ -44,8 +44,6 @@ SAFE = [
     "which python3",
     "command -v rm",
     "echo 'rm -rf /'",
-    "lsof -i:8080",
-    "ss -tlnp",
     # What holds several commands is as good as the worst of them.
     "ls; ls",
     "ls && pwd || true",
@@ -63,16 +61,28 @@ SAFE = [
     "command ls",
     "command -p -v ls",
     "ls 2>/dev/null >&2",
-    "cat a | sed s/sh/x/",
     "find . -name '*.py' | xargs -0 grep -n foo",
     'for f in *.py; do wc -l "$f"; done',
     "if [ -f x ]; then cat x; else echo none; fi",
     "x=$(git rev-parse HEAD); echo $x",
-    "awk '$3 > 100 {print $1}' f",
-    "sed -n '1,5p;/a/,/b/p' f",
     "cat <<'E'\nrm -rf x\nE",
     "echo x | shellcheck -",
     "# rm -rf x",
+]
+
+#: What the kernel holds where it runs confined.
+SAFE_IF_CONFINED = [
+    "cat a | sed s/sh/x/",
+    "awk '$3 > 100 {print $1}' f",
+    "sed -n '1,5p;/a/,/b/p' f",
+    "jq -r '.items[].id' f.json",
+    "python3 -c 'print(1 + 1)'",
+    "python3 -Ic 'import json, sys; print(json.load(sys.stdin))'",
+    "perl -ne 'print if /x/' f",
+    "sqlite3 app.db 'SELECT * FROM users LIMIT 5'",
+    "npm ls --depth=0",
+    "cargo --version",
+    "apt list --installed",
 ]
 
 CAUTION = [
@@ -234,6 +244,12 @@ def test_destructive(text: str, shell: str) -> None:
     assert risk.reasons
 
 
+@pytest.mark.parametrize("text", SAFE_IF_CONFINED)
+def test_what_confinement_holds_is_safe_where_it_runs_confined(text: str) -> None:
+    assert classify(text, "bash", confined=True).risk == "safe"
+    assert classify(text, "bash", confined=False).risk == "caution"
+
+
 @pytest.mark.parametrize("text", NOT_DESTRUCTIVE)
 def test_not_destructive(text: str) -> None:
     assert classify(text, "bash").risk == "caution"
@@ -321,6 +337,9 @@ def test_what_only_looks_as_if_it_read(text: str) -> None:
     assert classify(text, "bash").risk != "safe"
 
 
+SETS = {
+    path.stem: tomllib.loads(path.read_text()).get("options", {}) for path in FOLDER.glob("*.toml")
+}
 ROWS = [
     (path.stem, group["risk"], match)
     for path in sorted(FOLDER.glob("*.toml"))
@@ -331,10 +350,11 @@ ROWS = [
 
 def test_every_row_of_the_tables_can_match() -> None:
     """An option among subcommands would never: it is looked for among the other words."""
-    for name, _, match in ROWS:
+    for name, risk, match in ROWS:
+        assert risk != "safe" or " options:" in match, f"{match}: which options may it have?"
         plain = [word for word in match.split()[1:] if not re.match(r"[-!{]|\w+:", word)]
         assert not any(part.startswith("-") for word in plain for part in word.split("|")), match
-        parse(match)
+        parse(match, SETS[name])
         assert [row[2] for row in ROWS if row[0] == name].count(match) == 1, match
 
 

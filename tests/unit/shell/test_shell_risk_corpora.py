@@ -29,10 +29,18 @@ def commands(name: str) -> list[str]:
 
 
 DESTRUCTIVE, READ_ONLY, CHANGING = map(commands, ("destructive", "read_only", "changing"))
+NEVER_SAFE = commands("never_safe")
 
 
-def judged(corpus: list[str], risk: str) -> list[str]:
-    return [command for command in corpus if classify(command, "bash").risk == risk]
+def judged(corpus: list[str], risk: str, *, confined: bool = True) -> list[str]:
+    return [
+        command for command in corpus if classify(command, "bash", confined=confined).risk == risk
+    ]
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_what_looks_as_if_it_read_is_never_safe(*, confined: bool) -> None:
+    assert judged(NEVER_SAFE, "safe", confined=confined) == []
 
 
 def test_the_corpora_are_large_and_have_no_command_twice() -> None:
@@ -46,14 +54,14 @@ def test_of_destructive_commands_none_is_safe_and_nearly_all_are_destructive() -
     assert len(judged(DESTRUCTIVE, "destructive")) >= 0.99 * len(DESTRUCTIVE)
 
 
-def test_of_commands_that_read_nine_in_ten_are_safe() -> None:
+def test_of_commands_that_read_nearly_all_are_safe() -> None:
     assert judged(READ_ONLY, "destructive") == []
-    assert len(judged(READ_ONLY, "safe")) >= 0.9 * len(READ_ONLY)
+    assert len(judged(READ_ONLY, "safe")) >= 0.97 * len(READ_ONLY)
 
 
 def test_of_everyday_changes_one_in_a_hundred_is_destructive_at_most() -> None:
     assert judged(CHANGING, "safe") == []
-    assert len(judged(CHANGING, "destructive")) <= 0.01 * len(CHANGING)
+    assert judged(CHANGING, "destructive") == []
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish", "pwsh", "cmd.exe", "/bin/dash"])

@@ -23,8 +23,18 @@ def git(root: Path, *arguments: str) -> None:
     subprocess.run(["git", *arguments], cwd=root, env=environment, capture_output=True, check=False)
 
 
-def risk(text: str, folder: Path) -> str:
-    return classify(text, "bash", folder=folder).risk
+def risk(text: str, folder: Path, *, confined: bool = False) -> str:
+    return classify(text, "bash", folder=folder, confined=confined).risk
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a home with settings of its own."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    return home
 
 
 @pytest.fixture
@@ -48,7 +58,7 @@ def test_in_a_repository_like_any_other_they_are_safe(root: Path) -> None:
     git(root, "config", "remote.origin.url", "https://example.com/command=x.git")
     git(root, "config", "branch.clean.remote", "origin")
     git(root, "config", "core.hooksPath", ".husky")
-    git(root, "config", "core.fsmonitor", "true")
+    git(root, "config", "core.fsmonitor", "false")
     assert risk(READS, root) == "safe"
     assert risk(READS, root / "inner") == "safe"
     assert risk(READS, root.parent) == "safe"
@@ -88,7 +98,19 @@ def test_where_a_hook_looks_at_the_index_they_are_not(root: Path, hooks: str) ->
         "# \\\n[core]\n\tfsmonitor = x",
         '[include]\n\tpath = "other"',
         '[includeIf "gitdir:/"]\n\tpath = other',
-        "#" * (2 << 20),
+        "\ufeff[core]\n\tfsmonitor = x",
+        "[user]\n\tname = a\n[user][include]\n\tpath = other",
+        '[url "ext::x"]\n\tinsteadOf = https://example.com/',
+        "[credential]\n\thelper = !x",
+        '[protocol "ext"]\n\tallow = always',
+        '[man "x"]\n\tcmd = y',
+        "[help]\n\tformat = web",
+        "[core]\n\tabbrev = 7 # \\\n\n\tfsmonitor = x",
+        "[pretty]\n\tx = %G?",
+        "[log]\n\tshowSignature = true",
+        '[remote "origin"]\n\tpromisor = true',
+        "[new]\n\tkey = x",
+        "[core",
     ],
 )
 def test_however_a_setting_is_written_it_is_found(root: Path, text: str) -> None:
@@ -111,3 +133,77 @@ def test_linked_work_trees_and_bare_repositories_count(root: Path, tmp_path: Pat
     git(tmp_path / "bare", "config", "diff.external", "./program")
     for place in ("linked", "bare"):
         assert risk("git log", tmp_path / place) == "caution"
+
+
+def test_gits_own_monitor_is_switched_off_where_it_runs_confined(root: Path) -> None:
+    git(root, "config", "core.fsmonitor", "true")
+    assert risk("git status", root) == "caution"
+    assert risk("git status", root, confined=True) == "safe"
+
+
+def test_what_the_user_set_is_trusted_but_only_confined(root: Path, home: Path) -> None:
+    settings = home / ".gitconfig"
+    settings.write_text("[alias]\n\tst = !x\n[core]\n\tpager = x\n[include]\n\tpath = more\n")
+    assert risk(READS, root) == "safe"
+    (home / "more").write_text('[filter "lfs"]\n\tprocess = git-lfs filter-process\n')
+    settings.touch()
+    assert risk(READS, root) == "caution"
+    assert risk(READS, root, confined=True) == "safe"
+
+
+def test_a_change_of_the_settings_is_seen(root: Path) -> None:
+    assert risk("git status", root) == "safe"
+    git(root, "config", "diff.external", "./program")
+    assert risk("git status", root) == "caution"
+    git(root, "config", "--unset", "diff.external")
+    assert risk("git status", root) == "safe"
+
+
+def test_a_repository_within_another_counts(root: Path) -> None:
+    inner = root / "module"
+    inner.mkdir()
+    git(inner, "init", "-q")
+    git(inner, "commit", "-q", "--allow-empty", "-m", "one")
+    git(root, "add", "module")
+    assert risk("git status", root) == "safe"
+    (inner / "more").mkdir()
+    git(inner, "config", "core.fsmonitor", str(root / "program"))
+    git(root, "status")
+    assert (root / "ran").exists() or (inner / "ran").exists()
+    assert risk("git status", root) == "caution"
+
+
+def test_a_bare_repository_within_a_work_tree_counts(root: Path) -> None:
+    git(root, "init", "-q", "--bare", "looks/like/nothing")
+    assert risk("git log", root) == "safe"
+    assert risk("cd looks/like/nothing && git log", root) == "caution"
+    assert risk("git -C looks/like/nothing log", root) == "caution"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'cd "$d" && git log',
+        "for d in */; do (cd $d; git status); done",
+        "env -C $d git status",
+        "find . -execdir git status \\;",
+        "cd a; cd -; git log",
+        'git -C "$d" log',
+    ],
+)
+def test_a_folder_that_cannot_be_told_counts(root: Path, text: str) -> None:
+    assert risk(text, root, confined=True) == "caution"
+
+
+def test_each_folder_that_a_command_may_be_in_counts(root: Path, tmp_path: Path) -> None:
+    git(root, "config", "diff.external", "./program")
+    assert risk(f"(cd {tmp_path / 'home'}); cd ../work; git log", tmp_path / "home") == "caution"
+    assert risk("env -C work git log", tmp_path) == "caution"
+    assert risk("(cd home); cd work; git log", tmp_path) == "caution"
+
+
+def test_what_git_ignores_may_be_overwritten(root: Path) -> None:
+    (root / ".gitignore").write_text("*.log\n")
+    (root / "a.log").write_text("old")
+    assert risk("ls > a.log", root) == "caution"
+    assert risk("ls > a", root) == "destructive"

@@ -1,0 +1,234 @@
+"""Secrets whose values are known, found in a text in every form that is cheap to look for.
+
+They are found as they are, reversed, in another case, in hexadecimal, base64 and base32, as a URL,
+JSON, HTML or a shell has them, whatever blanks and line ends stand in between: `fold`, `od` and
+`base64` put them there.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import shlex
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
+from typing import Final, TypeAlias
+from urllib.parse import quote, quote_plus
+
+#: What stands in place of a secret that is known.
+MASK: Final = "[secret]"
+
+#: From where to where something stands.
+_Span: TypeAlias = tuple[int, int]
+
+#: Characters of a form that give it away where only a part of it is there.
+_PART: Final = 8
+
+#: Characters of a line that count as a secret where the whole has several: a private key's.
+_LINE: Final = 24
+
+#: What stands where the middle of an output was left out.
+_LEFT_OUT: Final = re.compile(r"^(\[aish: \d+ bytes left out here\])$", re.MULTILINE)
+
+#: What servers show of a key's middle, and what its ends have not: ``sk-ab...wxyz``.
+_MIDDLE: Final = re.compile(r"[*•#]{2,}|\.{2,}|…+")
+_BESIDE: Final = re.compile(r"[\s\"'`,;:!?()<>*•#.…]")
+#: Characters of an end of it that tell whose it is.
+_END: Final = 4
+
+#: What the usual encoders of URLs leave as it is, beside letters, digits, ``_.-~``.
+_LEFT_IN_URLS: Final = ("", "/", "!'()*", "/!'()*", ":/?#[]@!$&'()*+,;=")
+
+#: What is not to be logged, of all workspaces.
+_withheld: set[str] = set()
+
+
+def withhold(secrets: Iterable[str]) -> None:
+    """Have ``secrets`` kept out of the log from now on."""
+    _withheld.update(secrets)
+
+
+def withheld() -> frozenset[str]:
+    """Return all that is kept out of the log."""
+    return frozenset(_withheld)
+
+
+class Mask:
+    """Masks ``secrets``. To make it costs more than to use it."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = frozenset(filter(None, secrets))
+        forms = {_squeezed(form) for secret in self._secrets for form in _forms(secret)}
+        self._forms = tuple(sorted(forms - {""}))
+        self._backwards = tuple(form[::-1] for form in self._forms)
+        self._longest = max(map(len, self._forms), default=0)
+        self._parts: frozenset[str] | None = None
+
+    def whole(self, text: str, mark: str) -> str:
+        """Return ``text`` with ``mark`` in place of each secret. Linear in the text."""
+        squeezed = _squeezed(text)
+        spans = [span for form in self._forms for span in _places(form, squeezed)]
+        return _marked(text, _spread(text, _merged(spans)), mark) if spans else text
+
+    def of_output(self, text: str, mark: str) -> str:
+        """Do what ``whole`` does for an output, which may begin or end within a secret.
+
+        It was cut there, or where it says that some of it was left out.
+        """
+        if not self._forms:
+            return text
+        pieces = _LEFT_OUT.split(self.whole(text, mark))
+        pieces[::2] = (self._without_ends(piece, mark) for piece in pieces[::2])
+        return "".join(pieces)
+
+    def parts(self, text: str, mark: str) -> str:
+        """Return ``text`` with ``mark`` also for parts of secrets, of eight characters and more.
+
+        One that is abridged is masked too. Now and then a harmless word is: it is for errors and
+        the log.
+        """
+        if not self._forms:
+            return text
+        if self._parts is None:
+            self._parts = frozenset(
+                form[at : at + _PART]
+                for form in self._forms
+                for at in range(max(1, len(form) - _PART + 1))
+            )
+        text = self.whole(text, mark)
+        text = _marked(text, _merged(self._abridged(text)), mark)
+        last = len(text) - _PART
+        spans = [(at, at + _PART) for at in range(last + 1) if text[at : at + _PART] in self._parts]
+        return _marked(text, _merged(spans), mark)
+
+    def _abridged(self, text: str) -> Iterator[_Span]:
+        """Yield where secrets stand without their middles."""
+        for middle in _MIDDLE.finditer(text):
+            start, end = middle.span()
+            head = _BESIDE.split(text[max(0, start - self._longest) : start])[-1]
+            tail = _BESIDE.split(text[end : end + self._longest], maxsplit=1)[0]
+            if any(
+                (len(head) >= _END and secret.startswith(head))
+                or (len(tail) >= _END and secret.endswith(tail))
+                for secret in self._secrets
+            ):
+                yield start - len(head), end + len(tail)
+
+    def _without_ends(self, text: str, mark: str) -> str:
+        """Return ``text`` without what a secret's head or tail left at its ends."""
+        text = self._without_end(text, self._forms, mark)
+        return self._without_end(text[::-1], self._backwards, mark[::-1])[::-1]
+
+    def _without_end(self, text: str, forms: Iterable[str], mark: str) -> str:
+        first = max(0, len(text) - 2 * self._longest)
+        tail = text[first:]
+        squeezed = _squeezed(tail)
+        length = max((_overlap(squeezed, form) for form in forms), default=0)
+        if not length:
+            return text
+        [span] = _spread(tail, [(len(squeezed) - length, len(squeezed))])
+        return text[:first] + _marked(tail, [span], mark)
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield what may be seen of a secret."""
+    for value in (secret, *_lines(secret)):
+        data = value.encode("utf-8", "surrogatepass")
+        yield from (value, value[::-1], value.upper(), value.lower())
+        yield from _escaped(value)
+        for separator in ("", ":", "-", ",", r"\x", "%"):
+            # A form that begins so is found without it.
+            digits = separator.join(f"{byte:02x}" for byte in data)
+            yield from (digits, digits.upper() if separator != r"\x" else digits)
+        yield from _in_digits(data, base64.b64encode, 6)
+        yield from _in_digits(data, base64.urlsafe_b64encode, 6)
+        yield from _in_digits(data, base64.b32encode, 5)
+
+
+def _lines(secret: str) -> list[str]:
+    lines = secret.split("\n")
+    long = (line.strip() for line in lines if len(line) >= _LINE and not line.startswith("-----"))
+    return [*long] if len(lines) > 1 else []
+
+
+def _escaped(value: str) -> Iterator[str]:
+    """Yield a value as texts of several kinds quote it; most differ for few values."""
+    import html  # noqa: PLC0415 - a start masks nothing
+
+    yield json.dumps(value)[1:-1]
+    yield json.dumps(value, ensure_ascii=False)[1:-1]
+    yield html.escape(value)
+    yield shlex.quote(value).strip("'")
+    yield value.replace("'", r"'\''")
+    for quoted_so in (r"([\"\\$`])", r"(['\\])"):
+        yield re.sub(quoted_so, r"\\\1", value)
+    yield re.sub(r"([^\w@%+=:,./-])", r"\\\1", value)
+    encoded = value.encode("utf-8", "surrogatepass")
+    for kept in _LEFT_IN_URLS:
+        quoted = quote(encoded, safe=kept)
+        yield quoted
+        yield re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), quoted)
+    yield quote_plus(encoded)
+
+
+def _in_digits(data: bytes, encode: Callable[[bytes], bytes], bits: int) -> Iterator[str]:
+    """Yield the digits of ``data`` that do not depend on what stands before and after it.
+
+    A digit has so many ``bits``; where the first of them begins within a byte, it may be any.
+    """
+    whole = bits // math.gcd(bits, 8)
+    for before in range(whole):
+        digits = encode(bytes(before) + data).decode("ascii")
+        yield digits[-(-before * 8 // bits) : (before + len(data)) * 8 // bits]
+
+
+def _squeezed(text: str) -> str:
+    return "".join(text.split())
+
+
+def _places(form: str, text: str) -> Iterator[_Span]:
+    at = text.find(form)
+    while at >= 0:
+        yield at, at + len(form)
+        at = text.find(form, at + len(form))
+
+
+def _overlap(text: str, form: str) -> int:
+    """Return how much of ``form`` there is, from its start, at the end of ``text``."""
+    at = text.find(form[:_PART], max(0, len(text) - len(form)))
+    while at >= 0:
+        if form.startswith(text[at:]):
+            return len(text) - at
+        at = text.find(form[:_PART], at + 1)
+    return 0
+
+
+def _merged(spans: Iterable[_Span]) -> list[_Span]:
+    """Return the spans in order, those that overlap as one."""
+    merged: list[_Span] = []
+    for start, end in sorted(spans):
+        if merged and start < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _spread(text: str, spans: Iterable[_Span]) -> Iterator[_Span]:
+    """Yield where in ``text`` stands what stands at ``spans`` of it when it is squeezed."""
+    runs = [run.span() for run in re.finditer(r"\S+", text)]
+    ends = [*accumulate(end - start for start, end in runs)]
+    for start, end in spans:
+        first, last = bisect_right(ends, start), bisect_right(ends, end - 1)
+        yield runs[first][1] - (ends[first] - start), runs[last][1] - (ends[last] - end)
+
+
+def _marked(text: str, spans: Iterable[_Span], mark: str) -> str:
+    pieces, at = [], 0
+    for start, end in spans:
+        pieces += [text[at:start], mark]
+        at = end
+    return "".join([*pieces, text[at:]])

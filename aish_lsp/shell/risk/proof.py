@@ -1,0 +1,300 @@
+"""Whether the walk saw all of a text: what it did not see is not safe.
+
+Two nets, and neither knows what a command means. The first holds the tree against ``_CHILDREN``: a
+node that the walk does not read where it stands, or text between nodes, is not understood. The
+second looks through the bytes for what begins a substitution outside single quotes, and holds that
+against the substitutions that the walk went into.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+def _kinds(text: str) -> frozenset[str]:
+    """Return the kinds of nodes that a text lists."""
+    return frozenset(text.split())
+
+
+_WORDS: Final = _kinds(
+    """word string raw_string ansi_c_string concatenation simple_expansion expansion number $
+    command_substitution process_substitution arithmetic_expansion brace_expression"""
+)
+_STATEMENTS: Final = _kinds(
+    """command pipeline list redirected_statement subshell compound_statement if_statement comment
+    while_statement for_statement case_statement negated_command test_command function_definition
+    variable_assignment variable_assignments declaration_command unset_command file_redirect"""
+)
+_REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect"})
+_BLOCK: Final = _STATEMENTS | frozenset(
+    [";", "\n", "&", "&&", "||", "|", "|&", "(", ")", "{", "}", ";;"]
+)
+_EXPRESSIONS: Final = _WORDS | _kinds(
+    """binary_expression unary_expression parenthesized_expression test_operator regex
+    extglob_pattern = == != =~ < > && || ! ( )"""
+)
+
+#: What the walk reads below a node of each kind; a kind that is not here has no children.
+_CHILDREN: Final[dict[str, frozenset[str]]] = {
+    **dict.fromkeys(("program", "list", "pipeline", "subshell", "compound_statement"), _BLOCK),
+    "do_group": _BLOCK | {"do", "done"},
+    "if_statement": _BLOCK | {"if", "then", "fi", "elif_clause", "else_clause"},
+    "elif_clause": _BLOCK | {"elif", "then"},
+    "else_clause": _BLOCK | {"else"},
+    "while_statement": _BLOCK | {"while", "until", "do_group"},
+    "for_statement": _WORDS | {"for", "select", "in", ";", "\n", "variable_name", "do_group"},
+    "case_statement": _WORDS | {"case", "in", "esac", "case_item", "\n", "comment"},
+    "case_item": _BLOCK | _WORDS | {"extglob_pattern"},
+    "negated_command": _STATEMENTS | {"!"},
+    "function_definition": frozenset({"function", "word", "(", ")", "compound_statement"}),
+    "command": _WORDS | _REDIRECTS | {"command_name", "variable_assignment"},
+    "command_name": _WORDS,
+    "redirected_statement": _STATEMENTS | _REDIRECTS | {"heredoc_redirect"},
+    "file_redirect": _WORDS
+    | frozenset(["file_descriptor", "<", ">", ">>", ">&", "<&", "&>", "&>>", ">|"]),
+    "herestring_redirect": _WORDS | {"<<<"},
+    "heredoc_redirect": _kinds(
+        """<< <<- heredoc_start heredoc_body heredoc_end pipeline file_redirect"""
+    ),
+    "heredoc_body": frozenset(
+        ["simple_expansion", "expansion", "command_substitution", "heredoc_content"]
+    ),
+    "variable_assignments": frozenset({"variable_assignment"}),
+    "variable_assignment": _WORDS | {"variable_name", "=", "+=", "array"},
+    "array": _WORDS | {"(", ")"},
+    "declaration_command": frozenset(
+        [
+            "export",
+            "readonly",
+            "local",
+            "declare",
+            "typeset",
+            "variable_assignment",
+            "variable_name",
+        ]
+    ),
+    "unset_command": frozenset({"unset", "variable_name"}),
+    "test_command": _EXPRESSIONS | {"[", "]", "[[", "]]"},
+    **dict.fromkeys(
+        ("binary_expression", "unary_expression", "parenthesized_expression"), _EXPRESSIONS
+    ),
+    "concatenation": _WORDS,
+    "brace_expression": frozenset({"{", "}", "..", "number"}),
+    "string": _WORDS | {'"', "string_content"},
+    "simple_expansion": frozenset({"$", "variable_name", "special_variable_name"}),
+    "expansion": _kinds(
+        """${ } variable_name special_variable_name subscript word number regex string
+        simple_expansion expansion command_substitution
+        :- - :? ? :+ + # ## % %% / // /# /% : ^ ^^ , ,,"""
+    ),
+    "subscript": frozenset({"variable_name", "[", "]", "number", "word"}),
+    "command_substitution": _BLOCK | {"$(", "`"},
+    "process_substitution": _BLOCK | {"<(", ">("},
+    "arithmetic_expansion": _kinds(
+        """$(( )) number binary_expression unary_expression parenthesized_expression
+        ternary_expression simple_expansion"""
+    ),
+}
+_CALCULATION: Final = re.compile(rb"\$\(\((?:[\d\s+*/%()<>=!&|^~?:,-]|\$[#?])*\)\)")
+_TICKS_ESCAPE: Final = re.compile(rb"`[^\\]*\\")
+_NOTHING: Final[frozenset[str]] = frozenset()
+_PLAIN_INDEX: Final = re.compile(rb"\w+\[(?:\d+|[@*])\]")
+_COMPARES_NUMBERS: Final = frozenset({b"-eq", b"-ne", b"-lt", b"-le", b"-gt", b"-ge"})
+_PLAIN_NUMBER: Final = re.compile(rb"-?\d+|\$[#?]|\"\$[#?]\"")
+_LOOKS_UP: Final = frozenset({b"-v", b"-R"})
+_EXPANDS: Final = frozenset({"simple_expansion", "expansion", "subscript"})
+#: Variables of the environment (in capitals) whose values look like secrets by name.
+_SECRET: Final = re.compile(
+    rb"\A(?=[A-Z])(?!SSH_AUTH_SOCK|XAUTHORITY)[A-Z0-9_]*(?:KEY|SECRET|TOKEN|PASS|CRED|AUTH|COOKIE|_UR[LI]"
+    rb"|DSN|_PWD|PRIVATE|CERT|WEBHOOK|SIGNATURE)"
+)
+_HEREDOC: Final = re.compile(
+    rb"[^\n]*<<(-?)[ \t]*(?:'(\w+)'|\"(\w+)\"|(\w+))(?=[\s|;&>)])[^\n]*\n", re.DOTALL
+)
+
+
+def _slice(node: Node) -> bool:
+    """Return whether an expansion neither calculates nor looks a name up that it holds."""
+    names = [child for child in node.children if child.type == "variable_name"]
+    if len(names) > 1:
+        return False
+    if any(child.type == ":" for child in node.children):
+        return all(
+            child.type in {"${", "}", ":", "variable_name", "number"} for child in node.children
+        )
+    return True
+
+
+def _compares(node: Node) -> bool:
+    """Return whether what ``[[`` compares as numbers are numbers: a name would be calculated."""
+    kinds = [child.text or b"" for child in node.children]
+    operators = [child for child in node.children if child.type == "test_operator"]
+    if any(child.text in _LOOKS_UP for child in operators):
+        return False
+    outer: Node | None = node
+    while outer is not None and outer.type != "test_command":
+        outer = outer.parent
+    is_bracket = outer is not None and outer.children[0].type == "["
+    if is_bracket:
+        # There ``<`` and ``>`` are redirections.
+        return not any(child.type in {"<", ">", "=~"} for child in node.children)
+    if any(child.text in _COMPARES_NUMBERS for child in operators):
+        return all(_PLAIN_NUMBER.fullmatch(kind) for kind in (kinds[0], kinds[-1]))
+    return True
+
+
+#: What else must hold of a node.
+_HOLDS: Final[dict[str, Callable[[Node], bool]]] = {
+    "expansion": _slice,
+    "subscript": lambda node: _PLAIN_INDEX.fullmatch(node.text or b"") is not None,
+    # A backslash between backticks is taken away before what stands there is read.
+    "command_substitution": lambda node: _TICKS_ESCAPE.match(node.text or b"") is None,
+    "array": lambda node: b"[" not in (node.text or b""),
+    "arithmetic_expansion": lambda node: _CALCULATION.fullmatch(node.text or b"") is not None,
+    "binary_expression": _compares,
+    "unary_expression": _compares,
+}
+
+
+def misses(root: Node, source: bytes) -> str | None:
+    """Return what in a tree the walk does not read, for a person; None where it reads all."""
+    if b"<<" in source and (reason := _heredocs(source)):
+        return reason
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        reason = _missed(node, source)
+        if reason is not None:
+            return reason
+        if node.type != "arithmetic_expansion":  # ``_HOLDS`` looks at all of it
+            waiting += node.children
+    return None
+
+
+def _missed(node: Node, source: bytes) -> str | None:
+    """Return what of one node, without those below it, the walk does not read."""
+    kind, children = node.type, node.children
+    allowed = _CHILDREN.get(kind, _NOTHING)
+    unread = next((child.type for child in children if child.type not in allowed), None)
+    if unread is not None:
+        return f"holds what is not looked into: {unread.replace('_', ' ')}"
+    if kind == "comment" and not _begins_word(node, source):
+        return "holds a comment within a word"
+    if children and any(_is_text(part, kind) for part in _between(node, source)):
+        return "holds text that is not looked into"
+    if kind in _HOLDS and not _HOLDS[kind](node):
+        return "calculates, or looks up, what is not known"
+    if kind in _EXPANDS and _tells_secret(node):
+        return "prints a variable that may be secret"
+    return None
+
+
+def _between(node: Node, source: bytes) -> Iterator[bytes]:
+    """Yield the text before, between and behind the children of a node."""
+    at, end = node.start_byte, node.end_byte
+    if node.parent is None:
+        at, end = 0, len(source)
+    for child in node.children:
+        yield source[at : child.start_byte]
+        at = child.end_byte
+    yield source[at:end]
+
+
+def _begins_word(node: Node, source: bytes) -> bool:
+    """Return whether a comment begins where one can; the grammar sees some within words."""
+    return not source[max(node.start_byte - 1, 0) : node.start_byte].strip(b" \t\n")
+
+
+def _tells_secret(node: Node) -> bool:
+    """Return whether an expansion gives a command what may be secret; a test only looks at it."""
+    if not any(
+        child.type == "variable_name" and _SECRET.search(child.text or b"")
+        for child in node.children
+    ):
+        return False
+    outer = node.parent
+    while outer is not None and outer.type != "command":
+        if outer.type == "test_command":
+            return False
+        outer = outer.parent
+    return True
+
+
+def _is_text(between: bytes, kind: str) -> bool:
+    """Return whether more than blanks stands between nodes; the body of a here-document does."""
+    return kind != "heredoc_body" and bool(between.replace(b"\\\n", b"").strip(b" \t\n"))
+
+
+def _heredocs(source: bytes) -> str | None:
+    """Return why a here-document is not plain to see; None where it is, or there is none.
+
+    The grammar is at odds with bash about where some of them end.
+    """
+    bare = source.replace(b"<<<", b"   ")
+    if b"<<" not in bare:
+        return None
+    found = _HEREDOC.match(bare, bare.rfind(b"\n", 0, bare.find(b"<<")) + 1)
+    if found is None or bare.count(b"<<") > 1:
+        return "holds a here-document that is not plain to see"
+    tabs, mark = found[1], found[2] or found[3] or found[4]
+    lines = bare[found.end() :].split(b"\n")
+    ends = [at for at, line in enumerate(lines) if (line.lstrip(b"\t") if tabs else line) == mark]
+    likely = [at for at, line in enumerate(lines) if line.strip() == mark]
+    if not ends or likely != ends[:1]:
+        return "holds a here-document that is not plain to see"
+    return None
+
+
+# --- what begins a substitution -------------------------------------------------------------------
+
+_BEGINS: Final = re.compile(rb"\\.|\$[({\[]|`|[<>]\(", re.DOTALL)
+#: Between backticks a backslash in front of these is taken away first.
+_UNESCAPED_IN_TICKS: Final = frozenset({b"\\$", b"\\`"})
+_QUOTED: Final = frozenset({"raw_string", "ansi_c_string", "comment"})
+
+
+def unseen_substitution(root: Node, source: bytes, visited: Collection[int]) -> bool:
+    """Return whether something may begin a substitution where the walk did not go into one.
+
+    ``visited`` are the places where those begin (and a backtick ends) that it went into.
+    """
+    found = [(match.start(), match[0]) for match in _BEGINS.finditer(source)]
+    ticks = any(text == b"`" for _, text in found)
+    places = [
+        place
+        for place, text in found
+        if place not in visited and (text[:1] != b"\\" or (ticks and text in _UNESCAPED_IN_TICKS))
+    ]
+    return any(_may_run(root, source, place) for place in places)
+
+
+def _may_run(root: Node, source: bytes, place: int) -> bool:
+    """Return whether the text at ``place`` is one that the shell looks into."""
+    node = root.descendant_for_byte_range(place, place + 1)
+    while node is not None and node.parent is not None:
+        if node.type == "comment":
+            return not _begins_word(node, source)
+        if node.type in _QUOTED:
+            return _is_in_expansion(node)
+        if node.type == "heredoc_body":
+            start = next((c for c in node.parent.children if c.type == "heredoc_start"), None)
+            return start is None or not set(start.text or b"") & set(b"'\"\\")
+        if node.type == "string" and source[place : place + 1] in {b"<", b">"}:
+            return False
+        node = node.parent
+    return True
+
+
+def _is_in_expansion(node: Node) -> bool:
+    """Return whether quotes stand in ``${...}``, where they may be none."""
+    outer = node.parent
+    while outer is not None and outer.type in {"concatenation", "expansion", "string"}:
+        if outer.type == "expansion":
+            return True
+        outer = outer.parent
+    return False

@@ -1,0 +1,235 @@
+"""A command of the profile ``work`` changes the work tree, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from aish_lsp.errors import Denied
+from aish_lsp.shell.confinement.support import Confinement
+from aish_lsp.shell.runner import RunResult, run_command
+
+
+def _missing() -> str:
+    """Return why nobody can work in namespaces here."""
+    if sys.platform != "linux":
+        return "namespaces are Linux's"
+    done = subprocess.run(["unshare", "-Umn", "true"], capture_output=True, check=False)
+    return "" if done.returncode == 0 else "this machine forbids namespaces"
+
+
+pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "there are namespaces")
+
+
+@pytest.fixture
+async def confinement() -> AsyncIterator[Confinement]:
+    made = Confinement(os.environ)
+    yield made
+    await made.aclose()
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A work tree with a commit, beside it a file that is not its own."""
+    folder = tmp_path / "tree"
+    (folder / ".vscode").mkdir(parents=True)
+    (folder / ".vscode" / "settings.json").write_text("{}\n")
+    (folder / "file").write_text("text\n")
+    (tmp_path / "beside").write_text("beside\n")
+    who = ("-c", "user.name=n", "-c", "user.email=e@x.test")
+    for arguments in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+        subprocess.run(["git", *who, *arguments], cwd=folder, check=True)
+    return folder
+
+
+async def work(confinement: Confinement, text: str, folder: Path) -> RunResult:
+    async def ignore(_stream: str, _delta: str) -> None:
+        pass
+
+    with await confinement.work_walls(folder) as walls:
+        return await run_command(
+            text,
+            cwd=folder,
+            shell="bash",
+            timeout=90,
+            env=os.environ,
+            on_output=ignore,
+            walls=walls,
+        )
+
+
+SERVER = """
+import socket, threading
+server = socket.socket()
+server.bind(("127.0.0.1", 0))
+server.listen()
+threading.Thread(target=lambda: server.accept()[0].sendall(b"served")).start()
+print(socket.create_connection(server.getsockname()).recv(10).decode())
+"""
+POOL = """
+import multiprocessing
+if __name__ == "__main__":
+    with multiprocessing.Pool(2) as pool:
+        print(pool.map(abs, [-1, 2]))
+"""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cp -p file copy && test file -ot copy -o ! file -nt copy",
+        "touch new && chmod +x new && test -x new && touch -d 2001-01-01 new",
+        "mkdir -p a/b && mv file a/b/ && ln -s b a/link && ln a/b/file a/hard && rm -r a",
+        "tar cf t.tar file && rm file && tar xf t.tar && cat file",
+        f"{shlex.quote(sys.executable)} -c {shlex.quote(POOL)}",
+        f"{shlex.quote(sys.executable)} -c {shlex.quote(SERVER)}",
+        "git -c user.name=n -c user.email=e@x.test commit -q --allow-empty -m more && git log -1",
+        'echo x > "$TMPDIR/x" && echo y > /dev/shm/y && cat "$TMPDIR/x" /dev/shm/y',
+        'test -z "$(git status --short)"',
+    ],
+)
+async def test_work_goes_on(confinement: Confinement, tree: Path, text: str) -> None:
+    result = await work(confinement, text, tree)
+    assert result.exit_code == 0, result.output
+
+
+async def test_a_virtual_environment_is_made(confinement: Confinement, tree: Path) -> None:
+    text = (
+        f"{shlex.quote(sys.executable)} -m venv --without-pip venv && venv/bin/python -c 'print(1)'"
+    )
+    result = await work(confinement, text, tree)
+    assert (result.exit_code, result.output) == (0, "1\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo x >> .git/config",
+        "git config core.fsmonitor ./x",
+        "echo x > .git/config.worktree",
+        "mkdir -p .git/info && echo x > .git/info/attributes",
+        "echo x > .git/hooks/pre-commit",
+        "rm -rf .git/hooks",
+        "mv .git moved",
+        f'{shlex.quote(sys.executable)} -c \'import os; os.rename(".git/info", "moved")\'',
+        "rm -f .git/config",
+        "ln -sf /bin/true .git/hooks/pre-commit",
+        "chmod 777 .git/config",
+        "touch .git/config",
+        "echo x > .vscode/settings.json",
+        "rm -rf .vscode; test ! -e .vscode",
+        "mv .vscode moved",
+        "echo x > .envrc",
+        "echo x > .aish.toml",
+        "echo x > .exrc",
+        "echo x > .nvim.lua",
+        "echo x > .dir-locals.el",
+        "mkdir .idea/x",
+        "mkdir .zed/x",
+        "mkdir .aish/x",
+        "rmdir .envrc",
+        "rm -r .idea",
+        "echo x > ../beside",
+        "touch ../new",
+        "chmod 777 ../beside",
+        "touch ../beside",
+        "rm ../beside",
+        "mount -t tmpfs none /mnt",
+        "mount -o remount,rw /",
+        "umount .git/config",
+        "unshare -m true",
+        "kill -0 $PPID",
+        "echo x > /proc/sys/kernel/core_pattern",
+    ],
+)
+async def test_the_rest_stays(confinement: Confinement, tree: Path, text: str) -> None:
+    def everything() -> dict[Path, object]:
+        found: dict[Path, object] = {}
+        for path in sorted(tree.parent.rglob("*")):
+            if ".git/objects" in str(path):
+                continue
+            status = path.lstat()
+            found[path] = status.st_mode, path.is_file() and path.read_bytes()
+        return found
+
+    before = everything()
+    result = await work(confinement, text, tree)
+    assert result.exit_code != 0, result.output
+    assert everything() == before
+
+
+async def test_the_services_of_the_machine_are_not_reached(
+    confinement: Confinement, tree: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
+        text = f"{shlex.quote(sys.executable)} -c {shlex.quote(code)}"
+        result = await work(confinement, text, tree)
+        assert "Connection refused" in result.output
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    result = await work(confinement, "cat < /dev/tcp/192.0.2.1/80", tree)
+    assert "unreachable" in result.output
+
+
+async def test_what_cannot_be_protected_is_not_worked_on(
+    confinement: Confinement, tree: Path, tmp_path: Path
+) -> None:
+    (tree / ".envrc").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(Denied, match="symbolic link"):
+        await work(confinement, "true", tree)
+
+
+async def test_a_tree_that_holds_secret_places_is_not_worked_on(tree: Path) -> None:
+    confinement = Confinement({**os.environ, "HOME": str(tree)})
+    with pytest.raises(Denied, match="secret places"):
+        await work(confinement, "true", tree)
+
+
+async def test_where_namespaces_are_forbidden_it_is_denied(
+    confinement: Confinement, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Within a confined command there are none: what it starts must not run unconfined instead."""
+    code = (
+        "import asyncio, os, sys\n"
+        "from pathlib import Path\n"
+        "sys.path[:] = sys.argv[2].split(':')\n"
+        "from aish_lsp.shell.confinement.support import Confinement\n"
+        "from aish_lsp.shell.runner import run_command\n"
+        "async def ignore(*_): pass\n"
+        "async def main():\n"
+        "    root = Path(os.environ['TMPDIR'], 'tree'); root.mkdir()\n"
+        "    with await Confinement(os.environ).work_walls(root) as walls:\n"
+        "        await run_command('touch made', cwd=root, shell='sh', timeout=9,\n"
+        "            env=os.environ, on_output=ignore, walls=walls)\n"
+        "try:\n"
+        "    asyncio.run(main())\n"
+        "except Exception as error:\n"
+        "    print(type(error).__name__)\n"
+        "print(os.listdir(os.environ['TMPDIR'] + '/tree'))\n"
+    )
+    arguments = [sys.executable, "-c", code, "-", ":".join(sys.path)]
+
+    async def ignore(_stream: str, _delta: str) -> None:
+        pass
+
+    with await confinement.walls(tree) as walls:
+        result = await run_command(
+            shlex.join(arguments),
+            cwd=tree,
+            shell="bash",
+            timeout=60,
+            env=os.environ,
+            on_output=ignore,
+            walls=walls,
+        )
+    assert result.output == "Denied\n[]\n"

@@ -1,0 +1,127 @@
+"""What the command line writes: nothing but what is seen, whoever wrote it and however it comes."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import unicodedata
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aish_lsp import cli
+from aish_lsp.cli.output import Output
+from aish_lsp.text import BIDI, is_seen
+
+#: Text with far more of what could do harm than there is in prose.
+HOSTILE = st.text(
+    st.one_of(
+        st.sampled_from("\x1b\x9b\x9d\x07\x00\x7f\b\r\n\t\v\f\x85[]0;mJH" + BIDI),
+        st.characters(),
+    )
+)
+
+
+def written(*pieces: str) -> str:
+    """Return what comes of ``pieces`` that stream to a terminal."""
+    file = io.StringIO()
+    output = Output(lambda: file)
+    for piece in pieces:
+        output.write(piece)
+    output.end_line()
+    return file.getvalue()
+
+
+@given(st.lists(HOSTILE))
+def test_nothing_but_what_is_seen_is_written(pieces: list[str]) -> None:
+    text = written(*pieces)
+    assert is_seen(text.replace("\n", "").replace("\t", ""))
+    for character in text:
+        assert character in "\n\t" or unicodedata.category(character) not in ("Cc", "Cf", "Cs")
+
+
+@given(HOSTILE, st.lists(st.integers(0, 60), max_size=6))
+def test_it_is_the_same_in_any_pieces(text: str, cuts: list[int]) -> None:
+    places = sorted({0, len(text), *(min(cut, len(text)) for cut in cuts)})
+    pieces = [text[a:b] for a, b in pairwise(places)]
+    assert written(*pieces) == written(text)
+
+
+@given(st.text(st.characters(exclude_categories=("C", "Z"), exclude_characters="\ufe0e\ufe0f")))
+def test_what_is_seen_stays_as_it_is(text: str) -> None:
+    if is_seen(text):
+        assert written(text) == (f"{text}\n" if text else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[2J\x1b[H", r"\x1b[2J\x1b[H"),
+        ("\x9b31m", r"\x9b31m"),
+        ("\x1b]52;c;aGk=\x07", r"\x1b]52;c;aGk=\x07"),
+        ("a\x7fb\b\x00", r"a\x7fb\x08\x00"),
+        ("one\ttwo\nthree", "one\ttwo\nthree"),
+        ("one\r\ntwo\r\r\nthree", "one\ntwo\nthree"),
+        (" 10%\r 20%\r100%\r\n", " 10%\n 20%\n100%"),
+        ("Run? [y/N] \rAll is well ", "Run? [y/N] \nAll is well "),
+        ("abc\u202edef\u200b\u2028", r"abc\u202edef\u200b\u2028"),
+        ("\u26a0\ufe0f 12\u202f000\u00a0km", "\u26a0 12 000 km"),
+        ("\udc9b", r"\udc9b"),
+    ],
+)
+def test_what_is_not_seen_is_escaped(text: str, shown: str) -> None:
+    assert written(text).removesuffix("\n") == shown
+
+
+def test_a_question_begins_on_a_line_of_its_own_without_colors() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    file = Terminal()
+    output = Output(lambda: file)
+    output.write("black on black")
+    output.prompt("Run it? ")
+    output.line("no")
+    assert file.getvalue() == "black on black\n\x1b[0mRun it? no\n"
+
+
+@pytest.mark.parametrize("text", ["[red]x[/] [link=http://e.vil]y[/link] :smile: \x1b[8m", "[/]"])
+def test_no_markup_is_read(text: str) -> None:
+    file = io.StringIO()
+    Output(lambda: file).styled(text, "dim")
+    assert file.getvalue() == text.replace("\x1b", r"\x1b") + "\n"
+
+
+@given(st.dictionaries(HOSTILE, HOSTILE))
+def test_json_is_escaped_and_means_the_same(value: dict[str, str]) -> None:
+    data = io.BytesIO()
+    file = io.TextIOWrapper(data, "ascii")
+    Output(lambda: file).as_json(value, indent=2)
+    text = data.getvalue().decode()
+    assert json.loads(text) == value
+    assert is_seen(text.replace("\n", ""))
+
+
+def test_only_one_module_writes() -> None:
+    """All others go through it, so that this holds for what they write as well."""
+    assert cli.__file__ is not None
+    for path in Path(cli.__file__).parent.glob("*.py"):
+        if path.name == "output.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.Call(func=ast.Name("print")):
+                    pytest.fail(f"{path.name}:{node.lineno} prints")
+                case ast.Attribute(value=ast.Attribute(attr="stdout" | "stderr"), attr=str(what)):
+                    harmless = what in ("isatty", "fileno", "flush", "readuntil", "readexactly")
+                    assert harmless, f"{path.name}:{node.lineno} writes by itself"
+                case ast.Import() | ast.ImportFrom():
+                    names = {alias.name for alias in node.names} | {getattr(node, "module", "")}
+                    assert not names & {"stdout", "stderr", "rich", "rich.console"}, path.name
+                case ast.Attribute(value=ast.Name("sys"), attr="__stdout__" | "__stderr__"):
+                    pytest.fail(f"{path.name}:{node.lineno} goes around it")
