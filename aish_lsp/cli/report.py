@@ -100,8 +100,8 @@ def _system() -> str:
 def _first_line(command: Sequence[str]) -> str:
     if shutil.which(command[0]) is None:
         return ""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
-    return done.stdout.partition("\n")[0]
+    told = subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True, timeout=5)
+    return told.partition("\n")[0]
 
 
 def _or_nothing(ask: Callable[[], str]) -> str:

@@ -106,11 +106,10 @@ async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
     if known := configured_as(workspace.config, chosen.preset):
         _say(f"It is configured already, as {escaped(known)}.")
         return known
-    while True:
-        name = await _asked("Its name in config.toml", chosen.preset.name)
-        if name not in configured:
-            break
+    name = await _asked("Its name in config.toml", chosen.preset.name)
+    while name in configured:
         _say(f"There is a model called {escaped(name)} already.")
+        name = await _asked("Another name", chosen.preset.name)
     preset = replace(chosen.preset, name=name)
     default = needs_default(workspace.config, name)
     if configured:
@@ -136,8 +135,10 @@ async def _choose(workspace: Workspace, listed: Sequence[Candidate]) -> Candidat
     other, offline = len(listed) + 1, len(listed) + 2
     _say(f"  {other}  another server, by its address")
     _say(f"  {offline}  none: the offline model answers, from the project's own files\n")
+    question = "Which one is to answer?"
     while True:
-        answer = await _asked("Which one is to answer?", "1")
+        answer = await _asked(question, "1")
+        question = "Which one, then?"
         number = int(answer) if answer.isascii() and answer.isdigit() else 0
         if 1 <= number <= len(listed):
             return listed[number - 1]

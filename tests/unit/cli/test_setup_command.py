@@ -94,7 +94,7 @@ async def test_a_model_that_does_not_answer_stays_configured_and_is_told(
             "that holds its key": "\n",
             "Which of its models?": "a\n",
             "Its name in config.toml [local]": "first\n",
-            "first already.": "second\n",
+            "Another name [local]": "second\n",
             "in place of first? [Y/n]": "y\n",
             "Write it? [Y/n]": "y\n",
         }
@@ -114,7 +114,7 @@ async def test_a_no_an_end_and_a_key_in_a_variables_place_write_nothing(
         }
         no = address | {"its key": "\n", "models?": "\n", "toml [local]": "\n", "Write it?": "n\n"}
         assert "Nothing was written." in await terminal(environment, no, 1, tmp_path)
-        end = address | {"its key": "hunter2\n", "not the key.": "\x04"}
+        end = address | {"its key": "hunter2\n", "Which one, then?": "\x04"}
         assert "Nothing was written." in await terminal(environment, end, 1, tmp_path)
     assert "offline model" in await terminal(environment, {"answer? [1]": "2\n"}, 0, tmp_path)
     assert not (tmp_path / "config.toml").exists()
