@@ -32,6 +32,10 @@ _LEAST, _MOST = 0.5, 8.0
 #: Tokens by which a small request may be above its estimate: some providers put in words of theirs.
 _SLACK = 512
 
+#: Of what is only estimated in a request, all of it or what is new: a server that counts less of it
+#: has left some out. Tokens by which it may be off, and that there are at least where a limit cuts.
+_CUT_ESTIMATE, _CUT_NEW, _CUT_SLACK, _LEAST_CUT = 0.5, 0.3, 64, 1_000
+
 #: Of what a reply is counted at, as above; and tokens by which a short one may be off.
 _LEAST_REPLY, _MOST_REPLY, _REPLY_SLACK = 0.5, 3.0, 64
 
@@ -42,6 +46,7 @@ class Accounting:
     def __init__(self, services: Services) -> None:
         self.meter = Meter()
         self._services = services
+        self._cut_at: dict[str, int] = {}
 
     def counter(self, preset: Preset, config: Config, least_ratio: float = 0.0) -> Counter:
         """Return who counts for ``preset``; estimates are corrected by ``least_ratio`` or more."""
@@ -156,6 +161,24 @@ class Accounting:
             )
         return believed
 
+    def silent_limit(
+        self, conversation: Conversation, prepared: Prepared, counter: Counter, tokens: int
+    ) -> int | None:
+        """Return the limit (tokens) beyond which a server seems to leave out what it is sent.
+
+        None where it seems to have read all: ``tokens`` is what it counted. Of one that counts more
+        later, it was another tokenizer.
+        """
+        key, total = model_key(counter.preset), prepared.measure.total
+        limit = self._cut_at.get(key)
+        if limit is not None and tokens > limit:
+            del self._cut_at[key]
+            return None
+        if limit is None and _LEAST_CUT <= tokens < _at_least(conversation, prepared, counter):
+            # What a server is set to is a power of two, and what it keeps is a little less.
+            limit = self._cut_at[key] = 1 << (tokens - 1).bit_length()
+        return limit if limit is not None and total > limit else None
+
     def learn(self, prepared: Prepared, counter: Counter, actual: int) -> None:
         """Learn from what a server counted in a request: of the estimates, or of its tokenizer."""
         preset, tokens = counter.preset, draft_tokens(prepared.draft, counter)
@@ -163,6 +186,14 @@ class Accounting:
             self._services.calibration.learn(model_key(preset), tokens.estimated, actual)
         elif _is_plain(prepared) and _is_far(sum(tokens), actual):
             self._services.distrust_tokenizer(preset, sum(tokens), actual)
+
+
+def _at_least(conversation: Conversation, prepared: Prepared, counter: Counter) -> float:
+    """Return the tokens that a request has at the least, by what the last call has shown."""
+    measure, anchor = prepared.measure, conversation.anchors.get(counter.form)
+    if measure.basis == "actual" and anchor is not None:
+        return measure.total - (1 - _CUT_NEW) * (anchor.output + measure.new_since) - _CUT_SLACK
+    return _CUT_ESTIMATE * sum(draft_tokens(prepared.draft, Counter(counter.preset)))
 
 
 def _is_far(counted: int, actual: int) -> bool:

@@ -14,8 +14,19 @@ from typing import Any, ClassVar, Literal, TypeAlias
 Risk: TypeAlias = Literal["safe", "caution", "destructive"]
 Level: TypeAlias = Literal["info", "warning", "error"]
 
+#: Where a suggestion stands: on a ``CMD: `` line, or in a fenced block that names a shell.
+Source: TypeAlias = Literal["cmd", "fence"]
+
 FinishReason: TypeAlias = Literal[
-    "stop", "length", "tool", "refusal", "cancelled", "timeout", "denied", "error"
+    "stop",
+    "length",
+    "tool",
+    "refusal",
+    "repetition",
+    "cancelled",
+    "timeout",
+    "denied",
+    "error",
 ]
 
 
@@ -57,18 +68,25 @@ class Reasoning:
 
 @dataclass(frozen=True, slots=True)
 class CommandInfo:
-    """A suggested command. ``line`` is its line in the reply's text, from 0."""
+    """A suggested command, of one line or, in a fence, of several.
+
+    ``line`` and ``endLine`` are its first and last line in the reply's text, from 0, those of its
+    fence included. With ``placeholders`` it is to be edited before it can run.
+    """
 
     id: str
     text: str
     line: int
+    end_line: int
+    source: Source
+    placeholders: tuple[str, ...]
     risk: Risk
     reasons: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A ``CMD: `` line of the reply is complete."""
+    """A suggestion of the reply is complete: its ``CMD: `` line, or its fence."""
 
     kind: ClassVar[str] = "command"
     command: CommandInfo

@@ -25,6 +25,7 @@ from aish_lsp.undo.git import NoUndo, Nowhere
 from aish_lsp.wording import shown
 
 if TYPE_CHECKING:
+    from aish_lsp.events import CommandInfo, Source
     from aish_lsp.job import Emit
     from aish_lsp.workspace import Workspace
 
@@ -47,14 +48,16 @@ _WANTS_TERMINAL = (
 class RunRequest:
     """A command to run: a suggestion by its id, or a text.
 
-    ``edited`` is what to run instead of the suggestion; ``timeout`` is in seconds; ``approved``
-    says that the user approved exactly this text just now; ``unattended``, that nobody has seen it:
-    what is not safe and confined then asks.
+    ``edited`` is what to run instead of the suggestion; ``shell`` is what the text is for, empty
+    for the user's own; ``timeout`` is in seconds; ``approved`` says that the user approved exactly
+    this text just now; ``unattended``, that nobody has seen it: what is not safe and confined then
+    asks.
     """
 
     command_id: str | None = None
     text: str | None = None
     edited: str | None = None
+    shell: str = ""
     cwd: str | None = None
     timeout: float | None = None
     origin: Origin = "reply"
@@ -89,6 +92,8 @@ class Plan:
 
     command_id: str
     text: str
+    source: Source
+    shell: str
     cwd: Path
     seen: tuple[tuple[int, int], ...]
     timeout: float
@@ -102,13 +107,18 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
     """Settle what ``request`` runs and where.
 
     Raises:
-        InvalidArgument: neither a command nor a text, or a folder outside of the workspace.
-        NotFound: no such suggestion, or the folder is gone.
+        InvalidArgument: neither a command nor a text, or a folder outside of the workspace; or
+            there are gaps in the suggestion that only the user can fill in.
+        NotFound: no such suggestion, or the folder or the shell that it is for is gone.
     """
     text = request.edited if request.edited is not None else request.text
+    named = request.shell
+    source: Source = "cmd"
     if request.command_id is not None:
-        suggestion = workspace.commands.get(request.command_id)
-        text = request.edited if request.edited is not None else suggestion.text
+        suggestion = workspace.commands.suggestion(request.command_id)
+        named, source = suggestion.shell, suggestion.info.source
+        if text is None or text == suggestion.info.text:
+            text = _without_gaps(suggestion.info)
     if request.command_id is not None and request.text is not None:
         raise InvalidArgument("Give commandId or text, not both; edited changes one.", path="text")
     if text is None:
@@ -116,9 +126,14 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
     if not text.strip() or "\0" in text:
         raise InvalidArgument("The command is empty or holds a NUL.", path="text")
     cwd = _folder(workspace, request.cwd)
+    shell, obstacle = workspace.shell_for(named)
+    if obstacle:
+        raise NotFound(f"Not run: {obstacle}. Copy it instead.")
     return Plan(
         command_id=command_id,
         text=text,
+        source=source,
+        shell=shell,
         cwd=cwd,
         seen=_identities(workspace.folder, cwd),
         timeout=request.timeout or DEFAULT_TIMEOUT,
@@ -133,7 +148,15 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
 def _runs_free(workspace: Workspace, request: RunRequest) -> bool:
     if request.command_id is None:
         return request.origin == "user"
-    return request.edited is None and workspace.commands.is_unconfined(request.command_id)
+    return request.edited is None and workspace.commands.suggestion(request.command_id).unconfined
+
+
+def _without_gaps(info: CommandInfo) -> str:
+    """Return the text of a suggestion that can run as it stands."""
+    if info.placeholders:
+        gaps = ", ".join(info.placeholders[:3])
+        raise InvalidArgument(f"Not run: fill in {gaps} first (*Edit and run*).", path="edited")
+    return info.text
 
 
 def _folder(workspace: Workspace, wanted: str | None) -> Path:
@@ -235,7 +258,8 @@ class Execution:
         """Return the risk; what is to run without confinement is not safe."""
         workspace, planned = self._workspace, self._plan
         self._can_confine = not planned.free and await workspace.can_confine()
-        return workspace.judge(planned.text, planned.cwd, confined=self._can_confine)
+        confined = self._can_confine
+        return workspace.judge(planned.text, planned.cwd, planned.shell, confined=confined)
 
     def _is_confined(self, verdict: Verdict) -> bool:
         return self._can_confine and verdict.risk == "safe" and verdict.confine
@@ -269,7 +293,8 @@ class Execution:
         planned = self._plan
         if planned.unattended and verdict.risk == "safe":
             verdict = replace(verdict, reasons=(_UNSEEN,))
-        question = question_for(planned.text, planned.cwd, verdict, planned.origin)
+        other = planned.shell if planned.shell != self._workspace.config.safety.shell else ""
+        question = question_for(planned.text, planned.cwd, verdict, planned.origin, other)
         if verdict.risk == "destructive":
             question = replace(question, message=f"{question.message}\n\n{await self._prospect()}")
         answer = await self._workspace.services.ask_user(question)
@@ -331,7 +356,7 @@ class Execution:
             return await run_command(
                 planned.text,
                 cwd=planned.cwd,
-                shell=workspace.config.safety.shell,
+                shell=planned.shell,
                 timeout=planned.timeout,
                 env=workspace.command_environment(),
                 on_output=on_output,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from aish_lsp.conversation.extraction import extraction_request
 from aish_lsp.conversation.summary import without_reasoning
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
 
 
 logger = logging.getLogger(__name__)
-
-#: Flaws of a session's log that are told one by one.
-_SHOWN_NOTICES: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +121,7 @@ class Extractor:
     async def _turns(self) -> list[Turn]:
         """Return what was said in the session since its last reset, the oldest turn first."""
         loaded = await self._workspace.sessions.history()
-        for notice in loaded.notices[:_SHOWN_NOTICES]:
+        for notice in loaded.notices:
             await self._notice("warning", notice)
         return [turn_of(record) for record in _in_question(loaded.records)]
 

@@ -20,6 +20,15 @@ from aish_lsp.files import read_file
 MAX_DEPTH: Final = 100
 
 _TOO_DEEP: Final = "it is nested too deeply"
+_NO_OBJECT: Final = "it is not an object"
+
+#: Bad lines of a file that are told one by one.
+MOST_TOLD: Final = 3
+#: Bad lines of a file whose reason is looked into: to say of each of a million where its JSON goes
+#: wrong takes longer than all else.
+_EXPLAINED: Final = 100
+#: Bytes that are parsed at once.
+_BLOCK: Final = 256 << 10
 
 
 def _refuse(constant: str) -> NoReturn:
@@ -82,74 +91,104 @@ class TornLine:
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class JsonLines:
-    """What a file of JSON lines holds: the objects with the numbers of their lines, from 1."""
+class Flaws:
+    """What is wrong with the lines of a file, for the user; of very many, the first are told."""
 
-    records: tuple[tuple[int, dict[str, Any]], ...]
-    bad: tuple[BadLine, ...]
-    torn: TornLine | None
+    def __init__(self, path: Path, fate: str) -> None:
+        """Begin with none. ``fate`` is a sentence that says what becomes of a bad line."""
+        self._path = path
+        self._fate = fate
+        self._told: list[str] = []
+        self._more = 0
+        self._first_more = 0
+
+    def add(self, number: int, reason: str) -> None:
+        """Take note of a bad line."""
+        if len(self._told) < MOST_TOLD:
+            self._told.append(f"{self._path}, line {number}: {reason}. {self._fate}")
+            return
+        self._first_more = self._first_more or number
+        self._more += 1
+
+    def told(self) -> list[str]:
+        """Return a sentence for each of the first, and one for all others."""
+        if not self._more:
+            return self._told
+        lines = f"{self._more:,} more bad line{'s' if self._more > 1 else ''}"
+        return [*self._told, f"{self._path}: {lines}, the first at line {self._first_more}."]
 
 
-def read_jsonl(path: Path) -> JsonLines:
-    """Read a file of JSON lines; a missing one is empty. Blank lines are skipped.
+def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadLine | TornLine]]:
+    """Return the lines of a file as ``iter_jsonl`` does; a missing file is empty.
 
     Raises:
         StoreUnavailable: it cannot be read.
     """
-    records: list[tuple[int, dict[str, Any]]] = []
-    bad: list[BadLine] = []
-    torn = None
-    for number, line in iter_jsonl(read_file(path)):
-        match line:
-            case BadLine():
-                bad.append(line)
-            case TornLine():
-                torn = line
-            case _:
-                records.append((number, line))
-    return JsonLines(tuple(records), tuple(bad), torn)
+    return iter_jsonl(read_file(path))
 
 
 def iter_jsonl(
     data: bytes, first_number: int = 1
 ) -> Iterator[tuple[int, dict[str, Any] | BadLine | TornLine]]:
-    """Yield each line of ``data``, a file of JSON lines or its rest from a line's start on."""
-    content = data.removeprefix(codecs.BOM_UTF8)
-    try:
-        text, all_utf8 = content.decode(), True
-    except UnicodeDecodeError:
-        text, all_utf8 = content.decode(errors="surrogateescape"), False
-    # Not splitlines(): U+2028 and its kin may stand inside a line.
-    pieces = text.split("\n")
-    last = first_number + len(pieces) - 1
-    for number, piece in enumerate(pieces, start=first_number):
-        if not piece or piece.isspace():
-            continue
+    """Yield each line of ``data``, a file of JSON lines or its rest from a line's start on.
+
+    Lines are numbered from ``first_number``. Blank ones are skipped.
+    """
+    number, bad = first_number, 0
+    for block in _blocks(data):
         try:
-            if not all_utf8:
-                piece.encode()
-            record = _parsed(piece)
-            if type(record) is not dict:
-                raise ValueError("it is not an object")  # noqa: TRY301 - one place reports all
-            # Each level takes two characters or more.
-            if len(piece) > 2 * MAX_DEPTH and _is_too_deep(piece, record):
-                raise ValueError(_TOO_DEEP)  # noqa: TRY301 - as above
-        except (ValueError, RecursionError) as error:
-            if number == last:
-                yield number, TornLine(number, data.rfind(b"\n") + 1)
-            else:
-                yield number, BadLine(number, _reason(error))
-        else:
-            yield number, record
+            text, all_utf8 = block.decode(), True
+        except UnicodeDecodeError:
+            text, all_utf8 = block.decode(errors="surrogateescape"), False
+        # Not splitlines(): U+2028 and its kin may stand inside a line.
+        *lines, rest = text.split("\n")
+        for line in lines:
+            if line and not line.isspace():
+                record = _record(line, all_utf8=all_utf8, number=number, explain=bad < _EXPLAINED)
+                bad += type(record) is BadLine
+                yield number, record
+            number += 1
+        if rest and not rest.isspace():
+            # Only the last block ends elsewhere than at a line's end.
+            record = _record(rest, all_utf8=all_utf8, number=number)
+            torn = TornLine(number, data.rfind(b"\n") + 1)
+            yield number, torn if type(record) is BadLine else record
+
+
+def _blocks(data: bytes) -> Iterator[bytes]:
+    """Yield ``data`` in pieces of whole lines; lines of all of it would take many times as much."""
+    start = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
+    while start < len(data):
+        end = data.find(b"\n", start + _BLOCK) + 1 or len(data)
+        yield data[start:end]
+        start = end
+
+
+def _record(
+    line: str, *, all_utf8: bool, number: int, explain: bool = True
+) -> dict[str, Any] | BadLine:
+    """Return the object that a line is, or why it is none; not in detail unless to ``explain``."""
+    if not explain and not line.lstrip().startswith("{"):
+        return BadLine(number, _NO_OBJECT)
+    try:
+        if not all_utf8:
+            line.encode()
+        record = _parsed(line)
+        if type(record) is not dict:
+            return BadLine(number, _NO_OBJECT)
+        # Each level takes two characters or more.
+        if len(line) > 2 * MAX_DEPTH and _is_too_deep(line, record):
+            return BadLine(number, _TOO_DEEP)
+    except (ValueError, RecursionError) as error:
+        return BadLine(number, _reason(error))
+    return record
 
 
 def _parsed(line: str) -> Any:
     """Do what ``json.loads`` does, in half the time where nothing stands around the value."""
-    try:
-        value, end = _parse_first(line)
-    except json.JSONDecodeError:
-        end = -1
+    if line[0].isspace():
+        return _decoder.decode(line)
+    value, end = _parse_first(line)
     return value if end == len(line) else _decoder.decode(line)
 
 

@@ -12,7 +12,7 @@ from aish_lsp.models.request import StoredReasoning
 from aish_lsp.redaction import REDACTED
 from aish_lsp.sessions.rebuild import attached_of, rebuild
 from aish_lsp.shell.pending import new_id
-from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
+from aish_lsp.shell.suggestions import FoundCommand, suggestions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,8 @@ class Resumption:
         summary: the rolling summary.
         pending: output that the next question carries.
         model: the model last switched to; None where it never was.
-        commands: what of the last reply's suggestions was neither run nor dropped, with ids.
+        commands: what of the last reply's suggestions was neither run nor dropped, each with its
+            id and its place among them, from 1.
         evictions: how many times turns were evicted.
         calls_before: how many of the session's first calls no longer count to its costs.
     """
@@ -43,7 +44,7 @@ class Resumption:
     summary: str = ""
     pending: tuple[ExecOutput, ...] = ()
     model: str | None = None
-    commands: tuple[tuple[str, FoundCommand], ...] = ()
+    commands: tuple[tuple[str, FoundCommand, int], ...] = ()
     evictions: int = 0
     calls_before: int = 0
 
@@ -112,16 +113,15 @@ def _reasoning(value: object) -> StoredReasoning | None:
 
 def _commands(
     reply: str, waiting: Iterable[Mapping[str, Any]]
-) -> Iterator[tuple[str, FoundCommand]]:
-    """Yield what still waits of a reply's suggestions, with the lines where they stand.
+) -> Iterator[tuple[str, FoundCommand, int]]:
+    """Yield what still waits of a reply's suggestions, as they stand in it.
 
     One that held a secret is left out: what the log has of it is not what was suggested.
     """
-    scanner = SuggestionScanner()
-    lines: dict[str, list[int]] = {}
-    for found in [*scanner.feed(reply), *scanner.finish()]:
-        lines.setdefault(found.text, []).append(found.line)
+    suggested: dict[str, list[tuple[FoundCommand, int]]] = {}
+    for number, found in enumerate(suggestions_of(reply), 1):
+        suggested.setdefault(found.text, []).append((found, number))
     for command in waiting:
         text = command["text"]
-        if lines.get(text) and REDACTED not in text and MASK not in text:
-            yield command["id"], FoundCommand(text, lines[text].pop(0))
+        if suggested.get(text) and REDACTED not in text and MASK not in text:
+            yield command["id"], *suggested[text].pop(0)

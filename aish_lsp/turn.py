@@ -16,6 +16,7 @@ from aish_lsp.attached.consent import secret_selection
 from aish_lsp.attached.reading import named_files
 from aish_lsp.attached.sent import sent_along
 from aish_lsp.conversation.turns import Conversation
+from aish_lsp.conversation.usage import is_local
 from aish_lsp.endings import told_of
 from aish_lsp.errors import (
     AishError,
@@ -41,13 +42,15 @@ from aish_lsp.fallback import Succession
 from aish_lsp.job import own_fault, to_its_end
 from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
 from aish_lsp.models.reasoning import reasoning_source
+from aish_lsp.models.repetition import guarded
 from aish_lsp.models.request import StoredReasoning
 from aish_lsp.models.retrying import cause, patient_stream
 from aish_lsp.sessions.recorder import Reply
-from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
+from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add
 from aish_lsp.turn_request import TurnRequest
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
     from pathlib import Path
 
     from aish_lsp.attached.sent import SentAlong
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
     from aish_lsp.conversation.report import ContextReport
     from aish_lsp.conversation.turns import Attached, TakenOut
     from aish_lsp.job import Emit
+    from aish_lsp.models.events import ModelEvent
     from aish_lsp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
@@ -118,6 +122,7 @@ class Turn:
         self._metadata: ReasoningMetadata | None = None
         self._tool_calls: list[ToolCall] = []
         self._commands: list[CommandInfo] = []
+        self._found: list[FoundCommand] = []
         self._attached: tuple[SentAlong, ...] = ()
         self._usage: Usage | None = None
         self._finish: FinishReason = "stop"
@@ -324,11 +329,8 @@ class Turn:
 
     async def _receive(self, request: TurnRequest) -> None:
         """Send the request and pass its reply on, finding commands as their lines complete."""
-        scanner = SuggestionScanner()
-        model = self._workspace.open_model(request.preset)
-        self._sent = True
-        reply = patient_stream(model, request.to_model(), self._notice)
-        async with aclosing(reply) as stream:
+        scanner = SuggestionScanner(fences=self._workspace.config.suggestions.fences)
+        async with aclosing(self._stream(request)) as stream:
             async for event in stream:
                 match event:
                     case Text():
@@ -351,14 +353,26 @@ class Turn:
             for found in scanner.finish():
                 await self._add_command(found)
 
+    def _stream(self, request: TurnRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Send the request; return its reply, which is stopped where it runs in circles."""
+        model = self._workspace.open_model(request.preset)
+        self._sent = True
+        reply = patient_stream(model, request.to_model(), self._notice)
+        guard = self._workspace.config.suggestions.repetition_guard
+        is_guarded = guard == "all" or (guard == "local" and is_local(request.preset))
+        return guarded(reply) if is_guarded else reply
+
     async def _suggest(self, scanner: SuggestionScanner, delta: str) -> None:
         for found in scanner.feed(delta):
             await self._add_command(found)
 
     async def _add_command(self, found: FoundCommand) -> None:
+        """Suggest a command; one that repeats a fence takes its place, and its id."""
         await self._workspace.can_confine()  # Some commands are safe only then.
-        info = self._workspace.add_command(found, self._id)
-        self._commands.append(info)
+        at = add(self._found, found)
+        repeated = self._commands[at].id if at < len(self._commands) else None
+        info = self._workspace.add_command(found, self._id, repeated)
+        self._commands[at:] = [info, *self._commands[at + 1 :]]
         await self._emit(Command(info))
 
     async def _record(self) -> None:
@@ -375,7 +389,8 @@ class Turn:
         else:
             await self._withdraw()
         if called and self._usage is not None:
-            called.verify()
+            if told := called.verify():
+                await self._notice("warning", told)
             # Last: another process may hold that file for seconds.
             await called.record_usage(self._usage)
 

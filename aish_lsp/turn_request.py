@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.conversation.budget import Budget, Limits, Prepared
 from aish_lsp.conversation.shortening import bounded
 from aish_lsp.conversation.usage import Category, is_local
+from aish_lsp.endings import cut_silently
 from aish_lsp.errors import OverBudget
 from aish_lsp.events import Notice, Usage
 from aish_lsp.models.overflow import overflow_of
@@ -204,23 +205,34 @@ class TurnRequest:
             usage = Usage(self.tokens, output, cost=usage.cost if usage else None)
         return accounting.call_ended(self.preset, _CATEGORY, usage)
 
-    def verify(self) -> None:
+    def verify(self) -> str:
         """Compare what was estimated with what the server reported, and go on from that.
 
-        The call is accounted and the reply, if there is one, is in the conversation by now.
+        The call is accounted and the reply, if there is one, is in the conversation by now. Return
+        what the user is to be told of it, once; empty for nothing.
         """
         reported, workspace = self._reported, self._workspace
         if reported is None:
-            return
+            return ""
+        accounting, prepared = workspace.accounting, self._fitted
+        read = reported.input_tokens
+        # Where the server has counted the request before, that count may be what is wrong.
+        known = prepared.measure.total == self._counted
+        limit = None
+        if not known:
+            limit = accounting.silent_limit(self._conversation, prepared, self._counter, read)
         if self._conversation is workspace.conversation:
-            workspace.meter.verified(self.preset, reported, self._fitted.measure)
+            workspace.meter.verified(self.preset, reported, prepared.measure)
+        if limit is not None:
+            # What a part of it has tells nothing of the whole.
+            is_new = workspace.first_time(f"{self.preset.name} cuts what it is sent")
+            return cut_silently(self.preset, self.tokens, read, limit) if is_new else ""
         if not self._estimated:
-            accounting, prepared = workspace.accounting, self._fitted
-            if prepared.measure.total == self._counted:
-                actual = reported.input_tokens
-                accounting.counted(self.preset, workspace.config, self._counted, actual)
+            if self._counted is not None and known:
+                accounting.counted(self.preset, workspace.config, self._counted, read)
             accounting.answered(self._conversation, prepared, self._counter, reported)
             workspace.services.keep_calibration()
+        return ""
 
     async def record_usage(self, usage: Usage) -> None:
         """Write down what the call took, as ``account`` had it."""

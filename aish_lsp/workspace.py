@@ -30,6 +30,7 @@ from aish_lsp.sessions.recorder import Recorder
 from aish_lsp.shell.environment import command_environment, secret_values
 from aish_lsp.shell.pending import PendingCommands, new_id
 from aish_lsp.shell.risk import Verdict, classify
+from aish_lsp.shell.shells import shell_for
 from aish_lsp.shell.suggestions import FoundCommand
 from aish_lsp.undo.undo import Undo
 
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.request import Model
     from aish_lsp.resumption import Resumption
     from aish_lsp.services import Services
+    from aish_lsp.shell.pending import Suggestion
     from aish_lsp.turn import Ask, AskResult
     from aish_lsp.workspace_sessions import Sessions
 
@@ -246,8 +248,9 @@ class Workspace:
         self._awaiting.clear()
         self.consents.clear()
         self._last_turn = new_id()
-        for command_id, found in session.commands:
-            self.commands.restore(command_id, found, self._last_turn, self.judge(found.text))
+        for command_id, found, number in session.commands:
+            if found.source == "cmd" or self.config.suggestions.fences:
+                self._suggest(found, self._last_turn, command_id, number)
         self.changed()
 
     async def reset(self) -> None:
@@ -295,6 +298,11 @@ class Workspace:
     @property
     def last_turn_commands(self) -> list[CommandInfo]:
         """The suggestions of the last turn that still wait."""
+        return [suggestion.info for suggestion in self.last_turn_suggestions]
+
+    @property
+    def last_turn_suggestions(self) -> list[Suggestion]:
+        """The same, with all that is known of them."""
         return self.commands.of_turn(self._last_turn)
 
     @property
@@ -428,18 +436,24 @@ class Workspace:
         self.changed()
 
     def judge(
-        self, text: str, folder: Path | None = None, *, confined: bool | None = None
+        self,
+        text: str,
+        folder: Path | None = None,
+        shell: str = "",
+        *,
+        confined: bool | None = None,
     ) -> Verdict:
         """Return the risk of running ``text`` in ``folder``, the workspace's own by default.
 
-        ``confined`` says whether it would run confined; by default, whether that can be had.
+        ``shell`` is what runs it, the user's own by default; ``confined`` says whether it would run
+        confined, by default, whether that can be had.
         """
         if confined is None:
             confined = self.config.safety.confine and self.services.confinement.available
         safety = self.config.safety
         return classify(
             text,
-            safety.shell,
+            shell or safety.shell,
             rules=safety.rules,
             folder=folder or self.folder,
             confined=confined,
@@ -456,11 +470,27 @@ class Workspace:
             return False
         return (await self.services.confinement.support()).available
 
-    def add_command(self, found: FoundCommand, turn_id: str) -> CommandInfo:
-        """Keep a suggestion of a turn and tell those who show them."""
-        info = self.commands.add(found, turn_id, self.judge(found.text))
+    def shell_for(self, named: str) -> tuple[str, str]:
+        """Return the shell for what names one (empty: the user's own); why it cannot be used."""
+        path = self.command_environment().get("PATH")
+        return shell_for(named, self.config.safety.shell, path)
+
+    def add_command(
+        self, found: FoundCommand, turn_id: str, command_id: str | None = None
+    ) -> CommandInfo:
+        """Keep a suggestion of a turn, in place of that with ``command_id``; tell who shows it."""
+        info = self._suggest(found, turn_id, command_id)
         self.changed()
         return info
+
+    def _suggest(
+        self, found: FoundCommand, turn_id: str, command_id: str | None, number: int = 0
+    ) -> CommandInfo:
+        shell, obstacle = self.shell_for(found.shell)
+        verdict = self.judge(found.text, shell=shell)
+        return self.commands.add(
+            found, turn_id, verdict, command_id=command_id, number=number, obstacle=obstacle
+        )
 
     async def command_ended(self, command_id: str, output: ExecOutput) -> None:
         """Keep a command's output for the next question, and write it down."""
@@ -474,8 +504,9 @@ class Workspace:
 
     def offer_unconfined(self, planned: Plan) -> CommandInfo:
         """Suggest a command again, to be run without confinement."""
-        found = FoundCommand(planned.text, 0)
-        verdict = self.judge(planned.text, planned.cwd, confined=False)
+        other = planned.shell if planned.shell != self.config.safety.shell else ""
+        found = FoundCommand(planned.text, 0, source=planned.source, shell=other)
+        verdict = self.judge(planned.text, planned.cwd, planned.shell, confined=False)
         if verdict.risk == "safe":
             verdict = Verdict("caution", ("it would run without confinement",))
         info = self.commands.add(found, self._last_turn, verdict, unconfined=True)

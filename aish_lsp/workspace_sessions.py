@@ -35,9 +35,6 @@ R = TypeVar("R")
 #: Characters of a session's name.
 NAME_LIMIT: Final = 80
 
-#: Bad lines that are named one by one.
-_SHOWN_NOTICES: Final = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Resumed:
@@ -266,10 +263,7 @@ def _open(path: Path, redact: Callable[[str], str]) -> tuple[SessionLog, LoadedS
 
 def _told(loaded: LoadedSession, log_id: str) -> list[str]:
     """Return what the user is told of a log that is gone on with."""
-    notices = list(loaded.notices[:_SHOWN_NOTICES])
-    if len(loaded.notices) > _SHOWN_NOTICES:
-        more = len(loaded.notices) - _SHOWN_NOTICES
-        notices.append(f"{more} more lines of it are damaged. What is sound is gone on with.")
+    notices = list(loaded.notices)
     if loaded.newer:
         notices.append(
             f"The session {loaded.id} is from a newer version of aish. It was not touched: what is"

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from aish_lsp.attached.selection import Point
+
+#: Lines around a change that are shown with it.
+_AROUND: Final = 2
+
+#: Lines on a side beyond which nobody looks for what they have in common: it takes too long.
+_MOST_COMPARED: Final = 2_000
 
 
 def replacement(block: str, lines: Sequence[str], start: Point, end: Point) -> str:
@@ -31,6 +39,22 @@ def replacement(block: str, lines: Sequence[str], start: Point, end: Point) -> s
     new[0] = new[0].lstrip() if before.strip() else new[0].removeprefix(before)
     ends_a_line = end.character == 0 and end.line > start.line
     return "\n".join(new) + ("\n" if ends_a_line else "")
+
+
+def difference(lines: Sequence[str], new: str, start: Point, end: Point) -> list[str]:
+    """Return what putting ``new`` there changes: lines marked by ``-``, ``+`` or a blank.
+
+    Unchanged lines are shown where they stand near a change; ``...`` stands for others. ``lines``
+    are the document's, ``start`` and ``end`` what is replaced in it.
+    """
+    first, last = max(0, start.line - _AROUND), end.line + 1 + _AROUND
+    before = list(lines[first:last])
+    replaced = lines[start.line][: start.character] + new + lines[end.line][end.character :]
+    after = [*lines[first : start.line], *replaced.split("\n"), *lines[end.line + 1 : last]]
+    if max(len(before), len(after)) > _MOST_COMPARED:
+        return [*(f"-{line}" for line in before), *(f"+{line}" for line in after)]
+    shown = list(difflib.unified_diff(before, after, n=_AROUND, lineterm=""))[3:]
+    return ["..." if line.startswith("@@") else line for line in shown]
 
 
 def _indent(lines: Iterable[str]) -> str:

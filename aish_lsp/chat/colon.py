@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
 from aish_lsp.errors import InvalidArgument, NotFound
+from aish_lsp.fences import Block, fenced_blocks
+from aish_lsp.text import with_line_feeds
 
 _COMMAND: Final = re.compile(r":(?P<name>\S*)[^\S\r\n]*(?P<argument>[^\r\n]*)")
 
@@ -120,10 +122,30 @@ def parse(message: str) -> ColonCommand | None:
     """Return the command that ``message`` is, or None: it is a question.
 
     A command is a single line that begins with ``:`` in its first column; blank lines around it do
-    not count.
+    not count. ``:run`` may have a fenced block below it, and nothing else: its argument.
     """
-    match = _COMMAND.fullmatch(message.strip("\r\n").rstrip())
-    return ColonCommand(match["name"], match["argument"]) if match else None
+    message = message.strip("\r\n").rstrip()
+    match = _COMMAND.fullmatch(message)
+    if match:
+        return ColonCommand(match["name"], match["argument"])
+    first, _, rest = message.partition("\n")
+    if first.rstrip() == ":run" and block_of(rest):
+        return ColonCommand("run", rest)
+    return None
+
+
+def run_block(text: str, shell: str) -> str:
+    """Return the command that runs ``text``, of several lines maybe, by ``shell`` (or the own)."""
+    fence = max([*re.findall("`{3,}", text), "``"], key=len) + "`"
+    return f":run\n{fence}{shell or 'shell'}\n{text}\n{fence}"
+
+
+def block_of(argument: str) -> Block | None:
+    """Return the fenced block that an argument is; None where it is, or holds, something else."""
+    text = with_line_feeds(argument).strip("\n")
+    blocks = fenced_blocks(text)
+    whole = (0, text.count("\n"))
+    return blocks[0] if [(block.first, block.last) for block in blocks] == [whole] else None
 
 
 def help_text(registry: ColonRegistry[C]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
-from aish_lsp.chat.colon import ColonCommand, ColonRegistry, help_text
+from aish_lsp.chat.colon import ColonCommand, ColonRegistry, block_of, help_text
 from aish_lsp.chat.markdown import fence_for
 from aish_lsp.chat.memory import USAGE, VERBS, memory_command, remember
 from aish_lsp.chat.model_adding import ADD, add_model
@@ -24,9 +24,10 @@ from aish_lsp.chat.undo import WAYS as UNDO_WAYS
 from aish_lsp.chat.undo import undo_command
 from aish_lsp.compaction import compact
 from aish_lsp.conversation.report import context_page, cost_page
-from aish_lsp.errors import Denied, InvalidArgument
+from aish_lsp.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.execution import RunRequest
 from aish_lsp.questions import Question
+from aish_lsp.shell.blocks import SHELL_TAGS, tag_of
 from aish_lsp.text import cut, escaped
 
 if TYPE_CHECKING:
@@ -241,18 +242,44 @@ async def _resume(chat: Chat, argument: str) -> str:
     return await session_command(chat.workspace, f"resume {argument}")
 
 
-@colon("history", usage="[ID]", help="all that was said in this session, or in another")
+@colon("history", usage="[ID] [PAGE]", help="what was said in this session, or in another: a page")
 async def _history(chat: Chat, argument: str) -> str:
     return await session_command(chat.workspace, f"history {argument}")
 
 
-@colon("run", usage="COMMAND", help="run a command; its output goes with your next message")
+@colon(
+    "run",
+    usage="N|COMMAND",
+    help="run suggestion N of the last reply, or a command; its output goes with your next message",
+)
 async def _run(chat: Chat, argument: str) -> str:
-    if not argument:
-        raise InvalidArgument("Say what to run: `:run COMMAND`.")
-    origin: Origin = "user" if chat.is_typed else "document"
-    chat.follow(chat.workspace.run(RunRequest(text=argument, origin=origin)))
+    chat.follow(chat.workspace.run(_to_run(chat, argument)))
     return ""
+
+
+def _to_run(chat: Chat, argument: str) -> RunRequest:
+    """Return what the argument of ``:run`` asks for: a number, a command, or a block of one."""
+    if not argument:
+        raise InvalidArgument("Say what to run: `:run COMMAND`, or `:run N` for a suggestion.")
+    if argument.isdecimal():
+        number = _numbered(chat.workspace, int(argument))
+        return RunRequest(command_id=number, origin="reply" if chat.is_typed else "document")
+    origin: Origin = "user" if chat.is_typed else "document"
+    block = block_of(argument)
+    if block is None:
+        return RunRequest(text=argument, origin=origin)
+    shell = SHELL_TAGS.get(tag_of(block.info), "")
+    return RunRequest(text=block.text.removesuffix("\n"), shell=shell, origin=origin)
+
+
+def _numbered(workspace: Workspace, number: int) -> str:
+    """Return the id of a suggestion of the last reply, by its place in it, from 1."""
+    waiting = {one.number: one.info for one in workspace.last_turn_suggestions}
+    if number in waiting:
+        return waiting[number].id
+    numbers = ", ".join(map(str, sorted(waiting)))
+    there = f"There are {numbers}." if waiting else "None is waiting."
+    raise NotFound(f"The last reply has no suggestion {number} that is waiting. {there}")
 
 
 @colon("approve", usage="ID", help="run or send what was asked about and got no answer, once")

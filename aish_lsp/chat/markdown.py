@@ -41,6 +41,15 @@ _LONGEST_START: Final = 200
 #: The fence around an output whose end is not known yet: longer than the one that people write.
 _FENCE: Final = "````"
 
+#: The line that opens it.
+OUTPUT_OPENING: Final = f"{_FENCE}console"
+
+#: Lines and characters of an output that are shown; of a longer one, its head and its tail.
+SHOWN_LINES: Final = 60
+SHOWN_CHARACTERS: Final = 32_000
+_HEAD_LINES: Final = 40
+_TAIL_LINES: Final = SHOWN_LINES - _HEAD_LINES
+
 _SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
 #: A reply has a blank where only some see the end of a line.
@@ -109,16 +118,81 @@ def quote(text: str) -> str:
     return "".join(f"> {line}".rstrip() + "\n" for line in lines)
 
 
+class HeadAndTail:
+    """Streams the head of a text, and at its end the tail; how much is between is told there.
+
+    What is not longer than ``SHOWN_LINES`` and ``SHOWN_CHARACTERS`` is streamed whole.
+    """
+
+    def __init__(self) -> None:
+        self._lines = _HEAD_LINES
+        self._room = SHOWN_CHARACTERS // 2
+        self._line_is_open = False
+        self._tail = ""
+        self._lines_out = 0
+        self._characters_out = 0
+
+    def feed(self, text: str) -> str:
+        """Return what of ``text`` belongs to the head."""
+        end = 0
+        while self._lines and self._room and end < len(text):
+            stop = text.find("\n", end) + 1 or len(text)
+            taken = min(stop - end, self._room)
+            self._lines -= text[end + taken - 1] == "\n"
+            self._room -= taken
+            end += taken
+        if end:
+            self._line_is_open = text[end - 1] != "\n"
+        self._tail += text[end:]
+        if len(self._tail) > 2 * SHOWN_CHARACTERS:
+            self._shorten()
+        return text[:end]
+
+    def finish(self) -> str:
+        """Return the tail, a line before it that says what is left out, if something is."""
+        self._shorten()
+        if not self.left_out:
+            return self._tail
+        line_end = "\n" if self._line_is_open else ""
+        return f"{line_end}[aish: {self.left_out} left out]\n{self._tail}"
+
+    @property
+    def left_out(self) -> str:
+        """What is left out by now: lines, or where they are very long, characters."""
+        if self._lines_out:
+            return f"{self._lines_out:,} line{'' if self._lines_out == 1 else 's'}"
+        return f"{self._characters_out:,} characters" if self._characters_out else ""
+
+    def _shorten(self) -> None:
+        """Leave out what cannot belong to the tail any more."""
+        lines = self._tail.splitlines(keepends=True)
+        surplus = sum(map(len, lines[:-_TAIL_LINES]))
+        if len(self._tail) - surplus > SHOWN_CHARACTERS // 2:
+            surplus = len(self._tail) - SHOWN_CHARACTERS // 2
+        self._lines_out += self._tail.count("\n", 0, surplus)
+        self._characters_out += surplus
+        self._tail = self._tail[surplus:]
+
+
+def head_and_tail(text: str) -> str:
+    """Return ``text`` as ``HeadAndTail`` streams it."""
+    shortened = HeadAndTail()
+    return shortened.feed(text) + shortened.finish()
+
+
 class OutputBlock:
     """Streams a command's output into a fenced block that the output cannot close.
 
     Colors and cursor movements are dropped, other controls shown; CR ends a line, as progress bars
     mean it. A line that begins like a suggestion, a heading of ours, a ``:`` command or a line of a
     checklist is indented by one space; one that begins with the fence gets a backslash before it.
+    Of a long output only head and tail are shown.
     """
 
     def __init__(self, command: str) -> None:
         self._command = command
+        self._shortened = HeadAndTail()
+        self._is_finished = False
         self._sequence = ""
         self._breaks = _LineBreaks(lone_return="\n", table=_VISIBLE)
         self._starts = _LineStarts(_indented_start)
@@ -126,24 +200,40 @@ class OutputBlock:
 
     def open(self) -> str:
         """Return the fence and the command, as the first line of the block."""
-        command = self.feed(f"$ {self._command}\n")
-        return f"{_FENCE}console\n{command}"
+        command = self._harmless(f"$ {self._command}\n")
+        return f"{OUTPUT_OPENING}\n{command}"
 
     def feed(self, delta: str) -> str:
         """Return what can be written of the output now."""
+        return self._noted(self._shortened.feed(self._harmless(delta)))
+
+    @property
+    def left_out(self) -> str:
+        """What is not shown of the output, ``1,234 lines``; empty where all is, or may yet be."""
+        return self._shortened.left_out
+
+    def _harmless(self, delta: str) -> str:
+        """Return what is decided of the output by now, each line of it made harmless."""
         text = _SEQUENCE.sub("", self._sequence + delta)
         part = _PART_OF_SEQUENCE.search(text)
         end = part.start() if part else len(text)
         self._sequence = text[end:]
-        return self._noted(self._starts.feed(self._breaks.feed(text[:end])))
+        return self._starts.feed(self._breaks.feed(text[:end]))
+
+    def finish(self) -> str:
+        """Return the rest of the output: it has ended. Return nothing when called again."""
+        if self._is_finished:
+            return ""
+        self._is_finished = True
+        rest = self._breaks.feed(self._sequence) + self._breaks.finish()
+        text = self._starts.feed(rest) + self._starts.finish()
+        return self._noted(self._shortened.feed(text) + self._shortened.finish())
 
     def close(self, status: str) -> str:
         """Return the rest, the closing fence, and ``status`` (how it ended) as a quote."""
-        rest = self._breaks.feed(self._sequence) + self._breaks.finish()
-        text = self._noted(self._starts.feed(rest) + self._starts.finish())
-        if self._line_is_open:
-            text += "\n"
-        return f"{text}{_FENCE}\n\n{quote(status)}"
+        text = self.finish()
+        line_end = "\n" if self._line_is_open else ""
+        return f"{text}{line_end}{_FENCE}\n\n{quote(status)}"
 
     def _noted(self, text: str) -> str:
         """Return ``text``; keep whether its last line is still open."""

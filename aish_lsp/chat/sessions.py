@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.chat.markdown import fence_for, open_fence
+from aish_lsp.chat.markdown import fence_for, head_and_tail, open_fence
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.sessions.history import HistoryTurn, history
 from aish_lsp.text import escaped
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from aish_lsp.workspace import Workspace
     from aish_lsp.workspace_sessions import Sessions
 
-USAGE: Final = "[list [TEXT]|new|resume ID|save NAME|delete ID|history [ID]]"
+USAGE: Final = "[list [TEXT]|new|resume ID|save NAME|delete ID|history [ID] [PAGE]]"
 VERBS: Final = ("list", "new", "resume", "save", "delete", "history")
 
 #: The commands, as they are typed without the colon, that a session's id or name may follow.
@@ -28,6 +29,12 @@ _TAKE_A_SESSION: Final = (
 )
 
 _HOW_TO_RESUME: Final = "`:resume ID` continues one of them; its name works as well."
+
+#: Exchanges on a page of ``:history``.
+PAGE: Final = 5
+
+#: A session, if any, and the number of a page.
+_PAGE: Final = re.compile(r"(?:(.*\S)\s+)?(\d{1,3})")
 
 _WHO: Final = {"user": "You", "assistant": "aish", "tool": "Tool result"}
 
@@ -55,8 +62,7 @@ async def session_command(workspace: Workspace, argument: str) -> str:
             deleted = await workspace.sessions.delete(_needed(verb, "ID", key))
             return "Deleted." if deleted else "Not deleted."
         case "history":
-            loaded = await workspace.sessions.history(key or None)
-            return "\n\n".join([*loaded.notices, session_page(loaded)])
+            return await _history(workspace, key)
     known = ", ".join(f"`:session {known}`" for known in VERBS)
     raise InvalidArgument(f"Use one of {known}.")
 
@@ -89,6 +95,42 @@ async def _resume(workspace: Workspace, key: str) -> str:
     if waiting:
         told += f" {_count(waiting, 'suggested command')} can still be run."
     return "\n\n".join([told, *resumed.notices])
+
+
+async def _history(workspace: Workspace, argument: str) -> str:
+    """Return a page of what was said: the newest, or the one whose number ends ``argument``."""
+    match = _PAGE.fullmatch(argument)
+    key = (match[1] or "") if match else argument
+    loaded = await workspace.sessions.history(key or None)
+    page = int(match[2]) if match else 1
+    return "\n\n".join([*loaded.notices, _page(loaded, page, f":history {key}".rstrip())])
+
+
+def _page(loaded: LoadedSession, page: int, command: str) -> str:
+    """Return the exchanges of a page, the first one being the newest, and how to see others."""
+    exchanges = _exchanges(history(loaded))
+    last = max(1, -(-len(exchanges) // PAGE))
+    if not 1 <= page <= last:
+        raise InvalidArgument(f"There is no page {page}: `{command} {last}` is the oldest.")
+    end = len(exchanges) - (page - 1) * PAGE
+    turns = [turn for exchange in exchanges[max(0, end - PAGE) : end] for turn in exchange]
+    parts = [_head(loaded)] if turns else [_nothing(loaded)]
+    parts += (_turn(turn, short=True) for turn in turns)
+    if last > 1:
+        newest = ", the newest" if page == 1 else ""
+        before = f" `{command} {page + 1}` shows what was said before." if page < last else ""
+        parts.append(f"Page {page} of {last}{newest}.{before}")
+    return "\n\n".join(parts)
+
+
+def _exchanges(turns: Sequence[HistoryTurn]) -> list[list[HistoryTurn]]:
+    """Return the turns by exchange: a question, and all that answers it."""
+    exchanges: list[list[HistoryTurn]] = []
+    for turn in turns:
+        if turn.role == "user" or not exchanges:
+            exchanges.append([])
+        exchanges[-1].append(turn)
+    return exchanges
 
 
 async def _list(sessions: Sessions, query: str) -> str:
@@ -133,29 +175,39 @@ def _count(number: int, what: str) -> str:
 def session_page(loaded: LoadedSession) -> str:
     """Return a session as a page of Markdown: all that was said, and what is sent no more."""
     turns = history(loaded)
-    if not turns:
-        return f"Nothing was said in session {loaded.id} yet."
+    return "\n\n".join([_head(loaded), *map(_turn, turns)]) if turns else _nothing(loaded)
+
+
+def _head(loaded: LoadedSession) -> str:
     name = loaded.meta.get("name")
     title = escaped(str(loaded.meta.get("title") or "No title"))
-    head = f"# {title}\n\nSession {loaded.id}{f', saved as {escaped(str(name))}' if name else ''}"
-    return "\n\n".join([f"{head}.", *map(_turn, turns)])
+    return f"# {title}\n\nSession {loaded.id}{f', saved as {escaped(str(name))}' if name else ''}."
 
 
-def _turn(turn: HistoryTurn) -> str:
+def _nothing(loaded: LoadedSession) -> str:
+    return f"Nothing was said in session {loaded.id} yet."
+
+
+def _turn(turn: HistoryTurn, *, short: bool = False) -> str:
+    """Return a turn; with ``short``, of what is long in it head and tail."""
+
+    def block(text: str) -> str:
+        return _fenced(head_and_tail(text) if short else text)
+
     when = (turn.ts or "")[:16].replace("T", " ")
     notes = [note for note in (turn.model, when, _state(turn)) if note]
     parts = [f"### {_WHO[turn.role]} ({escaped(', '.join(notes))})"]
     parts += [
-        _fenced(f"$ {output['command']} (exit {output['exit']})\n{output['output']}")
+        block(f"$ {output['command']} (exit {output['exit']})\n{output['output']}")
         for output in turn.exec
     ]
-    parts += [_fenced(f"[{part['kind']}] {part['path']}\n{part['text']}") for part in turn.attached]
+    parts += [block(f"[{part['kind']}] {part['path']}\n{part['text']}") for part in turn.attached]
     if turn.role == "tool":
-        parts.append(_fenced(turn.content))
+        parts.append(block(turn.content))
     elif turn.content:
         fence = open_fence(turn.content)
         parts.append(turn.content.rstrip() + (f"\n{fence}" if fence else ""))
-    parts += [_fenced(f"{call['name']} {call['arguments']}") for call in turn.tool_calls]
+    parts += [block(f"{call['name']} {call['arguments']}") for call in turn.tool_calls]
     return "\n\n".join(parts)
 
 

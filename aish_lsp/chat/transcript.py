@@ -9,10 +9,9 @@ from aish_lsp.chat.markdown import ReplyEscaper, open_fence, quote
 from aish_lsp.events import End, Event, Notice, Text
 
 if TYPE_CHECKING:
-    from aish_lsp.execution import RunReport
+    from pathlib import Path
 
-#: Characters of a command's output that the document shows; the model gets its head and tail.
-SHOWN_OUTPUT = 32_000
+    from aish_lsp.execution import RunReport
 
 
 class ReplyTranscript:
@@ -57,8 +56,11 @@ class ReplyTranscript:
         self._append(text)
 
 
-def run_status(report: RunReport, shown: int) -> str:
-    """Return how a command ended, as the line under its output."""
+def run_status(report: RunReport, left_out: str, whole: Path | None) -> str:
+    """Return how a command ended, as the line under its output.
+
+    ``left_out`` is what of the output is not shown, ``whole`` the file that has it all.
+    """
     seconds = report.duration_ms / 1000
     match report.finish_reason:
         case "timeout":
@@ -71,6 +73,9 @@ def run_status(report: RunReport, shown: int) -> str:
             ended = f"ended by {report.signal} after {seconds:.1f} s"
         case _:
             ended = f"exit {report.exit_code} after {seconds:.1f} s"
-    if shown > SHOWN_OUTPUT:
-        ended += f"; {shown - SHOWN_OUTPUT:,} characters more are not shown"
-    return f"{ended}. Your next question carries the output."
+    carried = "Your next question carries the output"
+    if not left_out:
+        return f"{ended}. {carried}."
+    # Of the chat, which lies beside the folder.
+    place = f": [.aish/output/{whole.name}](output/{whole.name})" if whole else ""
+    return f"{ended}. {left_out} left out{place}. {carried}, head and tail of what is very long."

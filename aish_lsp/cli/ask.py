@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
-from aish_lsp.cli.terminal import open_workspace, read_line
+from aish_lsp.cli.terminal import edit_text, open_workspace, read_line
 from aish_lsp.errors import AishError
 from aish_lsp.events import CommandInfo, End, Event, Notice, Output, Text, to_wire
 from aish_lsp.execution import RunRequest
@@ -79,22 +79,33 @@ def _print(event: Event) -> None:
 
 
 async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bool) -> None:
-    """Offer to run a suggestion; at a terminal the answer may also be an edited command."""
-    safe = command.risk == "safe" and safe_unasked
+    """Offer to run a suggestion; at a terminal the answer may also be an edited command.
+
+    Without a question only a ``CMD: `` line runs: of a fence the model may have meant to show it.
+    """
+    suggestion = workspace.commands.suggestion(command.id)
+    unasked = safe_unasked and command.risk == "safe" and command.source == "cmd"
     edited = None
-    if not safe:
+    if not unasked:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return
-        answer = await read_line(
-            f"\nRun ({command.risk}): {escaped(command.text)}\n[y]es, [e]dit, [N]o? "
-        )
+        shown = "\n".join(f"    {escaped(line)}" for line in command.text.split("\n"))
+        if suggestion.obstacle:
+            sys.stderr.write(f"\nNot run, since {suggestion.obstacle}:\n\n{shown}\n")
+            return
+        choices = "[y]es, [e]dit, [N]o? " if suggestion.runs else "[e]dit, [N]o? "
+        answer = await read_line(f"\nRun ({command.risk})?\n\n{shown}\n\n{choices}")
         choice = (answer or "").strip().lower()
         if choice in ("e", "edit"):
-            edited = await read_line("Run instead: ")
-        if choice not in ("y", "yes", "e", "edit") or edited == "":
+            edited = await _edited(command.text)
+        elif choice not in ("y", "yes") or not suggestion.runs:
+            return
+        if edited is not None and not edited.strip():
             return
     # The user has just been shown exactly this text, and said yes to it.
-    request = RunRequest(command_id=command.id, edited=edited, approved=not safe, unattended=safe)
+    request = RunRequest(
+        command_id=command.id, edited=edited, approved=not unasked, unattended=unasked
+    )
     try:
         report = await _watched(workspace.run(request), _print)
     except AishError as error:
@@ -102,3 +113,10 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
         return
     if report.finish_reason != "denied":
         output.tell(f"exit {report.exit_code}")
+
+
+async def _edited(text: str) -> str:
+    """Have the user edit a command: one of several lines in their editor; empty for none."""
+    if "\n" not in text:
+        return await read_line("Run instead: ") or ""
+    return await asyncio.to_thread(edit_text, text, ".sh")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shlex
 import signal
+import subprocess
 import sys
+import tempfile
 import termios
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -72,6 +75,20 @@ async def _read_piece(terminal: int) -> bytes:
         return os.read(terminal, _PIECE)
     except OSError:
         return b""  # The terminal was closed.
+
+
+def edit_text(text: str, suffix: str) -> str:
+    """Have the user change ``text`` in their editor; return it, or nothing where that fails."""
+    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    with tempfile.TemporaryDirectory(prefix="aish-") as folder:
+        file = Path(folder, f"command{suffix}")
+        file.write_text(f"{text}\n", encoding="utf-8")
+        try:
+            done = subprocess.run([*editor, str(file)], check=False)
+        except OSError as error:
+            sys.stderr.write(f"aish-lsp: {editor[0]}: {error.strerror}. Set EDITOR to yours.\n")
+            return ""
+        return file.read_text(encoding="utf-8").rstrip("\n") if done.returncode == 0 else ""
 
 
 @contextlib.contextmanager

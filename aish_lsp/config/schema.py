@@ -179,6 +179,16 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestions:
+    """What of a reply can be run, and when a reply has said enough."""
+
+    fences: bool = key(True, "offer blocks that are tagged as a shell's, not `CMD: ` lines alone")
+    repetition_guard: Literal["local", "all", "off"] = key(
+        "local", "whose replies are stopped where they run in circles: of models on this machine"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolServer:
     """An MCP server: a command to start, or an address."""
 
@@ -268,6 +278,7 @@ class Config:
     project: Project = field(default_factory=Project)
     routing: Routing = field(default_factory=Routing)
     cost: Cost = field(default_factory=Cost)
+    suggestions: Suggestions = field(default_factory=Suggestions)
     tools: Tools = field(default_factory=Tools)
     safety: Safety = field(default_factory=Safety)
     norris: Norris = field(default_factory=Norris)

@@ -21,6 +21,9 @@ VERSION: Final = 1
 #: What a grant is for. A provider's is not a workspace's but the user's own.
 What = Literal["overlay", "server", "settings"]
 
+#: Bytes of a file of grants: enough for ten thousands of them.
+_LARGEST: Final = 16 << 20
+
 _PROVIDER: Final = "provider"
 _ANSWERS: Final = {"granted": True, "denied": False}
 
@@ -143,9 +146,13 @@ class TrustStore:
             self._trouble = f"{self._path}: {error}; nothing is granted by it"
 
     def _read(self) -> bytes:
-        """Return the file's bytes; OSError where it cannot be read or is none."""
+        """Return the file's bytes; OSError where it cannot be read or is none.
+
+        Of one that is too large to be ours nothing is returned: it is damaged.
+        """
         with os.fdopen(open_to_read(self._path), "rb") as file:
-            return file.read()
+            data = file.read(_LARGEST + 1)
+        return data if len(data) <= _LARGEST else b""
 
     def _writable(self) -> dict[str, Any]:
         """Return the document as it is now, to be changed under the lock.

@@ -21,6 +21,7 @@ from aish_lsp.chat.markdown import (
     escape_reply,
     quote,
 )
+from aish_lsp.chat.outputs import WholeOutput
 from aish_lsp.chat.place import (
     Place,
     last_place,
@@ -28,7 +29,7 @@ from aish_lsp.chat.place import (
     prompt_after,
     without_blank_lines,
 )
-from aish_lsp.chat.transcript import SHOWN_OUTPUT, ReplyTranscript, run_status
+from aish_lsp.chat.transcript import ReplyTranscript, run_status
 from aish_lsp.errors import AishError, Busy, InvalidArgument
 from aish_lsp.events import End, Notice, Output
 from aish_lsp.lsp.chat_provenance import TypedMessage
@@ -436,18 +437,19 @@ class ChatDocument:
     async def _output(self, job: Job[RunReport], begin: Callable[[str], None]) -> None:
         """Write a command's output as it comes; ``begin`` writes its first piece."""
         block = OutputBlock(job.label)
-        shown = 0
+        whole = WholeOutput(self._writer.path.parent, job.id, self._workspace.without_secrets)
+        has_begun = False
         told: list[str] = []
         async for event in job.events():
             if isinstance(event, Notice):
                 told.append(event.message)
             if not isinstance(event, Output):
                 continue
-            if not shown:
+            if not has_begun:
+                has_begun = True
                 begin(block.open())
-            if shown < SHOWN_OUTPUT:
-                self._writer.append(block.feed(event.delta))
-            shown += len(event.delta)
+            self._writer.append(block.feed(event.delta))
+            await self._kept(whole.add(event.delta))
         try:
             report = await job.result()
         except AishError as error:
@@ -456,11 +458,21 @@ class ChatDocument:
         if report.finish_reason == "denied":
             begin(quote("\n\n".join(told) or f"Not run: {escaped(report.text)}"))
             return
-        if not shown:
+        if not has_begun:
             begin(block.open())
-        self._writer.append(block.close(run_status(report, shown)))
+        self._writer.append(block.finish())
+        file = await self._kept(whole.close()) if block.left_out else None
+        self._writer.append(block.close(run_status(report, block.left_out, file)))
         for message in told:
             self._writer.append(quote(message), apart=True)
+
+    async def _kept(self, keeping: Coroutine[Any, Any, R]) -> R | None:
+        """Have an output kept; where it cannot be, it is shown all the same."""
+        try:
+            return await keeping
+        except AishError as error:
+            logger.warning("an output is not kept: %s", error.message)
+            return None
 
     async def _begin_section(self, prompt: str | None) -> bool:
         """Write our heading: what stands above it is answered, and is not read again.

@@ -115,6 +115,13 @@ class DismissParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CopyParams(Target):
+    """The suggestion to copy."""
+
+    command_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ChatParams(Target):
     """``prompt`` is put under the last heading by *open*, and sent by *send*.
 
@@ -296,13 +303,22 @@ _SPECS = (
         RunParams,
         "{commandId, text, exitCode, signal, output, truncated, durationMs, "
         "finishReason}; without a token {commandId} at once",
-        "Run a suggested command, or a text.",
+        "Run a suggested command, or a text. A suggestion with `placeholders` is run with\n"
+        "`edited` alone.",
     ),
     CommandSpec(
         "aish.commands.list",
         Target,
-        "{commands: [{id, text, line, risk, reasons[]}]}",
+        "{commands: [{id, text, line, endLine, source, placeholders[], risk, reasons[]}]}",
         "The commands suggested and not yet run or dismissed.",
+    ),
+    CommandSpec(
+        "aish.commands.copy",
+        CopyParams,
+        "{text, copied}",
+        "Put a suggestion into the clipboard of the machine that the server runs on. Where there\n"
+        "is none that it knows, the text is shown to the user. A client with a clipboard of its\n"
+        "own may do it instead.",
     ),
     CommandSpec(
         "aish.commands.dismiss",

@@ -17,6 +17,7 @@ from aish_lsp.chat.commands import COLON_COMMANDS
 from aish_lsp.events import camel_case
 from aish_lsp.lsp.greeting import CAPABILITIES
 from aish_lsp.lsp.protocol import COMMANDS, Target
+from aish_lsp.shell.blocks import SHELL_TAGS
 
 _EVENTS = (
     events.Start,
@@ -56,7 +57,21 @@ written into the chat document, `.aish/chat.md` in the workspace, behind a cance
 The user writes under the last `## You` and sends it with the code lens or the code action *Send*,
 or with `aish.chat.send`. The reply comes under `## aish`, then a new `## You`. Only what follows
 that last heading is read. What was not seen being typed there asks before it changes anything
-([safety](safety.md)). A message that is a single line beginning with `:` is a command:
+([safety](safety.md)). A message that is a single line beginning with `:` is a command, and so is
+`:run` with a fenced block below it:
+"""
+
+_SUGGESTIONS = """
+A suggestion is a line of the reply's text that begins in column 0 with exactly `CMD: `; or
+(`suggestions.fences`) a fenced block that names a shell ({tags}), once it
+is closed: all of its lines are one command, for that shell. Of a console, and of a block that
+begins with a prompt, it is what stands behind `$ `, `% ` or `> `. The `command` of the event is
+`{{id, text, line, endLine, source, placeholders[], risk, reasons[]}}`: `line` and `endLine` are
+the first and last line in the reply, from 0, the fence's own included; `source` is `cmd` or
+`fence`. With `placeholders` (`<name>`, `YOUR_KEY`, `...`) it runs with `edited` alone; where the
+last of the `reasons` says that its shell is not there, it can be copied and not run. What `CMD: `
+lines have said is not suggested by a fence once more; a line that repeats a fence takes its
+place, and the event has the same `id`. `finishReason` is one of {reasons}.
 """
 
 
@@ -74,7 +89,12 @@ def _lines() -> Iterator[str]:
     yield "\n## Events\n"
     yield "The deltas of a turn's `text` events, joined, are exactly the reply's text.\n"
     yield from _table(("kind", "fields", "meaning"), (_event_row(event) for event in _EVENTS))
-    yield "\n## Commands\n"
+    tags, reasons = (
+        ", ".join(f"`{name}`" for name in names)
+        for names in (SHELL_TAGS, get_args(events.FinishReason))
+    )
+    yield _SUGGESTIONS.format(tags=tags, reasons=reasons)
+    yield "## Commands\n"
     yield (
         "One JSON object as the only argument, or none; unknown fields are refused. `workspace`\n"
         "(a folder's URI) and `uri` (a document's) are taken by all; without them the only folder\n"

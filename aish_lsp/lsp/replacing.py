@@ -12,24 +12,26 @@ from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
-from aish_lsp.attached.replacement import replacement
-from aish_lsp.chat.blocks import Block, fenced_blocks
+from aish_lsp.attached.replacement import difference, replacement
 from aish_lsp.chat.markdown import escape_reply
 from aish_lsp.errors import Denied, NotFound
+from aish_lsp.fences import Block, fenced_blocks
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.kinds import REFACTOR_KIND
 from aish_lsp.questions import Question
 from aish_lsp.text import escaped, hidden_characters
 
 if TYPE_CHECKING:
+    from aish_lsp.attached.selection import Point
     from aish_lsp.lsp.call import Call
+    from aish_lsp.lsp.open_documents import OpenedDocument
     from aish_lsp.lsp.protocol import ReplaceParams
     from aish_lsp.lsp.selections import Asked
     from aish_lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
 
-#: Lines of a block that a question shows, and characters of each.
+#: Lines of what would change that a question shows, and characters of each.
 _SHOWN_LINES: Final = 25
 _SHOWN: Final = 160
 
@@ -45,8 +47,8 @@ def setup(server: AishServer) -> None:
     async def replace(_call: Call, params: ReplaceParams) -> object:
         asked, block = server.selections.of_turn(params.turn_id, params.block)
         # Not to ask in vain; it is looked at again below.
-        server.selections.found(asked)
-        answer = await server.services.ask_user(_question(asked, block))
+        question = _question(asked, block, *server.selections.found(asked))
+        answer = await server.services.ask_user(question)
         if answer is None:
             raise Denied("Not replaced: nobody answered. The block in the chat can be copied.")
         if not answer:
@@ -174,12 +176,18 @@ def _offered(server: AishServer, uri: str, range_: types.Range) -> list[tuple[As
     ][:1]
 
 
-def _question(asked: Asked, block: Block) -> Question:
-    lines = block.text.removesuffix("\n").split("\n")
+def _question(
+    asked: Asked, block: Block, document: OpenedDocument, start: Point, end: Point
+) -> Question:
+    """Return the question that shows what would change in the document."""
+    lines = document.text.split("\n")
+    changes = difference(lines, replacement(block.text, lines, start, end), start, end)
+    if not changes:
+        changes = ["Nothing would change: the same stands there."]
     shown = "\n".join(
-        escaped(line[:_SHOWN]).replace("\\t", "    ") for line in lines[:_SHOWN_LINES]
+        escaped(line[:_SHOWN]).replace("\\t", "    ") for line in changes[:_SHOWN_LINES]
     )
-    more = len(lines) - _SHOWN_LINES
+    more = len(changes) - _SHOWN_LINES
     rest = f"\n... {more} more lines" if more > 0 else ""
     message = f"Replace {asked.place} by this?{_warning(block)}\n\n{shown}{rest}"
     return Question(message, yes="Replace")

@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.execution import RunRequest
 from aish_lsp.lsp.ask import stream
+from aish_lsp.lsp.clipboard import to_clipboard
+from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.protocol import DismissParams, RunParams, Target
+    from aish_lsp.lsp.protocol import CopyParams, DismissParams, RunParams, Target
     from aish_lsp.server import AishServer
     from aish_lsp.shell.approval import Origin
 
@@ -44,7 +46,16 @@ def setup(server: AishServer) -> None:
         await server.workspaces.resolve(params).dismiss(params.command_id)
         return {}
 
+    async def copy(_call: Call, params: CopyParams) -> object:
+        text = server.workspaces.resolve(params).commands.get(params.command_id).text
+        copied = await to_clipboard(text, server.services.environ)
+        if not copied:
+            shown = "\n".join(map(escaped, text.split("\n")))
+            server.tell(f"No clipboard was found. This is the text:\n\n{shown}")
+        return {"text": text, "copied": copied}
+
     server.bind("aish.run", run)
+    server.bind("aish.commands.copy", copy)
     server.bind("aish.commands.list", listed)
     server.bind("aish.commands.dismiss", dismiss)
 

@@ -11,9 +11,9 @@ from lsprotocol import types
 
 from aish_lsp.attached.mentions import mentions
 from aish_lsp.attached.selection import Document, Point, between, clamped
-from aish_lsp.chat.blocks import Block, fenced_blocks
 from aish_lsp.chat.place import Position
 from aish_lsp.errors import AishError, NotFound
+from aish_lsp.fences import Block, fenced_blocks
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.selected import Selected, path_in
 from aish_lsp.lsp.tracking import Span, change_of

@@ -1,27 +1,35 @@
-"""``CMD: `` lines in documents: code actions, code lenses and hints that offer to run them."""
+"""What can be run in documents: code actions, code lenses and hints that offer to.
+
+In any document, ``CMD: `` lines; in the chat also the fenced blocks that a reply suggests.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
+from aish_lsp.chat.colon import run_block
+from aish_lsp.chat.markdown import OUTPUT_OPENING
+from aish_lsp.fences import fenced_blocks
 from aish_lsp.lsp.checklists import checklist_actions
 from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
 from aish_lsp.lsp.replacing import replace_actions
 from aish_lsp.lsp.selection_actions import selection_actions
+from aish_lsp.shell.blocks import PREFIX, shell_block
 from aish_lsp.shell.risk import classify
-from aish_lsp.shell.suggestions import PREFIX
-from aish_lsp.text import escaped
+from aish_lsp.text import escaped, with_line_feeds
 
 if TYPE_CHECKING:
-    from aish_lsp.events import CommandInfo, Risk
+    from aish_lsp.events import Risk
     from aish_lsp.server import AishServer
+    from aish_lsp.shell.pending import Suggestion
     from aish_lsp.workspace import Workspace
 
 #: Seconds after a change before hints are made anew.
@@ -36,22 +44,55 @@ _ANSWER = 5.0
 #: Characters of a command in a title; the whole of it is shown before it runs.
 _TITLE = 80
 
+#: What the chat puts before a line of a reply that would pass for one of ours.
+_ESCAPE: Final = re.compile(r"^([ \t]*)\\(?=[:#-])", re.MULTILINE)
+
 
 @dataclass(frozen=True, slots=True)
-class CommandLine:
-    """A ``CMD: `` line of a document. ``info`` is set where it is a suggestion that waits."""
+class Runnable:
+    """A ``CMD: `` line of a document, or a fence, with its first and last line.
 
-    line: int
+    ``waiting`` is set where it is a suggestion that waits; a fence always is.
+    """
+
+    first: int
+    last: int
     text: str
     risk: Risk
-    info: CommandInfo | None
-    unconfined: bool = False
+    waiting: Suggestion | None
+
+    @classmethod
+    def of(cls, waiting: Suggestion, first: int = 0, last: int = 0) -> Runnable:
+        """Return a suggestion that waits, at its place in a document if it stands in it."""
+        return cls(first, last, waiting.info.text, waiting.info.risk, waiting)
+
+    @property
+    def is_fence(self) -> bool:
+        """Whether it is a fence: all of it is one command."""
+        return self.waiting is not None and self.waiting.info.source == "fence"
+
+    @property
+    def runs(self) -> bool:
+        """Whether it can be run as it stands."""
+        return self.waiting is None or self.waiting.runs
+
+    @property
+    def obstacle(self) -> str:
+        """Why it cannot be run, however it is edited; empty where it can."""
+        return self.waiting.obstacle if self.waiting else ""
 
     def arguments(self, uri: str) -> list[object]:
         """Return the argument of ``aish.run``: what is run is what stands here."""
-        if self.info is not None:
-            return [{"commandId": self.info.id, "uri": uri}]
+        if self.waiting is not None:
+            return [{"commandId": self.waiting.info.id, "uri": uri}]
         return [{"text": self.text, "uri": uri}]
+
+    def edit(self, uri: str) -> object:
+        """Return the argument that puts it under the last heading, to be changed and sent."""
+        shell = self.waiting.shell if self.waiting else ""
+        if shell or "\n" in self.text:
+            return {"prompt": run_block(self.text, shell), "uri": uri}
+        return {"prompt": f":run {self.text}", "uri": uri}
 
 
 class Suggestions:
@@ -63,28 +104,23 @@ class Suggestions:
         self._given: dict[str, list[types.CodeLens]] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def lines(self, uri: str, first: int = 0, last: int | None = None) -> list[CommandLine]:
-        """Return the lines of an open document, from ``first`` to ``last``, that can be run.
+    def runnable(self, uri: str, first: int = 0, last: int | None = None) -> list[Runnable]:
+        """Return what can be run of an open document, in its order.
 
-        They are judged, which takes time: of very many, only so many are returned.
+        From line ``first`` to ``last``: they are judged, which takes time. Of very many, only so
+        many are returned.
         """
         document = self._server.documents.text(uri)
-        if document is None or PREFIX not in document:
+        if document is None:
             return []
         workspace = self._server.workspaces.of_document(uri)
         waiting = _waiting(workspace) if self._server.chats.at(uri) else {}
-        found: list[CommandLine] = []
-        end = None if last is None else last + 1
-        for number, line in islice(enumerate(document.split("\n")), first, end):
-            if len(found) == _MOST_LINES:
-                break
-            text = line[len(PREFIX) :] if line.startswith(PREFIX) else ""
-            if not text.strip():
-                continue
-            info = waiting.get(text)
-            judged = info or (workspace.judge(text) if workspace else classify(text, "bash"))
-            unconfined = bool(info and workspace and workspace.commands.is_unconfined(info.id))
-            found.append(CommandLine(number, text, judged.risk, info, unconfined))
+        end = len(document) if last is None else last
+        found = list(islice(_lines(document, workspace, waiting, first, end), _MOST_LINES))
+        if any(suggestion.info.source == "fence" for suggestion in waiting.values()):
+            fences = _fences(document, waiting)
+            found += (fence for fence in fences if first <= fence.last and fence.first <= end)
+            found.sort(key=lambda runnable: runnable.first)
         return found
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
@@ -97,34 +133,35 @@ class Suggestions:
             send = types.CodeAction("Send", kind=REFACTOR_KIND, command=_send(uri))
             actions.append((False, send))
         here: set[str] = set()
-        for line in self.lines(uri, params.range.start.line, params.range.end.line):
-            if line.info is not None:
-                here.add(line.info.id)
-            actions += _actions_of(line, uri)
+        for runnable in self.runnable(uri, params.range.start.line, params.range.end.line):
+            if runnable.waiting is not None:
+                here.add(runnable.waiting.info.id)
+            actions += _actions_of(runnable, uri)
         actions += ((False, action) for action in checklist_actions(self._server, params))
         actions += ((False, action) for action in replace_actions(self._server, params))
         actions += ((False, action) for action in selection_actions(self._server, params))
         workspace = self._server.workspaces.of_document(uri)
-        for info in workspace.last_turn_commands if workspace else []:
-            if info.id not in here:
-                unconfined = workspace.commands.is_unconfined(info.id) if workspace else False
-                line = CommandLine(info.line, info.text, info.risk, info, unconfined)
-                actions += _actions_of(line, uri)
+        for suggestion in workspace.last_turn_suggestions if workspace else []:
+            if suggestion.info.id not in here:
+                actions += _actions_of(Runnable.of(suggestion), uri)
         actions.sort(key=lambda item: item[0])
         return [action for _, action in actions if _wanted(action.kind, only)]
 
     def lenses(self, uri: str) -> list[types.CodeLens]:
-        """Return a Run and an Edit for each line, and a Send for the last heading."""
+        """Return a Run and an Edit for what can be run, and a Send for the last heading."""
         self._given[uri] = self._lenses(uri)
         return self._given[uri]
 
     def _lenses(self, uri: str) -> list[types.CodeLens]:
         lenses = []
-        for line in self.lines(uri):
-            place = _place(line.line)
-            run = types.Command("Run", "aish.run", arguments=line.arguments(uri))
-            edit = types.Command("Edit", "aish.chat.open", arguments=[_edit(line.text, uri)])
-            lenses += [types.CodeLens(place, command=run), types.CodeLens(place, command=edit)]
+        for runnable in self.runnable(uri):
+            place = _place(runnable.first)
+            if runnable.runs:
+                run = types.Command("Run", "aish.run", arguments=runnable.arguments(uri))
+                lenses.append(types.CodeLens(place, command=run))
+            if not runnable.obstacle:
+                edit = types.Command("Edit", "aish.chat.open", arguments=[runnable.edit(uri)])
+                lenses.append(types.CodeLens(place, command=edit))
         heading = self._heading(uri)
         if heading is not None:
             lenses.append(types.CodeLens(_place(heading), command=_send(uri)))
@@ -144,7 +181,8 @@ class Suggestions:
         self._timer = None
         uris = self._server.documents.uris()
         for uri in uris:
-            hints = [self._hint(line, uri) for line in self.lines(uri)]
+            lines = (self._server.documents.text(uri) or "").split("\n")
+            hints = [self._hint(found, lines[found.first]) for found in self.runnable(uri)]
             if hints or uri in self._hinted:
                 self._publish(uri, hints)
         # A refresh is dear: the client asks for the lenses of every document, of every server.
@@ -173,16 +211,16 @@ class Suggestions:
             types.PublishDiagnosticsParams(uri, list(hints))
         )
 
-    def _hint(self, line: CommandLine, uri: str) -> types.Diagnostic:
-        """Return the hint on a line, for editors that show no lenses."""
-        dangerous = line.risk == "destructive"
+    def _hint(self, found: Runnable, line: str) -> types.Diagnostic:
+        """Return the hint on a ``line``, for editors that show no lenses."""
+        dangerous = found.risk == "destructive"
         severity = types.DiagnosticSeverity
         return types.Diagnostic(
             range=types.Range(
-                types.Position(line.line, 0),
-                types.Position(line.line, self._server.documents.width(PREFIX + line.text)),
+                types.Position(found.first, 0),
+                types.Position(found.first, self._server.documents.width(line.rstrip("\r"))),
             ),
-            message=f"Can be run ({line.risk}): see the code actions here.",
+            message=_hinted(found),
             severity=severity.Warning if dangerous else severity.Hint,
             source="aish",
         )
@@ -208,52 +246,99 @@ def setup(server: AishServer) -> None:
     server.workspaces.on_open(lambda workspace: workspace.subscribe(suggestions.changed))
 
 
-def _waiting(workspace: Workspace | None) -> dict[str, CommandInfo]:
+def _waiting(workspace: Workspace | None) -> dict[str, Suggestion]:
     """Return the suggestions by their text; of two with the same text the later."""
-    return {info.text: info for info in workspace.commands.all()} if workspace else {}
+    if workspace is None:
+        return {}
+    return {_key(suggestion.info.text): suggestion for suggestion in workspace.commands}
 
 
-def _actions_of(line: CommandLine, uri: str) -> Iterator[tuple[bool, types.CodeAction]]:
-    """Yield the actions for a line, each with whether it goes last."""
-    dangerous = line.risk == "destructive"
-    title = _titled(line.text)
-    run = "Run without confinement" if line.unconfined else "Run"
+def _key(text: str) -> str:
+    """Return a text as it is compared: in the chat a backslash may stand before a line of it."""
+    return _ESCAPE.sub(r"\1", text)
+
+
+def _lines(
+    document: str,
+    workspace: Workspace | None,
+    waiting: Mapping[str, Suggestion],
+    first: int,
+    last: int,
+) -> Iterator[Runnable]:
+    """Yield the ``CMD: `` lines of a document, from line ``first`` to ``last``."""
+    if PREFIX not in document:
+        return
+    for number, line in islice(enumerate(document.split("\n")), first, last + 1):
+        text = line[len(PREFIX) :] if line.startswith(PREFIX) else ""
+        if not text.strip():
+            continue
+        suggestion = waiting.get(_key(text))
+        if suggestion is not None and suggestion.info.text == text:
+            yield Runnable.of(suggestion, number, number)
+        else:
+            judged = workspace.judge(text) if workspace else classify(text, "bash")
+            yield Runnable(number, number, text, judged.risk, None)
+
+
+def _fences(document: str, waiting: Mapping[str, Suggestion]) -> Iterator[Runnable]:
+    """Yield the fences of the chat that are suggestions; of two with the same text the later.
+
+    An output is none, nor is what stands below a ``:run``: the user is about to send that.
+    """
+    text = with_line_feeds(document)
+    lines = text.split("\n")
+    found: dict[str, Runnable] = {}
+    for block in fenced_blocks(text):
+        is_sent = block.first > 0 and lines[block.first - 1].rstrip() == ":run"
+        is_ours = is_sent or block.fence + block.info == OUTPUT_OPENING
+        command = None if is_ours else shell_block(block.info, block.text)
+        suggestion = waiting.get(_key(command.text)) if command else None
+        if suggestion is not None and suggestion.info.source == "fence":
+            found[suggestion.info.id] = Runnable.of(suggestion, block.first, block.last)
+    yield from found.values()
+
+
+def _actions_of(found: Runnable, uri: str) -> Iterator[tuple[bool, types.CodeAction]]:
+    """Yield the actions for what can be run, each with whether it goes last.
+
+    Of a fence *Run* is never the first of its kind: some editors take the first without a question.
+    """
+    dangerous = found.risk == "destructive"
+    title = _titled(found.text)
     warning = " (destructive)" if dangerous else ""
-    yield (
-        dangerous,
-        types.CodeAction(
-            title=f"{run}: {title}{warning}",
-            kind=RUN_KIND,
-            command=types.Command("Run", "aish.run", arguments=line.arguments(uri)),
-        ),
+    name = "Run without confinement" if found.waiting and found.waiting.unconfined else "Run"
+    run = types.CodeAction(
+        title=f"{name}: {title}{warning}",
+        kind=RUN_KIND,
+        command=types.Command("Run", "aish.run", arguments=found.arguments(uri)),
     )
-    yield (
-        dangerous,
-        types.CodeAction(
-            title=f"Edit and run: {title}{warning}",
-            kind=REFACTOR_KIND,
-            command=types.Command("Edit", "aish.chat.open", arguments=[_edit(line.text, uri)]),
-        ),
+    edit = types.CodeAction(
+        title=f"Edit and run: {title}{warning}",
+        kind=RUN_KIND if found.is_fence else REFACTOR_KIND,
+        command=types.Command("Edit", "aish.chat.open", arguments=[found.edit(uri)]),
     )
-    if line.info is not None:
-        dismissed = {"commandId": line.info.id, "uri": uri}
-        yield (
-            dangerous,
-            types.CodeAction(
-                title=f"Dismiss: {title}",
-                kind=REFACTOR_KIND,
-                command=types.Command("Dismiss", "aish.commands.dismiss", arguments=[dismissed]),
-            ),
-        )
+    offered = [run] if found.runs else []
+    if not found.obstacle:
+        offered = [edit, *offered] if found.is_fence else [*offered, edit]
+    if found.waiting is not None:
+        argument = {"commandId": found.waiting.info.id, "uri": uri}
+        for verb, command in (("Copy", "aish.commands.copy"), ("Dismiss", "aish.commands.dismiss")):
+            call = types.Command(verb, command, arguments=[argument])
+            offered.append(types.CodeAction(f"{verb}: {title}", kind=REFACTOR_KIND, command=call))
+    yield from ((dangerous, action) for action in offered)
+
+
+def _hinted(found: Runnable) -> str:
+    """Return what the hint on something says of it."""
+    if found.obstacle:
+        return f"Can be copied, not run: {found.obstacle}."
+    if not found.runs:
+        return "Can be edited and run: see the code actions here."
+    return f"Can be run ({found.risk}): see the code actions here."
 
 
 def _send(uri: str) -> types.Command:
     return types.Command("Send", "aish.chat.send", arguments=[{"uri": uri}])
-
-
-def _edit(text: str, uri: str) -> object:
-    """Return the argument that puts a command under the last heading, to be changed and sent."""
-    return {"prompt": f":run {text}", "uri": uri}
 
 
 def _titled(text: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aish_lsp.errors import StoreUnavailable
-from aish_lsp.jsonl import BadLine, TornLine
+from aish_lsp.jsonl import BadLine, Flaws, TornLine
 from aish_lsp.memory.items import KINDS, NEWEST_LAST, MemoryItem, Scope, item_fields, normalized
 
 #: The format that is written here, and the newest that is understood.
@@ -24,7 +24,6 @@ class Contents:
 
     Attributes:
         highest: the highest id ever given; 0 for none.
-        notices: what is wrong with the file, a sentence each.
     """
 
     def __init__(self, path: Path, scope: Scope) -> None:
@@ -39,7 +38,12 @@ class Contents:
         self._by_text: dict[str, list[int]] | None = None
         self._sorted: tuple[MemoryItem, ...] | None = None
         self.highest = 0
-        self.notices: list[str] = []
+        self._flaws = Flaws(path, "The line is skipped; it stays in the file.")
+
+    @property
+    def notices(self) -> list[str]:
+        """What is wrong with the file, a sentence each."""
+        return self._flaws.told()
 
     def take(
         self, lines: Iterable[tuple[int, dict[str, Any] | BadLine | TornLine]]
@@ -59,10 +63,7 @@ class Contents:
                 elif isinstance(line, TornLine):
                     return line
             except ValueError as error:
-                self.notices.append(
-                    f"{self._path}, line {number}: {error}."
-                    " The line is skipped; it stays in the file."
-                )
+                self._flaws.add(number, str(error))
         return None
 
     def _take(self, record: dict[str, Any]) -> None:

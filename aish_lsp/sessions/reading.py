@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from aish_lsp.errors import NotFound, StoreUnavailable
 from aish_lsp.files import store_errors
-from aish_lsp.jsonl import read_jsonl
+from aish_lsp.jsonl import BadLine, Flaws, TornLine, read_jsonl
 from aish_lsp.sessions import records
 from aish_lsp.sessions.records import Record
 
@@ -70,14 +70,18 @@ def load(path: Path, *, newer: bool = False) -> LoadedSession:
     with store_errors(path, "read"):
         if not path.exists():
             raise gone(path)
-    lines = read_jsonl(path)
     session_id = path.name.removesuffix(SUFFIX)
     meta: dict[str, Any] = {}
     good: list[Record] = []
-    notices = [f"{path}, line {bad.number}: {bad.reason}. It is skipped." for bad in lines.bad]
-    if lines.torn is not None:
-        notices.append(f"The last line of {path} was never finished, as after a crash.")
-    for number, record in lines.records:
+    flaws = Flaws(path, "It is skipped.")
+    notices: list[str] = []
+    for number, record in read_jsonl(path):
+        if isinstance(record, BadLine):
+            flaws.add(number, record.reason)
+            continue
+        if isinstance(record, TornLine):
+            notices.append(f"The last line of {path} was never finished, as after a crash.")
+            continue
         if "meta" in record and "n" not in record and isinstance(record["meta"], dict):
             if not newer:
                 check_version(record["meta"], path)
@@ -85,13 +89,14 @@ def load(path: Path, *, newer: bool = False) -> LoadedSession:
             continue
         reason = _flaw(record, good)
         if reason:
-            notices.append(f"{path}, line {number}: {reason}. It is skipped.")
+            flaws.add(number, reason)
             continue
         good.append(record)
     if not meta:
         notices.append(f"{path} has lost its header.")
+    told = (*flaws.told(), *notices)
     return LoadedSession(
-        session_id, described(meta, good), tuple(good), tuple(notices), newer=_is_newer(meta)
+        session_id, described(meta, good), tuple(good), told, newer=_is_newer(meta)
     )
 
 

@@ -40,6 +40,7 @@ class UsageRecord:
 
 
 _FIELDS: Final = tuple((f.name, _WIRE_NAMES.get(f.name, f.name)) for f in fields(UsageRecord))
+_REQUIRED: Final = frozenset({"ts", "session", "model", "provider", "category", "input", "output"})
 #: No call has so many tokens, nor so many dollars; sums of damaged numbers would have no end.
 _MOST: Final = 10**15
 
@@ -76,14 +77,17 @@ def read_usage(path: Path, session: str | None = None) -> list[UsageRecord]:
     """
     return [
         record
-        for _, line in read_jsonl(path).records
-        if (session is None or line.get("session") == session)
+        for _, line in read_jsonl(path)
+        if isinstance(line, dict)
+        and (session is None or line.get("session") == session)
         and (record := _record(line)) is not None
     ]
 
 
 def _record(line: dict[str, Any]) -> UsageRecord | None:
     """Return a line's call, or None where a field is missing or of the wrong type."""
+    if not line.keys() >= _REQUIRED:
+        return None
     values = {name: line[wire] for name, wire in _FIELDS if wire in line}
     texts = (values.get(name) for name in ("ts", "session", "model", "provider", "category"))
     counts = (values.get(name, 0) for name in _COUNTS)
@@ -94,7 +98,6 @@ def _record(line: dict[str, Any]) -> UsageRecord | None:
         or not all(type(number) is int and 0 <= number <= _MOST for number in counts)
         or not (cost is None or (type(cost) in (int, float) and 0 <= cost <= _MOST))
         or not all(type(flag) is bool for flag in flags)
-        or not values.keys() >= {"input", "output"}
     ):
         return None
     return UsageRecord(**values)

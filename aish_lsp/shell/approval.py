@@ -29,8 +29,13 @@ def needs_approval(text: str, verdict: Verdict, origin: Origin, *, always: bool)
     return verdict.risk == "caution" and origin == "reply" and not _seen_whole(text)
 
 
-def question_for(text: str, folder: Path, verdict: Verdict, origin: Origin) -> Question:
-    """Return the question that shows exactly what would run, where, and why it is asked."""
+def question_for(
+    text: str, folder: Path, verdict: Verdict, origin: Origin, shell: str = ""
+) -> Question:
+    """Return the question that shows exactly what would run, where, and why it is asked.
+
+    ``shell`` is what runs it, where that is not the user's own.
+    """
     reasons = list(verdict.reasons)
     if origin == "document":
         reasons.append("it stands in a document, not in a reply")
@@ -38,9 +43,10 @@ def question_for(text: str, folder: Path, verdict: Verdict, origin: Origin) -> Q
         reasons.append("a menu does not show all of it")
     # No line of the command begins as ours do, or it could tell another folder or other reasons.
     lines = [f"    {escaped(line)}" for line in text.split("\n")]
-    where = ["", f"in {escaped(str(folder))}", *(f"- {escaped(reason)}" for reason in reasons)]
+    by = f", by {escaped(shell)}" if shell else ""
+    where = ["", f"in {escaped(str(folder))}{by}", *(f"- {escaped(reason)}" for reason in reasons)]
     return Question("\n".join([f"Run this command ({verdict.risk})?", "", *lines, *where]), "Run")
 
 
 def _seen_whole(text: str) -> bool:
-    return len(escaped(text)) <= LINE_OF_SIGHT
+    return "\n" not in text and len(escaped(text)) <= LINE_OF_SIGHT

@@ -1,25 +1,66 @@
 """Finds the commands that a reply suggests, while it streams in.
 
 A suggestion is a line that begins in column 0 with exactly ``CMD: `` and has something other than
-white space behind it, inside a fence or out.
+white space behind it, inside a fence or out; or a complete fenced block that is tagged as a
+shell's, all of whose lines are one command.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-PREFIX = "CMD: "
+from aish_lsp.fences import Block, FenceScanner
+from aish_lsp.shell.blocks import PREFIX, is_code, is_shell, shell_block
+
+if TYPE_CHECKING:
+    from aish_lsp.events import Source
 
 
 @dataclass(frozen=True, slots=True)
 class FoundCommand:
-    """A suggested command; ``line`` is its line in the reply's text, from 0.
+    """A suggested command, with its first line in the reply's text, from 0, and how many it has.
 
-    ``text`` is what stands behind ``CMD: ``, spaces at its end included, without the line end.
+    ``text`` of a line is what stands behind ``CMD: ``, spaces at its end included, without the line
+    end. ``shell`` is the one that the command is for, empty for the user's own.
     """
 
     text: str
     line: int
+    lines: int = 1
+    source: Source = "cmd"
+    shell: str = ""
+    placeholders: tuple[str, ...] = ()
+
+    @property
+    def end_line(self) -> int:
+        """Its last line."""
+        return self.line + self.lines - 1
+
+    def repeats(self, other: FoundCommand) -> bool:
+        """Return whether this line says what ``other``, a fence before it, says already."""
+        is_pair = (self.source, other.source) == ("cmd", "fence")
+        return is_pair and self.text.strip() == other.text.strip()
+
+
+def suggestions_of(text: str) -> list[FoundCommand]:
+    """Return what a whole reply suggests; a line takes the place of a fence that it repeats."""
+    scanner = SuggestionScanner()
+    found: list[FoundCommand] = []
+    for command in [*scanner.feed(text), *scanner.finish()]:
+        add(found, command)
+    return found
+
+
+def add(commands: list[FoundCommand], command: FoundCommand) -> int:
+    """Add ``command``, or put it where the fence stands that it repeats; return its index."""
+    for index, other in enumerate(commands):
+        if command.repeats(other):
+            commands[index] = command
+            return index
+    commands.append(command)
+    return len(commands) - 1
 
 
 class SuggestionScanner:
@@ -29,30 +70,39 @@ class SuggestionScanner:
     belongs to the line end. Any other ``\r`` stays in the command, where it is seen: a terminal
     would let what follows it overwrite what stands before.
 
-    Of a line that is no suggestion nothing is kept.
+    Of a line that is no suggestion, and stands in no shell's fence, no more is kept than it takes
+    to tell. With ``fences`` false, fences suggest nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, fences: bool = True) -> None:
         self._line = 0
         self._may_be_command = True
         self._pieces: list[str] = []
         self._kept = 0
+        self._fences = FenceScanner(is_shell) if fences else None
+        self._said: set[str] = set()
 
     def feed(self, delta: str) -> list[FoundCommand]:
-        """Take the next piece of the text; return the commands whose lines it completes."""
+        """Take the next piece of the text; return the commands whose last lines it completes."""
         found: list[FoundCommand] = []
         start = 0
         while (end := delta.find("\n", start)) >= 0:
             self._take(delta, start, end)
             found += self._end_of_line()
+            if self._fences:
+                found += self._in(self._fences.feed(delta[start : end + 1]))
             self._line += 1
             start = end + 1
         self._take(delta, start, len(delta))
+        if self._fences:
+            # No line ends here.
+            found += self._in(self._fences.feed(delta[start:]))
         return found
 
     def finish(self) -> list[FoundCommand]:
-        """Return the command of a last line without a line end; the text is over."""
-        return self._end_of_line()
+        """Return what a last line without a line end suggests; the text is over."""
+        found = self._end_of_line()
+        return found + (self._in(self._fences.finish()) if self._fences else [])
 
     def _take(self, delta: str, start: int, end: int) -> None:
         """Add ``delta[start:end]`` to the line, unless the line is known to be no suggestion."""
@@ -74,4 +124,30 @@ class SuggestionScanner:
         self._kept = 0
         self._may_be_command = True
         text = line[len(PREFIX) :].removesuffix("\r")
-        return [FoundCommand(text, self._line)] if text.strip() else []
+        if not text.strip():
+            return []
+        self._said.add(text.strip())
+        return [FoundCommand(text, self._line)]
+
+    def _in(self, blocks: Iterable[Block]) -> list[FoundCommand]:
+        """Return the commands of blocks, but for those that ``CMD: `` lines have said already."""
+        found = []
+        for block in blocks:
+            command = shell_block(block.info, block.text)
+            if command is not None and not self._is_said(command.text):
+                found.append(
+                    FoundCommand(
+                        command.text,
+                        block.first,
+                        block.last - block.first + 1,
+                        "fence",
+                        command.shell,
+                        command.placeholders,
+                    )
+                )
+        return found
+
+    def _is_said(self, text: str) -> bool:
+        """Return whether ``CMD: `` lines, in the block or before it, say the same."""
+        lines = filter(is_code, text.split("\n"))
+        return text.strip() in self._said or all(line.strip() in self._said for line in lines)

@@ -14,13 +14,12 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from editor_parts import QUESTION, Place, blocks
-from fault_server import FaultServer, Peer, Request, Script, chunk_of
+from fault_server import Peer, Request, chunk_of, served
 from lsprotocol import types
 
 T = TypeVar("T")
@@ -325,25 +324,3 @@ def test_a_reply_in_lua(neovim: Neovim) -> None:
     assert "make test" in [e["command"]["text"] for e in seen if e["kind"] == "command"]
     assert seen[-1]["kind"] == "end"
     assert neovim.messages == ""
-
-
-@contextlib.contextmanager
-def served(script: Script) -> Iterator[str]:
-    """Run a model server in a thread of its own; yield its address."""
-    address: Future[str] = Future()
-
-    async def serve(end: asyncio.Event) -> None:
-        async with FaultServer(script) as server:
-            address.set_result(server.url)
-            await end.wait()
-
-    loop = asyncio.new_event_loop()
-    end = asyncio.Event()
-    thread = threading.Thread(target=loop.run_until_complete, args=[serve(end)])
-    thread.start()
-    try:
-        yield address.result(TIMEOUT)
-    finally:
-        loop.call_soon_threadsafe(end.set)
-        thread.join(TIMEOUT)
-        loop.close()

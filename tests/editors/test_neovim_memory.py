@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 from editor_parts import QUESTION, Place
-from fault_server import Peer, Request, chunk_of
-from test_neovim import Neovim, init, opened, place, served
+from fault_server import Peer, Request, chunk_of, served
+from test_neovim import Neovim, init, opened, place
 
 __all__ = ["init", "place"]
 

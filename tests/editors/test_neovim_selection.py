@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from editor_parts import Place
-from fault_server import Peer, Request, chunk_of
-from test_neovim import Neovim, init, opened, place, served
+from fault_server import Peer, Request, chunk_of, served
+from test_neovim import Neovim, init, opened, place
 
 __all__ = ["init", "place"]
 

@@ -226,9 +226,10 @@ def _cell(one: Compared) -> str:
 async def everything() -> list[tuple[str, list[Compared]]]:
     """Compare the whole corpus, as far as it is safe."""
     with tempfile.TemporaryDirectory(prefix="scene-") as folder:
-        make_scene(Path(folder))
+        scene = Path(folder, "scene")
+        make_scene(scene)
         rows = []
         for why, commands in corpus():
             safe = [c for c in commands if classify(c, "bash", confined=True).risk == "safe"]
-            rows.append((why, await compare_all(safe, Path(folder))))
+            rows.append((why, await compare_all(safe, scene)))
         return rows

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from aish_lsp.errors import NotFound
 from aish_lsp.files import private_dir
 from aish_lsp.paths import data_dir
 from aish_lsp.shell.confinement import seccomp
@@ -28,12 +29,13 @@ ATTEMPTS = Path(__file__).with_name("confined_attempts.py")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="Landlock and seccomp are Linux's")
 
 
+async def ignore(_stream: str, _delta: str) -> None:
+    """A listener that takes whatever comes."""
+
+
 async def confined(
     confinement: Confinement, text: str, cwd: Path, *, root: Path | None = None
 ) -> RunResult:
-    async def ignore(_stream: str, _delta: str) -> None:
-        pass
-
     with await confinement.walls(root or cwd) as walls:
         return await run_command(
             text, cwd=cwd, shell="bash", timeout=60, env=os.environ, on_output=ignore, walls=walls
@@ -155,6 +157,7 @@ def test_the_attempts_are_real(tmp_path: Path, stranger: int, terminal: str) -> 
         "git status --short; git log --oneline | wc -l; git diff | wc -l",
         "find . -name '*.txt' -newer . ; cat file.txt | tr a-z A-Z; wc -c < file.txt",
         "id -u; date +%Y; uname -s; nproc",
+        "ls /proc/self/fd | wc -l",
     ],
 )
 async def test_everyday_commands_do_not_notice(
@@ -162,9 +165,6 @@ async def test_everyday_commands_do_not_notice(
 ) -> None:
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
     (tmp_path / "file.txt").write_text("text\n")
-
-    async def ignore(_stream: str, _delta: str) -> None:
-        pass
 
     free = await run_command(
         text, cwd=tmp_path, shell="bash", timeout=60, env=os.environ, on_output=ignore
@@ -193,6 +193,33 @@ async def test_the_temporary_folder_goes_with_the_command(
     assert folder.parent.is_dir()
     assert not folder.exists()
     assert Path("/etc/passwd").exists()
+
+
+@linux
+async def test_the_temporary_folder_goes_also_where_nothing_was_started(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    with await confinement.walls(tmp_path) as walls, pytest.raises(NotFound):
+        await run_command(
+            ":",
+            cwd=tmp_path,
+            shell="no-such-shell",
+            timeout=60,
+            env=os.environ,
+            on_output=ignore,
+            walls=walls,
+        )
+    assert not walls.temporary.exists()
+
+
+@linux
+async def test_a_workspace_of_any_name(tmp_path: Path, confinement: Confinement) -> None:
+    folder = tmp_path / os.fsdecode(b'new\nline \xff " quote')
+    folder.mkdir()
+    (folder / "file").write_text("text\n")
+    result = await confined(confinement, "cat file; touch new", folder)
+    assert result.output.startswith("text\n")
+    assert not (folder / "new").exists()
 
 
 @linux

@@ -208,3 +208,32 @@ async def test_another_tokenizer_behind_the_same_name_is_learned_anew(served: An
     await ask(client, "And now?", "next")
     assert (await shown(client))["basis"] == "actual"
     assert await learned(place, name) == pytest.approx(1.0, abs=0.5)
+
+
+def cuts_at(limit: int) -> Callable[[Request, str], Any]:
+    """Report what a server does that leaves out what is beyond its limit: Ollama's ``num_ctx``."""
+    return lambda request, text: (
+        honest(request, text) | {"prompt_tokens": min(counted(request), limit)}
+    )
+
+
+async def test_a_server_that_cuts_without_a_word_is_told_once(served: Any) -> None:
+    client, place = served.client, served.place
+    name = configure(place, {"endpoint": served.model.url})
+    served.script = says(usage=cuts_at(2048))
+    told = []
+    for number in range(7):
+        await ask(client, story(number, 4000), f"cut {number}")
+        told.append([said for said in notices(client, f"cut {number}") if "num_ctx" in said])
+    # Two questions fit into that.
+    first = next(number for number, said in enumerate(told) if said)
+    assert counted(chats(served.model)[-7 + first]) > 2048
+    assert first >= 2
+    [said] = [said for some in told for said in some]
+    assert "its server read only 2,048" in said
+    assert f"`context_window = 2048` in `[models.{name}]`" in said
+    assert "OLLAMA_CONTEXT_LENGTH" in said
+    # What it says of a part is not learned from.
+    assert (await shown(client))["total"] == pytest.approx(
+        counted(chats(served.model)[-1]), rel=0.2
+    )

@@ -63,7 +63,7 @@ async def test_what_stands_in_the_files_places_stops_no_conversation(
         assert events(client, "after", "notice") == []
         (listed,) = (await client.command_result("aish.session.list"))["sessions"]
         assert listed["turns"] == 4
-    lines = read_jsonl(session)
-    assert (lines.bad, lines.torn) == ((), None)
-    said = [line["content"] for _, line in lines.records if line.get("role") == "user"]
+    lines = [line for _, line in read_jsonl(session) if isinstance(line, dict)]
+    assert len(lines) == sum(1 for _ in read_jsonl(session))
+    said = [line["content"] for line in lines if line.get("role") == "user"]
     assert said == ["How do I run the tests?", "How do I build it?"]

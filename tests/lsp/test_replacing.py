@@ -148,7 +148,11 @@ async def test_another_editor_is_asked_by_a_question(
         ]
         assert await document.take(action) == {"applied": True}
         [question] = client.asked("window/showMessageRequest")
-        assert question["message"] == "Replace lines 4-5 of a.py by this?\n\nreturn x"
+        # What changes, and what stands around it.
+        assert question["message"] == (
+            "Replace lines 4-5 of a.py by this?\n\n"
+            " \n def f(x):\n-    y = x\n-    return y\n+    return x\n \n z = 1"
+        )
         [edit] = edits(client)
         if capabilities is UNVERSIONED:
             assert edit == {"changes": {document.uri: [{"range": SELECTED, "newText": NEW}]}}
@@ -260,6 +264,17 @@ async def test_hidden_characters_of_a_block_are_told(folder: Path, model: Model)
         [question] = document.client.asked("window/showMessageRequest")
         assert "not seen: U+202E RIGHT-TO-LEFT OVERRIDE" in question["message"]
         assert "x = 'a\\u202eb'" in question["message"]
+
+
+async def test_a_question_shows_no_more_than_can_be_read(folder: Path, model: Model) -> None:
+    model.reply = "```python\n" + "".join(f"line {number}\n" for number in range(99)) + "```"
+    async with opened(folder) as document:
+        await replace(document, await asked(document))
+        [question] = document.client.asked("window/showMessageRequest")
+        lines = question["message"].split("\n")
+        assert lines[2:6] == [" ", " def f(x):", "-    y = x", "-    return y"]
+        assert lines[6] == "+    line 0"
+        assert lines[-1] == f"... {2 + 2 + 99 + 2 - 25} more lines"
 
 
 async def test_a_reply_to_a_part_of_it_takes_no_place(folder: Path, clean_home: Path) -> None:

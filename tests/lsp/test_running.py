@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from client import Client
@@ -72,3 +73,27 @@ async def test_no_secret_of_a_command_or_its_output_goes_to_a_model(folder: Path
         assert "$ cat leak; true --token [redacted] [secret] (exit 0)" in sent
         assert "[redacted]\npassword=[redacted]\n[secret]\n" in sent
         assert not [secret for secret in (key, token, "hunter2") if secret in sent]
+
+
+async def test_a_long_output_stays_short_in_the_chat_and_whole_beside_it(folder: Path) -> None:
+    token = "ghp_" + "a1B2" * 9
+    chat = folder / ".aish" / "chat.md"
+    async with Client() as client:
+        await client.initialize(folder)
+        await client.command_result("aish.chat.send", {"prompt": f":run seq 1000; echo {token}"})
+        text = await until(client, chat, lambda text: "exit 0" in text)
+        [shown] = re.findall(r"````console\n(.*?)\n````\n", text, re.DOTALL)
+        lines = shown.split("\n")[1:]
+        assert lines[39:42] == ["40", "[aish: 941 lines left out]", "982"]
+        assert len(lines) == 61
+        [link] = re.findall(r"941 lines left out: \[\.aish/(\S+)\]\((\S+)\)", text)
+        assert link[0] == link[1]
+        file = chat.parent / link[0]
+        whole = "".join(f"{number}\n" for number in range(1, 1001))
+        assert file.read_text() == f"{whole}[redacted]\n"
+        assert file.stat().st_mode & 0o777 == 0o600
+
+        await client.command_result("aish.chat.send", {"prompt": ":run seq 60"})
+        text = await until(client, chat, lambda text: text.count("exit 0") == 2)
+        assert "\n39\n40\n41\n" in text.rpartition("$ seq 60")[2]
+        assert list(file.parent.iterdir()) == [file]

@@ -5,14 +5,20 @@ to show.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import socket
 import struct
-from collections.abc import Awaitable, Callable
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 EVENT_STREAM = "text/event-stream"
+
+#: Seconds in which a server in a thread has to start, and to end.
+_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)
@@ -169,3 +175,25 @@ def unused_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+@contextlib.contextmanager
+def served(script: Script) -> Iterator[str]:
+    """Run a model server in a thread of its own; yield its address."""
+    address: Future[str] = Future()
+
+    async def serve(end: asyncio.Event) -> None:
+        async with FaultServer(script) as server:
+            address.set_result(server.url)
+            await end.wait()
+
+    loop = asyncio.new_event_loop()
+    end = asyncio.Event()
+    thread = threading.Thread(target=loop.run_until_complete, args=[serve(end)])
+    thread.start()
+    try:
+        yield address.result(_TIMEOUT)
+    finally:
+        loop.call_soon_threadsafe(end.set)
+        thread.join(_TIMEOUT)
+        loop.close()

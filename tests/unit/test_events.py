@@ -41,13 +41,16 @@ EVENTS: list[tuple[Event, dict[str, object]]] = [
     (Text("a\n"), {"kind": "text", "delta": "a\n"}),
     (Reasoning("hm"), {"kind": "reasoning", "delta": "hm"}),
     (
-        Command(CommandInfo("c1", "rm x", 3, "destructive", ("it deletes",))),
+        Command(CommandInfo("c1", "rm x", 3, 3, "cmd", (), "destructive", ("it deletes",))),
         {
             "kind": "command",
             "command": {
                 "id": "c1",
                 "text": "rm x",
                 "line": 3,
+                "endLine": 3,
+                "source": "cmd",
+                "placeholders": [],
                 "risk": "destructive",
                 "reasons": ["it deletes"],
             },

@@ -3,18 +3,49 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.errors import StoreUnavailable
-from aish_lsp.jsonl import MAX_DEPTH, BadLine, json_line, read_jsonl
+from aish_lsp.jsonl import (
+    MAX_DEPTH,
+    MOST_TOLD,
+    BadLine,
+    Flaws,
+    TornLine,
+    iter_jsonl,
+    json_line,
+    read_jsonl,
+)
+
+
+@dataclass(frozen=True)
+class Lines:
+    """What a file holds, sorted."""
+
+    records: tuple[tuple[int, dict[str, Any]], ...]
+    bad: tuple[BadLine, ...]
+    torn: TornLine | None
+
+
+def read(path: Path) -> Lines:
+    lines = list(read_jsonl(path))
+    torn = [line for _, line in lines if isinstance(line, TornLine)]
+    return Lines(
+        tuple((number, line) for number, line in lines if isinstance(line, dict)),
+        tuple(line for _, line in lines if isinstance(line, BadLine)),
+        torn[0] if torn else None,
+    )
 
 
 def test_read_jsonl_of_a_missing_file_is_empty(tmp_path: Path) -> None:
-    lines = read_jsonl(tmp_path / "none")
+    lines = read(tmp_path / "none")
     assert (lines.records, lines.bad, lines.torn) == ((), (), None)
 
 
@@ -33,7 +64,7 @@ def test_read_jsonl_numbers_good_and_bad_lines(tmp_path: Path) -> None:
         + b"\n"
         + b'{"whole, but for its line end": true}'
     )
-    lines = read_jsonl(path)
+    lines = read(path)
     assert [number for number, _ in lines.records] == [1, 7, 9]
     assert lines.records[1][1] == {"c": "\u2028\x85"}
     assert [bad.number for bad in lines.bad] == [4, 5, 6, 8]
@@ -56,7 +87,7 @@ def test_a_file_cut_anywhere_gives_its_whole_lines_and_where_the_torn_one_begins
     content = b"".join(whole)
     cut = data.draw(st.integers(0, len(content)))
     path.write_bytes(content[:cut])
-    lines = read_jsonl(path)
+    lines = read(path)
     assert not lines.bad
     count = len(lines.records)
     assert [record for _, record in lines.records] == records[:count]
@@ -108,7 +139,7 @@ def test_what_could_not_be_written_again_is_a_bad_line(
 ) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text('{"a": 1}\n' + line + '\n{"b": 2}\n')
-    lines = read_jsonl(path)
+    lines = read(path)
     assert [number for number, _ in lines.records] == [1, 3]
     (bad,) = lines.bad
     assert bad.number == 2
@@ -129,9 +160,9 @@ def test_what_could_not_be_written_again_is_a_bad_line(
 def test_what_is_read_can_be_written(tmp_path: Path, line: str) -> None:
     path = tmp_path / "x.jsonl"
     path.write_text(line + "\n")
-    ((_, record),) = read_jsonl(path).records
+    ((_, record),) = read(path).records
     path.write_text(json_line(record) + "\n")
-    assert read_jsonl(path).records == ((1, record),)
+    assert read(path).records == ((1, record),)
 
 
 def test_what_could_not_be_read_again_is_not_written() -> None:
@@ -148,3 +179,40 @@ def test_what_could_not_be_read_again_is_not_written() -> None:
         deep = [deep]
     with pytest.raises(ValueError, match="nested too deeply"):
         json_line({"x": deep})
+
+
+@pytest.mark.parametrize("size", [1, 5, 64])
+def test_lines_are_the_same_however_they_are_cut_to_be_parsed(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    lines = ['{"a": "é"}', "", "junk", '{"b": "\u2028"}', "[]", " ", '{"c": 1}']
+    whole = "\n".join(lines).encode()
+    data = [b"\xef\xbb\xbf" + whole + end for end in (b"", b"\n", b"\n\n", b"\n{", b"\n\xff")]
+    usual = [list(iter_jsonl(one, 7)) for one in data]
+    monkeypatch.setattr("aish_lsp.jsonl._BLOCK", size)
+    assert [list(iter_jsonl(one, 7)) for one in data] == usual
+    assert [type(last[1]).__name__ for *_, last in usual] == ["dict"] * 3 + ["TornLine"] * 2
+    assert [last[0] for *_, last in usual] == [13, 13, 13, 14, 14]
+
+
+def test_of_very_many_bad_lines_the_first_are_told_and_the_others_counted() -> None:
+    flaws = Flaws(Path("f"), "It is skipped.")
+    for number, line in iter_jsonl(b"junk\n" * 1_000_000, 2):
+        assert isinstance(line, BadLine)
+        flaws.add(number, line.reason)
+    *each, others = flaws.told()
+    assert len(each) == MOST_TOLD
+    assert each[0] == "f, line 2: it is not JSON (Expecting value, column 1). It is skipped."
+    assert others == f"f: 999,997 more bad lines, the first at line {MOST_TOLD + 2}."
+
+
+def test_a_million_bad_lines_take_little_more_memory_than_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"a": 1}\n' * 500_000 + b"junk\n" * 500_000)
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in read_jsonl(path)) == 1_000_000
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 4 * path.stat().st_size

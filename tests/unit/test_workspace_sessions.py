@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -258,8 +259,8 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], int, str]] = {
         2,
         "tool_calls is not as it should be",
     ),
-    "many bad lines": (lambda data: data + b"{]\n" * 9, 4, "6 more lines"),
-    "all of it is noise": (lambda _: bytes(range(256)) * 3, 0, "2 more lines"),
+    "many bad lines": (lambda data: data + b"{]\n" * 9, 4, "6 more bad lines"),
+    "all of it is noise": (lambda _: bytes(range(256)) * 3, 0, "has lost its header"),
 }
 
 
@@ -481,6 +482,40 @@ async def test_the_chat_lists_and_resumes(place: Place) -> None:
     for wrong in (":session nothing", ":session resume", ":session save"):
         with pytest.raises(InvalidArgument):
             await typed(workspace, wrong)
+
+
+async def test_history_is_shown_a_page_at_a_time(place: Place) -> None:
+    workspace = place.open()
+    said = [
+        turn
+        for number in range(1, 13)
+        for turn in (
+            records.user(f"question {number}."),
+            records.assistant(f"answer {number}.", "offline", finish="stop"),
+        )
+    ]
+    much = {"command": "seq 1000", "exit": 0, "output": "".join(f"{n}\n" for n in range(1000))}
+    log = written(workspace, *said[:-2], records.user("question 12.", [much]), said[-1], name="s")
+    await workspace.sessions.resume(log.id)
+
+    def numbers(page: str) -> list[int]:
+        return [int(number) for number in re.findall(r"^question (\d+)\.", page, re.MULTILINE)]
+
+    newest = await typed(workspace, ":history")
+    assert numbers(newest) == [8, 9, 10, 11, 12]
+    assert newest.endswith("Page 1 of 3, the newest. `:history 2` shows what was said before.")
+    # What is long in it is short.
+    assert "[aish: 941 lines left out]" in newest
+    assert len(newest.split("\n")) < 150
+    assert numbers(await typed(workspace, ":history 2")) == [3, 4, 5, 6, 7]
+    oldest = await typed(workspace, ":history s 3")
+    assert numbers(oldest) == [1, 2]
+    assert "answer 2." in oldest
+    assert oldest.endswith("Page 3 of 3.")
+    assert numbers(await typed(workspace, f":history {log.id}")) == [8, 9, 10, 11, 12]
+    for page in (0, 4):
+        with pytest.raises(InvalidArgument, match=f"no page {page}: `:history 3` is the oldest"):
+            await typed(workspace, f":history {page}")
 
 
 @pytest.mark.parametrize(

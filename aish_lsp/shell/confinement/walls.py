@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,8 @@ _GIT_SETTINGS: Final = {"core.fsmonitor": "false"}
 class Walls:
     """What one command is started with to be confined.
 
-    To be entered before the command starts; what it holds is let go of at the exit. Whoever starts
-    the command removes ``temporary`` when nothing of it is left.
+    To be entered before the command starts; what it holds is let go of at the exit. The supervisor
+    removes ``temporary`` when nothing of the command is left, also where the server is gone then.
 
     Attributes:
         mechanism: what confines it, for the user.
@@ -67,6 +68,8 @@ class Walls:
     ) -> None:
         if self.ruleset is not None:
             os.close(self.ruleset)
+        # It is there still where no supervisor was started, or somebody killed it.
+        shutil.rmtree(self.temporary, ignore_errors=True)
 
 
 def _git_settings(environ: Mapping[str, str]) -> dict[str, str]:

@@ -11,7 +11,7 @@ from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
 from aish_lsp.shell.risk.programs import run_written_file
-from aish_lsp.shell.risk.resolving import distrust
+from aish_lsp.shell.risk.resolving import distrust, is_builtin
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
 from aish_lsp.shell.risk.rules import Entry, Rule, tables, verdict
 from aish_lsp.shell.risk.special import HANDLERS, sends_secrets
@@ -141,6 +141,11 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
                 continue
         command = _Command(name, words, entry, depth, given)
         _judge_one(review, command, known=known)
+
+
+def is_known(name: str) -> bool:
+    """Return whether the tables or the shell know a command of this name."""
+    return tables().entry(name) is not None or name in HANDLERS or is_builtin(name)
 
 
 def _plain_name(base: str) -> str:

@@ -32,6 +32,9 @@ _Globs = tuple[frozenset[str], tuple[str, ...]]
 _MANY: Final = re.compile(rf"[*?\[{{{HOLE}]")
 
 
+_LONG_BY_ONE_DASH: Final = re.compile(r"-[^-=?#][^=?]+[=?]?")
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options that may be there, all that there are: ``options:``.
@@ -41,12 +44,14 @@ class Options:
         flags: those that take nothing.
         taking: those that take the next word, or what is attached to them.
         attached: those that take what is attached to them, if something is.
+        cluster: whether several can stand behind one dash; not where ``-name`` is one option.
     """
 
     every: bool = False
     flags: frozenset[str] = frozenset()
     taking: frozenset[str] = frozenset()
     attached: frozenset[str] = frozenset()
+    cluster: bool = True
 
     @classmethod
     def parse(cls, text: str) -> Options:
@@ -57,12 +62,14 @@ class Options:
             frozenset(word for word in words if word[-1:] not in {"=", "?"}),
             frozenset(word[:-1] for word in words if word[-1:] == "="),
             frozenset(word[:-1] for word in words if word[-1:] == "?"),
+            not any(_LONG_BY_ONE_DASH.fullmatch(word) for word in words),
         )
 
     def read(self, words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]] | None:
         """Return the options with their values, and the operands; None if one may not be there.
 
-        A long option counts by its whole name: cut short it could be another.
+        A long option counts by its whole name: cut short it could be another. An option behind an
+        operand is both, since not every tool looks for options there.
         """
         given: list[tuple[str, str]] = []
         operands: list[str] = []
@@ -70,15 +77,18 @@ class Options:
         for word in rest:
             if word[:1] not in {"-", HOLE} or word == "-":
                 operands.append(word)
-            elif word == "--":
+                continue
+            if word == "--":
                 if given and given[-1][0] in self.attached and not given[-1][1]:
                     return None  # it may be a value after all
                 operands += rest
-            elif self.every:
+                continue
+            if self.every:
                 given.append((word, ""))
-                operands += [word] if word[:1] == HOLE else []
             elif word[:1] == HOLE or not self._option(word, rest, given):
                 return None
+            if operands or word[:1] == HOLE:
+                operands.append(word)
         return given, operands
 
     def _option(self, word: str, rest: Iterator[str], given: list[tuple[str, str]]) -> bool:
@@ -103,7 +113,8 @@ class Options:
         return value[:1] != HOLE
 
     def _cluster(self, word: str, rest: Iterator[str], given: list[tuple[str, str]]) -> bool:
-        for at, letter in enumerate(word[1:], 2):
+        letters = word[1:] if self.cluster else word[1:2]
+        for at, letter in enumerate(letters, 2):
             option, value = f"-{letter}", word[at:]
             if option in self.taking:
                 return self._value(option, value or next(rest, ""), given)
@@ -113,7 +124,7 @@ class Options:
             if option not in self.flags:
                 return False
             given.append((option, ""))
-        return True
+        return self.cluster
 
 
 class Arguments:

@@ -276,6 +276,8 @@ def unseen_substitution(root: Node, source: bytes, visited: Collection[int]) -> 
 def _may_run(root: Node, source: bytes, place: int) -> bool:
     """Return whether the text at ``place`` is one that the shell looks into."""
     node = root.descendant_for_byte_range(place, place + 1)
+    if node is not None and node.type in {"string", "string_content"}:
+        return source[place : place + 1] not in {b"<", b">"}
     while node is not None and node.parent is not None:
         if node.type == "comment":
             return not _begins_word(node, source)
@@ -284,8 +286,6 @@ def _may_run(root: Node, source: bytes, place: int) -> bool:
         if node.type == "heredoc_body":
             start = next((c for c in node.parent.children if c.type == "heredoc_start"), None)
             return start is None or not set(start.text or b"") & set(b"'\"\\")
-        if node.type == "string" and source[place : place + 1] in {b"<", b">"}:
-            return False
         node = node.parent
     return True
 

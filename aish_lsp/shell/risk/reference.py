@@ -20,8 +20,8 @@ _BEFORE: Final = """\
 
 What is known of commands, as [Safety](safety.md#what-runs) uses it. How a row is read, and how to
 add your own, [stands there too](safety.md#rules-of-your-own). The worst row that matches counts; a
-command without a row is *caution*, but for one whose subcommand or option says that it deletes. A row
-that is *safe* names every option that the command may have: with any other it does not match.
+command without a row is *caution*, but for one whose subcommand or option says that it deletes. A
+row that is *safe* names every option that the command may have: with any other it does not match.
 Besides these rows, it counts what a command writes to, which variables it sets, and what the
 programs, statements and scripts do that stand in it (`sh -c`, `python -c`, `psql -c`, `sed`, `awk`,
 `find -exec`, here-documents).

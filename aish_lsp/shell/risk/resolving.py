@@ -70,13 +70,18 @@ _BUILTINS: Final = frozenset(
 )
 
 
+def is_builtin(name: str) -> bool:
+    """Return whether the shell understands ``name`` without a program."""
+    return name in _BUILTINS
+
+
 def distrust(name: str, path: str | None, folder: Path | None) -> tuple[str, bool] | None:
     """Return why a program is not what the tables mean, and whether that is for its rights only.
 
     ``name`` is a command's first word; None says that nothing speaks against it, or that there is
     no such program.
     """
-    if name in _BUILTINS:
+    if is_builtin(name):
         return None
     path = os.environ.get("PATH", os.defpath) if path is None else path
     top = None if folder is None else _top(str(folder))

@@ -14,7 +14,7 @@ from aish_lsp.shell.risk.assignments import assignment_risk
 from aish_lsp.shell.risk.collecting import SETS, collect
 from aish_lsp.shell.risk.fallback import look_through
 from aish_lsp.shell.risk.findings import DESTRUCTIVE, SAFE
-from aish_lsp.shell.risk.judge import judge
+from aish_lsp.shell.risk.judge import is_known, judge
 from aish_lsp.shell.risk.output import printed
 from aish_lsp.shell.risk.proof import misses, unseen_substitution
 from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review
@@ -288,7 +288,12 @@ class _Walk:
         if name is None or body is None:
             return
         text = self._resolver.text(name)
-        self._review.functions.add(text)
+        if self._depth == 0 and node.parent is not None and node.parent.type == "program":
+            self._review.functions.add(text)
+        else:
+            self._review.caution("defines a function for a part of the command")
+        if is_known(text):
+            self._review.caution(f"gives another meaning to {text[:60]}")
         if re.search(
             rf"(?<![\w./-]){re.escape(text)}(?![\w./=-])\s*[|&]", self._resolver.text(body)
         ):

@@ -71,10 +71,11 @@ def _open(
     if not inner and wrapper.shell and given is not None:
         review.add_input(given, depth + 1, or_else="")
         return []
+    runs = opened or (bool(inner) and not wrapper.only_text)
+    if runs and (wrapper.options is None or wrapper.options.read(words[:at]) is None):
+        review.caution(wrapper.reason or "runs another command, in a way not known to be harmless")
     if not inner or wrapper.only_text:
         return [] if opened else None
-    if wrapper.options is None or wrapper.options.read(words[:at]) is None:
-        review.caution(wrapper.reason or "runs another command, in a way not known to be harmless")
     if wrapper.shell:
         if ":::" in inner or "::::" in inner:
             inner = inner[: next(i for i, word in enumerate(inner) if word[:3] == ":::")]

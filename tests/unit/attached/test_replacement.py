@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.attached.replacement import replacement
+from aish_lsp.attached.replacement import difference, replacement
 from aish_lsp.attached.selection import Point
 
 LINES = ["class A:", "    def f(self):", "        return 1", "", "\tx = 1", "end", ""]
@@ -50,3 +52,31 @@ def test_nothing_that_is_seen_is_lost(block: str, one: int, other: int) -> None:
     first, last = sorted((one, other))
     new = replacement(block, LINES, Point(first, 0), Point(last, len(LINES[last])))
     assert new.split() == block.split()
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "", "  c"]), min_size=1, max_size=8),
+    st.lists(st.sampled_from(["a", "x", "", "  c"]), max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_a_difference_is_what_is_replaced(
+    lines: list[str], new: list[str], rng: random.Random
+) -> None:
+    first, last = sorted(rng.randrange(len(lines)) for _ in range(2))
+    start, end = Point(first, 0), Point(last, len(lines[last]))
+    shown = difference(lines, "\n".join(new), start, end)
+    gone = [line[1:] for line in shown if line.startswith("-")]
+    came = [line[1:] for line in shown if line.startswith("+")]
+    after = [*lines[:first], *("\n".join(new).split("\n")), *lines[last + 1 :]]
+    # What is neither gone nor come is the same in both.
+    for line in gone:
+        lines.remove(line)
+    for line in came:
+        after.remove(line)
+    assert sorted(lines) == sorted(after)
+
+
+def test_a_difference_of_much_is_told_at_once() -> None:
+    lines = ["same"] * 30_000
+    shown = difference(lines, "\n".join(["other"] * 30_000), Point(0, 0), Point(29_999, 4))
+    assert (shown[0], shown[-1], len(shown)) == ("-same", "+other", 60_000)

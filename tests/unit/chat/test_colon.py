@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.chat.colon import ColonCommand, ColonRegistry, complete, help_text, parse
+from aish_lsp.chat.colon import (
+    ColonCommand,
+    ColonRegistry,
+    block_of,
+    complete,
+    help_text,
+    parse,
+    run_block,
+)
 from aish_lsp.errors import InvalidArgument, NotFound
 
 
@@ -48,6 +56,12 @@ def registry() -> ColonRegistry[list[str]]:
         (":run a\nb", None),
         (":run a\rb", None),
         ("why?\n:help", None),
+        (":run\n```sh\na\n\nb\n```\n", ColonCommand("run", "```sh\na\n\nb\n```")),
+        (":run \r\n```\r\na\r\n```", ColonCommand("run", "```\r\na\r\n```")),
+        (":run\n```sh\na\n```\nand", None),
+        (":run\n```sh\na\n", None),
+        (":run\na", None),
+        (":model\n```\na\n```", None),
     ],
 )
 def test_parse(message: str, command: ColonCommand | None) -> None:
@@ -59,6 +73,15 @@ def test_only_one_line_from_the_first_column_is_a_command(message: str) -> None:
     line = message.strip("\r\n")
     is_command = line.startswith(":") and not {"\n", "\r"} & set(line.rstrip())
     assert (parse(message) is not None) == is_command
+
+
+@given(st.text(alphabet="ab`~\n \\:$").filter(lambda text: text == text.strip("\n") != ""))
+def test_a_command_of_several_lines_is_read_as_it_was_written(text: str) -> None:
+    command = parse(run_block(text, "sh"))
+    assert command is not None
+    block = block_of(command.argument)
+    assert block is not None
+    assert (block.info, block.text) == ("sh", f"{text}\n")
 
 
 async def test_a_command_that_takes_no_argument_refuses_one(

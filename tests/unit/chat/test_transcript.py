@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -69,5 +70,13 @@ def test_a_reply_that_is_stopped_in_a_block_says_so_outside_of_it() -> None:
 
 def test_a_command_that_was_stopped_before_it_ran_has_no_output() -> None:
     stopped = RunReport("id", "ls", None, None, "", False, 0, "cancelled")
-    assert run_status(stopped, 0) == "not run: stopped before it began."
-    assert run_status(replace(stopped, duration_ms=40), 0).startswith("stopped after 0.0 s. Your")
+    assert run_status(stopped, "", None) == "not run: stopped before it began."
+    status = run_status(replace(stopped, duration_ms=40), "", None)
+    assert status.startswith("stopped after 0.0 s. Your")
+
+
+def test_what_is_left_out_of_an_output_is_told_with_where_it_is() -> None:
+    ended = RunReport("id", "ls", 0, None, "", False, 40, "stop")
+    status = run_status(ended, "12 lines", Path("/w/.aish/output/ab.txt"))
+    assert ". 12 lines left out: [.aish/output/ab.txt](output/ab.txt). " in status
+    assert ". 12 lines left out. " in run_status(ended, "12 lines", None)

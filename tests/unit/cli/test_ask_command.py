@@ -10,9 +10,11 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fault_server import Peer, Request, chunk_of, served
 
 COMMAND = [sys.executable, "-m", "aish_lsp"]
 
@@ -112,6 +114,52 @@ def test_at_a_terminal_a_command_can_be_edited(environment: dict[str, str], proj
     )
     assert "42 things" in said
     assert "tests ran" not in said
+
+
+@pytest.fixture
+def fences(environment: dict[str, str], tmp_path: Path) -> Iterator[dict[str, str]]:
+    """The environment, with a model that answers with a line and with fences."""
+    reply = "CMD: echo li''ne\n\n```sh\necho fen''ce\n```\n\n```sh\ncd .\necho <name>\n```\n"
+
+    async def script(request: Request, peer: Peer) -> None:
+        if request.method == "POST":
+            await peer.head()
+            await peer.event(chunk_of(reply))
+            await peer.event(chunk_of("", finish_reason="stop"))
+            await peer.event("[DONE]")
+            await peer.chunk(b"")
+
+    with served(script) as url:
+        config = tmp_path / "config.toml"
+        config.write_text(
+            f'default_model = "m"\n[models.m]\nendpoint = "{url}"\nmodel = "m"\n'
+            "context_window = 8192\n"
+        )
+        yield {**environment, "AISH_CONFIG": str(config)}
+
+
+def test_yes_safe_leaves_fences_alone(fences: dict[str, str], project: Path) -> None:
+    done = run(fences, "ask", "How?", "--yes-safe", "--workspace", str(project))
+    assert "\nline\n" in done.stdout
+    assert "fence\n" not in done.stdout
+
+
+def test_at_a_terminal_fences_are_offered_whole(fences: dict[str, str], project: Path) -> None:
+    editor = project.parent / "editor"
+    editor.write_text('#!/bin/sh\nsed -i "s/<name>/fil\'\'led/; s/cd ./cd \\//" "$1"; pwd\n')
+    editor.chmod(0o755)
+    said = at_terminal(
+        {**fences, "EDITOR": str(editor)},
+        ["ask", "How?", "--workspace", str(project)],
+        {
+            "    echo li''ne\r\n\r\n[y]es, [e]dit, [N]o?": "n\n",
+            "    echo fen''ce\r\n\r\n[y]es, [e]dit, [N]o?": "y\n",
+            "    cd .\r\n    echo <name>\r\n\r\n[e]dit, [N]o?": "e\n",
+        },
+    )
+    assert "fence\r\n" in said
+    assert "filled\r\n" in said
+    assert "line\r\n" not in said
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,8 @@ def test_a_log_that_a_crash_cut_off_resumes_with_what_was_written(folder: Path) 
     assert "line 4" in after.notices[0]
 
 
-def test_damaged_lines_are_named_and_skipped(folder: Path) -> None:
+def test_damaged_lines_are_named_and_skipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aish_lsp.jsonl.MOST_TOLD", 100)
     folder.mkdir(parents=True)
     path = folder / "x.jsonl"
     texts = [

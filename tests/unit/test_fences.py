@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from aish_lsp.chat.blocks import fenced_blocks
+from aish_lsp.fences import fenced_blocks
 
 
 @pytest.mark.parametrize(
@@ -23,6 +23,9 @@ from aish_lsp.chat.blocks import fenced_blocks
         ("`code` and ```more```\n", []),
         ("```a`b\nx\n```", []),
         ("```\nx\n``` y\n```", [("", "x\n``` y\n", 0, 3)]),
+        ("- ```py\n  x\n  ```\n", [("py", "x\n", 0, 2)]),
+        ("> ```py\n> x\n>  y\n> ```\n", [("py", "x\n y\n", 0, 3)]),
+        ("> ```py\n> x\n```\ny\n```\n", [("", "y\n", 2, 4)]),
         ("", []),
     ],
 )

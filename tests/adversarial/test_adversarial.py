@@ -1,0 +1,141 @@
+"""No command that is called safe changes anything, however it was made to look harmless.
+
+Commands are derived from the shell's grammar (``derive``), from the classifier's tables
+(``options``) and from settings of a repository (``settings_traps``); others are written by hand
+(``tests/corpora``). Those called safe without confinement are run without it, in a ``sandbox`` that
+shows every change. A slice of them is run with all tests, the same one every time; all of them with
+``AISH_FULL=1``. ``python tests/adversarial/search.py`` tells more of what it finds.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import derive
+import options
+import pytest
+import sandbox
+import search
+import settings_traps
+from derive import Case
+
+FULL: Final = os.environ.get("TESTS_FULL") == "1"
+
+#: Tools whose options the slice tries; all that is installed with ``AISH_FULL=1``.
+EVERYDAY: Final[tuple[options.Base, ...]] = (
+    *(
+        ("sort",),
+        ("uniq",),
+        ("find",),
+        ("sed", "-n"),
+        ("awk",),
+        ("date",),
+        ("tar", "-t"),
+        ("file",),
+    ),
+    *(("git", "log"), ("git", "diff"), ("git", "grep"), ("git", "branch"), ("diff",), ("sdiff",)),
+)
+
+runs = pytest.mark.skipif(bool(sandbox.why_not()), reason=f"NOTHING IS RUN: {sandbox.why_not()}")
+pytestmark = pytest.mark.timeout(7200 if FULL else 120)
+
+
+def test_the_corpus_is_large_and_has_no_command_twice() -> None:
+    cases = [case for case in search.from_corpora() if case.kind.startswith("adversarial: ")]
+    derived = list(derive.from_grammar())
+    commands = [case.command for case in cases]
+    assert sorted(set(commands)) == sorted(commands)
+    assert len(commands) >= 1900
+    assert len({*commands, *(case.command for case in derived)}) >= 40_000
+
+
+def test_of_the_adversarial_corpus_no_command_is_safe() -> None:
+    cases = [case for case in search.from_corpora() if case.kind.startswith("adversarial: ")]
+    assert search.by_kind(search.called_safe(cases)) == {}
+
+
+@runs
+def test_what_is_derived_runs_what_it_hides() -> None:
+    """A search that finds nothing might be blind: each kind of place leaves a mark when it runs."""
+    by_kind: dict[str, list[Case]] = defaultdict(list)
+    for case in derive.one_of_each_place():
+        by_kind[case.kind].append(case)
+    chosen = [case for cases in by_kind.values() for case in (cases if FULL else cases[:3])]
+    marked = {failure.case.kind for failure in search.failures(chosen)}
+    assert marked == set(by_kind)
+
+
+@runs
+def test_a_trap_of_each_sort_shuts() -> None:
+    """What the scene holds is dangerous: it is the classifier that keeps it from running."""
+    commands = (
+        *("cd nested && git status", "python3 -c 'import json'", "sed -f program.sed keep.txt"),
+        *("make -n", "bin/ls", "sqlite3 a.db < program.sql", "cd names; sort -*taken z.txt"),
+    )
+    cases = [Case(command, command) for command in commands]
+    cases.append(Case("git status", "git status", "core.fsmonitor"))
+    shut = {failure.case.kind for failure in search.failures(cases)}
+    assert {case.kind for case in cases} - shut <= {"sqlite3 a.db < program.sql", "make -n"}
+
+
+@runs
+def test_strace_tells_of_what_no_file_shows(tmp_path: object) -> None:
+    if not _has_strace():
+        pytest.skip("strace is not here")
+    commands = (
+        "echo x > /dev/tcp/127.0.0.1/1",
+        "echo x > /usr/x",
+        "touch x && rm x",
+        "ls > /dev/null",
+    )
+    found = search.failures([Case(text, text) for text in commands], traced=True)
+    assert [failure.case.command for failure in found] == list(commands[:3])
+
+
+@runs
+def test_what_the_grammar_gives_and_is_called_safe_changes_nothing() -> None:
+    _hold(derive.from_grammar(), 4000)
+
+
+@runs
+def test_what_the_tables_give_and_is_called_safe_changes_nothing() -> None:
+    installed = options.bases()
+    bases = sorted(installed if FULL else installed.intersection(EVERYDAY))
+    _hold(options.from_options(bases), 2500)
+
+
+@runs
+def test_what_a_repository_is_set_to_run_is_not_called_safe() -> None:
+    _hold(settings_traps.from_settings(), 400)
+
+
+@runs
+def test_what_is_called_safe_of_all_corpora_changes_nothing_and_reaches_nothing() -> None:
+    _hold(search.from_corpora(), 4000, traced=_has_strace(), run=80)
+
+
+def _hold(cases: Iterable[Case], judged: int, *, traced: bool = False, run: int = 250) -> None:
+    """Assert that no case that is called safe does anything; of many only a slice is tried."""
+    chosen = _slice(list(cases), judged)
+    safe = _slice(search.called_safe(chosen), run)
+    found = [
+        f"{failure.case.kind}: {failure.case.command!r} {failure.case.setting}: {failure.did[:3]}"
+        for failure in search.failures(safe, traced=traced)
+    ]
+    assert found == [], f"{len(found)} of {len(safe)} that are called safe"
+
+
+def _slice(cases: Sequence[Case], most: int) -> list[Case]:
+    if FULL or len(cases) <= most:
+        return list(cases)
+    return random.Random(12).sample(cases, most)
+
+
+def _has_strace() -> bool:
+    import shutil
+
+    return shutil.which("strace", path=sandbox.PATH) is not None

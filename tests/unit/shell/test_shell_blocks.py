@@ -1,0 +1,205 @@
+"""Fences that name a shell: what of them is a command, and what is not."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aish_lsp.shell.blocks import SHELL_TAGS
+from aish_lsp.shell.shells import shell_for
+from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, suggestions_of
+
+
+def fence(body: str, tag: str = "sh", mark: str = "```") -> str:
+    return f"{mark}{tag}\n{body}\n{mark}\n"
+
+
+def only(text: str) -> FoundCommand:
+    [found] = suggestions_of(text)
+    return found
+
+
+@pytest.mark.parametrize(("tag", "shell"), SHELL_TAGS.items())
+def test_each_tag_is_for_its_shell(tag: str, shell: str) -> None:
+    text = "$ make" if tag in ("console", "shell-session") else "make"
+    for info in (tag, tag.upper(), f"{tag} title='x'"):
+        assert only(fence(text, info)) == FoundCommand("make", 0, 3, "fence", shell)
+
+
+@pytest.mark.parametrize("tag", ["", "python", "text", "shellcheck", "console-output", "diff"])
+def test_other_tags_suggest_nothing(tag: str) -> None:
+    assert suggestions_of(fence("ls", tag)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # All lines are one command, with what is between them.
+        ("So:\n" + fence("cd src\n\nmake"), [("cd src\n\nmake", 1, 5)]),
+        (fence("\n  ls\n\n"), [("  ls", 0, 5)]),
+        ("```sh\r\nls\r\npwd\r\n```\r\n", [("ls\npwd", 0, 3)]),
+        (fence("ls", "sh", "~~~"), [("ls", 0, 2)]),
+        (fence("cat <<'E'\n```\nE", "sh", "````"), [("cat <<'E'\n```\nE", 0, 4)]),
+        ("1. first\n   ```sh\n   ls\n     -la\n   ```\n", [("ls\n  -la", 1, 4)]),
+        ("- ```sh\n  ls\n  ```\n", [("ls", 0, 2)]),
+        ("> so\n> ```sh\n> ls\n>   -l\n> ```\n", [("ls\n  -l", 1, 4)]),
+        ("> - ```sh\n>   ls\n>   ```\n", [("ls", 0, 2)]),
+        # A carriage return in the middle stays, where it is seen.
+        (fence("rm x\rls"), [("rm x\rls", 0, 2)]),
+        # Not complete, not closed where it began, or within another one.
+        ("```sh\nls\n", []),
+        ("```sh\nls\n``\n~~~\n", []),
+        ("> ```sh\n> ls\n\n```\n", []),
+        ("````markdown\n```sh\nls\n```\n````\n", []),
+        ("```markdown\n```sh\nls\n```\n", []),
+        # Nothing to run.
+        ("```sh\n```\n", []),
+        (fence("# nothing\n\n  # at all"), []),
+    ],
+)
+def test_which_fences_are_commands(text: str, expected: list[tuple[str, int, int]]) -> None:
+    found = suggestions_of(text)
+    assert [(one.text, one.line, one.end_line) for one in found] == expected
+    assert all(one.source == "fence" for one in found)
+
+
+@pytest.mark.parametrize(
+    ("body", "typed"),
+    [
+        ("$ ls\na.txt\n% pwd\n> date\n", "ls\npwd\ndate"),
+        ("> ls\n> pwd", "ls\npwd"),
+        ("$ cat <<EOF\n> one\n> EOF\none", "cat <<EOF\none\nEOF"),
+        ("$ cat <<EOF\n$ one\n\nEOF\n$ ls", "cat <<EOF\n$ one\n\nEOF\nls"),
+        ("$ cat <<-'END OF'\n\t> one\n\tEND OF\nx", "cat <<-'END OF'\n\t> one\n\tEND OF"),
+        ("$ cat <<A <<B\n1\nA\n2\nB\nout", "cat <<A <<B\n1\nA\n2\nB"),
+        ("$ docker run \\\n    -it \\\n    foo\nbar", "docker run \\\n    -it \\\n    foo"),
+        ("$ echo a\\\\\nb", "echo a\\\\"),
+        ("$ for i in 1 2; do\n>   echo $i\n> done\n1\n2", "for i in 1 2; do\n  echo $i\ndone"),
+        ("$ echo $((1 << n))\n4", "echo $((1 << n))"),
+        ("$ cat <<<x\nx\n$ ls", "cat <<<x\nls"),
+        # What npm and diff print is no prompt.
+        ("$ npm test\n\n> app@1.0.0 test\n> jest\n", "npm test"),
+        ("$ diff a b\n0a1\n> rm -rf x\n", "diff a b"),
+    ],
+)
+@pytest.mark.parametrize("tag", ["console", "shell-session"])
+def test_of_a_console_what_was_typed(tag: str, body: str, typed: str) -> None:
+    assert only(fence(body, tag)).text == typed
+
+
+def test_a_console_without_a_command_suggests_nothing() -> None:
+    assert suggestions_of(fence("just output", "console")) == []
+    # Where the here-document ends nobody can tell.
+    assert suggestions_of(fence("$ cat <<EOF\none\n$ ls", "console")) == []
+
+
+def test_prompts_are_taken_off_in_other_shells_too() -> None:
+    assert only(fence("$ ls\n$ pwd", "bash")).text == "ls\npwd"
+    # Here it writes a file.
+    assert only(fence("> out\nls", "bash")).text == "> out\nls"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("```sh\nCMD: ls\nCMD: pwd\n```\n", [("cmd", "ls", 1), ("cmd", "pwd", 2)]),
+        ("```sh\n# first\nCMD: ls\n```\n", [("cmd", "ls", 2)]),
+        ("CMD: make test\n" + fence("make test"), [("cmd", "make test", 0)]),
+        (fence("make test") + "CMD: make test\n", [("cmd", "make test", 3)]),
+        ("CMD: a\nCMD: b\n" + fence("a\nb"), [("cmd", "a", 0), ("cmd", "b", 1)]),
+        (fence("ls") + fence("ls"), [("fence", "ls", 0), ("fence", "ls", 3)]),
+        ("CMD: a\n" + fence("a\nb"), [("cmd", "a", 0), ("fence", "a\nb", 1)]),
+        # A line of a list is not in column 0: its fence says what is meant.
+        ("- x\n  ```sh\n  CMD: ls\n  ```\n", [("fence", "ls", 1)]),
+        ("```sh\nCMD: ls\necho x\n```\n", [("cmd", "ls", 1)]),
+    ],
+)
+def test_nothing_is_offered_twice(text: str, expected: list[tuple[str, str, int]]) -> None:
+    assert [(one.source, one.text, one.line) for one in suggestions_of(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "placeholders"),
+    [
+        ("git clone <url>", ("<url>",)),
+        ("ssh <user>@<host> -p <port number>", ("<user>", "<host>", "<port number>")),
+        ("export KEY=YOUR_API_KEY", ("YOUR_API_KEY",)),
+        ("cd /path/to/your-project", ("/path/to/your-project",)),
+        ("cd path/to", ("path/to",)),
+        ("docker run your-image:latest", ("your-image",)),
+        ("git commit -m '...'\nmake ...", ("...",)),
+        ("make \u2026", ("\u2026",)),
+        ("token=CHANGE_ME", ("CHANGE_ME",)),
+        # What only looks like one.
+        ("sort <in >out", ()),
+        ("go test ./...", ()),
+        ("git log main...topic", ()),
+        ("echo 'Loading...'", ()),
+        ("cat <<EOF >x\n<h1>Hi</h1><br>\nEOF", ()),
+        ("cat <<EOF >x.c\n#include <stdio.h>\nEOF", ()),
+        ("grep -P '(?P<name>x)' f", ()),
+        ("diff <(ls a) <(ls b)", ()),
+        ("echo yours; ls", ()),
+    ],
+)
+def test_placeholders(text: str, placeholders: tuple[str, ...]) -> None:
+    assert only(fence(text)).placeholders == placeholders
+    assert only(f"CMD: {text.partition(chr(10))[0]}").placeholders == ()
+
+
+def test_fences_can_be_left_alone() -> None:
+    scanner = SuggestionScanner(fences=False)
+    assert scanner.feed(fence("ls") + "CMD: pwd\n") == [FoundCommand("pwd", 3)]
+
+
+def test_a_fence_is_found_as_soon_as_it_is_complete() -> None:
+    scanner = SuggestionScanner()
+    assert scanner.feed("```sh\nls\n``") == []
+    assert scanner.feed("`") == []
+    assert scanner.feed("\nand") == [FoundCommand("ls", 0, 3, "fence", "sh")]
+    assert scanner.finish() == []
+
+
+parts = st.sampled_from(
+    ["```", "~~~", "````", "sh", "console", "py", "\n", "\r\n", "$ ", "> ", "- ", "  ", "ls", "\\",
+     "CMD: ", "<<A", "A", "<x>", "..."]
+)  # fmt: skip
+
+
+@given(st.lists(parts, max_size=40).map("".join), st.randoms(use_true_random=False))
+def test_how_the_text_was_split_makes_no_difference(text: str, rng: random.Random) -> None:
+    cuts = sorted(rng.randint(0, len(text)) for _ in range(rng.randint(0, len(text) + 1)))
+    scanner, whole = SuggestionScanner(), SuggestionScanner()
+    found = []
+    for first, last in zip([0, *cuts], [*cuts, len(text)], strict=True):
+        found += scanner.feed(text[first:last])
+    assert found + scanner.finish() == whole.feed(text) + whole.finish()
+
+
+@given(st.lists(parts, max_size=40).map("".join))
+def test_each_line_of_a_fence_stands_in_the_reply(text: str) -> None:
+    lines = text.split("\n")
+    for found in suggestions_of(text):
+        inner = iter(lines[found.line : found.end_line + 1])
+        assert all(any(line in of for of in inner) for line in found.text.split("\n"))
+
+
+@pytest.mark.parametrize(
+    ("named", "own", "shell", "obstacle"),
+    [
+        ("", "fish", "fish", ""),
+        ("sh", "bash", "sh", ""),
+        ("zsh", "/opt/zsh/bin/zsh", "/opt/zsh/bin/zsh", ""),
+        ("nosuchsh", "bash", "nosuchsh", "nosuchsh, which is not installed here"),
+        ("pwsh", "bash", "pwsh", "PowerShell, and your shell"),
+        ("pwsh", "/usr/bin/pwsh", "/usr/bin/pwsh", ""),
+    ],
+)
+def test_which_shell_runs_it(named: str, own: str, shell: str, obstacle: str) -> None:
+    found, why_not = shell_for(named, own, "/bin:/usr/bin")
+    assert found == shell
+    assert obstacle in why_not
+    assert bool(obstacle) == bool(why_not)
