@@ -137,8 +137,9 @@ class Workspace:
         if exchange is not None:
             questions = [turn for turn in questions if turn.exchange == exchange]
         if not questions:
-            which = "was asked in this session yet" if exchange is None else "of that id is there"
-            raise NotFound(f"Nothing {which} that could be asked again.")
+            if exchange is None:
+                raise NotFound("There is no question in this session yet to ask again.")
+            raise NotFound("That question is not among those that are still sent. Ask it as a new question.")
         asked = questions[-1]
         return Ask(asked.content, model, attached=asked.attached, again=asked.exchange)
 
