@@ -113,7 +113,9 @@ def _parse(arguments: Sequence[str]) -> Namespace:
     listen.add_argument(
         "--ws", metavar="HOST:PORT", type=parse_address, help="serve one client over WebSocket"
     )
-    parser.add_argument("--log-level", choices=LEVELS, default="info")
+    parser.add_argument(
+        "--log-level", choices=LEVELS, help="default: warning; info where there is a --log-file"
+    )
     parser.add_argument("--log-file", type=Path, help="log to this file and not to stderr")
     return parser.parse_args(arguments)
 

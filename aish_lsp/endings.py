@@ -31,7 +31,7 @@ def told_of(
         case "repetition":
             return (
                 f"The reply of {name} was stopped: it {'wrote' if spoke else 'thought'} the same"
-                " again and again. Ask in other words, or ask another model (`:model`)."
+                " again and again. Ask in other words, or ask another model (`:retry NAME`)."
                 " `suggestions.repetition_guard` sets whose replies are stopped."
             )
         case "length":
@@ -54,7 +54,7 @@ def _cut(preset: Preset, usage: Usage | None, *, spoke: bool) -> str:
         )
     return (
         f"{name} used up {limit:,} tokens, its `max_output_tokens`, before it said a word:"
-        " what a model thinks is counted in. Raise that."
+        " its thinking counts, too. Raise that."
     )
 
 

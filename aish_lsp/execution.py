@@ -170,7 +170,7 @@ def _folder(workspace: Workspace, wanted: str | None) -> Path:
     if wanted is not None and ("\0" in str(folder) or not inside(root, folder)):
         raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
     if not folder.is_dir():
-        raise NotFound(f"{shown_path(folder)} is no folder, or is gone.")
+        raise NotFound(f"{shown_path(folder)} is not a folder, or is gone.")
     return Path(os.path.realpath(folder))
 
 
@@ -300,7 +300,7 @@ class Execution:
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
             self._workspace.await_approval(planned)
-            hint = f"Nobody said yes: not run. `:approve {planned.command_id}` runs it, once."
+            hint = f"Not run: nobody said yes. `:approve {planned.command_id}` runs it, once."
             await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
         return answer is True
 
@@ -310,8 +310,8 @@ class Execution:
         if self._workspace.config.safety.snapshot:
             why_not = await self._workspace.undo.prospect()
         if why_not:
-            return f"There is no undo: {why_not}."
-        return "Files can be undone (:undo), but for git's own and those it ignores."
+            return f"This cannot be undone: {why_not}."
+        return "`:undo` brings files back, except those that git ignores and git's own."
 
     async def _snapshot(self, verdict: Verdict) -> bool:
         """Have what the command may change written down; return whether that was done."""
@@ -321,7 +321,7 @@ class Execution:
             label = self._plan.text
             await self._workspace.undo.before(self._plan.command_id, label, self._plan.cwd)
         except NoUndo as reason:
-            notice = f"No undo for this command: {reason}."
+            notice = f"This command cannot be undone: {reason}."
             # Where there never is one, once is enough.
             if self._workspace.first_time(notice) or not isinstance(reason, Nowhere):
                 await self._emit(Notice("warning", notice))

@@ -99,7 +99,7 @@ class Extractor:
             for notice in self._outcome(turns, found):
                 await self._notice("info", notice)
         elif found:
-            await self._notice("warning", f"{error.message} This is what was found by then.")
+            await self._notice("warning", f"{error.message} This is what was found until then.")
         for trouble in self._workspace.troubles():
             await self._notice("warning", trouble)
         await self._emit(End(self._finish, error.to_wire() if error else None))
@@ -110,7 +110,7 @@ class Extractor:
     def _outcome(self, turns: Sequence[Turn], found: Sequence[Candidate]) -> Iterator[str]:
         """Yield what the candidates alone do not tell."""
         if self._finish == "cancelled":
-            yield "Stopped. This is what was found by then." if found else "Stopped."
+            yield "Stopped. This is what was found until then." if found else "Stopped."
         elif not turns:
             yield "Nothing was said in this session yet."
         elif self._finish == "length":
@@ -129,7 +129,7 @@ class Extractor:
         preset = await self._preset()
         if preset.provider == "offline":
             raise BackendUnavailable(
-                "The offline model cannot read a session. `aish-lsp doctor` tells how to connect"
+                "The offline model cannot read a session. `aish-lsp doctor` says how to connect"
                 " one that can; `:remember TEXT` needs none."
             )
         left_out = 0

@@ -158,7 +158,7 @@ async def to_its_end(work: Coroutine[Any, Any, R]) -> R:
 def own_fault(error: Exception) -> AishError:
     """Return what the user is told of an error that nobody foresaw."""
     name = type(error).__name__
-    return AishError(f"aish itself failed ({name}), which its log tells more of. Ask again.")
+    return AishError(f"aish itself failed ({name}), and its log says more. Ask again.")
 
 
 def _joined(events: Iterable[Event]) -> Iterator[Event]:

@@ -46,12 +46,16 @@ class NextRequest:
         """What it must fit into, as far as is known without asking anybody."""
         return self._workspace.accounting.known_limits(self._preset, self._workspace.config)
 
+    async def ask_limit(self) -> None:
+        """Ask the model's server for its window, where it was not asked yet. Never raises."""
+        await self._workspace.accounting.limits(self._preset, self._workspace.config)
+
     async def count(self) -> None:
         """Ask the model's server for what only it knows of it. Never raises.
 
         That is its window and, where its tokenizer is asked, what has not been counted yet.
         """
-        await self._workspace.accounting.limits(self._preset, self._workspace.config)
+        await self.ask_limit()
         await fetch(self._draft, self._counter)
 
     def messages(self) -> tuple[Message, ...]:
@@ -79,4 +83,6 @@ class NextRequest:
     def cost_of(self, usage: UsageTotals) -> CostReport:
         """Return what was used as a report."""
         thresholds = self._workspace.config.cost
-        return cost_report(usage, thresholds, self.size.total, self.limit.budget)
+        known = self._workspace.services.catalog.asked_window(self._preset)
+        budget = self.limit.budget if known else None
+        return cost_report(usage, thresholds, self.size.total, budget)

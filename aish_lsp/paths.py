@@ -18,6 +18,11 @@ def data_dir() -> Path:
     return user_data_path("aish", appauthor=False)
 
 
+def recent_log() -> Path:
+    """Return the file that keeps what went wrong lately, for a bug report."""
+    return data_dir() / "recent.log"
+
+
 def config_file() -> Path:
     """Return the user's ``config.toml``: ``AISH_CONFIG``, or the platform's place for it."""
     moved = os.environ.get("AISH_CONFIG")

@@ -25,6 +25,18 @@ class Question:
 AskUser: TypeAlias = Callable[[Question], Awaitable[bool | None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Several things of which the user chooses one; ``options`` are the words on the buttons."""
+
+    message: str
+    options: tuple[str, ...]
+
+
+#: Ask; the number of the option, from 0. No answer, or nobody to ask, is None.
+Choose: TypeAlias = Callable[[Choice], Awaitable[int | None]]
+
+
 #: Return the text of a file as an editor has it, LF at its line ends; None where it is not open.
 OpenText: TypeAlias = Callable[[Path], str | None]
 
@@ -35,5 +47,10 @@ def nothing_open(_path: Path) -> str | None:
 
 
 async def nobody(_question: Question) -> bool | None:
+    """Answer for a user who cannot be asked."""
+    return None
+
+
+async def nobody_chooses(_choice: Choice) -> int | None:
     """Answer for a user who cannot be asked."""
     return None

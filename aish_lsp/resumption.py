@@ -11,6 +11,7 @@ from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import StoredReasoning
 from aish_lsp.redaction import REDACTED
 from aish_lsp.sessions.rebuild import attached_of, rebuild
+from aish_lsp.shell.pending import new_id
 from aish_lsp.shell.suggestions import FoundCommand, suggestions_of
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def turn_of(record: Record) -> Turn:
         ),
         tool_call_id=record.get("tool_call_id"),
         reasoning=_reasoning(record.get("reasoning")),
+        exchange=new_id() if record["role"] == "user" else "",
     )
 
 

@@ -25,7 +25,7 @@ from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.open_documents import OpenDocuments
 from aish_lsp.lsp.outbox import Outbox
 from aish_lsp.lsp.progress import Progress
-from aish_lsp.lsp.questions import asker
+from aish_lsp.lsp.questions import asker, chooser
 from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler
 from aish_lsp.lsp.rpc import AishProtocol
 from aish_lsp.lsp.selections import Selections
@@ -42,6 +42,7 @@ FEATURES: tuple[str, ...] = (
     "aish_lsp.lsp.configuration",
     "aish_lsp.lsp.open_documents",
     "aish_lsp.lsp.workspaces",
+    "aish_lsp.lsp.client_note",
     "aish_lsp.lsp.ask",
     "aish_lsp.lsp.selections",
     "aish_lsp.lsp.replacing",
@@ -86,7 +87,7 @@ class AishServer(LanguageServer):
         self.outbox: Outbox | None = None
         self.initialize_params: types.InitializeParams | None = None
         self.documents = OpenDocuments(self)
-        self.services = Services(asker(self), open_text=self._open_text)
+        self.services = Services(asker(self), open_text=self._open_text, choose=chooser(self))
         self.configurations = Configurations(self)
         # Not the keys: pygls has decoded them, and "a%23b" would lead to the folder "a".
         self.workspaces = Workspaces(

@@ -12,7 +12,7 @@ from aish_lsp.conversation.calibration import Calibration
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog
 from aish_lsp.paths import data_dir
-from aish_lsp.questions import nobody, nothing_open
+from aish_lsp.questions import nobody, nobody_chooses, nothing_open
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request_counter import RequestCounter
     from aish_lsp.models.tokenizer import EndpointTokenizer
-    from aish_lsp.questions import AskUser, OpenText
+    from aish_lsp.questions import AskUser, Choose, OpenText
     from aish_lsp.shell.confinement.support import Confinement
 
 #: The protocols of servers that may have a tokenizer beside their API: llama.cpp's and vLLM's.
@@ -47,8 +47,10 @@ class Services:
         ask_user: AskUser = nobody,
         environ: Mapping[str, str] = os.environ,
         open_text: OpenText = nothing_open,
+        choose: Choose = nobody_chooses,
     ) -> None:
         self.ask_user = ask_user
+        self.choose = choose
         self.environ = environ
         self.open_text = open_text
         self._http: HttpClient | None = None

@@ -27,26 +27,36 @@ class Summarizer:
         workspace: whose conversation it is.
         active: the model that answers; it summarizes too, unless another one is configured.
         emit: where the user is told.
+
+    Attributes:
+        trouble: what kept the last summary from being written; empty where nothing did.
     """
 
     def __init__(self, workspace: Workspace, active: Preset, emit: Emit) -> None:
         self._workspace = workspace
         self._active = active
         self._emit = emit
+        self.trouble = ""
 
     async def roll(self, prior: str, evicted: Sequence[Turn], max_chars: int) -> str:
         """Return the summary with the evicted turns in it; ``prior`` where that failed."""
         try:
             preset = await self._preset()
         except AishError as error:
-            await self._emit(Notice("warning", f"Old turns are not summarized: {error.message}"))
+            self.trouble = error.message
+            await self._emit(Notice("warning", f"Old messages are not summarized: {self.trouble}"))
             return prior
         if preset.provider == "offline":
+            self.trouble = "The offline model cannot summarize. `:model NAME` chooses another."
             return prior
-        await self._emit(Notice("info", f"Summarizing {len(evicted)} turns that no longer fit."))
+        await self._emit(Notice("info", f"Summarizing {len(evicted)} old messages."))
 
         async def summarize(prior: str | None, turns: Sequence[Turn] | None) -> str | None:
-            return await self._ask(preset, prior, turns, max_chars)
+            try:
+                return await self._ask(preset, prior, turns, max_chars)
+            except AishError as error:
+                self.trouble = error.message
+                raise
 
         return await rolled(prior, evicted, summarize, max_chars)
 

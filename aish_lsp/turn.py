@@ -50,13 +50,13 @@ from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add
 from aish_lsp.turn_request import TurnRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator
     from pathlib import Path
 
     from aish_lsp.attached.sent import SentAlong
     from aish_lsp.config.schema import Preset
     from aish_lsp.conversation.report import ContextReport
-    from aish_lsp.conversation.turns import Attached
+    from aish_lsp.conversation.turns import Attached, TakenOut
     from aish_lsp.job import Emit
     from aish_lsp.models.events import ModelEvent
     from aish_lsp.workspace import Workspace
@@ -72,7 +72,8 @@ class Ask:
     """A question. ``model`` names a preset for it alone; ``ephemeral`` leaves no trace.
 
     ``notice`` is told to the user before the turn starts; ``attached`` is what the question is
-    about, beside the files that it names itself; ``at`` is the file that it is asked in.
+    about, beside the files that it names itself; ``at`` is the file that it is asked in; ``again``
+    is the exchange that it asks again, whose answer is no longer sent once there is another.
     """
 
     prompt: str
@@ -81,6 +82,7 @@ class Ask:
     notice: str = ""
     attached: tuple[Attached, ...] = ()
     at: Path | None = None
+    again: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +119,7 @@ class Turn:
         self._request: TurnRequest | None = None
         self._sent = False
         self._question_n: int | None = None
+        self._asked_before: TakenOut | None = None
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._metadata: ReasoningMetadata | None = None
@@ -189,7 +192,11 @@ class Turn:
             await self._notice("info", self._ask.notice)
         named, prompt = await self._addressed()
         about = await self._about(prompt)
-        await self._write_down(prompt, about)
+        if self._ask.again and not self._ask.ephemeral:
+            self._asked_before = self._conversation.ask_again(self._ask.again, self._id)
+        if self._asked_before is None:
+            self._conversation.append_user(prompt, about, exchange=self._id)
+        await self._write_down()
         at_hand = self._ask.at or (workspace.folder / about[0].path if about else None)
         if at_hand is not None:
             workspace.project.at_hand(at_hand)
@@ -228,6 +235,9 @@ class Turn:
     async def _about(self, prompt: str) -> list[Attached]:
         """Return what the question is about, without keys of ours; tell what cannot be had."""
         workspace = self._workspace
+        if self._ask.again:
+            # What went along the first time does so again.
+            return list(self._ask.attached)
         found = await named_files(prompt, workspace.files, workspace.services.open_text)
         for notice in found.notices:
             await self._notice("warning", notice)
@@ -249,16 +259,15 @@ class Turn:
             places = "; ".join(map(str, self._attached))
             await self._notice("info", f"Sent along: {places}.")
 
-    async def _write_down(self, prompt: str, about: Sequence[Attached]) -> None:
+    async def _write_down(self) -> None:
         """Log the question; a cancel that comes meanwhile waits until its number is known."""
-        turn = self._conversation.append_user(prompt, about)
+        turn = self._conversation.turns[-1]
         if self._ask.ephemeral:
             return
         self._workspace.turn_began(self._id)
         recorder = self._workspace.recorder
-        writing = asyncio.create_task(
-            recorder.question(turn.content, turn.exec, turn.attached), name="write a question"
-        )
+        again = self._asked_before.turns[0].n if self._asked_before else 0
+        writing = asyncio.create_task(recorder.question(turn, again), name="write a question")
         try:
             await asyncio.shield(writing)
         finally:
@@ -298,7 +307,7 @@ class Turn:
         while self._succession.advance(error):
             failed, preset = request.preset.name, self._succession.current
             name = "the offline model" if preset.provider == "offline" else preset.name
-            message = f"{failed} does not answer, {name} does instead. {cause(error)}"
+            message = f"{failed} does not answer; {name} answers instead. {cause(error)}"
             await self._notice("warning", message)
             evicted = request.evicted
             self._request = request = self._request_to(preset)
@@ -389,6 +398,8 @@ class Turn:
             await called.record_usage(self._usage)
 
     async def _record_reply(self, text: str) -> None:
+        if not self._ask.ephemeral:
+            self._workspace.unanswered = None
         reasoning = self._stored_reasoning()
         n = 0
         if not self._ask.ephemeral:
@@ -417,10 +428,23 @@ class Turn:
     async def _withdraw(self) -> None:
         """Take back a question that nothing answered; its command output is pending again."""
         turns = self._conversation.turns
-        if turns and turns[-1].role == "user":
+        if not turns or turns[-1].role != "user":
+            return
+        if self._asked_before is not None:
+            evicted = self._request.evicted if self._request else 0
+            self._conversation.put_back(self._asked_before, evicted)
+        else:
+            self._keep_to_ask_again()
             self._conversation.withdraw_user()
-            if self._question_n is not None:
-                await self._workspace.recorder.unanswered(self._question_n)
+        if self._question_n is not None:
+            await self._workspace.recorder.unanswered(self._question_n)
+
+    def _keep_to_ask_again(self) -> None:
+        """Keep a question that got no answer: it is what is asked again next."""
+        if not self._ask.ephemeral:
+            question = self._conversation.turns[-1]
+            asked = replace(self._ask, prompt=question.content, attached=question.attached)
+            self._workspace.unanswered = replace(asked, notice="", again=self._id)
 
     def _stored_reasoning(self) -> StoredReasoning | None:
         """Return the reasoning with what its provider wants back; empty reasoning is none."""

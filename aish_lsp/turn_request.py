@@ -184,7 +184,7 @@ class TurnRequest:
             self._workspace.meter.evicted()
             self.evicted += len(prepared.evicted)
             became = "were left out" if prepared.summary is None else "went into the summary"
-            await self._emit(Notice("info", f"{len(prepared.evicted)} old turns {became}."))
+            await self._emit(Notice("info", f"{len(prepared.evicted)} old messages {became}."))
         if prepared.cut:
             cut = ", ".join(prepared.cut)
             message = f"To fit the budget this was cut or left out: {cut}."

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -78,7 +78,11 @@ class Status:
 
 
 class Workspace:
-    """The context of one folder; with ``root`` None, of the user where no folder is open."""
+    """The context of one folder; with ``root`` None, of the user where no folder is open.
+
+    Attributes:
+        unanswered: the last question, where it got no answer.
+    """
 
     def __init__(self, root: Path | None, services: Services, configuration: Configuration) -> None:
         self.root = root
@@ -101,6 +105,7 @@ class Workspace:
         self.jobs = JobTable(self.changed)
         self._awaiting: dict[str, Plan] = {}
         self._last_turn = ""
+        self.unanswered: Ask | None = None
         self._sessions: Sessions | None = None
         self._told: set[str] = set()
         self._masking: tuple[tuple[frozenset[str], frozenset[str]], Mask] | None = None
@@ -114,6 +119,31 @@ class Workspace:
 
         turn_id = new_id()
         return self.jobs.start(turn_id, lambda emit: turn.Turn(self, ask, turn_id, emit).take())
+
+    def asked_again(self, exchange: str | None = None, model: str | None = None) -> Ask:
+        """Return the question of an exchange, the last one by default, as it is asked again.
+
+        A question that got no answer counts, until the next one gets one.
+
+        Raises:
+            NotFound: there is no such exchange among those that are still sent.
+        """
+        from aish_lsp.turn import Ask  # noqa: PLC0415 - a cycle, as above
+
+        unanswered = self.unanswered
+        if unanswered is not None and exchange in (None, unanswered.again):
+            return replace(unanswered, model=model or unanswered.model)
+        questions = [turn for turn in self.conversation.turns if turn.role == "user"]
+        if exchange is not None:
+            questions = [turn for turn in questions if turn.exchange == exchange]
+        if not questions:
+            if exchange is None:
+                raise NotFound("There is no question in this session yet to ask again.")
+            raise NotFound(
+                "That question is not among those that are still sent. Ask it as a new question."
+            )
+        asked = questions[-1]
+        return Ask(asked.content, model, attached=asked.attached, again=asked.exchange)
 
     def run(self, request: RunRequest) -> Job[RunReport]:
         """Begin to run a command.
@@ -191,7 +221,7 @@ class Workspace:
         scope: Scope = "workspace",
         force: bool = False,
     ) -> Added:
-        """Add to the memory by the user's word; the model is told from the next question on.
+        """Add to the memory by the user's word. The model knows it from the next question on.
 
         Blocks until the item is on disk.
 
@@ -216,6 +246,7 @@ class Workspace:
         """Go on with a session, which has used so much, in place of the one before."""
         self.conversation.resume(session.turns, session.summary, session.pending)
         self.accounting.meter = Meter(usage, session.evictions)
+        self.unanswered = None
         self.commands.clear()
         self._awaiting.clear()
         self.consents.clear()
@@ -233,6 +264,7 @@ class Workspace:
         await self.jobs.stop()
         async with self.turn_lock:
             self.conversation.reset()
+            self.unanswered = None
             self.commands.clear()
             self._awaiting.clear()
             self.consents.clear()

@@ -18,6 +18,7 @@ from aish_lsp.sessions.listing import delete_session, find_session, list_session
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.reading import LoadedSession, load
 from aish_lsp.sessions.records import SUMMARIZE
+from aish_lsp.sessions.search import search
 from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from aish_lsp.sessions.listing import SessionInfo
+    from aish_lsp.sessions.search import Found
     from aish_lsp.workspace import Workspace
 
 R = TypeVar("R")
@@ -70,6 +72,15 @@ class Sessions:
         """
         await self._recorder.settled()
         return await asyncio.to_thread(self._listed)
+
+    async def search(self, query: str) -> list[Found]:
+        """Return the sessions in which all words of ``query`` stand, the last one first.
+
+        Raises:
+            StoreUnavailable: their folder cannot be read.
+        """
+        infos = await self.all()
+        return await asyncio.to_thread(search, self._recorder.sessions, infos, query)
 
     def _listed(self) -> list[SessionInfo]:
         try:

@@ -57,10 +57,10 @@ async def named_files(question: str, files: FileNames, open_text: OpenText) -> F
     root = files.root
     if root is None:
         if any(mention.is_path for mention in named):
-            found.notices.append("No folder is open: files that are named with @ are not sent.")
+            found.notices.append("No folder is open, so files named with @ were not sent.")
         return found
     if len(named) > MOST:
-        found.notices.append(f"Of the names with @ only the first {MOST} were looked at.")
+        found.notices.append(f"Only the first {MOST} names with @ were looked up.")
     places = [await _located(root, mention, open_text) for mention in named[:MOST]]
     paths = [place.path for place in places if place.state == "file"]
     left_out = await files.left_out(paths) if paths else set()
@@ -132,10 +132,10 @@ def _read(root: Path, place: _Place, left_out: Collection[str]) -> tuple[list[At
     name = escaped(place.named.name)
     told = {
         "nothing": "",
-        "missing": f"There is no file {name} in the workspace: the name went as it stands.",
-        "folder": f"{name} is a folder: name a file in it.",
-        "special": f"{name} is no regular file, and was not sent.",
-        "outside": f"{name} leads out of the workspace, and was not sent.",
+        "missing": f"There is no file {name} in the workspace; the name was sent as you wrote it.",
+        "folder": f"{name} is a folder. Name a file in it.",
+        "special": f"{name} is not a regular file and was not sent.",
+        "outside": f"{name} is outside the workspace and was not sent.",
     }
     if place.state in told:
         return [], told[place.state]
@@ -145,7 +145,7 @@ def _read(root: Path, place: _Place, left_out: Collection[str]) -> tuple[list[At
     if text is None:
         head = read_head(root, place.path, LARGEST, secret=True)
         if head is None:
-            return [], f"{name} is binary or cannot be read, and was not sent."
+            return [], f"{name} is binary or cannot be read, so it was not sent."
         if not head[1]:
             return [], f"{name} is larger than {LARGEST >> 20} MiB, and was not sent."
         text = with_line_feeds(head[0])

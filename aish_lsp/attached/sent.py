@@ -11,7 +11,7 @@ from aish_lsp.text import escaped
 _IN_WORDS = {
     "selection": "{}",
     "definition": "the definition around it ({})",
-    "problems": "what is complained of there",
+    "problems": "the problems reported there",
     "file": "{}",
 }
 

@@ -41,7 +41,7 @@ async def accept_candidates(workspace: Workspace, rest: str, chat: str) -> str:
     else:
         raise InvalidArgument(
             "Say which: `:memory accept 1 3`, `:memory accept 2 TEXT` or `:memory accept all`, by"
-            " the numbers of the last list. `all` is what has no tick and no `careful`."
+            " the numbers of the last list. `all` takes what has neither a tick nor a `careful`."
         )
     session = workspace.recorder.session_id
     ids = await asyncio.to_thread(accept, workspace.memory, accepted, session)

@@ -22,8 +22,9 @@ _NOTE: Final = "  - "
 _CAREFUL: Final = "  - careful: "
 
 _HINT: Final = (
-    "Worth remembering? Nothing of this is, until you keep it: by the code actions of a line, which"
-    " you may change before, or by `:memory accept 1 3`, in other words by `:memory accept 2 TEXT`."
+    "Worth remembering? Nothing here is, until you keep it: by the code actions of a line, which"
+    " you may edit first, or by `:memory accept 1 3`. `:memory accept 2 TEXT` keeps one in other"
+    " words."
 )
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from aish_lsp.chat.colon import ColonCommand, ColonRegistry, block_of, help_text
 from aish_lsp.chat.markdown import fence_for
 from aish_lsp.chat.memory import USAGE, VERBS, memory_command, remember
+from aish_lsp.chat.model_adding import ADD, add_model
 from aish_lsp.chat.sessions import USAGE as SESSION_USAGE
 from aish_lsp.chat.sessions import VERBS as SESSION_VERBS
 from aish_lsp.chat.sessions import session_command
@@ -21,6 +22,7 @@ from aish_lsp.chat.trust import trust_command
 from aish_lsp.chat.undo import REDO_USAGE, REDO_WAYS, redo_command, undo_command
 from aish_lsp.chat.undo import USAGE as UNDO_USAGE
 from aish_lsp.chat.undo import WAYS as UNDO_WAYS
+from aish_lsp.compaction import compact
 from aish_lsp.conversation.report import context_page, cost_page
 from aish_lsp.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.execution import RunRequest
@@ -33,7 +35,18 @@ if TYPE_CHECKING:
     from aish_lsp.extractor import Extracted
     from aish_lsp.job import Job
     from aish_lsp.shell.approval import Origin
+    from aish_lsp.turn import AskResult
     from aish_lsp.workspace import Workspace
+
+
+R = TypeVar("R")
+
+
+class Wait(Protocol):
+    """Wait for a job to end, with a word on what it does; return its result."""
+
+    async def __call__(self, job: Job[R], title: str) -> R:
+        """Wait for ``job``, showing ``title`` meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +54,16 @@ class Chat:
     """Where a ``:`` command was typed.
 
     ``follow`` shows a command's output while it runs, ``offer`` what is found worth remembering;
-    ``shown`` returns the chat's text. ``is_typed``: the user was seen typing it.
+    ``shown`` returns the chat's text. ``answer`` shows a reply as it comes; ``wait`` waits for a
+    job, with a word on what it does. ``is_typed``: the user was seen typing it.
     """
 
     workspace: Workspace
     follow: Callable[[Job[RunReport]], None]
     offer: Callable[[Job[Extracted]], None]
     shown: Callable[[], Awaitable[str]]
+    answer: Callable[[Job[AskResult]], None]
+    wait: Wait
     is_typed: bool = True
 
 
@@ -101,9 +117,17 @@ async def _help(_chat: Chat, _argument: str) -> str:
     return help_text(COLON_COMMANDS)
 
 
-@colon("model", usage="[NAME]", help="the models there are, or the one to use from now on")
+@colon(
+    "model",
+    usage="[NAME|add]",
+    help="list the models, use one from now on, or add one",
+    choices=(ADD,),
+)
 async def _model(chat: Chat, argument: str) -> str:
     workspace = chat.workspace
+    verb, _, rest = argument.partition(" ")
+    if verb == ADD:
+        return (await add_model(workspace, rest.strip())).told
     if argument:
         return f"{await workspace.use_model(argument)} answers from now on."
     models = await workspace.services.catalog.list(workspace.config)
@@ -113,7 +137,7 @@ async def _model(chat: Chat, argument: str) -> str:
         f"{f' at {row.endpoint}' if row.endpoint else ''}"
         for row in models
     ]
-    return "\n".join([*rows, "", "`:model NAME` chooses one."])
+    return "\n".join([*rows, "", "`:model NAME` chooses one, `:model add` sets another one up."])
 
 
 @colon("remember", usage="TEXT", help="remember a fact in this workspace")
@@ -134,7 +158,7 @@ async def _memory(chat: Chat, argument: str) -> str:
 @colon(
     "tree",
     usage="[refresh|off|on]",
-    help="the project as the model is told of it",
+    help="what the model is told about the project",
     choices=("refresh", "off", "on"),
 )
 async def _tree(chat: Chat, argument: str) -> str:
@@ -144,9 +168,9 @@ async def _tree(chat: Chat, argument: str) -> str:
     elif argument == "refresh":
         workspace.project.renew()
     elif argument:
-        raise InvalidArgument("Known are `:tree`, `:tree refresh`, `:tree off` and `:tree on`.")
+        raise InvalidArgument("Use `:tree`, `:tree refresh`, `:tree off` or `:tree on`.")
     if not workspace.project.shown(workspace.config.project):
-        return "The model is told nothing of the project. `:tree on` shows it again."
+        return "The model knows nothing about the project now. `:tree on` changes that."
     await workspace.project.refresh(workspace.config.project, patience=None)
     block = workspace.project.block
     if not block.block:
@@ -171,7 +195,7 @@ async def _context(chat: Chat, _argument: str) -> str:
 )
 async def _cost(chat: Chat, argument: str) -> str:
     if argument not in ("", "detail", "reset"):
-        raise InvalidArgument("Known are `:cost`, `:cost detail` and `:cost reset`.")
+        raise InvalidArgument("Use `:cost`, `:cost detail` or `:cost reset`.")
     if argument == "reset":
         await chat.workspace.reset_costs()
     return cost_page(chat.workspace.next_request().cost(), detail=argument == "detail")
@@ -180,22 +204,34 @@ async def _cost(chat: Chat, argument: str) -> str:
 @colon("reset", help="forget the conversation; memory, project and costs stay")
 async def _reset(chat: Chat, _argument: str) -> str:
     await chat.workspace.reset()
-    return "The conversation begins anew."
+    return "The conversation starts over."
+
+
+@colon("compact", help="summarize now all that was said before the last question")
+async def _compact(chat: Chat, _argument: str) -> str:
+    done = await chat.wait(compact(chat.workspace), "aish summarizes the conversation")
+    return done.told
+
+
+@colon("retry", usage="[MODEL]", help="ask the last question again, of another model if you like")
+async def _retry(chat: Chat, argument: str) -> str:
+    chat.answer(chat.workspace.ask(chat.workspace.asked_again(model=argument or None)))
+    return ""
 
 
 @colon(
     "session",
     usage=SESSION_USAGE,
-    help="what was said before, and how to go on with it",
+    help="earlier sessions, and how to continue one",
     choices=SESSION_VERBS,
 )
 async def _session(chat: Chat, argument: str) -> str:
     return await session_command(chat.workspace, argument)
 
 
-@colon("sessions", help="the sessions of this workspace")
-async def _sessions(chat: Chat, _argument: str) -> str:
-    return await session_command(chat.workspace, "list")
+@colon("sessions", usage="[TEXT]", help="the sessions of this workspace, or those about TEXT")
+async def _sessions(chat: Chat, argument: str) -> str:
+    return await session_command(chat.workspace, f"list {argument}")
 
 
 @colon("save", usage="NAME", help="give this session a name")
@@ -203,7 +239,7 @@ async def _save(chat: Chat, argument: str) -> str:
     return await session_command(chat.workspace, f"save {argument}")
 
 
-@colon("resume", usage="ID", help="go on with an earlier session, by its id or its name")
+@colon("resume", usage="ID", help="continue an earlier session, by its id or name")
 async def _resume(chat: Chat, argument: str) -> str:
     return await session_command(chat.workspace, f"resume {argument}")
 
@@ -259,7 +295,7 @@ async def _approve(chat: Chat, argument: str) -> str:
 @colon(
     "trust",
     usage=TRUST_USAGE,
-    help="what this workspace's own settings ask for, and your word on it",
+    help="what this workspace's own settings ask for, and whether you allow it",
     choices=TRUST_VERBS,
 )
 async def _trust(chat: Chat, argument: str) -> str:

@@ -152,8 +152,8 @@ class ChatFile:
                     return
             if stat.S_ISLNK(found.st_mode):
                 raise StoreUnavailable(
-                    f"{shown_path(path)} is a symbolic link, and the chat is not written to"
-                    " where it leads. Remove the link and try again."
+                    f"{shown_path(path)} is a symbolic link, which the chat does not follow."
+                    " Remove the link and try again."
                 )
             if not is_right(found.st_mode):
                 raise StoreUnavailable(

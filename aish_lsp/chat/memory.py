@@ -44,7 +44,7 @@ async def memory_command(
     handler = _VERBS.get(verb or "list")
     if handler is None:
         known = ", ".join(f"`:memory {known}`" for known in USAGE.split("|"))
-        raise InvalidArgument(f"Known are {known}.")
+        raise InvalidArgument(f"Use one of {known}.")
     return await handler(workspace, rest.strip())
 
 
@@ -59,7 +59,7 @@ async def remember(workspace: Workspace, kind: Kind, content: str) -> str:
     added = await asyncio.to_thread(workspace.remember, kind, content.strip())
     if added.duplicate:
         return f"That is known already, as item {added.id}."
-    return f"Remembered as item {added.id}; the model is told from the next question on."
+    return f"Remembered as item {added.id}. The model knows it from your next question on."
 
 
 def argument_values(items: Sequence[MemoryItem], chat: str) -> dict[str, list[str]]:
@@ -109,11 +109,11 @@ async def _edit(workspace: Workspace, rest: str) -> str:
     name, _, content = rest.partition(" ")
     scope, item_id = _which(name, "`:memory edit ID TEXT`")
     if not content.strip():
-        raise InvalidArgument("Say what it shall be: `:memory edit ID TEXT`.")
+        raise InvalidArgument("Say what it should say: `:memory edit ID TEXT`.")
     new_id = await asyncio.to_thread(workspace.memory.edit, item_id, content.strip(), scope)
     if new_id == item_id:
         return f"Item {item_id} says that already."
-    return f"That is item {new_id} now, in place of {item_id}."
+    return f"It is now item {new_id}, in place of {item_id}."
 
 
 def _which(name: str, usage: str) -> tuple[Scope | None, int]:

@@ -15,9 +15,11 @@ if TYPE_CHECKING:
 
     from aish_lsp.sessions.listing import SessionInfo
     from aish_lsp.sessions.reading import LoadedSession
+    from aish_lsp.sessions.search import Found
     from aish_lsp.workspace import Workspace
+    from aish_lsp.workspace_sessions import Sessions
 
-USAGE: Final = "[list|new|resume ID|save NAME|delete ID|history [ID] [PAGE]]"
+USAGE: Final = "[list [TEXT]|new|resume ID|save NAME|delete ID|history [ID] [PAGE]]"
 VERBS: Final = ("list", "new", "resume", "save", "delete", "history")
 
 #: The commands, as they are typed without the colon, that a session's id or name may follow.
@@ -26,13 +28,15 @@ _TAKE_A_SESSION: Final = (
     *("resume", "history"),
 )
 
+_HOW_TO_RESUME: Final = "`:resume ID` continues one of them; its name works as well."
+
 #: Exchanges on a page of ``:history``.
 PAGE: Final = 5
 
 #: A session, if any, and the number of a page.
 _PAGE: Final = re.compile(r"(?:(.*\S)\s+)?(\d{1,3})")
 
-_WHO: Final = {"user": "You", "assistant": "aish", "tool": "Result of a tool"}
+_WHO: Final = {"user": "You", "assistant": "aish", "tool": "Tool result"}
 
 
 async def session_command(workspace: Workspace, argument: str) -> str:
@@ -46,21 +50,21 @@ async def session_command(workspace: Workspace, argument: str) -> str:
     key = rest.strip()
     match verb:
         case "" | "list":
-            return _listed(await workspace.sessions.all(), workspace.sessions.open_id)
+            return await _list(workspace.sessions, key)
         case "new":
             return f"A new session has begun: {await workspace.sessions.new()}."
         case "resume":
             return await _resume(workspace, _needed(verb, "ID", key))
         case "save":
             name = await workspace.sessions.save(_needed(verb, "NAME", key))
-            return f"This session is saved as {name}. `:session resume {name}` goes on with it."
+            return f"This session is saved as {name}. `:resume {name}` continues it."
         case "delete":
             deleted = await workspace.sessions.delete(_needed(verb, "ID", key))
             return "Deleted." if deleted else "Not deleted."
         case "history":
             return await _history(workspace, key)
     known = ", ".join(f"`:session {known}`" for known in VERBS)
-    raise InvalidArgument(f"Known are {known}.")
+    raise InvalidArgument(f"Use one of {known}.")
 
 
 def takes_a_session(line_prefix: str) -> bool:
@@ -86,7 +90,7 @@ def _needed(verb: str, what: str, argument: str) -> str:
 
 async def _resume(workspace: Workspace, key: str) -> str:
     resumed = await workspace.sessions.resume(key)
-    told = f"Session {resumed.id} goes on, with {_count(resumed.turns, 'turn')}."
+    told = f"Session {resumed.id} continues, with {_count(resumed.turns, 'message')}."
     waiting = len(workspace.last_turn_commands)
     if waiting:
         told += f" {_count(waiting, 'suggested command')} can still be run."
@@ -129,22 +133,35 @@ def _exchanges(turns: Sequence[HistoryTurn]) -> list[list[HistoryTurn]]:
     return exchanges
 
 
-def _listed(infos: Sequence[SessionInfo], open_id: str) -> str:
+async def _list(sessions: Sessions, query: str) -> str:
+    if query:
+        return _found(await sessions.search(query), sessions.open_id, query)
+    infos, open_id = await sessions.all(), sessions.open_id
     if not infos:
-        return "Nothing was asked in this workspace yet."
-    rows = (
+        return "Nothing has been asked in this workspace yet."
+    return "\n".join([*(_row(info, open_id) for info in infos), "", _HOW_TO_RESUME])
+
+
+def _found(found: Sequence[Found], open_id: str, query: str) -> str:
+    if not found:
+        return f"No session of this workspace mentions *{escaped(query)}*."
+    # What was said stands on a line of its own below, so that it cannot begin one of the chat's.
+    rows = (f"{_row(one.session, open_id)}\n  > {escaped(one.snippet)}" for one in found)
+    return "\n".join([*rows, "", _HOW_TO_RESUME])
+
+
+def _row(info: SessionInfo, open_id: str) -> str:
+    return (
         f"- {f'**{info.id}** (open)' if info.id == open_id else info.id}"
         f"{f' *{escaped(info.name)}*' if info.name else ''}: "
         f"{escaped(info.title or 'no title')} ({', '.join(_facts(info))})"
-        for info in infos
     )
-    return "\n".join([*rows, "", "`:session resume ID` goes on with one; its name does as well."])
 
 
 def _facts(info: SessionInfo) -> Iterator[str]:
     if info.updated:
         yield info.updated[:16].replace("T", " ")
-    yield _count(info.turns, "turn")
+    yield _count(info.questions, "question")
     if info.model:
         yield escaped(info.model)
     if info.cost is not None:
@@ -198,7 +215,7 @@ def _state(turn: HistoryTurn) -> str:
     """Return what is special about a turn; empty where nothing is."""
     if turn.finish not in (None, "stop", "tool"):
         return f"ended: {turn.finish}"
-    return "" if turn.in_force else "not sent any more"
+    return "" if turn.in_force else "no longer sent"
 
 
 def _fenced(text: str) -> str:

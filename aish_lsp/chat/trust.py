@@ -23,7 +23,7 @@ USAGE: Final = "[grant|revoke]"
 VERBS: Final = ("grant", "revoke")
 
 _NOTHING: Final = "This workspace asks for nothing that needs your grant."
-_GRANTED: Final = "Granted: it counts from the next question on. `:trust revoke` takes it back."
+_GRANTED: Final = "Granted, from your next question on. `:trust revoke` takes it back."
 
 
 async def trust_command(workspace: Workspace, argument: str) -> str:
@@ -46,7 +46,7 @@ async def trust_command(workspace: Workspace, argument: str) -> str:
             grants = f"{count} grant{'' if count == 1 else 's'}"
             answer = f"Took back {grants}. What this workspace asks for has no effect."
         case _:
-            raise InvalidArgument("Known are `:trust`, `:trust grant` and `:trust revoke`.")
+            raise InvalidArgument("Use `:trust`, `:trust grant` or `:trust revoke`.")
     workspace.changed()
     return answer
 
@@ -57,14 +57,14 @@ async def _grant(workspace: Workspace, seen: str) -> str:
         return _NOTHING
     if seen:
         if not await grant_seen(configuration, seen):
-            raise Denied("That is not what it asks for now. `:trust` shows what is.")
+            raise Denied("The workspace asks for something else by now. `:trust` shows it.")
         return _GRANTED
     answer = await grant_by_consent(configuration, workspace.services.ask_user)
     if answer:
         return _GRANTED
     if answer is False:
         raise Denied("Nothing was granted.")
-    raise Denied("Nobody could be asked. `:trust` shows all of it, and how to grant it then.")
+    raise Denied("Your editor could not ask you. `:trust` shows all of it, and how to grant it.")
 
 
 async def _page(configuration: Configuration) -> str:
@@ -73,7 +73,7 @@ async def _page(configuration: Configuration) -> str:
     if not waiting and not granted:
         return _NOTHING
     parts = []
-    for heading, requests in (("Granted", granted), ("Without effect until you grant it", waiting)):
+    for heading, requests in (("Granted", granted), ("Has no effect until you grant it", waiting)):
         if requests:
             text = "\n".join(line for request in requests for line in lines_of(request))
             fence = fence_for(text)

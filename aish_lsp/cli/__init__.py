@@ -65,11 +65,12 @@ def parser() -> argparse.ArgumentParser:
         project,
         risk,
         sessions,
+        setup,
         tokens,
     )
 
     common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--json", action="store_true", help="write for machines")
+    common.add_argument("--json", action="store_true", help="print JSON")
     common.add_argument(
         "--workspace",
         metavar="DIR",
@@ -87,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
         "serve", help="serve an editor: on stdio, --tcp HOST:PORT or --ws HOST:PORT"
     )
     for module in (
-        *(ask, demo, doctor, models, config, memory, sessions, cost),
+        *(ask, demo, setup, doctor, models, config, memory, sessions, cost),
         *(project, tokens, risk),
     ):
         module.add_parser(commands, common)

@@ -28,12 +28,10 @@ R = TypeVar("R")
 
 def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     """Add ``ask`` to the command line."""
-    ask = commands.add_parser("ask", parents=[common], help="ask a question, here and now")
+    ask = commands.add_parser("ask", parents=[common], help="ask a question")
     ask.add_argument("question", help="the question; - reads it from stdin")
     ask.add_argument("--model", metavar="M", help="the model that answers")
-    ask.add_argument(
-        "--yes-safe", action="store_true", help="run without a question what only reads"
-    )
+    ask.add_argument("--yes-safe", action="store_true", help="run what only reads without asking")
     ask.set_defaults(run=run)
 
 
@@ -77,7 +75,7 @@ def _print(event: Event) -> None:
         case End(finish_reason=reason):
             output.out.end_line()
             if reason in ("cancelled", "timeout"):
-                output.tell(f"the end: {reason}")
+                output.tell("stopped" if reason == "cancelled" else "it took too long")
 
 
 async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bool) -> None:

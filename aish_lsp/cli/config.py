@@ -37,7 +37,7 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def _show(arguments: argparse.Namespace) -> int:
     loaded = _load(workspace_folder(arguments))
-    values = list(_values(loaded))
+    values = list(values_in_force(loaded))
     if arguments.json:
         output.out.as_json(
             {
@@ -90,7 +90,7 @@ def _load(workspace: Path) -> Loaded:
     return Configuration(workspace, TrustStore(data_dir() / "trust.json")).loaded
 
 
-def _values(loaded: Loaded) -> Iterator[tuple[str, Any, str]]:
+def values_in_force(loaded: Loaded) -> Iterator[tuple[str, Any, str]]:
     """Yield (path, value, origin) of each key in force, without what may be a secret."""
     from aish_lsp.config.keys import leaves  # noqa: PLC0415 - as above
 

@@ -10,6 +10,7 @@ from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.conversation.report import cost_page
 from aish_lsp.conversation.usage import UsageTotals
 from aish_lsp.events import to_wire
+from aish_lsp.questions import nobody
 
 if TYPE_CHECKING:
     import argparse
@@ -31,14 +32,18 @@ async def run(arguments: argparse.Namespace) -> int:
     Raises:
         StoreUnavailable: ``usage.jsonl`` cannot be read.
     """
-    async with open_workspace(workspace_folder(arguments)) as workspace:
+    # Nobody is asked whether a found key may be used: nothing of the project is sent here.
+    async with open_workspace(workspace_folder(arguments), nobody) as workspace:
         calls = workspace.recorder.usage_of_all_sessions()
         if calls and not arguments.all:
             calls = [call for call in calls if call.session == calls[-1].session]
-        report = workspace.next_request().cost_of(UsageTotals.of(calls))
+        await workspace.choose_model(None)
+        upcoming = workspace.next_request()
+        await upcoming.ask_limit()
+        report = upcoming.cost_of(UsageTotals.of(calls))
     if arguments.json:
         output.out.as_json(to_wire(report), indent=2)
         return 0
     page = cost_page(report, detail=True).strip("`\n")
-    output.out.line(page if calls else "Nothing was asked in this workspace yet.")
+    output.out.line(page if calls else "Nothing has been asked in this workspace yet.")
     return 0

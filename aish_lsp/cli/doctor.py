@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from aish_lsp import __version__
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
+from aish_lsp.cli.report import report
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.errors import AishError
 from aish_lsp.events import to_wire
@@ -54,6 +55,11 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     doctor = commands.add_parser(
         "doctor", parents=[common], help="what was found, what is missing, what to do"
     )
+    doctor.add_argument(
+        "--report",
+        action="store_true",
+        help="print what a bug report needs, without keys and without your name",
+    )
     doctor.set_defaults(run=run)
 
 
@@ -61,7 +67,12 @@ async def run(arguments: argparse.Namespace) -> int:
     """Look, and tell; return 1 where something is broken."""
     async with open_workspace(workspace_folder(arguments)) as workspace:
         findings = [finding async for finding in _findings(workspace)]
-    if arguments.json:
+        told = await asyncio.to_thread(report, workspace, findings) if arguments.report else ""
+    if told and arguments.json:
+        output.out.as_json({"report": told})
+    elif told:
+        output.out.line(told.rstrip())
+    elif arguments.json:
         output.out.as_json([to_wire(finding) for finding in findings], indent=2)
     else:
         for finding in findings:
@@ -85,7 +96,7 @@ async def _findings(workspace: Workspace) -> AsyncIterator[Finding]:
 def _configuration(troubles: list[str]) -> Finding:
     path = config_file()
     if troubles:
-        advice = "`aish-lsp config check` tells more; docs/configuration.md lists the keys."
+        advice = "`aish-lsp config check` says more; docs/configuration.md lists the keys."
         return Finding("configuration", "broken", "; ".join(troubles), advice)
     return Finding("configuration", "ok", f"{path}{'' if path.exists() else ' (none: defaults)'}")
 
@@ -95,7 +106,9 @@ def _data_dir() -> Finding:
     try:
         private_dir(path)
     except AishError as error:
-        return Finding("data", "broken", error.message, "Set AISH_DATA_DIR to a folder of yours.")
+        return Finding(
+            "data", "broken", error.message, "Set AISH_DATA_DIR to a folder that you can write to."
+        )
     if not os.access(path, os.W_OK):
         return Finding("data", "broken", f"{path} is read-only", "Set AISH_DATA_DIR to another.")
     return Finding("data", "ok", f"{path} (memory, sessions, usage)")
@@ -104,7 +117,7 @@ def _data_dir() -> Finding:
 def _shell(shell: str) -> Finding:
     path = shutil.which(shell)
     if path is None:
-        advice = "Install it, or set safety.shell to a shell that is there."
+        advice = "Install it, or set safety.shell to one that is installed."
         return Finding("shell", "broken", f"{shell} was not found", advice)
     return Finding("shell", "ok", path)
 
@@ -112,7 +125,7 @@ def _shell(shell: str) -> Finding:
 def _git() -> Finding:
     path = shutil.which("git")
     if path is None:
-        advice = "Without git, ignore rules are read by our own walk, and there is no undo."
+        advice = "Without git there is no undo, and files take longer to find."
         return Finding("git", "missing", "was not found", advice)
     return Finding("git", "ok", path)
 
@@ -137,7 +150,7 @@ async def _models(workspace: Workspace) -> AsyncIterator[Finding]:
         if row.source == "found":
             yield Finding("model", "ok", f"{row.name} at {row.endpoint}: {row.model or 'any'}")
         elif row.source == "offered":
-            advice = f"`:model {row.name}` uses it: it asks before anything is sent there."
+            advice = f"`:model {row.name}` uses it; you are asked before anything is sent there."
             yield Finding("model", "missing", f"a key for {row.name} is in the environment", advice)
     if all(row.source in ("built-in", "offered") for row in rows):
         yield Finding("model", "missing", "only the offline model answers", _CONNECT)
@@ -156,13 +169,13 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
         async with asyncio.timeout(SERVER_TIMEOUT):
             told = await describe(workspace.services.http, preset)
     except TimeoutError:
-        found = f"{preset.endpoint} did not tell about itself within {SERVER_TIMEOUT:g} s"
-        return Finding(what, "broken", found, "Start the server anew, or correct the endpoint.")
+        found = f"{preset.endpoint} said nothing about itself within {SERVER_TIMEOUT:g} s"
+        return Finding(what, "broken", found, "Restart the server, or correct the endpoint.")
     if told.kind is None and not told.models:
         advice = "Start the server, or correct the endpoint in config.toml."
         return Finding(what, "broken", f"nothing answers at {preset.endpoint}", advice)
     window = preset.context_window or told.context_window
-    size = f"window {window:,} tokens" if window else "window not told: set context_window"
+    size = f"window {window:,} tokens" if window else "window unknown: set context_window"
     return Finding(what, "ok", f"{preset.endpoint}: {preset.model or 'its only model'}, {size}")
 
 
@@ -191,5 +204,6 @@ _UNCONFINED = (
 
 _CONNECT = (
     "Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), which is found by itself, "
-    "or set a provider's key variable (OPENAI_API_KEY, OPENROUTER_API_KEY, ...)."
+    "or set a provider's key variable (OPENAI_API_KEY, OPENROUTER_API_KEY, ...); "
+    "`aish-lsp setup` then writes config.toml."
 )

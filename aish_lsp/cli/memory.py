@@ -69,7 +69,7 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     for parser in (forget, edit):
         parser.add_argument("id", metavar="ID", type=int)
     edit.add_argument("content", metavar="TEXT")
-    clear = action("clear", _clear, "forget all items, after a question")
+    clear = action("clear", _clear, "forget all items (it asks first)")
     clear.add_argument("--yes", action="store_true", help="without a question")
     action("compact", _compact, "rewrite the files without what is forgotten")
     action("export", _export, "write all items to stdout", _EXPORT)

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from aish_lsp.workspace import Workspace
 
 _DESCRIPTION: Final = (
-    "List the models: configured, found on this machine, behind a key in the environment, and the"
-    " offline one. Each server that may be asked is asked what it is, for its models, and for the"
-    " context window."
+    "List the models: those that are configured, found on this machine or behind a key in the"
+    " environment, and the offline one. Each server that may be asked says what it is, which models"
+    " it has, and how large their windows are."
 )
 
 #: Seconds for all that one server is asked about itself.
@@ -76,7 +76,8 @@ async def _told(workspace: Workspace, row: ModelInfo) -> dict[str, Any]:
 
 def _line(row: dict[str, Any]) -> str:
     parts = [f"{row['name']} ({row['source']}, {row['provider']})"]
-    parts.append(f"{row['model'] or 'its only model'} at {row['endpoint'] or 'no endpoint'}")
+    at = f" at {row['endpoint']}" if row["endpoint"] else ""
+    parts.append(f"{row['model'] or 'its only model'}{at}")
     if row["server"]:
         parts.append(row["server"])
     if row["contextWindow"]:

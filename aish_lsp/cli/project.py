@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     """Add ``project`` to the command line."""
-    help_ = "the project as the model is told of it"
+    help_ = "what the model is told about the project"
     project = commands.add_parser(
         "project", parents=[common], help=help_, description=f"Show {help_}."
     )

@@ -40,7 +40,7 @@ async def run(arguments: argparse.Namespace) -> int:
     """Judge; return the exit code.
 
     Raises:
-        InvalidArgument: a line is no JSON string.
+        InvalidArgument: a line is not a JSON string.
     """
     async with open_workspace(workspace_folder(arguments)) as workspace:
         texts = _lines(as_json=arguments.json) if arguments.lines else iter([arguments.text])
@@ -73,6 +73,6 @@ def _lines(*, as_json: bool) -> Iterator[str]:
         except (ValueError, RecursionError):
             text = None
         if not isinstance(text, str):
-            msg = f"Line {number} of stdin is no JSON string."
+            msg = f"Line {number} of stdin is not a JSON string."
             raise InvalidArgument(msg, path=f"line {number}")
         yield text

@@ -16,11 +16,12 @@ from aish_lsp.paths import workspace_dir
 from aish_lsp.sessions.history import history
 from aish_lsp.sessions.listing import SessionInfo, find_session, list_sessions
 from aish_lsp.sessions.reading import LoadedSession, load
+from aish_lsp.sessions.search import Found, search
 from aish_lsp.sessions.usage import read_costs
 from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 _SHOW: Final = "Show a session as a page. With --json, its turns as aish.session.history has them."
@@ -48,7 +49,10 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
         return parser
 
     listed = "the sessions of the workspace, the last one first"
-    action("list", _list, listed, f"List {listed}.")
+    shown = action("list", _list, listed, f"List {listed}.")
+    shown.add_argument(
+        "text", metavar="TEXT", nargs="*", help="only those in which these words stand"
+    )
     for name, run, text, description in (
         ("show", _show, "show a session as a page", _SHOW),
         ("export", _export, "write a session as Markdown or JSON lines", _EXPORT),
@@ -62,12 +66,19 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
 def _list(arguments: argparse.Namespace) -> int:
     folder = workspace_dir(workspace_folder(arguments))
     infos = list_sessions(folder / "sessions", _costs(folder))
+    query = " ".join(arguments.text)
+    found = search(folder / "sessions", infos, query) if query.strip() else None
     if arguments.json:
-        output.out.as_json({"sessions": to_wire(infos)}, indent=2)
+        listed = to_wire(infos)
+        if found is not None:
+            listed = [to_wire(one.session) | {"snippet": one.snippet} for one in found]
+        output.out.as_json({"sessions": listed}, indent=2)
         return 0
+    if found is not None:
+        return _list_found(found, query)
     now = dt.datetime.now(dt.UTC)
     rows: list[tuple[str, ...]] = (
-        [("ID", "AGE", "TURNS", "COST", "MODEL", "TITLE")] if infos else []
+        [("ID", "AGE", "QUESTIONS", "COST", "MODEL", "TITLE")] if infos else []
     )
     rows += [_row(info, now) for info in infos]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -75,7 +86,18 @@ def _list(arguments: argparse.Namespace) -> int:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
         output.out.line("  ".join(cells).rstrip())
     if not infos:
-        output.tell("nothing was asked in this workspace yet")
+        output.tell("nothing has been asked in this workspace yet")
+    return 0
+
+
+def _list_found(found: Sequence[Found], query: str) -> int:
+    """Write the sessions in which ``query`` was found, each with where it stands."""
+    now = dt.datetime.now(dt.UTC)
+    for one in found:
+        cells = (cell for cell in _row(one.session, now) if cell)
+        output.out.line(f"{'  '.join(cells)}\n    {escaped(one.snippet)}")
+    if not found:
+        output.tell(f"no session of this workspace mentions {query!r}")
     return 0
 
 
@@ -93,7 +115,7 @@ def _row(info: SessionInfo, now: dt.datetime) -> tuple[str, ...]:
     return (
         info.id,
         _age(info.updated, now),
-        str(info.turns),
+        str(info.questions),
         "" if info.cost is None else f"${info.cost:.4f}",
         escaped(info.model or ""),
         f"[{escaped(info.name)}] {title}".rstrip() if info.name else title,
@@ -145,7 +167,7 @@ def _loaded(arguments: argparse.Namespace) -> LoadedSession:
     if key is None:
         infos = list_sessions(directory)
         if not infos:
-            raise NotFound("Nothing was asked in this workspace yet.")
+            raise NotFound("Nothing has been asked in this workspace yet.")
         key = infos[0].id
     loaded = load(find_session(directory, key), newer=True)
     for notice in loaded.notices:

@@ -112,11 +112,14 @@ def _leave(_number: int, _frame: object) -> None:
 
 
 @contextlib.asynccontextmanager
-async def open_workspace(root: Path) -> AsyncIterator[Workspace]:
-    """Open the workspace at ``root`` with the user's configuration; close it at the end."""
+async def open_workspace(root: Path, ask: AskUser | None = None) -> AsyncIterator[Workspace]:
+    """Open the workspace at ``root`` with the user's configuration; close it at the end.
+
+    ``ask`` asks the user; by default this terminal does.
+    """
     from aish_lsp.config.loading import Configuration  # noqa: PLC0415 - brings the validator
 
-    services = Services(asker())
+    services = Services(ask or asker())
     workspace = Workspace(root, services, Configuration(root, services.trust))
     try:
         yield workspace

@@ -225,7 +225,7 @@ class _Kept:
         if not layer.problems:
             self._good = True
         elif self._good:
-            stays = Problem("", "what was in force before stays so", layer.locate(""))
+            stays = Problem("", "the settings from before stay in force", layer.locate(""))
             self.problems = (*layer.problems, stays)
             return
         self.layer = layer
@@ -236,4 +236,4 @@ def _waiting(request: Request) -> str:
     more = f" and {len(request.asked) - 5} more" if len(request.asked) > 5 else ""
     source = "editor settings" if request.what == "settings" else request.name
     sets = f"This workspace's {source} sets {keys}{more}"
-    return f"{sets}, which has no effect without your grant: `:trust` shows it."
+    return f"{sets}, which has no effect until you grant it: `:trust` shows it."

@@ -43,7 +43,7 @@ def refused(data: object) -> Iterator[tuple[KeyPath, str]]:
             if name not in _CLASSES:
                 yield (
                     ("routing", key, name),
-                    f"no class of question; accepted: {', '.join(_CLASSES)}",
+                    f"not a class of question; accepted: {', '.join(_CLASSES)}",
                 )
 
 

@@ -73,7 +73,7 @@ def from_workspace(root: Path) -> Layer:
     path = root / ".aish.toml"
     real = os.path.realpath(path)
     if Path(os.path.realpath(root)) not in Path(real).parents:
-        problem = Problem("", "it leads out of the workspace and is not read", str(path))
+        problem = Problem("", "it is outside the workspace and is not read", str(path))
         return Layer({}, (problem,), lambda _: str(path))
     return from_file(path)
 

@@ -44,7 +44,7 @@ def read_text(path: Path) -> str:
         if not stat.S_ISREG(status.st_mode):
             raise BadFile("it is not a regular file; put a TOML file there or remove it")
         if status.st_size > LARGEST_FILE:
-            raise BadFile(f"it holds more than {LARGEST_FILE} bytes; it cannot be a configuration")
+            raise BadFile(f"it holds more than {LARGEST_FILE} bytes, too much for a configuration")
         return path.read_bytes().decode("utf-8-sig")
     except (FileNotFoundError, NotADirectoryError):
         return ""

@@ -162,6 +162,27 @@ class Budget:
             conversation.summary = prepared.summary
         return prepared
 
+    async def compact(self, conversation: Conversation, roll: Roll) -> Prepared | None:
+        """Put every exchange but the last into the summary, whether there is room or not.
+
+        Return what is left, or None where nothing went: there was one exchange only, or no summary
+        came of it.
+
+        Raises:
+            AishError: as ``prepare``. Nothing is evicted then.
+        """
+        *_, (end, _) = list(conversation.exchanges()) or [(0, 0)]
+        if not end:
+            return None
+        prepared = await self._fitting(conversation.turns[end:], None)
+        prepared = replace(prepared, evicted=tuple(conversation.turns[:end]))
+        prepared = await self._summarized(conversation.summary, prepared, None, roll)
+        if prepared.summary is None:
+            return None
+        conversation.evict(end)
+        conversation.summary = prepared.summary
+        return prepared
+
     def _draft(self, blocks: Blocks, turns: Sequence[Turn]) -> Draft:
         sent = in_force(turns, blocks, self._counter.preset, self._context.compress)
         return Draft(blocks, tuple(sent), self._tools)

@@ -131,7 +131,7 @@ class Calibration:
         except AishError as error:
             self._failed(error.message)
         except ValueError as error:
-            self._failed(f"{self._path}: {error}. It will be put aside and begun anew.")
+            self._failed(f"{self._path}: {error}. It will be put aside and started afresh.")
         else:
             self._models = _mixed(self._document["models"], self._waiting)
 
@@ -183,7 +183,9 @@ class Calibration:
         """Keep a trouble to be told, unless it was; to read and to write may fail alike."""
         if reason not in self._told:
             self._told.add(reason)
-            self._troubles.append(f"What models' tokens come to is not being kept: {reason}")
+            self._troubles.append(
+                f"What was learned about token counts is not being saved: {reason}"
+            )
 
 
 def _empty() -> dict[str, Any]:
@@ -255,7 +257,7 @@ def _finite(number: str) -> float:
     """Return a number of JSON's. NaN and what is beyond all floats could not be written again."""
     value = float(number)
     if not math.isfinite(value):
-        raise ValueError("it is no number of JSON's")
+        raise ValueError("it is not a JSON number")
     return value
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
 
-from aish_lsp.conversation.measure import Breakdown
 from aish_lsp.conversation.usage import Slot, context_line
 
 if TYPE_CHECKING:
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Cost
     from aish_lsp.conversation.budget import Limits
-    from aish_lsp.conversation.measure import Measure
+    from aish_lsp.conversation.measure import Breakdown, Measure
     from aish_lsp.conversation.usage import UsageTotals
     from aish_lsp.models.request import Message
 
@@ -99,8 +98,21 @@ def accuracy(estimated: int, actual: int) -> Accuracy:
     return Accuracy(estimated, actual, error, round(100 * error / max(1, actual), 1))
 
 
+#: What each part of a request is, to the user.
+_PARTS: Final = {
+    "system": "what aish is told to be and do",
+    "memory": "what you had it remember",
+    "project": "the file tree and the project's tasks",
+    "summary": "what was said earlier, summarized",
+    "instructions": "the project's own instructions, like AGENTS.md",
+    "tools": "what the model can call",
+    "messages": "questions, replies and outputs",
+    "reasoning": "the model's own thoughts, sent back to it",
+}
+
+
 def context_page(report: ContextReport, sent: Sequence[Message]) -> str:
-    """Return the report as a page: a bar, the parts, what they rest on.
+    """Return the report as a page: a bar, the parts, and what it means.
 
     ``sent`` is the request itself: its characters are what the count is compared with.
     """
@@ -108,37 +120,43 @@ def context_page(report: ContextReport, sent: Sequence[Message]) -> str:
     used = min(_BAR, round(_BAR * report.total / report.token_budget))
     bar = "█" * used + "░" * (_BAR - used)
     share = f"{report.total:,} / {report.token_budget:,} tokens ({report.percent:.0f} %)"
-    parts = {field.name: getattr(report.breakdown, field.name) for field in fields(Breakdown)}
-    rows = [(name, tokens) for name, tokens in parts.items() if tokens]
+    parts = {name: getattr(report.breakdown, name) for name in _PARTS}
+    rows = [(name, tokens, _PARTS[name]) for name, tokens in parts.items() if tokens]
+    rows.append(("free", report.free, "then the oldest questions go into the summary"))
     lines = [
         "```",
         f"Context  {share}  {bar}",
         "",
-        *(f"  {name:<13}{tokens:>9,}" for name, tokens in (*rows, ("free", report.free))),
+        *(f"  {name:<13}{tokens:>9,}  {what}" for name, tokens, what in rows),
         "",
-        f"Window {report.context_window:,}, {report.output_reserve:,} kept for the reply.",
+        (
+            f"The model takes {report.context_window:,} tokens at once;"
+            f" {report.output_reserve:,} of them are kept for its reply."
+        ),
         *_grounds(report),
-        f"A quarter of its characters would be {characters // 4:,}.",
+        f"By the rule of thumb, four characters a token, it would be {characters // 4:,}.",
         "```",
     ]
     return "\n".join(lines)
 
 
 def _grounds(report: ContextReport) -> list[str]:
-    """Return the lines that say what the numbers rest on."""
+    """Return the lines that say how sure the numbers are, and what has happened so far."""
     call, compared = report.last_call, report.accuracy
-    counted = "the model's own tokenizer" if report.tokenizer == "endpoint" else "an estimate"
-    lines = [f"Total: {report.basis}; the parts, and what is new, by {counted}."]
+    lines = []
+    if report.basis == "actual":
+        new = f", but for {report.new_since:,} tokens that are new" if report.new_since else ""
+        lines.append(f"The total was counted by the model's server{new}.")
+    elif report.tokenizer == "endpoint":
+        lines.append("The total was counted with the model's own tokenizer.")
+    else:
+        error = f"; the last one was off by {abs(compared.error_percent):.1f} %" if compared else ""
+        lines.append(f"The total is an estimate{error}.")
     if call is not None:
-        since = f", {report.new_since:,} new since" if report.basis == "actual" else ""
-        lines.append(f"Last call to {call.model}: {call.input:,} in, {call.output:,} out{since}.")
-    if compared is not None:
-        lines.append(
-            f"It was expected to be {compared.estimated:,} and was {compared.actual:,} "
-            f"({compared.error_percent:+.1f} %)."
-        )
+        lines.append(f"The last question took {call.input:,} in, {call.output:,} out.")
     if report.compactions:
-        lines.append(f"Old turns were evicted {report.compactions} times.")
+        times = "once" if report.compactions == 1 else f"{report.compactions} times"
+        lines.append(f"The oldest questions made room for new ones {times} so far.")
     return lines
 
 
@@ -169,8 +187,11 @@ class SlotReport:
     unpriced: bool
 
 
-def cost_report(usage: UsageTotals, thresholds: Cost, total: int, budget: int) -> CostReport:
-    """Return the report of a session; ``total`` and ``budget`` are the context's, in tokens."""
+def cost_report(usage: UsageTotals, thresholds: Cost, total: int, budget: int | None) -> CostReport:
+    """Return the report of a session; ``total`` and ``budget`` are the context's, in tokens.
+
+    ``budget`` is None where nobody knows it yet.
+    """
     return CostReport(
         models={
             model: {category: _slot_report(slot) for category, slot in categories.items()}
@@ -212,9 +233,10 @@ def cost_page(report: CostReport, *, detail: bool) -> str:
 
 def _calls(slot: SlotReport) -> str:
     if slot.cost is not None and not slot.unpriced:
-        price = f"${slot.cost:.6f}" + (" (and local calls)" if slot.local else "")
+        price = f"${slot.cost:.6f}" + (", and calls that cost nothing" if slot.local else "")
     elif slot.cost is not None:
-        price = f"${slot.cost:.6f} and calls without a price"
+        price = f"${slot.cost:.6f}, and calls whose price is not known"
     else:
-        price = "no price known" if slot.unpriced else "local"
-    return f"{slot.calls} calls, {slot.input:,} / {slot.output:,} tokens, {price}"
+        price = "price not known" if slot.unpriced else "free (on this machine)"
+    calls = f"{slot.calls} call{'' if slot.calls == 1 else 's'}"
+    return f"{calls}, {slot.input:,} in, {slot.output:,} out, {price}"

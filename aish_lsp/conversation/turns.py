@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from aish_lsp.errors import InvalidArgument
@@ -66,8 +66,8 @@ class Turn:
     """One message of the conversation. Never changed once it is appended.
 
     ``content`` of a user turn is the user's own text; ``exec`` and ``attached`` are what it carries
-    before that; ``n`` is its number in the session log; ``sizes`` is what a ``Counter`` has found
-    it to be.
+    before that; ``exchange`` is the id of the exchange that it begins; ``n`` is its number in the
+    session log; ``sizes`` is what a ``Counter`` has found it to be.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -78,7 +78,16 @@ class Turn:
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     reasoning: StoredReasoning | None = None
+    exchange: str = field(default="", compare=False)
     sizes: dict[str, int] = field(default_factory=dict, init=False, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOut:
+    """An exchange that was taken out of a conversation, and the place where it stood."""
+
+    turns: tuple[Turn, ...]
+    at: int
 
 
 @dataclass(slots=True)
@@ -100,7 +109,9 @@ class Conversation:
         """
         self.pending.append(output)
 
-    def append_user(self, text: str, attached: Sequence[Attached] = (), *, n: int = 0) -> Turn:
+    def append_user(
+        self, text: str, attached: Sequence[Attached] = (), *, n: int = 0, exchange: str = ""
+    ) -> Turn:
         """Append a user turn that carries all pending output, and what is ``attached`` to it.
 
         So that user and assistant alternate whatever was cut off, a question before it that got no
@@ -109,7 +120,8 @@ class Conversation:
         if self.turns and self.turns[-1].role == "user":
             self.withdraw_user()
         self.cancel_calls()
-        turn = Turn("user", text, n, exec=tuple(self.pending), attached=tuple(attached))
+        carried = tuple(self.pending)
+        turn = Turn("user", text, n, exec=carried, attached=tuple(attached), exchange=exchange)
         self.pending.clear()
         self.turns.append(turn)
         return turn
@@ -167,8 +179,37 @@ class Conversation:
         assert self.turns, "there is no question to withdraw"
         assert self.turns[-1].role == "user", "only a question that nothing answered is withdrawn"
         self.pending[:0] = self.turns.pop().exec
+        self._forget_anchors_beyond(len(self.turns))
+
+    def ask_again(self, exchange: str, as_exchange: str) -> TakenOut | None:
+        """Take an exchange out and put its question at the end, to be answered anew.
+
+        The question carries what it carried; pending output waits for the one after it. Return
+        what was taken out, or None where there is no such exchange (any more).
+        """
+        places = (at for at in self.exchanges() if self.turns[at[0]].exchange == exchange)
+        start, end = next(places, (0, 0))
+        if not end:
+            return None
+        taken = TakenOut(tuple(self.turns[start:end]), start)
+        del self.turns[start:end]
+        self._forget_anchors_beyond(start)
+        self.cancel_calls()
+        self.turns.append(replace(taken.turns[0], n=0, exchange=as_exchange))
+        return taken
+
+    def put_back(self, taken: TakenOut, evicted: int) -> None:
+        """Undo ``ask_again``: its question got no answer. ``evicted`` turns went meanwhile."""
+        if self.turns and self.turns[-1].role == "user":
+            self.turns.pop()
+        at = max(0, taken.at - evicted)
+        self.turns[at:at] = taken.turns
+        self._forget_anchors_beyond(at)
+
+    def _forget_anchors_beyond(self, turns: int) -> None:
+        """Forget what servers have counted of more than the first ``turns``."""
         for model, anchor in list(self.anchors.items()):
-            if anchor.turns > len(self.turns):
+            if anchor.turns > turns:
                 del self.anchors[model]
 
     def exchanges(self) -> Iterator[tuple[int, int]]:

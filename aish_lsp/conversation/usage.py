@@ -155,9 +155,9 @@ def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) 
         return
     if price is None:
         raise CostCap(
-            f"There is a cap of ${cap:g} a session and no price is known of the model"
-            f" {preset.name}. Set models.{preset.name}.price, for example {{input = 0.15, output ="
-            " 0.60}} (dollars a million tokens), or take cost.cap_at_dollars away.",
+            f"There is a cap of ${cap:g} a session, and the price of the model {preset.name} is"
+            f" not known. Set models.{preset.name}.price, for example {{input = 0.15, output ="
+            " 0.60}} (dollars a million tokens), or remove cost.cap_at_dollars.",
             capAtDollars=cap,
         )
     spent = used.total().cost
@@ -189,7 +189,9 @@ def _priced(usage: Usage, price: Price) -> float:
     return micro / 1_000_000
 
 
-def context_line(total: int, budget: int) -> str:
-    """Return the cost view's last line (seed: aish-phase8-tokenization, section 6)."""
+def context_line(total: int, budget: int | None) -> str:
+    """Return the cost view's last line; ``budget`` is None where nobody knows it yet."""
+    if budget is None:
+        return f"[estimated session ctx: {total} tokens; token_budget unknown]"
     percent = round(100 * total / budget)
     return f"[estimated session ctx: {total} tokens; token_budget={budget} ({percent}% used)]"

@@ -14,7 +14,7 @@ from aish_lsp.turn import Ask
 if TYPE_CHECKING:
     from aish_lsp.job import Job
     from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.protocol import AskParams, CancelParams, Token
+    from aish_lsp.lsp.protocol import AskParams, CancelParams, RetryParams, Token
     from aish_lsp.server import AishServer
 
 R = TypeVar("R")
@@ -42,10 +42,21 @@ def setup(server: AishServer) -> None:
             server.selections.follow(job, about)
         return await stream(call, params.partial_result_token, job, "aish answers")
 
+    async def retry(call: Call, params: RetryParams) -> object:
+        workspace = server.workspaces.resolve(params)
+        await server.configurations.settled(workspace.root)
+        question = workspace.asked_again(params.turn_id, params.model)
+        if params.partial_result_token is None:
+            return {"turnId": await server.chats.of(workspace).ask(question)}
+        job = workspace.ask(question)
+        server.selections.follow_again(job, question.again)
+        return await stream(call, params.partial_result_token, job, "aish answers again")
+
     async def cancel(_call: Call, params: CancelParams) -> object:
         return {"cancelled": server.workspaces.resolve(params).jobs.cancel(params.turn_id)}
 
     server.bind("aish.ask", ask)
+    server.bind("aish.retry", retry)
     server.bind("aish.cancel", cancel)
 
 

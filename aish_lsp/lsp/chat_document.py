@@ -25,6 +25,7 @@ from aish_lsp.chat.markdown import (
 from aish_lsp.chat.outputs import WholeOutput
 from aish_lsp.chat.place import (
     Place,
+    last_place,
     open_place,
     prompt_after,
     without_blank_lines,
@@ -57,6 +58,11 @@ logger = logging.getLogger(__name__)
 
 #: What is shown while a model looks for what is worth remembering.
 _READS: Final = "aish reads the session"
+#: What is said below a reply that an earlier server has begun and never ended.
+_CUT_OFF: Final = (
+    "aish-lsp ended while it wrote this, and was started again. What you had typed below and not"
+    " sent still stands above: copy it below the next heading to send it."
+)
 #: Characters of a command in what is shown while it runs.
 _TITLE: Final = 80
 
@@ -130,7 +136,7 @@ class ChatDocument:
         """
         if self._section.locked():
             self._server.tell(
-                "The chat is being written. The command comes under its next heading."
+                "A reply is being written. The command is put below it, under a new `## You`."
             )
         while True:
             async with self._section:
@@ -172,6 +178,8 @@ class ChatDocument:
         job = self._workspace.ask(question)
         if about is not None:
             self._server.selections.follow(job, about)
+        elif question.again:
+            self._server.selections.follow_again(job, question.again)
         self._unanswered += 1
         self._follow(job, self._turn(job, prompt), "aish answers")
         return job.id
@@ -252,7 +260,7 @@ class ChatDocument:
         if self._unanswered:
             raise Busy(f"A message is being sent already. Wait for its `{AISH}`.")
         if self._section.locked() and self._place is None and open_place(text) is None:
-            raise Busy(f"A reply is being written. Write and send below the next `{YOU}`.")
+            raise Busy(f"A reply is being written. A new `{YOU}` follows it: write there.")
         return prompt_after(text, self._place)
 
     def follow_run(self, job: Job[RunReport]) -> None:
@@ -331,8 +339,10 @@ class ChatDocument:
             if self._place is not None or self._section.locked():
                 return
             async with self._section:
-                if open_place(await self._writer.text()) is None:
-                    self._writer.begin(f"{YOU}\n\n")
+                text = await self._writer.text()
+                if open_place(text) is None:
+                    cut_off = last_place(text) is not None
+                    self._writer.begin(f"{quote(_CUT_OFF)}\n{YOU}\n\n" if cut_off else f"{YOU}\n\n")
                     await self._writer.flush()
 
     # What is written
@@ -355,27 +365,23 @@ class ChatDocument:
             job.stop_listening()
             progress.end()
 
+    async def _wait(self, job: Job[R], title: str) -> R:
+        """Wait for a job, which can be stopped where the client shows progress."""
+        progress = self._server.begin_progress(title, on_cancel=job.cancel)
+        try:
+            return await job.result()
+        finally:
+            progress.end()
+
     async def _turn(self, job: Job[AskResult], prompt: str | None) -> None:
         async with self._in_turn(job.id, prompt):
             is_above = await self._begin_section(prompt)
-            reply = ReplyTranscript(self._writer.append)
             try:
-                async for event in job.events():
-                    # That it waits is told while it does.
-                    if event != Notice("info", WAITS):
-                        reply.take(event)
+                await self._reply(job)
             except asyncio.CancelledError:
-                # The server ends, and the chat goes on with the next one.
-                reply.take(End("cancelled"))
-                reply.finish()
                 if not is_above:
                     self._write_heading()
                 raise
-            reply.finish()
-            try:
-                await job.result()
-            except AishError as error:
-                self._writer.append(quote(error.message), apart=True)
             await self._close_section(is_above=is_above)
 
     @asynccontextmanager
@@ -397,6 +403,25 @@ class ChatDocument:
         finally:
             self._section.release()
 
+    async def _reply(self, job: Job[AskResult]) -> None:
+        """Write a reply as it comes, to its end."""
+        reply = ReplyTranscript(self._writer.append)
+        try:
+            async for event in job.events():
+                # That it waits is told while it does.
+                if event != Notice("info", WAITS):
+                    reply.take(event)
+        except asyncio.CancelledError:
+            # The server ends, and the chat goes on with the next one.
+            reply.take(End("cancelled"))
+            reply.finish()
+            raise
+        reply.finish()
+        try:
+            await job.result()
+        except AishError as error:
+            self._writer.append(quote(error.message), apart=True)
+
     async def _carry_out(
         self, command: ColonCommand, prompt: str | None, draft: str | None, *, is_open: bool
     ) -> None:
@@ -408,17 +433,19 @@ class ChatDocument:
         is_typed = draft is None or await self._typed.was_seen(draft, is_open=is_open)
         runs: list[Job[RunReport]] = []
         searches: list[Job[Extracted]] = []
+        retries: list[Job[AskResult]] = []
         async with self._section:
             is_above = await self._begin_section(prompt)
             try:
                 parts = self._workspace, runs.append, searches.append, self._writer.text
-                text = await carry_out(Chat(*parts, is_typed=is_typed), command)
+                chat = Chat(*parts, retries.append, self._wait, is_typed=is_typed)
+                text = await carry_out(chat, command)
             except AishError as error:
                 text = quote(error.message)
             except Exception as error:
                 # The chat must not be left without a heading to write under.
                 logger.exception(":%s failed", command.name)
-                text = quote(f"aish itself failed ({type(error).__name__}); its log tells more.")
+                text = quote(f"aish itself failed ({type(error).__name__}); its log says more.")
             if text:
                 self._writer.append(escape_reply(text.rstrip() + "\n"))
             for run in runs:
@@ -426,6 +453,8 @@ class ChatDocument:
                 await self._until_written(run, output, _runs(run))
             for search in searches:
                 await self._until_written(search, self._append_found(search), _READS)
+            for retry in retries:
+                await self._until_written(retry, self._reply(retry), "aish answers again")
             await self._close_section(is_above=is_above)
 
     async def _write_prompt(self, prompt: str) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aish_lsp.compaction import compact
+
 if TYPE_CHECKING:
     from aish_lsp.conversation.report import ContextReport
     from aish_lsp.lsp.call import Call
@@ -26,5 +28,19 @@ def setup(server: AishServer) -> None:
         await server.workspaces.resolve(params).reset()
         return {}
 
+    async def compacted(call: Call, params: Target) -> object:
+        workspace = server.workspaces.resolve(params)
+        await server.configurations.settled(workspace.root)
+        job = compact(workspace)
+        call.on_cancel(job.cancel)
+        progress = call.progress("aish summarizes the conversation")
+        try:
+            done = await job.result()
+        finally:
+            progress.end()
+        server.tell(done.told)
+        return {"evictedTurns": done.evicted_turns, "context": done.context}
+
     server.bind("aish.context.show", show)
+    server.bind("aish.context.compact", compacted)
     server.bind("aish.context.reset", reset)

@@ -110,7 +110,7 @@ class FrameReader:
 
     def _refuse_if_strict(self, line: bytes | bytearray) -> None:
         if self._strict:
-            raise ForeignHeaderError(f"{bytes(line[:_SHOWN])!r} is no header of a message")
+            raise ForeignHeaderError(f"{bytes(line[:_SHOWN])!r} is not a message header")
 
     def _end_header(self) -> BadFrame | None:
         """Decide from the header what follows it; return why nothing can."""

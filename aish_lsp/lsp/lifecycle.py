@@ -62,7 +62,7 @@ class Lifecycle:
         if self._code is not None:
             return
         self._code = code
-        logger.info("ending: %s", reason)
+        logger.log(logging.WARNING if code else logging.INFO, "ending: %s", reason)
         if self._wakeup is not None:
             os.write(self._wakeup, b"\0")
         if self._loop is not None and self._ended is not None:

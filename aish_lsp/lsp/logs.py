@@ -1,5 +1,8 @@
 """The log, on stderr or in a file: what happened and where, never what was said.
 
+On stderr are warnings and worse unless more is asked for: editors mark all of it as errors. These
+are also kept in a file of ours, for ``aish-lsp doctor --report``.
+
 Neither payloads nor keys may get there. So an exception is logged with its stack and its type but
 without its text, and the libraries below are heard from warnings on only. What others wrote all the
 same, a stranger's first bytes for one, is cut, masked and escaped.
@@ -13,10 +16,12 @@ import queue
 import sys
 import threading
 import traceback
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TextIO, TypeAlias
 
+from aish_lsp.errors import AishError
 from aish_lsp.masking import MASK, Mask, withheld
 from aish_lsp.redaction import redact
 from aish_lsp.shell.environment import secret_values
@@ -25,6 +30,8 @@ from aish_lsp.text import escaped
 LEVELS: Final = ("debug", "info", "warning", "error")
 #: Records that wait for a reader of stderr; more are dropped.
 PENDING_RECORDS = 1_000
+#: Bytes of what is kept of late, beside as much before it.
+RECENT_BYTES = 1 << 16
 #: Characters of a record that are written.
 LONGEST: Final = 4_000
 
@@ -74,7 +81,7 @@ class _Formatter(logging.Formatter):
 class _BackgroundHandler(logging.Handler):
     """Writes in a thread of its own: an editor that never reads our stderr must not stall us."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO | None) -> None:
         super().__init__()
         self._stream = stream
         self._lines: queue.SimpleQueue[str | threading.Event] = queue.SimpleQueue()
@@ -97,26 +104,72 @@ class _BackgroundHandler(logging.Handler):
                 line.set()
                 continue
             try:
-                self._stream.write(line + "\n")
-                self._stream.flush()
+                self._write_line(line)
             except (OSError, ValueError):
                 return  # nobody can be told
+
+    def _write_line(self, line: str) -> None:
+        assert self._stream is not None
+        self._stream.write(line + "\n")
+        self._stream.flush()
 
 
 _handlers: list[_BackgroundHandler] = []
 
 
-def configure(level: str = "info", file: Path | None = None) -> None:
+class _RecentHandler(_BackgroundHandler):
+    """Keeps what went wrong lately in ``DATA/recent.log``, which is made with its first line.
+
+    Where it cannot be written nothing is kept: that much is no reason to complain.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.setLevel(logging.WARNING)
+
+    def keep(self, line: str) -> None:
+        """Keep a line that is no record."""
+        if self._lines.qsize() < PENDING_RECORDS:
+            self._lines.put(line)
+
+    def _write_line(self, line: str) -> None:
+        from aish_lsp.files import append_line, open_append  # noqa: PLC0415 - not at each start
+        from aish_lsp.paths import recent_log  # noqa: PLC0415 - as above
+
+        path = recent_log()
+        try:
+            if path.exists() and path.stat().st_size > RECENT_BYTES:
+                path.replace(path.with_name(f"{path.name}.1"))
+            descriptor = open_append(path)
+            try:
+                append_line(descriptor, path, line, sync=False)
+            finally:
+                os.close(descriptor)
+        except (OSError, AishError):
+            return
+
+
+def keep(line: str) -> None:
+    """Keep a line for ``aish-lsp doctor --report``, where this process keeps a log at all."""
+    for handler in _handlers:
+        if isinstance(handler, _RecentHandler):
+            handler.keep(f"{datetime.now().astimezone():%Y-%m-%d %H:%M:%S} {line}")
+
+
+def configure(level: str | None = None, file: Path | None = None) -> None:
     """Log our own records from ``level`` on, and those of libraries from warnings on.
+
+    Without a ``level`` it is info in a file and warning on stderr.
 
     Raises:
         OSError: ``file`` cannot be written.
     """
     handler = _BackgroundHandler(sys.stderr if file is None else _opened(file))
-    handler.setFormatter(_Formatter())
-    _handlers[:] = [handler]
-    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
-    logger.setLevel(level.upper())
+    _handlers[:] = [handler, _RecentHandler()]
+    for each in _handlers:
+        each.setFormatter(_Formatter())
+    logging.basicConfig(handlers=_handlers, level=logging.WARNING, force=True)
+    logger.setLevel((level or ("info" if file else "warning")).upper())
     # Its warnings quote messages.
     logging.getLogger("pygls").setLevel(logging.ERROR)
 

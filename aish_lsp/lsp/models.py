@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aish_lsp.chat.model_adding import add_model
+from aish_lsp.lsp.questions import can_choose
+
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.protocol import ModelUseParams, Target
+    from aish_lsp.lsp.protocol import ModelAddParams, ModelUseParams, Target
     from aish_lsp.server import AishServer
     from aish_lsp.workspace import Workspace
 
@@ -22,10 +25,24 @@ def setup(server: AishServer) -> None:
         await workspace.use_model(params.name)
         return await _models(workspace)
 
+    async def add(_call: Call, params: ModelAddParams) -> object:
+        workspace = server.workspaces.resolve(params)
+        await server.configurations.settled(workspace.root)
+        added = ""
+        if params.choice is None and not can_choose(server):
+            # What there is to choose from is shown in the chat, and how to go on there.
+            await server.chats.of(workspace).send(":model add")
+        else:
+            done = await add_model(workspace, params.choice or "")
+            server.tell(done.told)
+            added = done.name
+        return {"added": added or None, **await _models(workspace)}
+
     server.bind("aish.model.list", listed)
+    server.bind("aish.model.add", add)
     server.bind("aish.model.use", use)
 
 
-async def _models(workspace: Workspace) -> object:
+async def _models(workspace: Workspace) -> dict[str, object]:
     rows = await workspace.services.catalog.list(workspace.config)
     return {"active": workspace.active_model, "models": rows}

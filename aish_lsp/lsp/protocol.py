@@ -69,6 +69,15 @@ class AskParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RetryParams(Target):
+    """``turn_id`` is the exchange's, by default the last one's; ``model`` names a preset."""
+
+    turn_id: str | None = None
+    model: str | None = None
+    partial_result_token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaceParams(Target):
     """``block`` counts, from 0, those of the reply to ``turn_id`` that may stand there."""
 
@@ -128,6 +137,13 @@ class ModelUseParams(Target):
     """The preset that answers from now on."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelAddParams(Target):
+    """``choice`` is what follows ``:model add``: a number of its list or an address, a model."""
+
+    choice: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +225,13 @@ class ProjectParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionListParams(Target):
+    """``query`` is looked for in titles, names and messages."""
+
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParams(Target):
     """``id`` is a session's id, or the name it was saved under."""
 
@@ -251,6 +274,14 @@ _SPECS = (
         "what went along: `selection`, `definition`, `problems` or `file`; `cut` where not all\n"
         "of it did. Lines count from 1, and are 0 for a whole file. With a `uri` the instruction\n"
         "files of the folders on the way to it are in the prompt, until another file is at hand.",
+    ),
+    CommandSpec(
+        "aish.retry",
+        RetryParams,
+        "as aish.ask",
+        "Ask an exchange again, with all that its question carried. Once there is an answer the\n"
+        "old one is no longer sent; until then nothing changes. A question that got no answer is\n"
+        "asked again like any other, as long as it is the last. `notFound` where it was evicted.",
     ),
     CommandSpec(
         "aish.selection.replace",
@@ -322,6 +353,15 @@ _SPECS = (
         "Answer with this model from now on.",
     ),
     CommandSpec(
+        "aish.model.add",
+        ModelAddParams,
+        "{added, active, models: [{name, provider, model, endpoint, source}]}",
+        "Set a model up: of the servers on this machine and the keys in the environment the user\n"
+        "chooses one, or it is the `choice`. It is added to config.toml, where no key is ever\n"
+        "written, asked one question, and answers from now on. A client that cannot ask gets the\n"
+        "list in the chat. `added` is null where none was added.",
+    ),
+    CommandSpec(
         "aish.memory.add",
         MemoryAddParams,
         "{id}",
@@ -381,7 +421,7 @@ _SPECS = (
         "aish.project.show",
         ProjectParams,
         "{block, files, truncated}",
-        "The project as the model is told of it.",
+        "What the model is told about the project.",
     ),
     CommandSpec(
         "aish.project.refresh",
@@ -393,13 +433,13 @@ _SPECS = (
         "aish.project.off",
         ProjectParams,
         "{block, files, truncated}",
-        "Tell the model nothing of the project.",
+        "Tell the model nothing about the project.",
     ),
     CommandSpec(
         "aish.project.on",
         ProjectParams,
         "{block, files, truncated}",
-        "Tell the model of the project again.",
+        "Tell the model about the project again.",
     ),
     CommandSpec(
         "aish.context.show",
@@ -413,6 +453,14 @@ _SPECS = (
         Target,
         "{}",
         "Forget the conversation; memory, project and costs stay.",
+    ),
+    CommandSpec(
+        "aish.context.compact",
+        Target,
+        "{evictedTurns, context}",
+        "Summarize now what an eviction would: all that was said before the last question.\n"
+        "`evictedTurns` counts messages, `context` is as for aish.context.show. Where no summary\n"
+        "comes of it nothing is lost, `evictedTurns` is 0, and the user is told why.",
     ),
     CommandSpec(
         "aish.cost.show",
@@ -430,10 +478,12 @@ _SPECS = (
     ),
     CommandSpec(
         "aish.session.list",
-        Target,
-        "{sessions: [{id, name, title, created, updated, turns, model, cost}]}",
-        "The sessions of the workspace, the one last written to first. `turns` counts messages,\n"
-        "`cost` is in dollars. A session is listed from its first question on.",
+        SessionListParams,
+        "{sessions: [{id, name, title, created, updated, questions, turns, model, cost}]}",
+        "The sessions of the workspace, the one last written to first. `questions` counts what\n"
+        "the user asked, `turns` all messages; `cost` is in dollars. A session is listed from its\n"
+        "first question on. With a `query`, those in which all of its words stand, whatever the\n"
+        "case, in the title and the name or in one message; each has a `snippet` of where then.",
     ),
     CommandSpec(
         "aish.session.new",

@@ -10,11 +10,13 @@ from aish_lsp.errors import AishError
 from aish_lsp.files import write_atomic
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.paths import data_dir
-from aish_lsp.questions import Question
+from aish_lsp.questions import Choice, Question
 from aish_lsp.text import shown_path
 
 if TYPE_CHECKING:
-    from aish_lsp.questions import AskUser
+    from collections.abc import Sequence
+
+    from aish_lsp.questions import AskUser, Choose
     from aish_lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
@@ -34,21 +36,43 @@ def asker(server: AishServer) -> AskUser:
         message = question.message
         if question.whole:
             message += await _shown_whole(server, question.whole)
-        params = {
-            "type": 2,
-            "message": message,
-            "actions": [{"title": question.yes}, {"title": question.no}],
-        }
-        await asyncio.sleep(_PRECEDENCE)
-        try:
-            answer = await server.request("window/showMessageRequest", params, _PATIENCE)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, nobody said yes
-            logger.info("the client could not ask the user: %s", type(error).__name__)
-            return None
-        title = answer.get("title") if isinstance(answer, dict) else getattr(answer, "title", None)
+        title = await _ask(server, message, (question.yes, question.no))
         return {question.yes: True, question.no: False}.get(title) if title else None
 
     return ask_user
+
+
+def chooser(server: AishServer) -> Choose:
+    """Return how to have the user of ``server``'s client choose.
+
+    A client that does not say that it can show buttons is not asked: there are other ways.
+    """
+
+    async def choose(choice: Choice) -> int | None:
+        if not can_choose(server):
+            return None
+        title = await _ask(server, choice.message, choice.options)
+        return choice.options.index(title) if title in choice.options else None
+
+    return choose
+
+
+def can_choose(server: AishServer) -> bool:
+    """Return whether the client says that it shows questions with buttons."""
+    window = server.protocol.client_capabilities.window
+    return bool(window and window.show_message and window.show_message.message_action_item)
+
+
+async def _ask(server: AishServer, message: str, titles: Sequence[str]) -> str | None:
+    """Return the title that the user chose, as the client sent it; None for no answer."""
+    params = {"type": 2, "message": message, "actions": [{"title": title} for title in titles]}
+    await asyncio.sleep(_PRECEDENCE)
+    try:
+        answer = await server.request("window/showMessageRequest", params, _PATIENCE)
+    except Exception as error:  # noqa: BLE001 - whatever went wrong, nobody said yes
+        logger.info("the client could not ask the user: %s", type(error).__name__)
+        return None
+    return answer.get("title") if isinstance(answer, dict) else getattr(answer, "title", None)
 
 
 async def _shown_whole(server: AishServer, text: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
@@ -81,7 +81,15 @@ class Selections:
             for point in (about.start, about.end)
         )
         text = between(lines, about.start, about.end)
-        asked = Asked(job.id, about.uri, about.document.path, Span(start, end), text)
+        self._remember(job, Asked(job.id, about.uri, about.document.path, Span(start, end), text))
+
+    def follow_again(self, job: Job[AskResult], turn_id: str) -> None:
+        """Remember that what the question ``turn_id`` is about is asked about again."""
+        before = next((asked for asked in self._asked if asked.turn_id == turn_id), None)
+        if before is not None:
+            self._remember(job, replace(before, turn_id=job.id, blocks=()))
+
+    def _remember(self, job: Job[AskResult], asked: Asked) -> None:
         self._asked.appendleft(asked)
 
         def ended() -> None:

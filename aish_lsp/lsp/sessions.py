@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aish_lsp.events import to_wire
 from aish_lsp.sessions.history import history
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import (
         SessionHistoryParams,
+        SessionListParams,
         SessionParams,
         SessionSaveParams,
         Target,
@@ -20,8 +22,12 @@ if TYPE_CHECKING:
 def setup(server: AishServer) -> None:
     """Bind the session commands."""
 
-    async def listed(_call: Call, params: Target) -> object:
-        return {"sessions": await server.workspaces.resolve(params).sessions.all()}
+    async def listed(_call: Call, params: SessionListParams) -> object:
+        sessions = server.workspaces.resolve(params).sessions
+        if not (params.query or "").strip():
+            return {"sessions": await sessions.all()}
+        found = await sessions.search(params.query or "")
+        return {"sessions": [to_wire(one.session) | {"snippet": one.snippet} for one in found]}
 
     async def new(_call: Call, params: Target) -> object:
         return {"id": await server.workspaces.resolve(params).sessions.new()}

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_OCCUPIED = "this aish-lsp has its client already; start another one"
+_OCCUPIED = "this aish-lsp already has a client; start another one"
 
 
 def tcp(host: str, port: int) -> Open:
@@ -148,7 +148,10 @@ def _refusal(
         if scheme.lower() == "bearer":
             shown.append(credentials.strip())
     if not any(hmac.compare_digest(one.encode(), token.encode()) for one in shown):
-        return HTTPStatus.UNAUTHORIZED, "the token that was printed at the start is wanted\n"
+        return (
+            HTTPStatus.UNAUTHORIZED,
+            "the token that was printed at startup is missing or wrong\n",
+        )
     if occupied:
         return HTTPStatus.SERVICE_UNAVAILABLE, _OCCUPIED + "\n"
     return None
@@ -241,7 +244,7 @@ def _announce(scheme: str, host: str, port: int, rest: str) -> None:
     if not is_loopback(host):
         sys.stderr.write(
             f"aish-lsp: warning: {host} can be reached from other machines; "
-            "whoever connects can run commands as you\n"
+            "anyone who connects can run commands as you\n"
         )
     sys.stderr.flush()
 

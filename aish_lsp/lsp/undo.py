@@ -17,9 +17,9 @@ def setup(server: AishServer) -> None:
     """Bind the commands."""
 
     def answer(done: Undone, ways: str) -> object:
-        how = f"{ways} in the chat go on with it." if done.undecided else ""
+        how = f"Write {ways} in the chat to go ahead." if done.undecided else ""
         if done.earlier:
-            how = ":undo earlier in the chat undoes that."
+            how = "Write :undo earlier in the chat to undo that."
         server.tell("\n".join(filter(None, (done.told, how))))
         return {
             "restored": done.restored,

@@ -167,7 +167,7 @@ def is_header(record: dict[str, Any]) -> bool:
 def _checked_id(value: Any, name: str) -> int:
     if type(value) is int and 1 <= value <= MAX_ID:
         return value
-    msg = f"its {name} is no whole number from 1 on"
+    msg = f"its {name} is not a whole number from 1 on"
     raise ValueError(msg)
 
 
@@ -178,11 +178,11 @@ def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryI
         msg = f"its kind is none of {', '.join(KINDS)}, forget"
         raise ValueError(msg)
     if type(ts) is not str:
-        raise ValueError("its ts is no text")
+        raise ValueError("its ts is not a text")
     if type(content) is not str:
-        raise ValueError("its content is no text")
+        raise ValueError("its content is not a text")
     if tags and (type(tags) is not list or {*map(type, tags)} != {str}):
-        raise ValueError("its tags are no list of texts")
+        raise ValueError("its tags are not a list of texts")
     if source is not None and type(source) is not dict:
-        raise ValueError("its source is no object")
+        raise ValueError("its source is not an object")
     return MemoryItem(item_id, ts, kind, content, tuple(tags) if tags else (), source, scope)

@@ -22,11 +22,11 @@ _TABLE: Final = (
         ),
     ),
     (
-        "would have things done without a question",
+        "wants things done without asking",
         rf"\b(without|never|don'?t|do\ not|no\ need\ (to|for)|skip|stop)\b.{{0,24}}\b{_ASKED}\b",
     ),
     (
-        "would have things done without a question",
+        "wants things done without asking",
         (
             rf"\bauto(matically)?[- ]?{_ASKED}\b"
             rf"| \b{_ASKED}\b.{{0,24}}\bis\ (not|never|no\ longer)\b"

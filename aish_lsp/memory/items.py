@@ -76,7 +76,7 @@ def check_labels(kind: str, tags: Sequence[str]) -> None:
         msg = f"A memory's kind is one of {', '.join(KINDS)}, not {kind!r}."
         raise InvalidArgument(msg, path="kind")
     if not all(isinstance(tag, str) and tag.strip() for tag in tags):
-        raise InvalidArgument("A tag is a text that is not empty.", path="tags")
+        raise InvalidArgument("A tag cannot be empty.", path="tags")
 
 
 def check_content(content: str, *, force: bool) -> None:
@@ -86,7 +86,7 @@ def check_content(content: str, *, force: bool) -> None:
     try:
         content.encode()
     except UnicodeEncodeError:
-        msg = "The text holds half of a surrogate pair, which is no character."
+        msg = "The text holds half of a surrogate pair, which is not a character."
         raise InvalidArgument(msg, path="content") from None
     secret = None if force else find_secret(content)
     if secret is not None:

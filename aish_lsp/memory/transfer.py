@@ -144,7 +144,7 @@ def _draft(
     kind, content = line.get("kind", ""), line.get("content", "")
     tags, source = line.get("tags") or [], line.get("source")
     if not isinstance(tags, list):
-        raise InvalidArgument("Its tags are no list.", path="tags")
+        raise InvalidArgument("Its tags are not a list.", path="tags")
     check_labels(kind, tags)
     check_content(content, force=force)
     memory.check_keys(content, *tags)

@@ -97,6 +97,6 @@ def _split(endpoint: str) -> SplitResult:
         valid = False
     if not valid:
         shown = endpoint.strip().rpartition("@")[2].partition("?")[0]
-        msg = f"The endpoint {shown!r} is no address. Write it like http://127.0.0.1:8080."
+        msg = f"The endpoint {shown!r} is not an address. Write it like http://127.0.0.1:8080."
         raise InvalidArgument(msg, path="endpoint")
     return parts

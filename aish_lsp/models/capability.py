@@ -87,7 +87,7 @@ class Capability:
                 f"Tokens are only estimated for model {self._model!r}: of the last request "
                 f"its server's tokenizer counted {counted:,} and the model {actual:,}."
             )
-            self.give_up("it counts otherwise than the model")
+            self.give_up("it counts differently from the model")
 
     def give_up(self, reason: str) -> None:
         """Never ask again."""

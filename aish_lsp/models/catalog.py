@@ -100,7 +100,7 @@ class Catalog:
         chosen = configured(config)
         if chosen is not None:
             return chosen
-        found = await self._discover()
+        found = await self.discover()
         if found.presets:
             return Chosen(found.presets[0], "a model server found on this machine")
         for offer in found.offers:
@@ -114,22 +114,24 @@ class Catalog:
             return Chosen(config.models[name], why)
         if name == OFFLINE.name:
             return Chosen(OFFLINE, why)
-        found = await self._discover()
+        found = await self.discover()
         for preset in found.presets:
             if preset.name == name:
                 return Chosen(preset, why)
         for offer in found.offers:
             if offer.preset.name == name:
                 if not await self._agreed(offer, ask_user, again=True):
-                    raise Denied(f"{offer.label} was not agreed to; nothing was sent there.")
+                    msg = f"You did not agree to use {offer.label}; nothing was sent there."
+                    raise Denied(msg)
                 return Chosen(offer.preset, why)
         known = [info.name for info in await self.list(config)]
-        near = difflib.get_close_matches(name, known, n=3) or known
-        raise NotFound(f"There is no model {name[:60]!r}. There is: {', '.join(near)}.")
+        near = difflib.get_close_matches(name, known, n=3)
+        hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {', '.join(known)}."
+        raise NotFound(f"There is no model {name[:60]!r}. {hint}")
 
     async def list(self, config: Config) -> list[ModelInfo]:
         """Return all models: what is configured first, the offline one last."""
-        found = await self._discover()
+        found = await self.discover()
         rows = [_row(preset, "configured") for preset in config.models.values()]
         rows += [_row(preset, "found") for preset in found.presets]
         rows += [_row(offer.preset, "offered") for offer in found.offers]
@@ -159,6 +161,11 @@ class Catalog:
         # The server may be started anew, with the window that is configured.
         believed = time.monotonic() < known.until
         return min(preset.context_window, told) if believed else preset.context_window
+
+    def asked_window(self, preset: Preset) -> bool:
+        """Return whether the window is known, or the server was asked and answered without it."""
+        known = self._windows.get((preset.endpoint, preset.model))
+        return preset.context_window is not None or (known is not None and known.answered)
 
     def told_window(self, preset: Preset, tokens: int) -> None:
         """Believe what a server said of its window when a request was too long for it."""
@@ -192,7 +199,8 @@ class Catalog:
             told = info.context_window
             # A server that is down for a moment must not shrink the budget: turns would be evicted.
             tokens = told or self.known_window(preset)
-            self._windows[key] = _Window(tokens, now + (_WINDOW_BELIEVED if told else _BELIEVED))
+            until = now + (_WINDOW_BELIEVED if told else _BELIEVED)
+            self._windows[key] = _Window(tokens, until, answered=bool(tokens or info.models))
         if lists_prices(preset.endpoint):
             listed = bool(info.models)
             price = info.price if listed else self.known_price(preset)
@@ -204,7 +212,7 @@ class Catalog:
         self._troubles.clear()
         return troubles
 
-    async def _discover(self) -> Discovered:
+    async def discover(self) -> Discovered:
         """Look at the loopback ports and at the environment, not more often than need be."""
         if self._found is None or time.monotonic() - self._found_at > _BELIEVED:
             from aish_lsp.models.discovery import discover  # noqa: PLC0415 - brings httpx
@@ -265,10 +273,14 @@ class Catalog:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """What a server told of its window, in tokens; believed until a moment of the clock."""
+    """What a server told of its window, in tokens; believed until a moment of the clock.
+
+    ``answered`` is whether it told anything of itself at all.
+    """
 
     tokens: int | None
     until: float
+    answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,8 +292,8 @@ class _Price:
 
 
 _OFFLINE_NOTICE = (
-    "No model server was found and no key was agreed to: the offline model answers. "
-    "`aish-lsp doctor` tells how to connect a real one."
+    "No model server was found, and no key that you agreed to: the offline model answers. "
+    "`:model add`, or `aish-lsp setup` in a terminal, connects a real one."
 )
 
 

@@ -223,7 +223,7 @@ def _translated_errors(url: str, timeout_s: float) -> Iterator[None]:
         msg = f"A header for {where} cannot be sent. Check the key and `extra_headers`."
         raise BackendRejected(msg) from None
     except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError) as error:
-        msg = f"The endpoint {where} is no address: {_ended(error)}"
+        msg = f"The endpoint {where} is not an address: {_ended(error)}"
         raise InvalidArgument(msg, path="endpoint") from error
     except httpx.TransportError as error:
         message = _transport_message(error, url, timeout_s)
@@ -259,7 +259,7 @@ def _transport_message(error: httpx.TransportError, url: str, timeout_s: float) 
 def _break(words: str) -> str:
     """Say how a connection broke off, from what the library says, and what to do."""
     if "illegal status line" in words:
-        return "what came is no HTTP. Check the port of `endpoint`, and the https:// before it."
+        return "what came is not HTTP. Check the port of `endpoint`, and the https:// before it."
     if "Receive buffer too long" in words:
         return "its headers have no end. Is it a model server?"
     words = words.partition(": bytearray(")[0].rstrip(". ")

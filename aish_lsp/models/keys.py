@@ -165,6 +165,6 @@ async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:
 def _checked(key: str, source: str) -> str:
     """Return ``key`` if it can stand in a header; else the error must not show it."""
     if not (key.isascii() and key.isprintable()) or " " in key:
-        msg = f"{source} holds something that is no key."
+        msg = f"{source} holds something that is not a key."
         raise BackendRejected(msg)
     return key

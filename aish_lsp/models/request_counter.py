@@ -98,7 +98,7 @@ class RequestCounter:
                 # The time-out ends first: what holds it up may be a command that prints the key.
                 return await adapter.count_tokens(request, timeout_s=2 * self._timeout_s)
         except NotACountError:
-            self._capability.give_up("its answer is no count")
+            self._capability.give_up("its answer is not a count")
         except TimeoutError:
             self._capability.pause.begin()
         except AishError as error:

@@ -177,7 +177,7 @@ class EndpointTokenizer:
             try:
                 tokens = await api.count(post, text)
             except NotACountError:
-                self._capability.give_up("its answer is no count")
+                self._capability.give_up("its answer is not a count")
                 return
             except AishError as error:
                 if error.data.get("status") in _MALFORMED:

@@ -14,13 +14,15 @@ from typing import Any, Final, NamedTuple
 from aish_lsp.errors import NotFound, StoreUnavailable
 from aish_lsp.files import open_append, store_errors, sync_dir
 from aish_lsp.sessions.log import hold
-from aish_lsp.sessions.reading import SUFFIX, described, load
+from aish_lsp.sessions.reading import SUFFIX, described, is_question, load
 from aish_lsp.sessions.records import SUMMARIZE
 
-#: What tells a turn, an event, a reply, a new name, a summarizer's own turn and a reply's model in
-#: a line that is written here. Inside a text a quotation mark is escaped, so that nothing in a text
-#: can look like these.
+#: What tells a turn, an event, a reply, a new name, a summarizer's own turn, a reply's model, a
+#: question and one that is asked again in a line that is written here. Inside a text a quotation
+#: mark is escaped, so that nothing in a text can look like these.
 _TURN: Final = b'Z", "role": "'
+_QUESTION: Final = b'Z", "role": "user", '
+_AGAIN: Final = b', "again": '
 _EVENT: Final = b'Z", "event": "'
 _REPLY: Final = b'Z", "role": "assistant", '
 _META: Final = b'Z", "event": "meta", '
@@ -33,13 +35,18 @@ _decode: Final = json.JSONDecoder().decode
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
-    """A line of the list. ``turns`` counts messages; ``cost`` is in dollars, None where unknown."""
+    """A line of the list.
+
+    ``questions`` counts what the user asked, ``turns`` all messages; ``cost`` is in dollars, None
+    where unknown.
+    """
 
     id: str
     name: str | None
     title: str | None
     created: str | None
     updated: str | None
+    questions: int
     turns: int
     model: str | None
     cost: float | None
@@ -51,11 +58,12 @@ class _Gleaned(NamedTuple):
     meta: Mapping[str, Any]
     first: str
     last: str
+    questions: int
     turns: int
     model: str | None
 
 
-_UNREADABLE: Final = _Gleaned({}, "", "", 0, None)
+_UNREADABLE: Final = _Gleaned({}, "", "", 0, 0, None)
 
 
 def list_sessions(
@@ -142,6 +150,7 @@ def _info(folder: str, name: str, costs: Mapping[str, float | None]) -> SessionI
         title=_text(meta.get("title")),
         created=_text(meta.get("created")) or gleaned.first or None,
         updated=gleaned.last or _text(meta.get("created")),
+        questions=gleaned.questions,
         turns=gleaned.turns,
         model=gleaned.model,
         cost=costs.get(session_id),
@@ -190,7 +199,9 @@ def _glean(data: bytes) -> _Gleaned | None:
     if reply > 0 and model is None:
         return None
     name = model[1].decode(errors="replace") if model else None
-    return _Gleaned(meta, "", last[2].decode(errors="replace"), turns, name)
+    again = data.count(_AGAIN) if data.rfind(_AGAIN) > 0 else 0
+    questions = data.count(_QUESTION) - again
+    return _Gleaned(meta, "", last[2].decode(errors="replace"), questions, turns, name)
 
 
 def _read(path: Path) -> _Gleaned:
@@ -201,4 +212,6 @@ def _read(path: Path) -> _Gleaned:
     lines = [line for line in loaded.records if line.get("meta") != SUMMARIZE]
     replies = [line for line in lines if line.get("role") == "assistant"]
     model = _text(replies[-1].get("model")) if replies else None
-    return _Gleaned(loaded.meta, first, last, sum("role" in line for line in lines), model)
+    questions = sum(is_question(line) and "again" not in line for line in lines)
+    turns = sum("role" in line for line in lines)
+    return _Gleaned(loaded.meta, first, last, questions, turns, model)

@@ -126,7 +126,7 @@ def _flaw(record: Record, before: list[Record]) -> str | None:
     if "role" in record:
         return "it is both a turn and an event"
     if not isinstance(record.get("id", ""), str):
-        return "its id is no text"
+        return "its id is not a text"
     return None
 
 
@@ -134,7 +134,7 @@ def _flaw_of_turn(record: Record) -> str | None:
     if record.get("role") not in ("user", "assistant", "tool"):
         return "it is neither a turn nor an event"
     if not isinstance(record.get("content"), str):
-        return "its content is no text"
+        return "its content is not a text"
     for name, fields in _PARTS.items():
         if not _is_list_of(record.get(name) or [], fields):
             return f"its {name} is not as it should be"
@@ -165,6 +165,17 @@ def _is_newer(meta: Mapping[str, Any]) -> bool:
 
 
 def title_of(content: str) -> str:
-    """Return a text's first line that says something, cut to 80 characters."""
-    lines = (" ".join(line.split()) for line in content.splitlines())
-    return next(filter(None, lines), "")[:_TITLE_LIMIT]
+    """Return a question's first line that says something, cut at a word where it is long.
+
+    A line that only names files says what the question is about, and not yet what it is.
+    """
+    lines = [line for line in (" ".join(line.split()) for line in content.splitlines()) if line]
+    asking = (line for line in lines if not all(word[0] == "@" for word in line.split()))
+    title = next(asking, lines[0] if lines else "")
+    if len(title) <= _TITLE_LIMIT:
+        return title
+    # One character for the ellipsis, and one more that tells whether a word ends there.
+    start, blank, _ = title[:_TITLE_LIMIT].rpartition(" ")
+    # A single long word (a path, a language without blanks) is cut anywhere.
+    short = start if blank and len(start) > _TITLE_LIMIT // 2 else title[: _TITLE_LIMIT - 1]
+    return f"{short.rstrip()}…"

@@ -53,8 +53,8 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
     for record in loaded.records:
         match record.get("event"):
             case None if record.get("meta") != SUMMARIZE:
-                turns.append(record)
-                outputs = [output for output in outputs if output not in _carried(record)]
+                turns = _with_turn(turns, record)
+                outputs = _still_pending(outputs, record)
                 if record.get("meta") == UNANSWERED:
                     withdrawn.add(record["n"])
             case "exec":
@@ -73,7 +73,7 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
     kept = _in_order(turn for turn in turns if turn["n"] not in withdrawn)
     # An earlier question that was taken back gave its output to the one after it.
     if questions and questions[-1] not in kept:
-        outputs = [*_carried(questions[-1]), *outputs]
+        outputs = [*_taken(questions[-1]), *outputs]
     return Rebuilt(
         tuple(kept),
         summary,
@@ -113,9 +113,13 @@ def _calls_before(lines: Iterable[Record]) -> int:
     return last if type(last) is int and last >= 0 else 0
 
 
-def _carried(turn: Record) -> list[Mapping[str, Any]]:
-    """Return the output that a turn carries."""
-    return turn.get("exec") or []
+def _taken(turn: Record) -> list[Mapping[str, Any]]:
+    """Return the pending output that a turn took; one that asks again has what it had before."""
+    return [] if "again" in turn else turn.get("exec") or []
+
+
+def _still_pending(outputs: list[Mapping[str, Any]], turn: Record) -> list[Mapping[str, Any]]:
+    return [output for output in outputs if output not in _taken(turn)]
 
 
 def _output(event: Record) -> list[Mapping[str, Any]]:
@@ -133,6 +137,25 @@ def _without(turns: list[Record], first: object, last: object) -> list[Record]:
     if not isinstance(first, int) or not isinstance(last, int):
         return turns
     return [turn for turn in turns if not first <= turn["n"] <= last]
+
+
+def _with_turn(turns: list[Record], turn: Record) -> list[Record]:
+    """Return the turns with one more; without an exchange that was asked again, once it answers."""
+    turns.append(turn)
+    if turn["role"] != "assistant":
+        return turns
+    asked = next((one for one in reversed(turns) if one["role"] == "user"), None)
+    again = asked.get("again") if asked else None
+    if again is None:
+        return turns
+    kept = []
+    dropping = False
+    for one in turns:
+        if one["role"] == "user":
+            dropping = one["n"] == again
+        if not dropping:
+            kept.append(one)
+    return kept
 
 
 def _in_order(turns: Iterable[Record]) -> list[Record]:

@@ -19,7 +19,7 @@ from aish_lsp.sessions.usage import UsageRecord, append_usage, now, read_costs, 
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
-    from aish_lsp.conversation.turns import Attached, ExecOutput, Turn
+    from aish_lsp.conversation.turns import ExecOutput, Turn
     from aish_lsp.events import CommandInfo
     from aish_lsp.models.events import ToolCall, Usage
     from aish_lsp.models.request import StoredReasoning
@@ -94,13 +94,15 @@ class Recorder:
         """Wait until what was to be written to the log by now is written."""
         await self._in_order(self._log_turn, lambda: None)
 
-    async def question(
-        self, text: str, exec_: Sequence[ExecOutput], attached: Sequence[Attached] = ()
-    ) -> int:
-        """Write a question down, synced; return its number, 0 where it could not be written."""
-        outputs = [asdict(output) for output in exec_]
-        about = [asdict(part) for part in attached]
-        return await self._append(records.user(text, outputs, about), sync=True)
+    async def question(self, question: Turn, again: int = 0) -> int:
+        """Write a question down, synced; return its number, 0 where it could not be written.
+
+        ``again`` is the number of the question that it asks again, 0 for none.
+        """
+        outputs = [asdict(output) for output in question.exec]
+        about = [asdict(part) for part in question.attached]
+        record = records.user(question.content, outputs, about, again=again or None)
+        return await self._append(record, sync=True)
 
     async def reply(self, reply: Reply) -> int:
         """Write a reply down, synced; return its number."""
@@ -195,7 +197,7 @@ class Recorder:
         try:
             await self._in_order(self._usage_turn, lambda: append_usage(self._usage_path, record))
         except AishError as error:
-            self._failed("usage", f"What is used is not being saved: {error.message}")
+            self._failed("usage", f"Usage and costs are not being saved: {error.message}")
         else:
             self._told.pop("usage", None)
 

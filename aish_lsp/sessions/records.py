@@ -17,6 +17,7 @@ def user(
     exec_: Sequence[Mapping[str, Any]] = (),
     attached: Sequence[Mapping[str, Any]] = (),
     *,
+    again: int | None = None,
     meta: str | None = None,
 ) -> Record:
     """Return a user turn.
@@ -26,12 +27,15 @@ def user(
         exec_: the output that it carries: ``{"command", "exit", "output"}`` each.
         attached: the text that it is about: ``{"kind", "path", "text", "language", "first",
             "last", "cut"}`` each.
+        again: the number of the question that this one asks again: once it has a reply, the
+            earlier one and its answers are sent no more.
         meta: SUMMARIZE, or nothing.
     """
     return _with(
         {"role": "user", "content": content},
         exec=[dict(output) for output in exec_] or None,
         attached=[dict(part) for part in attached] or None,
+        again=again,
         meta=meta,
     )
 

@@ -123,7 +123,7 @@ class WorkFolder:
     def _folder_of(self, name: bytes, *, make: bool) -> Iterator[tuple[int, bytes]]:
         """Open the folder that ``name`` lies in; also give its last part."""
         if not is_plain(name):
-            raise OSError(errno.EINVAL, "That is no name of a file of the work tree")
+            raise OSError(errno.EINVAL, "That is not the name of a file in the work tree")
         *folders, own = name.split(b"/")
         fd = os.open(self._top, _FOLDER)
         try:

@@ -322,7 +322,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, NoUndo | AishError):
         return str(error).rstrip(".")
     logger.error("undo failed", exc_info=error)
-    return f"aish itself failed ({type(error).__name__}), which its log tells more of"
+    return f"aish itself failed ({type(error).__name__}); its log says more"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -336,3 +336,13 @@ def test_a_reply_in_lua(neovim: Neovim) -> None:
     assert "make test" in [e["command"]["text"] for e in seen if e["kind"] == "command"]
     assert seen[-1]["kind"] == "end"
     assert neovim.messages == ""
+
+
+def test_what_went_wrong_is_said_without_the_protocols_number(neovim: Neovim, place: Place) -> None:
+    neovim.keys(" ao")
+    neovim.until("the chat", lambda: neovim.name == str(place.chat))
+    neovim.until("a lens to send by", lambda: neovim.lenses() == [("## You", "Send")])
+    neovim.keys(" as")
+    neovim.until("why not", lambda: "Nothing is written under the last" in neovim.messages)
+    assert "aish: Nothing is written under the last `## You`." in neovim.messages
+    assert "-32602" not in neovim.messages

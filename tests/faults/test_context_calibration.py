@@ -81,7 +81,7 @@ async def test_a_file_that_turns_bad(served: Any, fault: str) -> None:
     try:
         other, told = await talks_on(client, place, served.model.url, times=3)
         assert len(told) == 1
-        assert "tokens come to is not being kept" in told[0]
+        assert "about token counts is not being saved" in told[0]
         if put_aside:
             # With all that was known before.
             assert 0.5 <= await learned(place, other) <= 3
@@ -143,7 +143,7 @@ async def test_a_folder_that_may_only_be_read(place: Place) -> None:
                 await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
                 name, told = await talks_on(client, place, model.url, times=4)
                 assert len(told) == 1, told
-                assert "tokens come to is not being kept" in told[0]
+                assert "about token counts is not being saved" in told[0]
                 report: Json = await shown(client)
                 assert abs(report["accuracy"]["errorPercent"]) < 15
         assert name not in ratios(place)

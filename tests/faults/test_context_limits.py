@@ -120,7 +120,7 @@ async def test_a_reply_larger_than_the_window_leaves_with_its_question(served: A
     served.script = says()
     result = await ask(client, "And now?", "next")
     assert (result["text"], result["error"], result["evictedTurns"]) == ("All is well.", None, 2)
-    assert notices(client, "next") == ["2 old turns were left out."]
+    assert notices(client, "next") == ["2 old messages were left out."]
     [_, second] = asked(served.model)
     assert [message["content"] for message in second[1:]] == ["And now?"]
     assert counted(served.model.requests[-1]) <= 2048 - 256

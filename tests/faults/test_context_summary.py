@@ -157,7 +157,7 @@ async def test_without_a_summary_the_turns_go_and_the_question_is_answered(
     result = await ask(client, "And what is open?", "t")
     assert time.monotonic() - began < 10
     assert (result["text"], result["error"], result["evictedTurns"]) == ("All is well.", None, 2)
-    assert "2 old turns were left out." in notices(client, "t")
+    assert "2 old messages were left out." in notices(client, "t")
     messages = asked(served.model)[-1]
     assert_alternating(messages)
     assert HEADING not in messages[0]["content"]
@@ -363,7 +363,7 @@ async def test_nobody_is_asked_for_a_summary(served: Any, context: Json) -> None
     result = await ask(client, "And what is open?", "t")
     assert (result["error"], result["evictedTurns"]) == (None, 2)
     assert summaries_asked(served.model) == []
-    assert notices(client, "t") == ["2 old turns were left out."]
+    assert notices(client, "t") == ["2 old messages were left out."]
     assert HEADING not in asked(served.model)[-1][0]["content"]
 
 

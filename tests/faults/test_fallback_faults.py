@@ -141,7 +141,9 @@ async def test_the_next_one_answers_and_the_user_is_told(pair: Pair, fault: str)
     assert len(pair.front.requests) == 1
     *pauses, told = events(served.client, "t", "notice")
     assert told["level"] == "warning"
-    assert told["message"].startswith(f"{pair.first} does not answer, {pair.second} does instead. ")
+    assert told["message"].startswith(
+        f"{pair.first} does not answer; {pair.second} answers instead. "
+    )
     assert_says(told["message"], reason)
     assert len(pauses) == requests - 1
     for pause in pauses:
@@ -183,7 +185,7 @@ async def test_the_chat_document_tells_it_and_holds_one_reply(pair: Pair) -> Non
         "the reply",
     )
     new = text[len(before) :]
-    assert new.count(f"{pair.first} does not answer, {pair.second} does instead.") == 1
+    assert new.count(f"{pair.first} does not answer; {pair.second} answers instead.") == 1
     assert new.count("## aish") == new.count("All is well.") == 1
 
 
@@ -289,7 +291,7 @@ async def test_a_chain_of_three_and_the_offline_model_at_last(pair: Pair) -> Non
     assert (result["text"], result["model"]) == ("All is well.", pair.second)
     told = [told for told in notices(client, "t") if not told.endswith("again.")]
     for (failed, instead), message in zip(itertools.pairwise(names), told, strict=True):
-        assert message.startswith(f"{failed} does not answer, {instead} does instead. ")
+        assert message.startswith(f"{failed} does not answer; {instead} answers instead. ")
     assert "NO_SUCH" in told[2]
 
     configure(pair.served.place, *models, routing={"fallback": names[1:3]})
@@ -297,7 +299,7 @@ async def test_a_chain_of_three_and_the_offline_model_at_last(pair: Pair) -> Non
     assert result["model"] == "offline"
     assert "CMD: ls" in result["text"]
     *_, last = notices(client, "u")
-    assert last.startswith(f"{names[2]} does not answer, the offline model does instead. ")
+    assert last.startswith(f"{names[2]} does not answer; the offline model answers instead. ")
 
 
 async def test_a_model_without_a_successor_is_told_to_be_down(pair: Pair) -> None:

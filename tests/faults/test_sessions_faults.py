@@ -155,7 +155,7 @@ def reversed_lines(data: bytes) -> bytes:
         (by_hand(lambda data: data.replace(b"two", b"\xff")), [1, 3], "line 3: it is not UTF-8"),
         (by_hand(lambda data: data.replace(b"two", "\u2028".encode())), [1, 2, 3], ""),
         (by_hand(lambda data: data.replace(b'"two"', b'"two", "x": NaN')), [1, 3], "NaN"),
-        (by_hand(lambda data: data.replace(b'"two"', b"2")), [1, 3], "its content is no text"),
+        (by_hand(lambda data: data.replace(b'"two"', b"2")), [1, 3], "its content is not a text"),
         (by_hand(lambda data: data.replace(b'"n": 2', b'"n": 1e3')), [1, 3], "its number n"),
         (by_hand(lambda data: data.decode().encode("utf-16")), [], "line 1: it is not UTF-8"),
         (by_hand(lambda data: data.split(b"\n", 1)[1]), [1, 2, 3], "has lost its header"),

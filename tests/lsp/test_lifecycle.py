@@ -28,7 +28,8 @@ def record(tmp_path: Path) -> Path:
 @pytest.fixture
 async def server(echo_client: Callable[..., Client], record: Path) -> AsyncIterator[Client]:
     """Return a client of a server that runs a command which ends when it is cancelled."""
-    async with echo_client(env={"ECHO_RECORD": str(record)}) as client:
+    arguments = ["--log-level", "info"]
+    async with echo_client(env={"ECHO_RECORD": str(record)}, arguments=arguments) as client:
         await client.initialize()
         yield client
 

@@ -55,10 +55,15 @@ async def test_a_session_goes_on_in_the_next_process(place: Place) -> None:
             await client.initialize(place.folder)
             await ask(client, "Something else?", "b")
             listed = (await client.command_result("aish.session.list"))["sessions"]
-            assert {(one["title"], one["name"], one["turns"]) for one in listed} == {
-                ("First?", "plans", 2),
-                ("Something else?", None, 2),
+            assert {(one["title"], one["name"], one["questions"]) for one in listed} == {
+                ("First?", "plans", 1),
+                ("Something else?", None, 1),
             }
+            assert {one["turns"] for one in listed} == {2}
+            query = {"query": "FIRST?"}
+            [found] = (await client.command_result("aish.session.list", query))["sessions"]
+            (of_it,) = (one for one in listed if one["name"] == "plans")
+            assert found == of_it | {"snippet": "First? plans"}
             assert all(one["cost"] == pytest.approx(109e-6) for one in listed)
             resumed = await client.command_result("aish.session.resume", {"id": "plans"})
             assert resumed == {"id": first["sessionId"], "turns": 2}

@@ -112,11 +112,11 @@ async def test_the_question_says_that_there_is_an_undo_and_that_there_is_none(
         await client.initialize(repository)
         await run(client, "rm -rf kept.txt")
         question = client.asked("window/showMessageRequest")[-1]["message"]
-        assert "Files can be undone (:undo), but for git's own and those it ignores." in question
+        assert "`:undo` brings files back, except those that git ignores and git's own." in question
         shutil.rmtree(repository / ".git")
         await run(client, "rm -rf other.txt")
         question = client.asked("window/showMessageRequest")[-1]["message"]
-        assert "There is no undo: the folder is in no git work tree." in question
+        assert "This cannot be undone: the folder is in no git work tree." in question
 
 
 @pytest.mark.parametrize("answer", [yes, no])
@@ -188,7 +188,9 @@ async def test_without_a_repository_it_is_told_once_and_the_command_runs(folder:
         for number in range(2):
             report = await run(client, f"touch file{number}")
             assert report["exitCode"] == 0
-        assert notices(client) == ["No undo for this command: the folder is in no git work tree."]
+        assert notices(client) == [
+            "This command cannot be undone: the folder is in no git work tree."
+        ]
         with pytest.raises(RpcError) as refused:
             await undo(client)
         assert refused.value.data["kind"] == "notFound"
@@ -200,7 +202,9 @@ async def test_the_chat_says_that_there_is_no_undo(folder: Path) -> None:
         client.answers["window/showMessageRequest"] = yes
         await client.command_result("aish.chat.send", {"prompt": ":run touch a"})
         chat = folder / ".aish" / "chat.md"
-        await client.within(holds(chat, "> No undo for this command: the folder is"), "a notice")
+        await client.within(
+            holds(chat, "> This command cannot be undone: the folder is"), "a notice"
+        )
 
 
 async def test_ignored_files_are_named_when_a_command_takes_them(repository: Path) -> None:
@@ -244,7 +248,7 @@ async def test_no_snapshot_is_taken_of_what_only_reads_or_where_none_is_wanted(
         await run(client, "echo changed > kept.txt")
         await run(client, "rm -rf other")
         question = client.asked("window/showMessageRequest")[-1]["message"]
-        assert "There is no undo: safety.snapshot is off." in question
+        assert "This cannot be undone: safety.snapshot is off." in question
         (clean_home / "config.toml").write_text("")
         await run(client, "ls")
     assert git(repository, "for-each-ref", "refs/aish") == ""

@@ -68,7 +68,9 @@ class Place:
         }
         configured = [name for name in os.environ if name.startswith("AISH_")]
         unset = dict.fromkeys((*UNSET, *configured), "")
-        return Client(transport, env=unset | own | env, cwd=self.root)
+        # More than by default: no key may get there, and the longest session reads it.
+        logs = ("--log-level", "info")
+        return Client(transport, arguments=logs, env=unset | own | env, cwd=self.root)
 
     def configure(self, endpoint: str, *, grammar: str | None = None, **settings: Any) -> None:
         """Write a configuration with one model, at ``endpoint``."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.config.loading import Configuration
-from aish_lsp.conversation.turns import ExecOutput
+from aish_lsp.conversation.turns import ExecOutput, Turn
 from aish_lsp.errors import AishError, BackendUnavailable
 from aish_lsp.events import End, Event, Notice, Text, Usage
 from aish_lsp.extractor import Extracted, extract
@@ -49,7 +49,9 @@ async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     root = tmp_path / "workspace"
     root.mkdir()
     opened = Workspace(root, services, Configuration(root, services.trust, services.environ))
-    await opened.recorder.question("We ship with make.", [ExecOutput("cat x", 0, "the second")])
+    await opened.recorder.question(
+        Turn("user", "We ship with make.", exec=(ExecOutput("cat x", 0, "the second"),))
+    )
     yield opened
     await opened.aclose()
     await services.aclose()
@@ -187,7 +189,9 @@ async def test_what_a_model_repeats_of_an_output_is_not_what_the_user_said(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = ExecOutput("cat README", 0, "The release key is on build-7.")
-    await workspace.recorder.question("So? I say: the tests take a minute.", [output])
+    await workspace.recorder.question(
+        Turn("user", "So? I say: the tests take a minute.", exec=(output,))
+    )
     reply = "It says: the release key is on build-7."
     monkeypatch.setattr(workspace, "open_model", lambda _: Scripted(Text(reply), Finish("stop")))
     await workspace.use_model("mine")

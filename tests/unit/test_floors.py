@@ -23,7 +23,7 @@ FLOORS = (
     {"lsp"},
     {"chat"},
     {"workspace", "turn", "turn_request", "next_request", "summarizer", "execution"}
-    | {"workspace_sessions", "side_request", "extractor"},
+    | {"workspace_sessions", "side_request", "extractor", "compaction", "model_setup"},
     {"accounting", "attached", "composition", "endings", "fallback", "job_table", "model_choice"}
     | {"resumption"},
     {"services"},
@@ -39,6 +39,8 @@ EXCEPTIONS = {
     ("workspace", "workspace_sessions"): "a workspace's part, which switches its session",
     ("turn", "turn_request"): "a turn's part, which asks in its workspace's name too",
     ("turn_request", "summarizer"): "as above",
+    ("model_setup", "side_request"): "it asks in its workspace's name",
+    ("compaction", "summarizer"): "it summarizes before a turn has to",
     ("summarizer", "side_request"): "it asks in its workspace's name",
     ("extractor", "side_request"): "as above",
     ("workspace", "next_request"): "a workspace's part, which shows what it would send",

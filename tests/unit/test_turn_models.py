@@ -254,7 +254,10 @@ async def test_a_fault_of_ours_is_not_hidden_by_another_model(place: Place) -> N
         ((Reasoning("Hm."), Usage(99, 3), Finish("stop")), "The model answered with nothing."),
         ((Text("Well"), Usage(99, 1024), Finish("length")), "cut at 1,024 tokens, its `max_output"),
         ((Text("Well " * 1024), Finish("length")), "The reply of plain was cut at 1,024 tokens"),
-        ((Reasoning("Hm"), Usage(99, 1024), Finish("length")), "before it said a word: what a"),
+        (
+            (Reasoning("Hm"), Usage(99, 1024), Finish("length")),
+            "before it said a word: its thinking",
+        ),
         ((Finish("length"),), "before it said a word"),
         ((Text("Well"), Usage(99, 77), Finish("length")), "its window was full, or its server"),
         ((Finish("refusal"),), "plain refused to answer."),

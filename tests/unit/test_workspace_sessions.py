@@ -19,6 +19,7 @@ from aish_lsp.config.loading import Configuration
 from aish_lsp.conversation.turns import ExecOutput, Turn
 from aish_lsp.errors import Busy, Denied, InvalidArgument, NotFound, StoreUnavailable
 from aish_lsp.execution import RunRequest
+from aish_lsp.job import Job
 from aish_lsp.questions import Question
 from aish_lsp.services import Services
 from aish_lsp.sessions import records
@@ -94,7 +95,11 @@ def _chat(workspace: Workspace) -> Chat:
     async def shown() -> str:
         return ""
 
-    return Chat(workspace, lambda _: None, lambda _: None, shown)
+    async def wait(job: Job[Any], title: str) -> Any:
+        assert title
+        return await job.result()
+
+    return Chat(workspace, lambda _: None, lambda _: None, shown, lambda _: None, wait)
 
 
 async def typed(workspace: Workspace, line: str) -> str:
@@ -157,7 +162,7 @@ async def test_an_evicted_range_a_summary_and_an_unanswered_question(place: Plac
     shown = await workspace.sessions.history()
     assert len([record for record in shown.records if "role" in record]) == 5
     page = await typed(workspace, ":session history")
-    assert page.count("not sent any more") == 3
+    assert page.count("no longer sent") == 3
     assert "$ ls (exit 0)\na\n" in page
 
 
@@ -458,12 +463,16 @@ async def test_a_session_that_cannot_be_written_is_refused(
 
 async def test_the_chat_lists_and_resumes(place: Place) -> None:
     workspace = place.open()
-    assert "Nothing was asked" in await typed(workspace, ":session")
+    assert "Nothing has been asked" in await typed(workspace, ":session")
     log = written(workspace, USER, REPLY, name="plans")
     listed = await typed(workspace, ":sessions")
     assert f"- {log.id} *plans*: Old? (" in listed
-    assert "2 turns, offline" in listed
-    assert "with 2 turns" in await typed(workspace, ":resume plans")
+    assert "1 question, offline" in listed
+    assert await typed(workspace, ":sessions old") == await typed(workspace, ":session list OLD")
+    assert "Old? (" in (found := await typed(workspace, ":sessions old"))
+    assert "\n  > Old? plans\n" in found
+    assert "mentions *elsewhere*" in await typed(workspace, ":sessions elsewhere")
+    assert "with 2 messages" in await typed(workspace, ":resume plans")
     assert f"**{log.id}** (open)" in await typed(workspace, ":session list")
     page = await typed(workspace, ":history")
     assert page.startswith(f"# Old?\n\nSession {log.id}, saved as plans.\n\n### You (")

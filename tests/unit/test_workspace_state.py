@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from aish_lsp.chat.commands import COLON_COMMANDS, Chat
 from aish_lsp.config.loading import Configuration
 from aish_lsp.conversation.turns import ExecOutput
 from aish_lsp.errors import InvalidArgument
+from aish_lsp.job import Job
 from aish_lsp.memory.store import MemoryStore
 from aish_lsp.models.events import Finish, ModelEvent, Text
 from aish_lsp.models.keys import resolve_key
@@ -79,7 +81,11 @@ def _chat(workspace: Workspace) -> Chat:
     async def shown() -> str:
         return ""
 
-    return Chat(workspace, lambda _: None, lambda _: None, shown)
+    async def wait(job: Job[Any], title: str) -> Any:
+        assert title
+        return await job.result()
+
+    return Chat(workspace, lambda _: None, lambda _: None, shown, lambda _: None, wait)
 
 
 async def typed(workspace: Workspace, line: str) -> str:

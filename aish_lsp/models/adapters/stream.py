@@ -164,7 +164,7 @@ def _parse(data: str, url: str) -> list[Json]:
         decoded = None
     parts = decoded if isinstance(decoded, list) and decoded else [decoded]
     if not all(isinstance(part, dict) for part in parts):
-        why = f"it sent something that is no part of a reply, or is cut ({data[:60]!r})"
+        why = f"it sent something that is not part of a reply, or is cut ({data[:60]!r})"
         raise _broken(url, why)
     return parts
 

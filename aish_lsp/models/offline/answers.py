@@ -25,7 +25,7 @@ from aish_lsp.text import without_hidden
 CONNECT = (
     "I am aish's offline model: I answer from the files here, without a language model. To connect "
     "a real one, start llama.cpp (`llama-server -m MODEL.gguf`) or Ollama (`ollama serve`), or set "
-    "a key such as OPENAI_API_KEY; `aish-lsp doctor` tells what is found and what is missing."
+    "a key such as OPENAI_API_KEY; `aish-lsp doctor` shows what is found and what is missing."
 )
 
 _KNOWN = (
@@ -138,7 +138,7 @@ def _task(intent: Intent, workspace: _Workspace) -> Sequence[_Part]:
     found = workspace.best(intent)
     if not found:
         words = _IN_WORDS[intent]
-        return [_Part(f"I found no file here that tells how to {words}.", ("ls -la",))]
+        return [_Part(f"I found no file here that says how to {words}.", ("ls -la",))]
     first = found[0]
     words = _IN_WORDS[first.intent]
     parts = [_Part(f"To {words} here (from {first.source}):", _steps(first))]
@@ -226,7 +226,11 @@ def _file(about: Topic, _workspace: _Workspace) -> Sequence[_Part]:
 def _overview(_about: Topic, workspace: _Workspace) -> Sequence[_Part]:
     """Return what the manifests and the first words of the README tell of the project."""
     sources = list(dict.fromkeys(task.source for task in workspace.tasks))[:6]
-    known = f"I find its tasks in {', '.join(sources)}." if sources else "I know no manifest of it."
+    known = (
+        f"I find its tasks in {', '.join(sources)}."
+        if sources
+        else "I found no manifest that I know."
+    )
     look = ["ls -la"]
     quote: tuple[str, ...] = ()
     for name in ("README.md", "README.rst", "README.txt", "README"):

@@ -61,7 +61,7 @@ _AFTER_SUCCESS: dict[Intent, Advice] = {
     "build": Advice("Next, the tests:", "test"),
     "lint": Advice("Next, the tests:", "test"),
     "check": Advice("Next, the tests:", "test"),
-    "clean": Advice("Next, build it anew:", "build"),
+    "clean": Advice("Next, build it again:", "build"),
     "test": Advice("Next, the linter:", "lint"),
 }
 
@@ -84,7 +84,7 @@ def told(ran: Ran) -> tuple[str, tuple[str, ...]]:
     if len(shown) == len(lines):
         says = "It printed"
     else:
-        says = "The lines that tell most" if ran.exit else "It ended with"
+        says = "The most telling lines" if ran.exit else "It ended with"
     return f"`{command}` {outcome}. {says}:", shown
 
 
@@ -100,5 +100,5 @@ def advice(ran: Ran, intent: Intent | None) -> Advice:
     if intent == "test" and ran.command.endswith("pytest"):
         return Advice("To stop at the first of the tests that failed:", again="--lf -x")
     if intent == "lint":
-        return Advice("Formatting may cure some of it:", "format")
+        return Advice("Formatting may fix some of it:", "format")
     return Advice("")

@@ -103,9 +103,9 @@ async def test_names_with_blanks_and_absolute_ones(root: Path) -> None:
         ("@keys.secret", "ignored"),
         ("@to-secret", "ignored"),
         ("@.git/config", "ignored|no file"),
-        ("@out", "leads out of the workspace"),
-        ("@../outside.txt", "leads out of the workspace"),
-        ("@/etc/passwd", "leads out of the workspace"),
+        ("@out", "is outside the workspace"),
+        ("@../outside.txt", "is outside the workspace"),
+        ("@/etc/passwd", "is outside the workspace"),
         ("@src", "is a folder"),
         ("@src/.", "is a folder"),
         ("@bytes", "binary"),
@@ -156,7 +156,7 @@ async def test_an_ignored_file_is_not_sent_though_it_is_open(root: Path) -> None
 async def test_a_pipe_is_not_waited_for(root: Path) -> None:
     os.mkfifo(root / "pipe")
     found = await named(root, "@./pipe")
-    assert found.notices == ["./pipe is no regular file, and was not sent."]
+    assert found.notices == ["./pipe is not a regular file and was not sent."]
 
 
 async def test_a_huge_file_is_not_sent_and_a_long_one_cut(

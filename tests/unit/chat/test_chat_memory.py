@@ -42,10 +42,10 @@ def shown(workspace: Workspace) -> list[str]:
 
 
 async def test_add_edit_forget(workspace: Workspace) -> None:
-    assert "item 1;" in await memory_command(workspace, "add pref  terse")
+    assert "item 1. The model" in await memory_command(workspace, "add pref  terse")
     assert "as item 1." in await memory_command(workspace, "add fact Terse!")
     assert await memory_command(workspace, "edit 1  be terse") == (
-        "That is item 2 now, in place of 1."
+        "It is now item 2, in place of 1."
     )
     assert "says that already" in await memory_command(workspace, "edit 2 be terse")
     assert "- 2 " in await memory_command(workspace, "list")
@@ -66,7 +66,7 @@ async def test_a_scope_stands_before_an_id(workspace: Workspace) -> None:
     for line in ("forget 1", "edit 1 x"):
         with pytest.raises(InvalidArgument, match="`workspace:1` or `user:1`"):
             await memory_command(workspace, line)
-    assert "item 2 now" in await memory_command(workspace, "edit user:1 mine")
+    assert "now item 2" in await memory_command(workspace, "edit user:1 mine")
     assert await memory_command(workspace, "forget workspace:1") == "Forgot 1 item."
     assert shown(workspace) == ["mine"]
     assert argument_values(workspace.memory.items(), "")["memory edit"] == ["2"]

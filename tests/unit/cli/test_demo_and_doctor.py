@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -88,3 +89,42 @@ def test_the_doctor_never_shows_a_key(tmp_path: Path) -> None:
     done = run(tmp_path, "doctor", OPENAI_API_KEY=key, AISH_DISCOVERY="on")
     assert "openai" in done.stdout
     assert key not in done.stdout + done.stderr
+
+
+def test_a_report_has_what_a_bug_report_needs_and_no_secret_and_no_name(tmp_path: Path) -> None:
+    home = tmp_path / "ada.lovelace"
+    data = home / "data"
+    data.mkdir(parents=True)
+    (data / "recent.log").write_text(
+        "2026-01-01 10:00:00 client: Neovim 0.11.4 (aish-lsp 0.1); can applyEdit\n"
+        f"2026-01-01 10:00:01,000 WARNING aish_lsp.x: cannot read {home}/notes of ada.lovelace\n"
+        "2026-01-01 10:00:02,000 ERROR aish_lsp.x: the key sk-ant-" + "a1" * 20 + " was refused\n"
+    )
+    config = home / "config.toml"
+    config.write_text(
+        '[models.mine]\nendpoint = "http://ada.lovelace:hunter2@127.0.0.1:1"\nmodel = "m"\n'
+        '[models.mine.extra_headers]\nx-team = "blue"\n[nonsense]\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "aish_lsp", "doctor", "--report", "--workspace", str(home)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            "HOME": str(home),
+            "AISH_DATA_DIR": str(data),
+            "AISH_CONFIG": str(config),
+            "AISH_DISCOVERY": "off",
+        },
+    )
+    told = done.stdout
+    for wanted in (
+        f"Python {platform.python_version()}", "pygls ", "Neovim 0.11.4",
+        "models.mine.model", "# ~/config.toml:3", "cannot read ~/notes of ~",
+        "the key [redacted] was refused", "nonsense", "git version",
+    ):  # fmt: skip
+        assert wanted in told, (wanted, told)
+    for hidden in ("ada.lovelace", str(tmp_path), "hunter2", "sk-ant", "blue"):
+        assert hidden not in told
+    assert done.returncode == 1, "the model does not answer"

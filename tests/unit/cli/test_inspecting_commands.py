@@ -99,7 +99,7 @@ def test_a_command_a_line(
     for bad in (b"ls\n", b"3\n", b'["ls"]\n', b"[" * 100_000):
         typed(monkeypatch, b'"ls"\n' + bad)
         out, err = run(root, capsys, "risk", "--lines", "--json", code=1)
-        assert "Line 2 of stdin is no JSON string." in err
+        assert "Line 2 of stdin is not a JSON string." in err
 
 
 # --- project --------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ async def test_each_model_and_what_its_server_tells(root: Path) -> None:
 def test_the_last_sessions_cost_and_that_of_all(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert "Nothing was asked" in run(root, capsys, "cost")[0]
+    assert "Nothing has been asked" in run(root, capsys, "cost")[0]
     for session, cost in (("s1", 0.5), ("s2", 0.25)):
         record = UsageRecord(
             ts="t", session=session, model="mine", provider="p", category="main",
@@ -167,4 +167,30 @@ def test_the_last_sessions_cost_and_that_of_all(
     everything = read(root, capsys, "cost", "--all")
     assert everything["total"]["cost"] == 0.75
     assert everything["models"]["mine"]["main"]["calls"] == 2
-    assert "mine  main" in run(root, capsys, "cost", "--all")[0]
+    assert "mine  main  2 calls, 20 in, 10 out, $0.750000" in run(root, capsys, "cost", "--all")[0]
+
+
+async def test_the_budget_is_that_of_the_window_that_the_server_tells_or_unknown(
+    root: Path,
+) -> None:
+    async def script(_: Request, peer: Peer) -> None:
+        entry = {"id": "served", "owned_by": "vllm", "max_model_len": 16384}
+        await peer.reply({"data": [entry]})
+
+    async def line() -> str:
+        command = [sys.executable, "-m", "aish_lsp", "cost", "--json", "--workspace", str(root)]
+        done = await asyncio.to_thread(
+            subprocess.run, command, capture_output=True, text=True, check=True
+        )
+        found: str = json.loads(done.stdout)["line"]
+        return found.partition("; ")[2]
+
+    config = root.parent / "config.toml"
+    async with FaultServer(script) as server:
+        config.write_text(f'[models.mine]\nendpoint = "{server.url}"\n')
+        assert (await line()).startswith("token_budget=15360 (")
+    assert await line() == "token_budget unknown]"
+    config.write_text('[models.down]\nendpoint = "http://127.0.0.1:1"\ntoken_budget = 6000\n')
+    assert await line() == "token_budget unknown]", "no more than the window may be sent"
+    config.write_text('default_model = "offline"\n')
+    assert (await line()).startswith("token_budget=4096 (")

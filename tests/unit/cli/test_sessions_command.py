@@ -53,30 +53,44 @@ def test_the_list_says_what_each_session_was(
     append_usage(workspace_dir(root) / "usage.jsonl", call)
     out, err = run(root, capsys, "list")
     head, row = out.splitlines()
-    assert head.split() == ["ID", "AGE", "TURNS", "COST", "MODEL", "TITLE"]
+    assert head.split() == ["ID", "AGE", "QUESTIONS", "COST", "MODEL", "TITLE"]
     assert row.split(maxsplit=5) == [
-        log.id, "now", "2", "$0.1250", "mine", r"[plans] How do I\x1b build?",
+        log.id, "now", "1", "$0.1250", "mine", r"[plans] How do I\x1b build?",
     ]  # fmt: skip
     assert err == ""
     out, _ = run(root, capsys, "list", "--json")
     [listed] = json.loads(out)["sessions"]
-    assert {name: listed[name] for name in ("id", "name", "turns", "model", "cost")} == {
+    assert {name: listed[name] for name in ("id", "name", "questions", "model", "cost")} == {
         "id": log.id,
         "name": "plans",
-        "turns": 2,
+        "questions": 1,
         "model": "mine",
         "cost": 0.125,
     }
     assert set(listed) == {
-        *("id", "name", "title", "created", "updated", "turns", "model", "cost"),
+        *("id", "name", "title", "created", "updated", "questions", "turns", "model", "cost"),
     }
+
+
+def test_the_list_can_be_searched(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = session(root, "How do I\x1b build?", "plans")
+    session(root, "Something else")
+    out, _ = run(root, capsys, "list", "HOW", "build")
+    assert (
+        out
+        == f"{log.id}  now  1  mine  [plans] How do I\\x1b build?\n    How do I\\x1b build? plans\n"
+    )
+    [found] = json.loads(run(root, capsys, "list", "build", "--json")[0])["sessions"]
+    assert (found["id"], found["snippet"]) == (log.id, "How do I\x1b build? plans")
+    out, err = run(root, capsys, "list", "nowhere")
+    assert (out, err) == ("", "aish-lsp: no session of this workspace mentions 'nowhere'\n")
 
 
 def test_nothing_to_list_is_no_failure(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, err = run(root, capsys, "list")
-    assert (out, "nothing was asked" in err) == ("", True)
+    assert (out, "nothing has been asked" in err) == ("", True)
     assert json.loads(run(root, capsys, "list", "--json")[0]) == {"sessions": []}
-    assert "Nothing was asked" in run(root, capsys, "show", code=1)[1]
+    assert "Nothing has been asked" in run(root, capsys, "show", code=1)[1]
 
 
 def test_an_age_in_its_largest_unit(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,7 +98,7 @@ def test_an_age_in_its_largest_unit(root: Path, capsys: pytest.CaptureFixture[st
     for ts, cell, after in (
         ("2020-01-01T00:00:00Z", 2, "d"),
         ("2999-01-01T00:00:00Z", 1, "now"),
-        ("nonsense", 1, "2"),
+        ("nonsense", 1, "1"),
     ):
         lines = [json.loads(line) for line in log.path.read_text().splitlines()]
         lines[-1]["ts"] = ts
@@ -137,7 +151,7 @@ def test_a_session_that_is_not_there_names_the_nearest(
 
 
 def test_wrong_use_exits_with_2() -> None:
-    for arguments in (["sessions"], ["sessions", "drop"], ["sessions", "list", "x"]):
+    for arguments in (["sessions"], ["sessions", "drop"], ["sessions", "list", "--all"]):
         with pytest.raises(SystemExit) as raised:
             main(arguments)
         assert raised.value.code == 2

@@ -147,7 +147,7 @@ def test_a_bad_file_is_told_and_the_last_good_one_stays(
     write(file, text)
     troubles = configuration.reload()
     assert told in troubles[0]
-    assert "what was in force before stays so" in troubles[-1]
+    assert "the settings from before stay in force" in troubles[-1]
     assert configuration.config.norris.max_steps == 7
     assert configuration.reload() == [], "told once"
     write(file, "norris.max_steps = 8\n")
@@ -182,7 +182,7 @@ def test_a_binary_file(file: Path, trust: TrustStore) -> None:
 def test_a_huge_file(file: Path, trust: TrustStore) -> None:
     with file.open("wb") as stream:
         stream.truncate(1 << 30)
-    assert "cannot be a configuration" in problems(open_at(None, trust))[""]
+    assert "too much for a configuration" in problems(open_at(None, trust))[""]
 
 
 def test_a_file_of_many_bad_keys_is_told_in_few_words(file: Path, trust: TrustStore) -> None:

@@ -426,7 +426,7 @@ async def test_what_is_no_file_is_told_once_and_stays(path: Path, make: Any) -> 
     assert store.ratio("m") == pytest.approx(1.3)
     troubles = store.take_troubles()
     assert 1 <= len(troubles) <= 2
-    assert all("is not being kept: cannot" in trouble for trouble in troubles)
+    assert all("is not being saved: cannot" in trouble for trouble in troubles)
     await store.save()
     assert store.take_troubles() == []
 

@@ -29,6 +29,13 @@ logs.flush(5)
 """
 
 
+@pytest.fixture(autouse=True)
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the data folder, which is not there yet."""
+    monkeypatch.setenv("AISH_DATA_DIR", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
 def run(*arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, *arguments], capture_output=True, text=True, check=True
@@ -42,6 +49,7 @@ def run(*arguments: str) -> str:
     [
         ("debug", ["a debug record", "an info record"], []),
         ("info", ["an info record"], ["a debug record"]),
+        ("warning", ["it failed"], ["an info record"]),
         ("error", ["it failed"], ["an info record"]),
     ],
 )
@@ -53,6 +61,41 @@ def test_levels_are_ours_and_libraries_are_quiet(
         assert words in text
     for words in [*missing, "of pygls", "INFO httpx"]:
         assert words not in text
+
+
+def test_stderr_has_warnings_and_worse_and_a_file_more(tmp_path: Path) -> None:
+    text = run()
+    assert "it failed" in text
+    assert "an info record" not in text
+    path = tmp_path / "log"
+    script = f"from pathlib import Path\n{SCRIPT}".replace(
+        "logs.configure(*(a if n == 0 else Path(a) for n, a in enumerate(sys.argv[1:])))",
+        "logs.configure(file=Path(sys.argv[1]))",
+    )
+    subprocess.run([sys.executable, "-c", script, str(path)], check=True)
+    assert "an info record" in path.read_text()
+
+
+def test_what_went_wrong_is_kept_privately_and_without_what_was_said(data: Path) -> None:
+    for _ in range(2):
+        run("error")
+    kept = data / "recent.log"
+    text = kept.read_text()
+    assert text.count("it failed") == 2
+    assert "a warning of httpx" in text
+    assert "sk-secret" not in text
+    assert "an info record" not in text
+    assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+    kept.write_text("x" * 100_000)
+    run("error")
+    assert kept.read_text().count("it failed") == 1
+    assert (data / "recent.log.1").read_text() == "x" * 100_000
+
+
+def test_a_data_folder_that_cannot_be_written_keeps_nothing_and_stops_nothing(data: Path) -> None:
+    data.write_text("a file")
+    assert "it failed" in run("error")
+    assert data.read_text() == "a file"
 
 
 def test_an_exception_is_logged_with_its_stack_and_without_its_text() -> None:

@@ -99,7 +99,7 @@ async def test_an_answer_that_cannot_be_kept_holds_and_is_told(
 
 async def test_an_unknown_name_is_told_with_the_nearest(http: HttpClient, tmp_path: Path) -> None:
     config = Config(models={"quick": Preset(name="quick")})
-    with pytest.raises(NotFound, match=r"'quik'\. There is: quick"):
+    with pytest.raises(NotFound, match=r"'quik'\. Did you mean quick\?"):
         await make(http, tmp_path).choose(config, "quik", User())
 
 

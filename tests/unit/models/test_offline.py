@@ -137,7 +137,7 @@ async def test_outside_of_a_repository_git_is_not_suggested(tmp_path: Path) -> N
 
 async def test_a_folder_without_manifests_is_told_so(tmp_path: Path) -> None:
     reply = await ask(tmp_path, "run the tests")
-    assert "no file here that tells how to run the tests" in reply
+    assert "no file here that says how to run the tests" in reply
     assert commands(await ask(tmp_path / "gone", "run the tests")) == ["ls -la"]
 
 

@@ -49,7 +49,7 @@ def test_each_session_with_what_its_log_says(folder: Path) -> None:
     header = json.loads(log.path.read_text().splitlines()[0])["meta"]
     assert (info.id, info.name, info.title) == (log.id, "why", 'Why "role": "user"')
     assert (info.created, info.updated) == (header["created"], "2027-01-01T00:00:00Z")
-    assert (info.turns, info.model, info.cost) == (4, "model 1", 0.25)
+    assert (info.questions, info.turns, info.model, info.cost) == (2, 4, "model 1", 0.25)
     assert list_sessions(folder)[0].cost is None
 
 
@@ -61,7 +61,7 @@ def test_a_summarizers_own_turns_are_not_counted_and_its_model_did_not_answer(
     log.append(records.assistant("none", "finder", finish="stop", meta=records.SUMMARIZE))
     log.close()
     (info,) = list_sessions(folder)
-    assert (info.title, info.turns, info.model) == ("q", 2, "model 0")
+    assert (info.title, info.questions, info.turns, info.model) == ("q", 1, 2, "model 0")
 
 
 def test_the_one_last_written_to_comes_first(folder: Path) -> None:

@@ -143,11 +143,16 @@ def test_secrets_go_from_every_text_but_a_providers_own_data(folder: Path) -> No
     [
         ("How do I run the tests?", "How do I run the tests?"),
         ("\n\n  second\tline  \nthird", "second line"),
-        ("x" * 100, "x" * 80),
+        ("@src/app.py @README.md\nWhy?", "Why?"),
+        ("@src/app.py", "@src/app.py"),
+        ("x" * 100, "x" * 79 + "…"),
+        ("words " * 20, "words " * 12 + "words…"),
+        ("x" * 80, "x" * 80),
+        ("a " + "x" * 100, "a " + "x" * 77 + "…"),
         ("  ", ""),
     ],
 )
-def test_the_title_is_the_first_line_cut(content: str, title: str) -> None:
+def test_the_title_is_the_question_cut_at_a_word(content: str, title: str) -> None:
     assert title_of(content) == title
 
 

@@ -51,6 +51,22 @@ def test_a_reset_leaves_nothing_of_what_was_before() -> None:
     assert rebuilt(records.user("q", [OUTPUT]), records.reset()) == Rebuilt((), "", (), None)
 
 
+def test_an_exchange_that_was_asked_again_goes_once_there_is_an_answer() -> None:
+    before = [records.user("q", [OUTPUT]), reply("a"), records.ran("c", OUTPUT)]
+    again = records.user("q", [OUTPUT], again=1)
+    assert texts(rebuilt(*before, again)) == ["q", "a"], "a crash before the answer"
+    failed = rebuilt(*before, again, records.unanswered(4))
+    assert (texts(failed), failed.pending) == (["q", "a"], (OUTPUT,))
+    answered = rebuilt(*before, again, reply("b"))
+    assert [turn["n"] for turn in answered.turns] == [4, 5]
+    assert answered.pending == (OUTPUT,), "what was run since waits for the next question"
+    evicted = rebuilt(*before, again, reply("b"), records.user("r"), reply("c"),
+                      records.evicted(4, 5, "sum"))  # fmt: skip
+    assert texts(evicted) == ["r", "c"], "the old answer does not come back"
+    middle = rebuilt(*before, records.user("r"), reply("c"), again, reply("b"))
+    assert [turn["n"] for turn in middle.turns] == [4, 5, 6, 7]
+
+
 def test_evicted_turns_give_way_to_the_summary() -> None:
     result = rebuilt(
         records.user("1"),

@@ -1,0 +1,214 @@
+"""``aish-lsp setup``: a model found, written into ``config.toml``, and asked one question."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from aish_lsp.cli import output
+from aish_lsp.cli.folder import workspace_folder
+from aish_lsp.cli.terminal import open_workspace, read_line
+from aish_lsp.config.writing import lines_of
+from aish_lsp.errors import AishError
+from aish_lsp.events import Text, to_wire
+from aish_lsp.model_setup import (
+    QUESTION,
+    Candidate,
+    at_address,
+    candidates,
+    configured_as,
+    needs_default,
+    try_out,
+    write,
+)
+from aish_lsp.models.address import host, is_loopback
+from aish_lsp.paths import config_file
+from aish_lsp.text import escaped
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from aish_lsp.events import Usage
+    from aish_lsp.workspace import Workspace
+
+_DESCRIPTION: Final = (
+    "Look for model servers on this machine and for keys in the environment, ask which model is to"
+    " answer, add it to config.toml (what stands there stays), and ask it one question. A key is"
+    " never written down: the file names the variable that holds it."
+)
+
+_START: Final = """\
+Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), or set a provider's key variable
+(OPENAI_API_KEY, OPENROUTER_API_KEY, ...), then run `aish-lsp setup` again. Until then the offline
+model answers from your project's own files."""
+
+
+class _Stopped(Exception):
+    """The user gave no answer: nothing is to be written."""
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``setup`` to the command line."""
+    setup = commands.add_parser(
+        "setup",
+        parents=[common],
+        help="find a model, write config.toml, try it",
+        description=f"{_DESCRIPTION} With --json: only tell what was found.",
+    )
+    setup.set_defaults(run=run)
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """Set a model up; return the exit code."""
+    async with open_workspace(workspace_folder(arguments)) as workspace:
+        for trouble in await workspace.reload():
+            _say(trouble)
+        _say("Looking for model servers on this machine and for keys in the environment ...")
+        listed = await candidates(workspace)
+        if arguments.json:
+            found = [{"preset": one.preset, "models": one.models} for one in listed]
+            output.out.as_json({"found": to_wire(found)}, indent=2)
+            return 0
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return _tell_what_to_do(workspace, listed)
+        try:
+            name = await _set_up(workspace, listed)
+        except _Stopped:
+            _say("Nothing was written.")
+            return 1
+        return await _try(workspace, name) if name else 0
+
+
+def _tell_what_to_do(workspace: Workspace, listed: Sequence[Candidate]) -> int:
+    """Tell, where nobody can be asked, what was found and what to write."""
+    output.out.line("\n".join(map(str, listed)) or "Nothing was found.")
+    _say("`aish-lsp setup` asks questions: run it in a terminal.")
+    if listed:
+        preset = listed[0].preset
+        default = needs_default(workspace.config, preset.name)
+        _say(f"Or add this to {_file()}:\n\n{lines_of(preset, default=default)}")
+    else:
+        _say(_START)
+    return 1
+
+
+async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
+    """Ask, and write; return the model's name, or nothing where the offline one is to answer."""
+    chosen = await _choose(workspace, listed)
+    if chosen is None:
+        _say(f"Nothing had to be written. {_START}")
+        return ""
+    chosen = chosen.serving(await _model(chosen))
+    configured = workspace.config.models
+    if known := configured_as(workspace.config, chosen.preset):
+        _say(f"It is configured already, as {escaped(known)}.")
+        return known
+    name = await _asked("Its name in config.toml", chosen.preset.name)
+    while name in configured:
+        _say(f"There is a model called {escaped(name)} already.")
+        name = await _asked("Another name", chosen.preset.name)
+    preset = replace(chosen.preset, name=name)
+    default = needs_default(workspace.config, name)
+    if configured:
+        now = workspace.active_model
+        default = await _yes(f"Is it to answer by default, in place of {escaped(now)}?")
+    if not is_loopback(preset.endpoint):
+        _say(
+            f"Your questions, with the file names and the command output that go with them, will"
+            f" be sent to {host(preset.endpoint)}."
+        )
+    _say(f"\nTo be added to {_file()}:\n\n{lines_of(preset, default=default)}")
+    if not await _yes("Write it?"):
+        raise _Stopped
+    await write(workspace, preset, default=default)
+    return name
+
+
+async def _choose(workspace: Workspace, listed: Sequence[Candidate]) -> Candidate | None:
+    """Return what the user chose; None for the offline model."""
+    _say("")
+    for number, one in enumerate(listed, 1):
+        _say(f"  {number}  {one}")
+    other, offline = len(listed) + 1, len(listed) + 2
+    _say(f"  {other}  another server, by its address")
+    _say(f"  {offline}  none: the offline model answers, from the project's own files\n")
+    question = "Which one is to answer?"
+    while True:
+        answer = await _asked(question, "1")
+        question = "Which one, then?"
+        number = int(answer) if answer.isascii() and answer.isdigit() else 0
+        if 1 <= number <= len(listed):
+            return listed[number - 1]
+        if number == offline:
+            return None
+        if number == other and (found := await _elsewhere(workspace)):
+            return found
+        if number != other:
+            _say(f"Type a number from 1 to {offline}.")
+
+
+async def _elsewhere(workspace: Workspace) -> Candidate | None:
+    """Return the server at an address that the user types, if there is one."""
+    address = await _asked("Its address, like http://HOST:PORT", "")
+    variable = await _asked("The environment variable that holds its key (none: just Enter)", "")
+    try:
+        return await at_address(workspace, address, variable)
+    except AishError as error:
+        _say(error.message)
+        return None
+
+
+async def _model(chosen: Candidate) -> str:
+    """Return which of the server's models it is to be."""
+    if len(chosen.models) < 2:
+        return await _asked("Which model?", chosen.preset.model)
+    for number, name in enumerate(chosen.models, 1):
+        _say(f"  {number}  {escaped(name)}")
+    answer = await _asked("Which of its models? A number, or a name", "1")
+    number = int(answer) if answer.isascii() and answer.isdigit() else 0
+    return chosen.models[number - 1] if 1 <= number <= len(chosen.models) else answer
+
+
+async def _try(workspace: Workspace, name: str) -> int:
+    """Ask the model one question and show its answer; return the exit code."""
+    _say(f"\nAsking {escaped(name)} (nothing of your project goes along): {QUESTION}\n")
+
+    async def told(event: Text | Usage) -> None:
+        if isinstance(event, Text):
+            output.out.write(event.delta)
+
+    try:
+        await try_out(workspace, name, told)
+    except AishError as error:
+        _say(f"{error.message}\n\n{escaped(name)} is configured, but did not answer.")
+        _say("`aish-lsp doctor` says more; `aish-lsp setup` chooses another one.")
+        return 1
+    output.out.end_line()
+    _say('\nIt works. Ask it in your editor, or here: aish-lsp ask "how do I run the tests?"')
+    return 0
+
+
+async def _asked(question: str, default: str) -> str:
+    """Return the user's answer, ``default`` for an empty one."""
+    shown = f" [{escaped(default)}]" if default else ""
+    answer = await read_line(f"{question}{shown} ")
+    if answer is None:
+        raise _Stopped
+    return answer.strip() or default
+
+
+async def _yes(question: str) -> bool:
+    return (await _asked(f"{question} [Y/n]", "")).lower() in ("", "y", "yes")
+
+
+def _file() -> str:
+    """Return where the configuration lies, short."""
+    path, home = str(config_file()), os.path.expanduser("~")  # noqa: PTH111 - that one may raise
+    return escaped(path.replace(home, "~", 1) if path.startswith(f"{home}/") else path)
+
+
+def _say(text: str) -> None:
+    output.err.line(text)

@@ -1,0 +1,128 @@
+"""Adding a model to the user's ``config.toml``: all that stands there stays as it is.
+
+The text is edited and not written anew, so that comments and order stay. What comes of it is read
+back and compared before it is saved: a file that is written in an unusual way is refused, with the
+lines to add by hand, rather than damaged.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Final
+
+from aish_lsp.config.schema import OWN_ENDPOINTS, Preset
+from aish_lsp.config.sources import checked
+from aish_lsp.config.toml import BadFile, parse, read_text
+from aish_lsp.errors import Busy, InvalidArgument, StoreUnavailable
+from aish_lsp.files import write_atomic
+
+#: What is written of a preset, in this order, where it is not the default.
+_WRITTEN: Final = (
+    *("provider", "endpoint", "model", "context_window", "max_output_tokens", "api_key_env"),
+)
+
+_BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_DEFAULT: Final = re.compile(
+    r"""^([ \t]*default_model[ \t]*=[ \t]*)(?:"(?:[^"\\\n]|\\.)*"|'[^'\n]*')""", re.MULTILINE
+)
+_TABLE: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
+
+#: Times that the file is edited anew because somebody else changed it meanwhile.
+_TRIES: Final = 3
+
+
+def table_of(preset: Preset) -> dict[str, Any]:
+    """Return the keys of ``preset`` that have to stand in its table."""
+    defaults = {field.name: getattr(Preset(), field.name) for field in fields(Preset)}
+    own_endpoint, own_variable = OWN_ENDPOINTS.get(preset.provider, ("", None))
+    table = {name: getattr(preset, name) for name in _WRITTEN}
+    if own_endpoint and preset.endpoint == own_endpoint:
+        # Both come by themselves.
+        table["endpoint"] = ""
+        if preset.api_key_env == own_variable:
+            table["api_key_env"] = None
+    return {name: value for name, value in table.items() if value != defaults[name]}
+
+
+def lines_of(preset: Preset, *, default: bool) -> str:
+    """Return what is added to a file for ``preset``; with ``default`` it is to be the default."""
+    lines = [f"default_model = {_value(preset.name)}", ""] if default else []
+    return "\n".join([*lines, *_table(preset)]) + "\n"
+
+
+def add_model(path: Path, preset: Preset, *, default: bool) -> None:
+    """Add ``preset`` to the configuration file, which is made where it is missing.
+
+    Raises:
+        InvalidArgument: it has a model of that name, the preset is not a sound one, or the file
+            must be edited by hand. It was not touched.
+        StoreUnavailable, Busy: it cannot be read or written now.
+    """
+    problems = checked({"models": {preset.name: table_of(preset)}}, str).problems
+    if problems:
+        raise InvalidArgument(f"That cannot be configured: {problems[0]}", path=problems[0].path)
+    for _ in range(_TRIES):
+        try:
+            before = read_text(path)
+            data = parse(before)
+        except BadFile as error:
+            msg = f"{path} was not touched: {error.reason}. Mend it first."
+            raise StoreUnavailable(msg, path=str(path)) from error
+        after = _edited(before, data, preset, default=default)
+        if after is None:
+            by_hand = lines_of(preset, default=default)
+            msg = (
+                f"{path} is written in a way that only you can add to; it was not touched. Add"
+                f" these lines yourself:\n\n{by_hand}"
+            )
+            raise InvalidArgument(msg, path="models")
+        if read_text(path) == before:
+            write_atomic(path, after)
+            return
+    raise Busy(f"{path} is being changed by something else. Try again.")
+
+
+def _edited(before: str, data: Mapping[str, Any], preset: Preset, *, default: bool) -> str | None:
+    """Return the file's text with the model in it, or None where that does not work out."""
+    models = data.get("models", {})
+    if isinstance(models, Mapping) and preset.name in models:
+        msg = f"There is a model called {preset.name} already. Choose another name."
+        raise InvalidArgument(msg, path="name")
+    newline = "\r\n" if "\r\n" in before else "\n"
+    text = _with_default(before, preset.name, newline) if default else before
+    if text and not text.endswith("\n"):
+        text += newline
+    after = text + (newline if text else "") + newline.join([*_table(preset), ""])
+    wanted = copy.deepcopy(dict(data))
+    if default:
+        wanted["default_model"] = preset.name
+    try:
+        wanted.setdefault("models", {})[preset.name] = table_of(preset)
+        return after if parse(after) == wanted else None
+    except (BadFile, TypeError):
+        return None
+
+
+def _with_default(text: str, name: str, newline: str) -> str:
+    """Return ``text`` with the default model in the place of the one that it names, or on top."""
+    table = _TABLE.search(text)
+    found = _DEFAULT.search(text, 0, table.start() if table else len(text))
+    if found is None:
+        return f"default_model = {_value(name)}{newline}{newline if text else ''}{text}"
+    return f"{text[: found.start()]}{found[1]}{_value(name)}{text[found.end() :]}"
+
+
+def _table(preset: Preset) -> list[str]:
+    name = preset.name if _BARE.fullmatch(preset.name) else _value(preset.name)
+    lines = (f"{key} = {_value(value)}" for key, value in table_of(preset).items())
+    return [f"[models.{name}]", *lines]
+
+
+def _value(value: str | int) -> str:
+    """Return a value as TOML writes it; of a text, as JSON does, but for a character or two."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,49 @@
+"""The chat after the server was killed while it wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+from client import execute
+from conversing import SHOWS_NOTHING, Place, chat_holds
+from fault_server import FaultServer, Peer, Request, chunk_of
+
+
+async def test_the_chat_says_what_became_of_a_message_that_was_not_sent(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "place").mkdir()
+    place = Place.make(tmp_path / "place")
+
+    async def hangs(request: Request, peer: Peer) -> None:
+        if not request.path.endswith("/chat/completions"):
+            await peer.reply({}, "404 Not Found")
+            return
+        await peer.head()
+        await peer.event(chunk_of("Half of a reply\n"))
+        await asyncio.Event().wait()
+
+    async with FaultServer(hangs) as model:
+        place.configure(model.url, context_window=8192)
+        async with place.client() as client:
+            await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+            await client.command_result("aish.chat.send", {"prompt": "First?"})
+            await chat_holds(client, place, "Half of a reply")
+            client.process.send_signal(signal.SIGKILL)
+            await client.process.wait()
+    with place.chat.open("a") as chat:
+        chat.write("\nMy next question\n")
+    async with place.client() as client:
+        await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+        await client.request("workspace/executeCommand", execute("aish.chat.open", {}))
+        text = await chat_holds(client, place, "not sent still stands above")
+        assert text.count("My next question") == 1
+        assert text.rstrip().endswith("## You")
+        assert text.index("My next question") < text.index("aish-lsp ended while it wrote")
+        # Asked once more, nothing is said twice.
+        await client.request("workspace/executeCommand", execute("aish.chat.open", {}))
+        await client.command_result("aish.chat.send", {"prompt": ":help"})
+        text = await chat_holds(client, place, ":retry")
+        assert text.count("not sent still stands above") == 1

@@ -1,0 +1,95 @@
+"""``:model add`` and ``aish.model.add`` through the real server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from client import CAPABILITIES, RpcError
+from conversing import SHOWS_NOTHING, Place, chat_holds
+from fault_server import FaultServer, Peer, Request, chunk_of
+
+
+async def served(request: Request, peer: Peer) -> None:
+    if not request.path.endswith("/chat/completions"):
+        await peer.reply({"data": [{"id": name} for name in ("a", "b")]})
+        return
+    await peer.head()
+    await peer.event(chunk_of(f"Hello from {request.json['model']}."))
+    await peer.event(chunk_of("", finish_reason="stop"))
+    await peer.event("[DONE]")
+
+
+@pytest.fixture
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place.make(tmp_path_factory.mktemp("place"))
+
+
+async def test_an_address_is_added_tried_and_answers_from_now_on(place: Place) -> None:
+    async with FaultServer(served) as model, place.client() as client:
+        place.config.write_text("# mine\n")
+        await client.initialize(place.folder)
+        with pytest.raises(RpcError) as refused:
+            await client.command_result("aish.model.add", {"choice": "http://127.0.0.1:1"})
+        assert refused.value.data["kind"] == "backendUnavailable"
+        added = await client.command_result("aish.model.add", {"choice": f"{model.url} b"})
+        assert (added["added"], added["active"]) == ("local", "local")
+        assert added["models"][0]["model"] == "b"
+        assert "Hello from b." in client.notified("window/showMessage")[-1]["message"]
+        assert place.config.read_text() == (
+            f'# mine\n\n[models.local]\nendpoint = "{model.url}"\nmodel = "b"\n'
+        )
+        again = await client.command_result("aish.model.add", {"choice": f"{model.url} b"})
+        assert again["added"] == "local"
+        other = await client.command_result("aish.model.add", {"choice": model.url})
+        assert (other["added"], other["active"]) == ("local-2", "local-2")
+
+
+def offered() -> dict[str, str]:
+    """Return an environment with a key whose provider cannot be reached."""
+    return {"AISH_DISCOVERY": "", "GROQ_API_KEY": "k" * 20, "HTTPS_PROXY": "http://127.0.0.1:1"}
+
+
+async def test_a_client_that_can_ask_has_the_user_choose(place: Place) -> None:
+    async with place.client("stdio", **offered()) as client:
+        await client.initialize(place.folder)
+        asked: list[Any] = []
+
+        def cancel(params: Any) -> Any:
+            asked.append(params)
+            return params["actions"][-1]
+
+        client.answers["window/showMessageRequest"] = cancel
+        result = await client.command_result("aish.model.add")
+        assert result["added"] is None
+        assert asked[0]["actions"][-1]["title"] == "Cancel"
+        assert "Your questions would be sent to api.groq.com" in asked[0]["message"]
+        assert not place.config.exists()
+
+        def choose(params: Any) -> Any:
+            return next(one for one in params["actions"] if "gpt-oss" in one["title"])
+
+        client.answers["window/showMessageRequest"] = choose
+        result = await client.command_result("aish.model.add")
+        assert (result["added"], result["active"]) == ("groq", "groq")
+        told = client.notified("window/showMessage")[-1]["message"]
+        assert "could not be tried" in told
+        text = place.config.read_text()
+        assert 'api_key_env = "GROQ_API_KEY"' in text
+        assert 'default_model = "groq"' in text
+        assert "k" * 20 not in text
+
+
+async def test_a_client_that_cannot_ask_gets_a_list_in_the_chat(place: Place) -> None:
+    plain = CAPABILITIES | {"window": {"workDoneProgress": True}}
+    assert plain == SHOWS_NOTHING
+    async with place.client("stdio", **offered()) as client:
+        await client.initialize(place.folder, capabilities=plain)
+        result = await client.command_result("aish.model.add")
+        assert result["added"] is None
+        chat = await chat_holds(client, place, "`:model add 1` adds the first of them")
+        assert "openai/gpt-oss-120b: api.groq.com, with the key in GROQ_API_KEY" in chat
+        assert not client.asked("window/showMessageRequest")
+        await client.command_result("aish.chat.send", {"prompt": ":model add 99"})
+        await chat_holds(client, place, "There is no number 99")
+        assert not place.config.exists()

@@ -1,0 +1,140 @@
+"""``aish-lsp setup`` at a real terminal, and without one."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fault_server import FaultServer, Peer, Request, chunk_of
+from test_ask_command import at_terminal
+
+from aish_lsp.models.discovery import LOCAL_PORTS
+
+COMMAND = [sys.executable, "-m", "aish_lsp", "setup"]
+
+
+async def served(request: Request, peer: Peer) -> None:
+    """Serve two models, and say hello."""
+    if not request.path.endswith("/chat/completions"):
+        models = [{"id": name, "owned_by": "vllm", "max_model_len": 8192} for name in ("a", "b")]
+        await peer.reply({"data": models})
+        return
+    if request.json["model"] == "a":
+        await peer.reply({"error": {"message": "out of memory"}}, "400 Bad Request")
+        return
+    await peer.head()
+    await peer.event(chunk_of("Hello\x1b[2J there."))
+    await peer.event(chunk_of("", finish_reason="stop"))
+    await peer.event("[DONE]")
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {
+        **os.environ,
+        "HOME": str(tmp_path),
+        "AISH_DATA_DIR": str(tmp_path / "data"),
+        "AISH_CONFIG": str(tmp_path / "config.toml"),
+        "AISH_DISCOVERY": "off",
+        "SOME_KEY": "hunter2-hunter2",
+    }
+
+
+async def terminal(
+    environment: dict[str, str], answers: dict[str, str], code: int, cwd: Path
+) -> str:
+    arguments = ["setup", "--workspace", str(cwd)]
+    said: str = await asyncio.to_thread(at_terminal, environment, arguments, answers, code=code)
+    return said
+
+
+async def test_a_server_is_set_up_by_its_address_and_asked(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text("# mine\n[context]\nmax_turns = 10\n")
+    async with FaultServer(served) as server:
+        answers = {
+            "Which one is to answer? [1]": "1\n",
+            "Its address": f"{server.url}\n",
+            "that holds its key": "SOME_KEY\n",
+            "Which of its models?": "2\n",
+            "Its name in config.toml [local]": "\n",
+            "Write it? [Y/n]": "\n",
+        }
+        said = await terminal(environment, answers, 0, tmp_path)
+        [asked] = [one for one in server.requests if one.path.endswith("/chat/completions")]
+    assert "Hello\\x1b[2J there." in said
+    assert "It works." in said
+    assert str(tmp_path) not in asked.body.decode()
+    assert config.read_text() == (
+        "# mine\n[context]\nmax_turns = 10\n\n[models.local]\n"
+        f'endpoint = "{server.url}"\nmodel = "b"\napi_key_env = "SOME_KEY"\n'
+    )
+    assert stat.S_IMODE(config.stat().st_mode) == 0o600
+    kept = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [data for data in kept if b"hunter2" in data]
+
+
+async def test_a_model_that_does_not_answer_stays_configured_and_is_told(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    config = tmp_path / "config.toml"
+    config.write_text('[models.first]\nprovider = "offline"\n')
+    async with FaultServer(served) as server:
+        answers = {
+            "Which one is to answer? [1]": "1\n",
+            "Its address": f"{server.url}\n",
+            "that holds its key": "\n",
+            "Which of its models?": "a\n",
+            "Its name in config.toml [local]": "first\n",
+            "Another name [local]": "second\n",
+            "in place of first? [Y/n]": "y\n",
+            "Write it? [Y/n]": "y\n",
+        }
+        said = await terminal(environment, answers, 1, tmp_path)
+    assert "out of memory" in said
+    assert "second is configured, but did not answer" in said
+    assert config.read_text().startswith('default_model = "second"\n\n[models.first]\n')
+
+
+async def test_a_no_an_end_and_a_key_in_a_variables_place_write_nothing(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    async with FaultServer(served) as server:
+        address = {
+            "Which one is to answer? [1]": "1\n",
+            "Its address": f"{server.url}\n",
+        }
+        no = address | {"its key": "\n", "models?": "\n", "toml [local]": "\n", "Write it?": "n\n"}
+        assert "Nothing was written." in await terminal(environment, no, 1, tmp_path)
+        end = address | {"its key": "hunter2\n", "Which one, then?": "\x04"}
+        assert "Nothing was written." in await terminal(environment, end, 1, tmp_path)
+    assert "offline model" in await terminal(environment, {"answer? [1]": "2\n"}, 0, tmp_path)
+    assert not (tmp_path / "config.toml").exists()
+
+
+def test_without_a_terminal_it_says_what_to_do(environment: dict[str, str], tmp_path: Path) -> None:
+    def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            env=environment | env, cwd=tmp_path, check=False,
+        )  # fmt: skip
+
+    done = run()
+    assert (done.returncode, done.stdout) == (1, "Nothing was found.\n")
+    assert "run it in a terminal" in done.stderr
+    done = run(AISH_DISCOVERY="", GROQ_API_KEY="k" * 20)
+    assert done.returncode == 1
+    assert "api.groq.com, with the key in GROQ_API_KEY" in done.stdout
+    assert "run it in a terminal" in done.stderr
+    found = json.loads(run("--json", AISH_DISCOVERY="", GROQ_API_KEY="k" * 20).stdout)["found"]
+    assert "GROQ_API_KEY" in [one["preset"]["apiKeyEnv"] for one in found]
+    assert len(found) <= len(LOCAL_PORTS) + 1
+    assert not (tmp_path / "config.toml").exists()
