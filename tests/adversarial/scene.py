@@ -144,9 +144,14 @@ def add(work: Path, files: Mapping[str, str]) -> None:
 
 def settle(root: Path) -> None:
     """Give all files one old time, and git's index what it then wants to know of them."""
-    work, home = root / "work", root / "home"
-    for path in (*_walk(str(work)), *_walk(str(home))):
+    for path in (*_walk(str(root / "work")), *_walk(str(root / "home"))):
         os.utime(path, (_OLD, _OLD), follow_symlinks=False)
+    refresh(root)
+
+
+def refresh(root: Path) -> None:
+    """Tell git's index what the files are now, or ``git diff`` would write it."""
+    work, home = root / "work", root / "home"
     _git(work, home, "update-index", "-q", "--refresh")
     for changed in (work / ".git" / "index", work / ".git"):
         os.utime(changed, (_OLD, _OLD))
