@@ -205,12 +205,13 @@ def _archives(work: Path) -> None:
 
 
 def _repository(work: Path, home: Path) -> None:
-    """Make ``work`` a repository with two commits and nothing in its settings."""
+    """Make ``work`` a repository with two commits, a tag and nothing in its settings."""
     _git(work, home, "init", "-q", "--template=")
     _git(work, home, "add", "keep.txt", "victim.txt", "src", "dir")
     _git(work, home, "commit", "-qm", "first")
     (work / "keep.txt").write_text(_FILES["keep.txt"] + "a fourth\n")
     _git(work, home, "commit", "-qam", "second")
+    _git(work, home, "tag", "-am", "one", "v1")
 
 
 def _git(work: Path, home: Path, *arguments: str) -> None:
