@@ -156,6 +156,7 @@ class Stage:
         for folder in sorted(paths | {path.parent for path in paths}, reverse=True):
             if (kept := self._kept(folder)) and folder.is_dir() and not folder.is_symlink():
                 shutil.copystat(kept, folder)
+        scene.refresh(ROOT)
         if not self._is_as_before():
             for part in ("work", "home"):
                 _remove(ROOT / part)
