@@ -16,6 +16,7 @@ from aish_lsp.errors import AishError, Denied, InvalidArgument, NotFound
 from aish_lsp.events import Command, End, FinishReason, Notice, Output
 from aish_lsp.job import to_its_end
 from aish_lsp.shell.approval import Origin, needs_approval, question_for
+from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
@@ -352,6 +353,9 @@ class Execution:
         async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:
             await self._emit(Output(planned.command_id, stream, delta))
 
+        environ = workspace.command_environment()
+        if verdict.risk == "safe" and not planned.free:
+            environ = reading_environment(environ)
         with ExitStack() as stack:
             walls = None
             if self._is_confined(verdict):
@@ -362,7 +366,7 @@ class Execution:
                 cwd=planned.cwd,
                 shell=planned.shell,
                 timeout=planned.timeout,
-                env=workspace.command_environment(),
+                env=environ,
                 on_output=on_output,
                 walls=walls,
             )

@@ -61,6 +61,11 @@ _WITHOUT_TERMINAL = {
     "NO_COLOR": "1",
     "CLICOLOR": "0",
 }
+#: What keeps tools that only read from writing or connecting.
+_ONLY_READING = {"GIT_OPTIONAL_LOCKS": "0", "npm_config_update_notifier": "false"}
+#: Settings of git for such a run alone: its monitor of files is a program, or a daemon, and a diff
+#: would write the index.
+_GIT_SETTINGS = {"core.fsmonitor": "false", "diff.autoRefreshIndex": "false"}
 _FORCES_COLOR = ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "COLORTERM")
 
 
@@ -124,6 +129,16 @@ def _is_place(value: str) -> bool:
         return value.startswith(("/", "~")) and Path(value).expanduser().exists()
     except (OSError, ValueError, RuntimeError):
         return False
+
+
+def reading_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of a command that is safe, made from that of any command."""
+    given = environ.get("GIT_CONFIG_COUNT", "0")
+    count = int(given) if given.isdecimal() else 0
+    added = {"GIT_CONFIG_COUNT": str(count + len(_GIT_SETTINGS))}
+    for number, (name, value) in enumerate(_GIT_SETTINGS.items(), count):
+        added |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    return {**environ, **_ONLY_READING, **added}
 
 
 def _without_own_folder(path: str, active: str | None) -> str:

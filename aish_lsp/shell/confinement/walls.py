@@ -8,12 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
-
-#: What keeps tools that only read from trying to write or connect.
-_QUIET: Final = {"GIT_OPTIONAL_LOCKS": "0", "npm_config_update_notifier": "false"}
-#: Settings of git for this run alone: its file system monitor is a program, or a daemon.
-_GIT_SETTINGS: Final = {"core.fsmonitor": "false"}
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +36,8 @@ class Walls:
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the command, made from the one that it has unconfined."""
-        moved = {n: os.fspath(self.temporary) for n in ("TMP", "TEMP") if n in environ}
-        return {
-            **environ,
-            **moved,
-            "TMPDIR": os.fspath(self.temporary),
-            **_QUIET,
-            **_git_settings(environ),
-        }
+        names = ["TMPDIR", *(name for name in ("TMP", "TEMP") if name in environ)]
+        return {**environ, **dict.fromkeys(names, os.fspath(self.temporary))}
 
     def plan(self) -> dict[str, object]:
         """Return what the supervisor is told, of what ``marshal`` can write."""
@@ -70,13 +59,3 @@ class Walls:
             os.close(self.ruleset)
         # It is there still where no supervisor was started, or somebody killed it.
         shutil.rmtree(self.temporary, ignore_errors=True)
-
-
-def _git_settings(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that add ``_GIT_SETTINGS`` behind those that ``environ`` has."""
-    given = environ.get("GIT_CONFIG_COUNT", "0")
-    count = int(given) if given.isdecimal() else 0
-    added: dict[str, str] = {"GIT_CONFIG_COUNT": str(count + len(_GIT_SETTINGS))}
-    for number, (name, value) in enumerate(_GIT_SETTINGS.items(), count):
-        added |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
-    return added
