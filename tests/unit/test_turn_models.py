@@ -253,7 +253,12 @@ async def test_a_fault_of_ours_is_not_hidden_by_another_model(place: Place) -> N
         ((Finish("stop"),), "The model answered with nothing. Ask again."),
         ((Reasoning("Hm."), Usage(99, 3), Finish("stop")), "The model answered with nothing."),
         ((Text("Well"), Usage(99, 1024), Finish("length")), "cut at 1,024 tokens, its `max_output"),
-        ((Text("Well " * 1024), Finish("length")), "The reply of plain was cut at 1,024 tokens"),
+        (
+            (Text(" ".join(map(str, range(1024)))), Finish("length")),
+            "The reply of plain was cut at 1,024 tokens",
+        ),
+        ((Text("Well " * 1024), Finish("stop")), "it wrote the same again and again"),
+        ((Reasoning("Well " * 1024), Finish("stop")), "it thought the same again and again"),
         (
             (Reasoning("Hm"), Usage(99, 1024), Finish("length")),
             "before it said a word: its thinking",
