@@ -338,6 +338,10 @@ class TornChat(RuleBasedStateMachine):
 
     def at_the_end(self) -> None:
         self.nothing_else_is_touched()
+        if not self.editor.capabilities.document_changes and not self.editor.prompt:
+            # It makes edits blindly that are meant for a text which it has not any more: what comes
+            # of that is taken back where it can be known, and that is not always.
+            return
         content = self.disk if self.editor.buffer is None else self.buffer
         strays = [character for character, owner, _ in content if owner == "s"]
         assert not strays, "".join(strays)
