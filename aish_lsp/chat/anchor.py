@@ -201,12 +201,10 @@ class Anchor:
         self._sent = None
         if at != sent.wanted:
             # An editor without versions has put it where its place was before a change.
-            if before == self.text and self.offset is not None:
-                self.offset = _carried(self.offset, Edit(at, at, sent.new))
-            elif before != self.text and self.offset is not None:
+            if self.offset is not None and before != self.text:
                 self.offset = relocated(self.text, self.offset, before)
-                if self.offset is not None:
-                    self.offset = _carried(self.offset, Edit(at, at, sent.new))
+            if self.offset is not None:
+                self.offset = _carried(self.offset, Edit(at, at, sent.new))
             self.text = after
             self.stray = None if sent.insertion.removes else Edit(at, at + len(sent.new), "")
             return

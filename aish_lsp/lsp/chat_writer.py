@@ -429,6 +429,7 @@ class ChatWriter:
             refusals += now is not None and now.version == document.version
             if refusals == 2:
                 break
+        await self._remove_stray()
         return False
 
     async def _remove_stray(self) -> None:
@@ -436,17 +437,19 @@ class ChatWriter:
 
         It is asked to do so of this version alone: another edit at a wrong place could harm.
         """
-        stray, document = self._anchor.stray, self._editor.document(self.path)
+        for _ in range(_MOST_TRIES):
+            stray, document = self._anchor.stray, self._editor.document(self.path)
+            if stray is None or document is None:
+                break
+            text = with_line_feeds(document.text)
+            if text != self._anchor.text:
+                break
+            log.info("the editor was changed under an edit: it is taken back and made anew")
+            start, end = self._position(text[: stray.start]), self._position(text[: stray.end])
+            await self._answer(self._workspace_edit(document, start, end, "", versioned=True))
+            # It is gone, or the change that overtook it is told.
+            await self._until(partial(self._has_left, text), ECHO_TIMEOUT)
         self._anchor.stray = None
-        if stray is None or document is None:
-            return
-        text = with_line_feeds(document.text)
-        if text != self._anchor.text:
-            return
-        log.info("the editor was changed under an edit: it is taken back and made anew")
-        start, end = self._position(text[: stray.start]), self._position(text[: stray.end])
-        await self._answer(self._workspace_edit(document, start, end, "", versioned=True))
-        await self._until(partial(self._has_left, text), ECHO_TIMEOUT)
 
     def _has_left(self, text: str) -> bool:
         """Return whether the editor's document holds something else than ``text`` by now."""

@@ -30,6 +30,6 @@ def test_a_command_is_undone_and_redone_in_the_chat(place: Place, init: Path) ->
         assert "Removed: moved.py" in neovim.lines
         assert (place.folder / "main.py").read_text() == "print()\n"
         (place.folder / "main.py").write_text("print('mine')\n")
-        say(neovim, place, ":undo keep")
+        say(neovim, place, ":redo keep")
         assert "Changed since, left alone: main.py" in neovim.lines
         assert (place.folder / "moved.py").exists()

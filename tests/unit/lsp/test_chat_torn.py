@@ -7,6 +7,7 @@ It knows of each character who wrote it: nothing but the reply's own place may e
 from __future__ import annotations
 
 import asyncio
+import itertools
 import tempfile
 from collections.abc import Callable, Coroutine, Sequence
 from itertools import takewhile
@@ -39,20 +40,19 @@ ASKED: Final = f"{EXCHANGE * OLDER}{YOU}\n\nhow do I run it?\n\n"
 #: What replies are made of, so that each begins like many.
 DELTAS: Final = ("Yes", ", run it", " so.", " ", "\n", "Yes, run it so.", f"\n\n{YOU}\n\n")
 
-#: Characters with whose they are: "o" of others, "r" the reply's, "s" the reply's at a wrong place.
-Owned: TypeAlias = tuple[tuple[str, str], ...]
+#: Characters with whose they are ("o" of others, "r" the reply's, "s" the reply's at a wrong place)
+#: and a number of their own.
+Owned: TypeAlias = tuple[tuple[str, str, int], ...]
+
+_number = itertools.count()
 
 
 def owned(text: str, owner: str = "o") -> Owned:
-    return tuple((character, owner) for character in text)
+    return tuple((character, owner, next(_number)) for character in text)
 
 
 def text_of(content: Owned) -> str:
-    return "".join(character for character, _ in content)
-
-
-def others(content: Owned) -> str:
-    return "".join(character for character, owner in content if owner == "o")
+    return "".join(character for character, _, _ in content)
 
 
 class Simulated:
@@ -69,7 +69,7 @@ class Simulated:
         self.told = OpenDocument(path.as_uri(), text_of(content), 1)
         self.is_open = True
         self.prompt = prompt
-        self.untold: list[tuple[str, str] | None] = []
+        self.untold: list[tuple[Owned, Owned] | None] = []
         self.undoes: list[Owned] = []
         self.writer: ChatWriter | None = None
         self.harm = ""
@@ -105,7 +105,7 @@ class Simulated:
             offset_of(text_of(self.buffer), at)
             for at in (text_edit.range.start, text_edit.range.end)
         )
-        if any(owner == "o" for _, owner in self.buffer[start:end]):
+        if any(owner == "o" for _, owner, _ in self.buffer[start:end]):
             self.harm = "text was removed"
         new = owned(text_edit.new_text, "r" if is_right(self.buffer, start) else "s")
         if new and new[0][1] == "s" and self.capabilities.document_changes:
@@ -117,15 +117,15 @@ class Simulated:
 
     def change(self, content: Owned, *, undoes: bool = False) -> None:
         assert self.buffer is not None
-        before = text_of(self.buffer)
-        if before == text_of(content):
+        before = self.buffer
+        if text_of(before) == text_of(content):
             self.buffer = content
             return
         if not undoes:
             self.undoes.append(self.buffer)
         self.buffer = content
         self.version += 1
-        self.untold.append((before, text_of(content)))
+        self.untold.append((before, content))
         if self.prompt:
             self.tell()
 
@@ -151,8 +151,11 @@ class Simulated:
                 self.is_open = True
                 self.told = OpenDocument(self.told.uri, text_of(self.buffer), self.version)
                 self.follow(())
-            elif untold[0] != untold[1]:
-                changes.append(change_of(*untold))
+            else:
+                # What takes no versions tells where a change was; others may tell any change that
+                # comes to the same.
+                is_exact = not self.capabilities.document_changes
+                changes.append(change_of(*untold, is_exact=is_exact))
         self.untold = []
         if changes and self.buffer is not None:
             self.told = OpenDocument(self.told.uri, text_of(self.buffer), self.version)
@@ -169,9 +172,18 @@ def is_right(content: Owned, at: int) -> bool:
     return before == "r" or not text_of(content[at:]).strip("\n")
 
 
-def change_of(before: str, after: str) -> Change:
-    edit = Edit(0, len(before), after).least(before)
-    return Change(edit.new, position(before, edit.start), position(before, edit.end))
+def change_of(before: Owned, after: Owned, *, is_exact: bool) -> Change:
+    old, new = text_of(before), text_of(after)
+    edit = Edit(0, len(old), new).least(old)
+    if is_exact:
+        start = shared(before, after)
+        end = shared(before[start:][::-1], after[start:][::-1])
+        edit = Edit(start, len(before) - end, new[start : len(new) - end])
+    return Change(edit.new, position(old, edit.start), position(old, edit.end))
+
+
+def shared(one: Owned, other: Owned) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other)))  # noqa: B905
 
 
 def position(text: str, offset: int) -> Position:
@@ -259,7 +271,7 @@ class TornChat(RuleBasedStateMachine):
     @rule(where=st.floats(0, 1), typed=st.sampled_from(["\n", "Yes", "x", f"\n\n{YOU}\n\n"]))
     def types_something(self, where: float, typed: str) -> None:
         at = int(where * len(self.buffer))
-        inside = {owner for _, owner in self.buffer[max(0, at - 1) : at + 1]} <= {"r", "s"}
+        inside = {owner for _, owner, _ in self.buffer[max(0, at - 1) : at + 1]} <= {"r", "s"}
         self.tampered |= inside and 0 < at < len(self.buffer)
         self.editor.change(self.buffer[:at] + owned(typed) + self.buffer[at:])
 
@@ -267,7 +279,7 @@ class TornChat(RuleBasedStateMachine):
     @rule(where=st.floats(0, 1), length=st.sampled_from([1, 5, len(EXCHANGE)]))
     def deletes_something(self, where: float, length: int) -> None:
         at = int(where * len(self.buffer))
-        self.tampered |= any(owner != "o" for _, owner in self.buffer[at : at + length])
+        self.tampered |= any(owner != "o" for _, owner, _ in self.buffer[at : at + length])
         self.editor.change(self.buffer[:at] + self.buffer[at + length :])
 
     @precondition(is_shown)
@@ -326,11 +338,15 @@ class TornChat(RuleBasedStateMachine):
 
     def at_the_end(self) -> None:
         self.nothing_else_is_touched()
+        if not self.editor.capabilities.document_changes and not self.editor.prompt:
+            # It makes edits blindly that are meant for a text which it has not any more: what comes
+            # of that is taken back where it can be known, and that is not always.
+            return
         content = self.disk if self.editor.buffer is None else self.buffer
-        strays = [character for character, owner in content if owner == "s"]
+        strays = [character for character, owner, _ in content if owner == "s"]
         assert not strays, "".join(strays)
         if not self.tampered:
-            reply = "".join(character for character, owner in content if owner == "r")
+            reply = "".join(character for character, owner, _ in content if owner == "r")
             assert f"{self.written}{DELTAS[-1]}" in text_of(content), reply
 
 
