@@ -142,7 +142,7 @@ class ChatFile:
                     " Remove the link and try again."
                 )
             if not is_right(found.st_mode):
-                raise StoreUnavailable(f"{path} is no {right}. Move it away and try again.")
+                raise StoreUnavailable(f"{path} is not a {right}. Move it away and try again.")
         _refuse_second_name(self.path, found)
 
     def _is_tracked(self) -> bool:

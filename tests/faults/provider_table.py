@@ -124,7 +124,7 @@ def _of_the_connection() -> list[Row]:
             unavailable("Does the server speak https"), patience=PATIENCE,
             endpoint=lambda _, real: real.replace("http:", "https:")),
         Row("The host's name is none", handed_on,
-            Expected("nothing", InvalidArgument, "is no address"),
+            Expected("nothing", InvalidArgument, "is not an address"),
             endpoint=lambda *_: "http://xn--"),
         Row("It is reset before the answer", raw(b"", "reset"),
             unavailable("it was reset. Ask again")),
