@@ -12,7 +12,7 @@ from aish_lsp.conversation.measure import Anchor, draft_tokens
 from aish_lsp.conversation.meter import Meter
 from aish_lsp.conversation.usage import check_cap
 from aish_lsp.models.reasoning import goes_back
-from aish_lsp.models.request import ModelRequest
+from aish_lsp.models.request import ModelRequest, reply_limit
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Config, Preset
@@ -47,6 +47,9 @@ class Accounting:
         self.meter = Meter()
         self._services = services
         self._cut_at: dict[str, int] = {}
+        self._doubts: list[str] = []
+        # The models whose numbers the user was told of.
+        self._doubted: set[str] = set()
 
     def counter(self, preset: Preset, config: Config, least_ratio: float = 0.0) -> Counter:
         """Return who counts for ``preset``; estimates are corrected by ``least_ratio`` or more."""
@@ -78,6 +81,51 @@ class Accounting:
     def call_ended(self, preset: Preset, category: Category, usage: Usage) -> Usage:
         """Add a call to the session; return its usage with its cost."""
         return self.meter.call_ended(self._priced(preset), category, usage)
+
+    def charged(
+        self, preset: Preset, config: Config, reported: Usage | None, estimate: Usage
+    ) -> tuple[Usage, bool]:
+        """Return what a call is charged with, and whether any of that is estimated.
+
+        That is what the server reported, each number for itself: costs are the provider's to say,
+        odd or not. Under a cap an odd one counts for no less than it was estimated at, so that a
+        server that reports too little cannot lead past it. A number that was not reported is
+        estimated.
+        """
+        if reported is None:
+            return estimate, True
+        likely_sent, likely_came = estimate.input_tokens, estimate.output_tokens
+        sent = reported.input_tokens or likely_sent
+        came = reported.output_tokens or likely_came
+        odd: list[tuple[str, int, int]] = []
+        if not _is_likely(sent, likely_sent):
+            odd.append(("input", sent, likely_sent))
+            if config.cost.cap_at_dollars is not None:
+                sent = max(sent, likely_sent)
+        if _is_too_long(preset, came, likely_came):
+            odd.append(("output", came, likely_came))
+        self._doubt(preset, odd)
+        missing = (sent, came) != (reported.input_tokens, reported.output_tokens)
+        return replace(reported, input_tokens=sent, output_tokens=came), missing
+
+    def _doubt(self, preset: Preset, odd: list[tuple[str, int, int]]) -> None:
+        """Have the user told, once for a model, of numbers that are out of proportion."""
+        if not odd or preset.name in self._doubted:
+            return
+        self._doubted.add(preset.name)
+        told = " and ".join(
+            f"{number:,} {name} tokens where about {guess:,} are likely"
+            for name, number, guess in odd
+        )
+        self._doubts.append(
+            f"The server of {preset.name} reported {told}. Costs follow what it reports; how full"
+            " the context is goes by estimates."
+        )
+
+    def take_doubts(self) -> list[str]:
+        """Return, once each, what the user should know of the numbers that servers report."""
+        doubts, self._doubts = self._doubts, []
+        return doubts
 
     def _priced(self, preset: Preset) -> Preset:
         """Return ``preset`` with the price that its server lists, unless it has one itself."""
@@ -153,7 +201,7 @@ class Accounting:
         """Return whether a server can mean that a request had so many tokens."""
         # By plain estimates: what was learned must not decide what is learned next.
         estimated = sum(draft_tokens(prepared.draft, Counter(counter.preset)))
-        believed = _LEAST * estimated <= tokens <= _MOST * estimated + _SLACK
+        believed = _is_likely(tokens, estimated)
         if not believed:
             logger.warning(
                 "%s reported %d tokens of a request of about %d: not used",
@@ -194,6 +242,16 @@ def _at_least(conversation: Conversation, prepared: Prepared, counter: Counter) 
     if measure.basis == "actual" and anchor is not None:
         return measure.total - (1 - _CUT_NEW) * (anchor.output + measure.new_since) - _CUT_SLACK
     return _CUT_ESTIMATE * sum(draft_tokens(prepared.draft, Counter(counter.preset)))
+
+
+def _is_likely(tokens: int, estimated: float) -> bool:
+    """Return whether a server can mean that what is estimated so has so many tokens."""
+    return _LEAST * estimated <= tokens <= _MOST * estimated + _SLACK
+
+
+def _is_too_long(preset: Preset, came: int, estimated: int) -> bool:
+    """Return whether no reply can have had so many tokens, its reasoning included."""
+    return came > max(_MOST * estimated + _SLACK, reply_limit(preset))
 
 
 def _is_far(counted: int, actual: int) -> bool:

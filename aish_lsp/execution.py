@@ -20,7 +20,7 @@ from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.shell.terminal import line_for_terminal
-from aish_lsp.text import escaped
+from aish_lsp.text import escaped, shown_path
 from aish_lsp.undo.git import NoUndo, Nowhere
 from aish_lsp.wording import shown
 
@@ -164,13 +164,13 @@ def _folder(workspace: Workspace, wanted: str | None) -> Path:
     root = workspace.folder
     folder = root if wanted is None else root / wanted
     if not root.is_dir():
-        raise NotFound(f"The folder {root} is gone.")
+        raise NotFound(f"The folder {shown_path(root)} is gone.")
     if wanted is not None and wanted.startswith("file://"):
         folder = _path_of(wanted)
     if wanted is not None and ("\0" in str(folder) or not inside(root, folder)):
         raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
     if not folder.is_dir():
-        raise NotFound(f"{folder} is not a folder, or is gone.")
+        raise NotFound(f"{shown_path(folder)} is not a folder, or is gone.")
     return Path(os.path.realpath(folder))
 
 
@@ -195,7 +195,7 @@ def _identities(*folders: Path) -> tuple[tuple[int, int], ...]:
     try:
         return tuple((found.st_dev, found.st_ino) for found in map(os.stat, folders))
     except OSError as error:
-        raise NotFound(f"{os.fsdecode(error.filename)} is gone.") from error
+        raise NotFound(f"{shown_path(os.fsdecode(error.filename))} is gone.") from error
 
 
 def approved(planned: Plan) -> Plan:
@@ -337,13 +337,17 @@ class Execution:
         workspace, planned = self._workspace, self._plan
         # While the user was asked, another folder may have come in its place.
         if not inside(workspace.folder, planned.cwd):
-            raise NotFound(f"The folder {planned.cwd} is not in the workspace any more.")
+            raise NotFound(
+                f"The folder {shown_path(planned.cwd)} is not in the workspace any more."
+            )
         if _identities(workspace.folder, planned.cwd) != planned.seen:
             raise Denied(
-                f"Not run: another folder has taken the place of {planned.cwd} since the command"
-                " was judged. Run it again to have it judged there."
+                f"Not run: another folder has taken the place of {shown_path(planned.cwd)} since"
+                " the command was judged. Run it again to have it judged there."
             )
         workspace.command_started(planned.command_id)
+        # It may be silent for long: who listens is told that it runs.
+        await self._emit(Output(planned.command_id, "stdout", ""))
 
         async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:
             await self._emit(Output(planned.command_id, stream, delta))

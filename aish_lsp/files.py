@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from aish_lsp.errors import Busy, StoreUnavailable
+from aish_lsp.text import shown_path
 
 #: Seconds to wait for a lock that another process holds.
 LOCK_TIMEOUT: Final = 5.0
@@ -54,7 +55,7 @@ def store_errors(path: Path, verb: str) -> Iterator[None]:
     except OSError as error:
         reason = error.strerror or str(error)
         advice = _ADVICE.get(error.errno or 0, "")
-        msg = f"cannot {verb} {path}: {reason}. {advice}".rstrip()
+        msg = f"cannot {verb} {shown_path(path)}: {reason}. {advice}".rstrip()
         raise StoreUnavailable(msg, path=str(path)) from error
 
 
@@ -244,8 +245,8 @@ def _locked_fd(path: Path, lock_path: Path, timeout: float) -> int:
         had = _lock(fd, timeout)
     if not had:
         msg = (
-            f"{path} is being written by {_holder(lock_path)} and stayed locked for {timeout:g} s."
-            " Try again, or end that process if it hangs."
+            f"{shown_path(path)} is being written by {_holder(lock_path)} and stayed locked for"
+            f" {timeout:g} s. Try again, or end that process if it hangs."
         )
         raise Busy(msg, path=str(path))
     return fd

@@ -1,8 +1,8 @@
 """Secrets whose values are known, found in a text in every form that is cheap to look for.
 
 They are found as they are, reversed, in another case, in hexadecimal, base64 and base32, as a URL,
-JSON, HTML or a shell has them, whatever blanks and line ends stand in between: `fold`, `od` and
-`base64` put them there.
+JSON, HTML or a shell has them, whatever blanks and line ends stand in between (`fold` and `base64`
+put them there), and in dumps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import re
 import shlex
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import Final, TypeAlias
 from urllib.parse import quote, quote_plus
@@ -32,6 +32,15 @@ _LINE: Final = 24
 
 #: What stands where the middle of an output was left out.
 _LEFT_OUT: Final = re.compile(r"^(\[aish: \d+ bytes left out here\])$", re.MULTILINE)
+
+#: A line of `hexdump -C`, `xxd` or `od`: between an address and characters, what was dumped.
+_DUMP: Final = re.compile(
+    r"^[0-9a-f]{8} {2}((?:[0-9a-f]{2} {1,2})+) *\|.*\|$"
+    r"|^[0-9a-f]{8}: ((?:[0-9a-f]{2,4} )+) .*$"
+    r"|^[0-7]{7} +(\S.*)$",
+    re.MULTILINE,
+)
+_RUN: Final = re.compile(r"\S+")
 
 #: What servers show of a key's middle, and what its ends have not: ``sk-ab...wxyz``.
 _MIDDLE: Final = re.compile(r"[*•#]{2,}|\.{2,}|…+")
@@ -69,9 +78,25 @@ class Mask:
 
     def whole(self, text: str, mark: str) -> str:
         """Return ``text`` with ``mark`` in place of each secret. Linear in the text."""
-        squeezed = _squeezed(text)
-        spans = [span for form in self._forms for span in _places(form, squeezed)]
-        return _marked(text, _spread(text, _merged(spans)), mark) if spans else text
+        if not self._forms:
+            return text
+        spans = [*self._spans(text, _runs(text)), *self._dumped(text)]
+        return _marked(text, _merged(spans), mark) if spans else text
+
+    def _spans(self, text: str, runs: Sequence[_Span]) -> list[_Span]:
+        """Return where secrets stand in what ``runs`` of the text hold together."""
+        joined = "".join([text[start:end] for start, end in runs])
+        found = [span for form in self._forms for span in _places(form, joined)]
+        # Each as a whole: two that stand side by side stay two.
+        return [*_spread(runs, _merged(found))] if found else []
+
+    def _dumped(self, text: str) -> Iterator[_Span]:
+        """Yield the lines of dumps in which secrets stand."""
+        dumped = [found.span(found.lastindex or 0) for found in _DUMP.finditer(text)]
+        runs = [run.span() for start, end in dumped for run in _RUN.finditer(text, start, end)]
+        for start, end in self._spans(text, runs):
+            line_end = text.find("\n", end)
+            yield text.rfind("\n", 0, start) + 1, len(text) if line_end < 0 else line_end
 
     def of_output(self, text: str, mark: str) -> str:
         """Do what ``whole`` does for an output, which may begin or end within a secret.
@@ -129,7 +154,7 @@ class Mask:
         length = max((_overlap(squeezed, form) for form in forms), default=0)
         if not length:
             return text
-        [span] = _spread(tail, [(len(squeezed) - length, len(squeezed))])
+        [span] = _spread(_runs(tail), [(len(squeezed) - length, len(squeezed))])
         return text[:first] + _marked(tail, [span], mark)
 
 
@@ -217,9 +242,12 @@ def _merged(spans: Iterable[_Span]) -> list[_Span]:
     return merged
 
 
-def _spread(text: str, spans: Iterable[_Span]) -> Iterator[_Span]:
-    """Yield where in ``text`` stands what stands at ``spans`` of it when it is squeezed."""
-    runs = [run.span() for run in re.finditer(r"\S+", text)]
+def _runs(text: str) -> list[_Span]:
+    return [run.span() for run in _RUN.finditer(text)]
+
+
+def _spread(runs: Sequence[_Span], spans: Iterable[_Span]) -> Iterator[_Span]:
+    """Yield where in a text stands what stands at ``spans`` of its ``runs`` put together."""
     ends = [*accumulate(end - start for start, end in runs)]
     for start, end in spans:
         first, last = bisect_right(ends, start), bisect_right(ends, end - 1)

@@ -10,11 +10,15 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Something only the user can decide. ``yes`` and ``no`` are the words on the buttons."""
+    """Something only the user can decide. ``yes`` and ``no`` are the words on the buttons.
+
+    ``whole`` is all of what ``message`` shows cut, to be shown beside it; empty where it shows all.
+    """
 
     message: str
     yes: str
     no: str = "Cancel"
+    whole: str = ""
 
 
 #: Ask; True only for a plain yes. No answer, an unknown one, or nobody to ask is None.

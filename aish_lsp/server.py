@@ -89,7 +89,10 @@ class AishServer(LanguageServer):
         self.documents = OpenDocuments(self)
         self.services = Services(asker(self), open_text=self._open_text, choose=chooser(self))
         self.configurations = Configurations(self)
-        self.workspaces = Workspaces(lambda: self.workspace.folders, self._open_workspace)
+        # Not the keys: pygls has decoded them, and "a%23b" would lead to the folder "a".
+        self.workspaces = Workspaces(
+            lambda: [folder.uri for folder in self.workspace.folders.values()], self._open_workspace
+        )
         self.chats = ChatDocuments(self)
         self.selections = Selections(self)
         self._tasks: set[asyncio.Task[Any]] = set()

@@ -68,8 +68,11 @@ class Services:
         if self._http is None:
             from aish_lsp.models.http import HttpClient  # noqa: PLC0415 - httpx waits for a question
 
-            self._http = HttpClient()
+            self._http = HttpClient(self._may_show_key)
         return self._http
+
+    def _may_show_key(self, place: str) -> bool:
+        return self.catalog.may_show_key(place)
 
     @property
     def trust(self) -> TrustStore:

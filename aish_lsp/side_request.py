@@ -135,10 +135,12 @@ async def _account(
     workspace: Workspace, counter: Counter, category: Category, reply: _Reply, tokens: int
 ) -> None:
     """Add a call to the session, by what the server reported, else by estimates."""
-    preset, estimated = counter.preset, reply.usage is None
+    preset, accounting = counter.preset, workspace.accounting
     said = counter.settled(counter.text("".join(reply.said)))
-    usage = reply.usage or Usage(tokens, said)
-    usage = workspace.accounting.call_ended(preset, category, usage)
+    usage, estimated = accounting.charged(
+        preset, workspace.config, reply.usage, Usage(tokens, said)
+    )
+    usage = accounting.call_ended(preset, category, usage)
     reply.usage = usage
     if reply.told is not None:
         await reply.told(usage)

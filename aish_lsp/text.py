@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import unicodedata
+from pathlib import PurePath
 from typing import Final
 
 #: What ends a line for some readers (Python, a few editors) and not for others (LSP).
@@ -52,14 +53,19 @@ def escaped(text: str) -> str:
     )
 
 
+def shown_path(path: str | PurePath) -> str:
+    """Return a path for a message: its names may hold line ends, and what moves a terminal."""
+    return escaped(str(path))
+
+
 def cut(text: str, limit: int) -> str:
     """Return ``text``, or where it is longer than ``limit`` its start, its length and its hash.
 
-    The hash, SHA-256 in UTF-8, tells two texts apart that begin alike.
+    The hash, the first half of SHA-256 in UTF-8, tells two texts apart that begin alike.
     """
     if len(text) <= limit:
         return text
-    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
     return f"{text[:limit]}... ({len(text):,} characters, SHA-256 {digest})"
 
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.attached.consent import secret_selection
 from aish_lsp.attached.reading import named_files
@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     from aish_lsp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
+
+#: What is told of a question that is asked while another is answered.
+WAITS: Final = "Another question is being answered; this one waits."
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +142,7 @@ class Turn:
         lock = self._workspace.turn_lock
         try:
             if lock.locked():
-                await self._notice("info", "Another question is being answered; this one waits.")
+                await self._notice("info", WAITS)
             await lock.acquire()
         except asyncio.CancelledError:
             # Nothing was written down yet, and nothing is to be kept.

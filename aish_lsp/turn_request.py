@@ -59,6 +59,7 @@ class TurnRequest:
         self._limit: Limits | None = None
         self._prepared: Prepared | None = None
         self._reported: Usage | None = None
+        self._plausible = False
         self._estimated = True
         self._counted: int | None = None
 
@@ -192,17 +193,18 @@ class TurnRequest:
     def account(self, usage: Usage | None, said: Iterable[str]) -> Usage:
         """Add the call to the session and return what counts of it, with its cost.
 
-        Where the server reported nothing that it can mean it is estimated; ``said`` is all that it
-        sent. Dollars that it named are taken as they are.
+        What the server did not report is estimated; ``said`` is all that it sent. Dollars that it
+        named are taken as they are.
         """
         accounting, counter = self._workspace.accounting, self._counter
         self._reported = usage
-        self._estimated = usage is None or not accounting.believes(
+        self._plausible = usage is not None and accounting.believes(
             self._fitted, counter, usage.input_tokens
         )
-        if usage is None or self._estimated:
-            output = sum(counter.settled(counter.text(text)) for text in said)
-            usage = Usage(self.tokens, output, cost=usage.cost if usage else None)
+        output = sum(counter.settled(counter.text(text)) for text in said)
+        usage, self._estimated = accounting.charged(
+            self.preset, self._workspace.config, usage, Usage(self.tokens, output)
+        )
         return accounting.call_ended(self.preset, _CATEGORY, usage)
 
     def verify(self) -> str:
@@ -224,10 +226,11 @@ class TurnRequest:
         if self._conversation is workspace.conversation:
             workspace.meter.verified(self.preset, reported, prepared.measure)
         if limit is not None:
-            # What a part of it has tells nothing of the whole.
+            # What a part of it has tells nothing of the whole; that it is little is told with it.
+            accounting.take_doubts()
             is_new = workspace.first_time(f"{self.preset.name} cuts what it is sent")
             return cut_silently(self.preset, self.tokens, read, limit) if is_new else ""
-        if not self._estimated:
+        if self._plausible:
             if self._counted is not None and known:
                 accounting.counted(self.preset, workspace.config, self._counted, read)
             accounting.answered(self._conversation, prepared, self._counter, reported)

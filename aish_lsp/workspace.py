@@ -93,7 +93,7 @@ class Workspace:
         self.project = ProjectPicture(root)
         self.files = FileNames(root, self.project, lambda: self.config.project)
         self.consents = Consents()
-        self.undo = Undo(self.folder, self.without_secrets)
+        self.undo = Undo(self.folder, self.without_secrets, lambda: self.recorder.session_id)
         self.turn_lock = asyncio.Lock()
         folder = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
         self.recorder = Recorder(folder, root.as_uri() if root else None, self.without_secrets)
@@ -345,7 +345,12 @@ class Workspace:
     def troubles(self) -> list[str]:
         """Return, once, what the user should know: thresholds passed, files not written."""
         warnings = self.meter.usage.warnings(self.config.cost)
-        return [*warnings, *self.recorder.take_troubles(), *self.services.take_troubles()]
+        return [
+            *warnings,
+            *self.accounting.take_doubts(),
+            *self.recorder.take_troubles(),
+            *self.services.take_troubles(),
+        ]
 
     def secret_names(self) -> list[str]:
         """Return the environment variables that hold keys of configured models."""

@@ -14,6 +14,9 @@ from aish_lsp.text import with_line_feeds
 
 _COMMAND: Final = re.compile(r":(?P<name>\S*)[^\S\r\n]*(?P<argument>[^\r\n]*)")
 
+#: A line with nothing but names of files on it, or nothing at all.
+_MENTIONS: Final = re.compile(r'(?:\s*@(?:"[^"\n]+"(?::\S+)?|\S+))*\s*')
+
 C = TypeVar("C")
 
 #: Takes a context and the argument as it was typed; returns the answer, Markdown.
@@ -90,6 +93,9 @@ class ColonRegistry(Generic[C]):
     def __iter__(self) -> Iterator[Colon[C]]:
         return iter(self._rows.values())
 
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
     def find(self, name: str) -> Colon[C]:
         """Return the row of ``:name``.
 
@@ -148,9 +154,30 @@ def block_of(argument: str) -> Block | None:
     return blocks[0] if [(block.first, block.last) for block in blocks] == [whole] else None
 
 
+@dataclass(frozen=True, slots=True)
+class CommandBelow:
+    """A command that is the last line of a message; ``alone``: the rest is mentions at most."""
+
+    command: ColonCommand
+    alone: bool
+
+
+def command_below(message: str, registry: ColonRegistry[C]) -> CommandBelow | None:
+    """Return the command, one that there is, in the last line of ``message``, below other lines."""
+    *above, last = message.rstrip().splitlines() or [""]
+    command = parse(last)
+    if command is None or command.name not in registry:
+        return None
+    return CommandBelow(command, all(_MENTIONS.fullmatch(line) for line in above))
+
+
 def help_text(registry: ColonRegistry[C]) -> str:
-    """Return the table as a Markdown list."""
-    return "".join(f"- `{_heading(row)}`: {row.help}\n" for row in registry)
+    """Return the table as a Markdown list, with how a command is told from a question."""
+    rows = "".join(f"- `{_heading(row)}`: {row.help}\n" for row in registry)
+    return f"""{rows}
+A command is a message of one line. Below lines that only name files (`@src/app.py`) it is carried
+out too; below any other text you are asked whether the command or a question is meant.
+"""
 
 
 def complete(

@@ -19,9 +19,9 @@ from aish_lsp.chat.sessions import session_command
 from aish_lsp.chat.trust import USAGE as TRUST_USAGE
 from aish_lsp.chat.trust import VERBS as TRUST_VERBS
 from aish_lsp.chat.trust import trust_command
+from aish_lsp.chat.undo import REDO_USAGE, REDO_WAYS, redo_command, undo_command
 from aish_lsp.chat.undo import USAGE as UNDO_USAGE
 from aish_lsp.chat.undo import WAYS as UNDO_WAYS
-from aish_lsp.chat.undo import undo_command
 from aish_lsp.compaction import compact
 from aish_lsp.conversation.report import context_page, cost_page
 from aish_lsp.errors import Denied, InvalidArgument, NotFound
@@ -101,7 +101,9 @@ async def carry_out(chat: Chat, command: ColonCommand) -> str:
 async def _consent(chat: Chat, message: str) -> None:
     """Ask the user whether a message is theirs. Raises Denied where it is not, or nobody says."""
     asked = f"This message of the chat {_UNSEEN}. Carry it out?"
-    question = Question(f"{asked}\n\n    {cut(escaped(message), _SHOWN)}", "Carry out")
+    text = escaped(message)
+    whole = text if len(text) > _SHOWN else ""
+    question = Question(f"{asked}\n\n    {cut(text, _SHOWN)}", "Carry out", whole=whole)
     answer = await chat.workspace.services.ask_user(question)
     if answer is None:
         again = "Type it again under the next heading"
@@ -303,10 +305,18 @@ async def _trust(chat: Chat, argument: str) -> str:
 
 
 @colon(
-    "undo", usage=UNDO_USAGE, help="take back what the last command did to files", choices=UNDO_WAYS
+    "undo",
+    usage=UNDO_USAGE,
+    help="take back what the last command did to files; again, the one before it",
+    choices=UNDO_WAYS,
 )
 async def _undo(chat: Chat, argument: str) -> str:
     return await undo_command(chat.workspace, argument)
+
+
+@colon("redo", usage=REDO_USAGE, help="do again what was undone last", choices=REDO_WAYS)
+async def _redo(chat: Chat, argument: str) -> str:
+    return await redo_command(chat.workspace, argument)
 
 
 @colon("prompt", help="the exact request that would be sent")

@@ -16,6 +16,7 @@ from typing import Final
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.errors import StoreUnavailable
 from aish_lsp.project.git import git_command, git_environment
+from aish_lsp.text import shown_path
 
 #: Seconds that git may take to say whether it tracks the file.
 _GIT_TIMEOUT: Final = 5.0
@@ -55,9 +56,9 @@ class ChatFile:
         self._prepare()
         if self._is_tracked():
             raise StoreUnavailable(
-                f"{self.path} is tracked by git, so others may have written it: it is not used as"
-                " the chat. Remove it from the repository (git rm --cached .aish/chat.md), or"
-                " delete it."
+                f"{shown_path(self.path)} is tracked by git, so others may have written it: it is"
+                " not used as the chat. Remove it from the repository (git rm --cached"
+                " .aish/chat.md), or delete it."
             )
         if is_open:
             return
@@ -82,6 +83,19 @@ class ChatFile:
         if len(data) > _LARGEST_READ:
             raise too_large(self.path)
         return data.decode(errors=_ODD_BYTES)
+
+    def write(self, expected: str, text: str, *, appends: bool) -> bool:
+        """Append or replace, unless the file holds something else than ``expected`` by now.
+
+        Return whether it was written.
+
+        Raises:
+            StoreUnavailable: it cannot be read or written, or must not be used.
+        """
+        if self.read() != expected:
+            return False
+        (self.append if appends else self.replace)(text)
+        return True
 
     def append(self, text: str) -> None:
         """Write ``text`` at the end, in one piece; make the file where it is gone.
@@ -138,11 +152,13 @@ class ChatFile:
                     return
             if stat.S_ISLNK(found.st_mode):
                 raise StoreUnavailable(
-                    f"{path} is a symbolic link, which the chat does not follow."
+                    f"{shown_path(path)} is a symbolic link, which the chat does not follow."
                     " Remove the link and try again."
                 )
             if not is_right(found.st_mode):
-                raise StoreUnavailable(f"{path} is not a {right}. Move it away and try again.")
+                raise StoreUnavailable(
+                    f"{shown_path(path)} is not a {right}. Move it away and try again."
+                )
         _refuse_second_name(self.path, found)
 
     def _is_tracked(self) -> bool:
@@ -216,14 +232,17 @@ class ChatFile:
                 errno.EDQUOT: "Free some space and try again.",
             }.get(error.errno or 0, "Make the workspace writable and try again.")
             reason = error.strerror or str(error)
-            raise StoreUnavailable(f"cannot {verb} {self.path}: {reason}. {advice}") from error
+            raise StoreUnavailable(
+                f"cannot {verb} {shown_path(self.path)}: {reason}. {advice}"
+            ) from error
 
 
 def too_large(path: Path) -> StoreUnavailable:
     """Return the error that a chat is too large to be written on."""
     return StoreUnavailable(
-        f"{path} has grown beyond {LARGEST >> 20} MiB, too much for one chat. Close it in the"
-        " editor and open the chat again: it is put aside under another name, and a new one begins."
+        f"{shown_path(path)} has grown beyond {LARGEST >> 20} MiB, too much for one chat. Close it"
+        " in the editor and open the chat again: it is put aside under another name, and a new one"
+        " begins."
     )
 
 
@@ -241,6 +260,6 @@ def _refuse_second_name(path: Path, found: os.stat_result) -> None:
     """
     if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
         raise StoreUnavailable(
-            f"{path} has a second name (a hard link), and the chat is not written to what else it"
-            " is. Delete it, or put a copy in its place, and try again."
+            f"{shown_path(path)} has a second name (a hard link), and the chat is not written"
+            " to what else it is. Delete it, or put a copy in its place, and try again."
         )

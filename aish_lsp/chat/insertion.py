@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
+from aish_lsp.chat.markdown import AISH
 from aish_lsp.chat.place import lines_of, open_place, without_blank_lines
 
-#: Characters by which a place in the text is known again.
-_TAIL: Final = 200
-
-#: Of these as many as the user's own edits, which may be close above, have left as they were.
-_KNOWN_BY: Final = (_TAIL, 100, 50, 25, 12)
+#: What is told of a section that is written anew.
+LOST: Final = (
+    "> The chat was changed while this was written, and its place in it could not be found again."
+    " Here is all of it.\n\n"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,13 +20,20 @@ class Piece:
     """Text to write; ``apart``: after a blank line.
 
     It goes on behind what was written last, to the end of the document, above its open heading, or
-    in the place of ``standing``, where that and nothing else stands under the open heading.
+    in the place of ``standing``, where that and nothing else stands under the open heading. A
+    remark stands above the open heading, too, until it is taken ``away`` again; what is written
+    otherwise goes on as if it were not there.
     """
 
     text: str
     apart: bool
-    goes: Literal["on", "to the end", "above", "in place"]
+    goes: Literal["on", "to the end", "above", "in place", "remark", "away"]
     standing: str = ""
+
+    @property
+    def is_remark(self) -> bool:
+        """Whether it is a remark, or takes one away."""
+        return self.goes in ("remark", "away")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +57,12 @@ class Insertion:
         """Return ``text`` with this in it."""
         return self.made_in(text) + text[self.offset + self.removes :]
 
-    def tail_in(self, text: str) -> str:
-        """Return the end of what is written once this is put into ``text``."""
-        return (text[max(0, self.offset - _TAIL) : self.offset] + self.text)[-_TAIL:]
 
-
-def compose(text: str, tail: str, batch: list[Piece]) -> Insertion:
+def compose(text: str, batch: list[Piece], place: int | None) -> Insertion:
     """Return ``batch`` as one insertion into ``text``.
 
-    What goes on does so right behind ``tail``, also in front of a line end that the editor put
-    there by itself; where the user has deleted or changed that, at the end, apart. What goes in the
-    place of something that does not stand there any more goes nowhere: the insertion is empty.
+    What goes on does so at ``place``, or at the end where that is None. What goes in the place of
+    something that does not stand there any more goes nowhere: the insertion is empty.
     """
     goes = batch[0].goes
     offset, apart, removes = len(text), batch[0].apart, 0
@@ -69,32 +72,48 @@ def compose(text: str, tail: str, batch: list[Piece]) -> Insertion:
             return Insertion(len(text), "")
         if batch[0].standing:
             offset, apart, removes = found, False, len(batch[0].standing)
-    elif goes == "above":
+    elif goes == "away":
+        return _without(text, batch[0].text)
+    elif goes in ("above", "remark"):
         offset = _open_heading(text)
-    elif goes == "on" and tail:
-        found = _behind(tail, text)
-        offset, apart = (offset, True) if found is None else (found, apart)
-    before = text[max(0, offset - _TAIL) : offset]
+        # What is taken away again leaves no blank line behind at the end.
+        apart &= goes == "above" or offset < len(text) or not text.endswith("\n")
+    elif goes == "on" and place is not None:
+        offset = place
+    before = text[:offset][-2:]
     written = ""
     for piece in (replace(batch[0], apart=apart), *batch[1:]):
         if piece.apart:
             written += _blank_line(before + written)
         written += piece.text
     behind = ""
-    if goes == "above" and offset < len(text):
+    if goes in ("above", "remark") and offset < len(text):
         # Never none: what goes on behind this must not come onto the heading's line.
         behind = _blank_line(before + written) or "\n"
     return Insertion(offset, written, behind, removes)
 
 
-def _behind(tail: str, text: str) -> int | None:
-    """Return the place behind ``tail``, or behind the longest end of it that ``text`` holds."""
-    for length in _KNOWN_BY:
-        end = tail[-length:]
-        found = text.rfind(end)
-        if found >= 0:
-            return found + len(end)
-    return None
+def anew(section: str) -> Piece:
+    """Return all of a section of which nobody can tell any more where it goes on.
+
+    A reply comes under a heading of its own at the end; what has none, such as an output, above the
+    open one.
+    """
+    _, heading, reply = section.rpartition(f"{AISH}\n\n")
+    text = f"{heading}{LOST}{reply.removeprefix(LOST)}"
+    return Piece(text, apart=True, goes="to the end" if heading else "above")
+
+
+def _without(text: str, remark: str) -> Insertion:
+    """Return what takes ``remark``, whole lines, and the blank line behind it away.
+
+    Nothing is, where it does not stand there exactly once: it is not only ours any more.
+    """
+    offset = f"\n{text}".find(f"\n{remark}")
+    if offset < 0 or text.find(remark, offset + 1) >= 0:
+        return Insertion(len(text), "")
+    end = offset + len(remark)
+    return Insertion(offset, "", removes=len(remark) + text.startswith("\n", end))
 
 
 def _standing(text: str, standing: str) -> int | None:

@@ -1,4 +1,4 @@
-"""``:undo`` in the chat."""
+"""``:undo`` and ``:redo`` in the chat."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final, cast
 from aish_lsp.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from aish_lsp.undo.undo import Conflicts
+    from aish_lsp.undo.undo import Conflicts, Undone
     from aish_lsp.workspace import Workspace
 
-USAGE: Final = "[keep|overwrite]"
-WAYS: Final = ("keep", "overwrite")
+WAYS: Final = ("keep", "overwrite", "earlier")
+REDO_WAYS: Final = ("keep", "overwrite")
+USAGE: Final = f"[{'|'.join(WAYS)}]"
+REDO_USAGE: Final = f"[{'|'.join(REDO_WAYS)}]"
 
 
 async def undo_command(workspace: Workspace, argument: str) -> str:
@@ -21,16 +23,42 @@ async def undo_command(workspace: Workspace, argument: str) -> str:
         InvalidArgument: it is none of ``WAYS``.
         AishError: what ``Undo.undo`` refuses.
     """
-    if argument and argument not in WAYS:
-        raise InvalidArgument("Known are `:undo`, `:undo keep` and `:undo overwrite`.")
+    words = argument.split()
+    if not set(words) <= set(WAYS) or {"keep", "overwrite"} <= set(words):
+        raise InvalidArgument(
+            "Known are `:undo`, `:undo keep`, `:undo overwrite` and `:undo earlier`."
+        )
+    way = cast("Conflicts", next((word for word in words if word != "earlier"), "ask"))
+    earlier = "earlier" in words
+    done = await workspace.undo.undo(workspace.services.ask_user, way, earlier=earlier)
+    if done.earlier:
+        return f"{done.told}\n\n`:undo earlier` undoes that."
+    again = "`:undo` again undoes the one before it, `:redo` does this one again."
+    return _answer(done, ":undo earlier" if earlier else ":undo", again)
+
+
+async def redo_command(workspace: Workspace, argument: str) -> str:
+    """Carry ``:redo`` out; return the answer, Markdown.
+
+    Raises:
+        InvalidArgument: it is none of ``REDO_WAYS``.
+        AishError: what ``Undo.redo`` refuses.
+    """
+    if argument and argument not in REDO_WAYS:
+        raise InvalidArgument("Known are `:redo`, `:redo keep` and `:redo overwrite`.")
     way = cast("Conflicts", argument or "ask")
-    done = await workspace.undo.undo(workspace.services.ask_user, way)
+    done = await workspace.undo.redo(workspace.services.ask_user, way)
+    return _answer(done, ":redo", "`:undo` takes this back.")
+
+
+def _answer(done: Undone, command: str, again: str) -> str:
+    """Return what was done, and how to go on; ``again``: where something was."""
     rows = done.told.split("\n")
     if done.undecided:
         rows.append(
-            "`:undo keep` undoes the rest and leaves those as they are; `:undo overwrite` puts "
-            "them back as well."
+            f"`{command} keep` does the rest and leaves those as they are; `{command} overwrite`"
+            " puts them back as well."
         )
     elif done.restored or done.removed:
-        rows.append("`:undo` again takes this back.")
+        rows.append(again)
     return "\n\n".join(rows)

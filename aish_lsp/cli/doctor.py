@@ -18,6 +18,8 @@ from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.errors import AishError
 from aish_lsp.events import to_wire
 from aish_lsp.files import private_dir
+from aish_lsp.models.address import origin
+from aish_lsp.models.exposure import shows_key
 from aish_lsp.paths import config_file, data_dir
 
 if TYPE_CHECKING:
@@ -161,12 +163,8 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
     what = f"model {preset.name}"
     if preset.provider == "offline":
         return Finding(what, "ok", "the offline model")
-    if preset.api_key_env and not os.environ.get(preset.api_key_env):
-        return Finding(what, "broken", f"{preset.api_key_env} is not set", "Set it to the key.")
-    trouble = await _key_trouble(preset)
-    if trouble:
-        advice = "Run the key command in a terminal: it must print the key and end soon."
-        return Finding(what, "broken", trouble, advice)
+    if trouble := await _key_trouble(workspace, preset):
+        return Finding(what, "broken", *trouble)
     try:
         async with asyncio.timeout(SERVER_TIMEOUT):
             told = await describe(workspace.services.http, preset)
@@ -181,15 +179,22 @@ async def _configured(workspace: Workspace, preset: Preset) -> Finding:
     return Finding(what, "ok", f"{preset.endpoint}: {preset.model or 'its only model'}, {size}")
 
 
-async def _key_trouble(preset: Preset) -> str:
-    """Return what keeps the key of ``preset`` from being had; empty where nothing does."""
+async def _key_trouble(workspace: Workspace, preset: Preset) -> tuple[str, str] | None:
+    """Return why the key of ``preset`` cannot be had or sent, and what to do; None where it can."""
     from aish_lsp.models.keys import resolve_key  # noqa: PLC0415 - only for a configured model
 
+    if preset.api_key_env and not os.environ.get(preset.api_key_env):
+        return f"{preset.api_key_env} is not set", "Set it to the key."
     try:
         await resolve_key(preset, os.environ, timeout_s=KEY_TIMEOUT)
     except AishError as error:
-        return error.message
-    return ""
+        advice = "Run the key command in a terminal: it must print the key and end soon."
+        return error.message, advice
+    place = origin(preset.endpoint)
+    if shows_key(preset, os.environ) and not workspace.services.catalog.may_show_key(place):
+        advice = f"Write https:// in its endpoint, or agree: `aish-lsp ask --model {preset.name}`."
+        return f"its key would go to {place} unencrypted", advice
+    return None
 
 
 _UNCONFINED = (

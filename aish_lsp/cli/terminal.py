@@ -35,7 +35,8 @@ def asker() -> AskUser:
 
 async def _ask(question: Question) -> bool | None:
     """Ask on stderr; only a plain yes is a yes."""
-    answer = await read_line(f"{question.message}\n{question.yes}? [y/N] ")
+    whole = f"{question.whole}\n\n" if question.whole else ""
+    answer = await read_line(f"{whole}{question.message}\n{question.yes}? [y/N] ")
     return None if answer is None else answer.strip().lower() in ("y", "yes")
 
 

@@ -5,16 +5,24 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from aish_lsp.config.loading import Configuration, Request
 from aish_lsp.questions import AskUser, Question
-from aish_lsp.text import escaped
+from aish_lsp.text import cut, escaped
 
 #: Characters of what is pasted to grant without a question: enough that nobody finds two requests
 #: of the same one, of which to show the first and put the second in its place.
 _FINGERPRINT: Final = 32
+
+
+#: Characters of a line and lines that a question shows: more is no longer read, or pushes what
+#: matters out of sight.
+_SHOWN: Final = 120
+_MOST_LINES: Final = 12
 
 
 async def grant_by_consent(configuration: Configuration, ask_user: AskUser) -> bool | None:
@@ -31,15 +39,40 @@ async def grant_by_consent(configuration: Configuration, ask_user: AskUser) -> b
     waiting = await asked_for(configuration)
     if not waiting:
         return True
-    message = "\n".join(
-        ["This workspace asks for settings that can change what runs and what is sent:"]
-        + [line for request in waiting for line in lines_of(request)]
-        + ["", "Grant exactly these?"]
-    )
-    answer = await ask_user(Question(message, "Grant"))
+    answer = await ask_user(_question(waiting))
     if answer:
         await asyncio.to_thread(configuration.grant, waiting)
     return answer
+
+
+def _question(waiting: Sequence[Request]) -> Question:
+    """Return the question whether to grant what waits; long values are cut, with their hash."""
+    asks = "This workspace asks for settings that can change what runs and what is sent:"
+    lines = [line for request in waiting for line in lines_of(request)]
+    first = lines
+    if len(lines) > _MOST_LINES:
+        first = [line for request in waiting for line in lines_of(_spread(request))]
+    shown = [cut(line, _SHOWN) for line in first[:_MOST_LINES]]
+    if len(lines) > _MOST_LINES:
+        shown.append(f"... and {len(lines) - _MOST_LINES:,} lines more")
+    whole = ""
+    if shown != lines:
+        whole = "\n".join([asks, *lines, ""])
+        shown += ["", f"`:trust` in the chat shows all of it ({fingerprint_of(waiting)})."]
+    message = "\n".join([asks, *shown, "", "Grant exactly these?"])
+    return Question(message, "Grant", whole=whole)
+
+
+def _spread(request: Request) -> Request:
+    """Return ``request`` with the first keys of each table before the others: none hides them."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for key, value in request.asked:
+        table = key.partition(".")[0]
+        ranked.append((seen[table], key, value))
+        seen[table] += 1
+    ranked.sort(key=lambda one: one[0])
+    return replace(request, asked=tuple((key, value) for _, key, value in ranked))
 
 
 async def grant_seen(configuration: Configuration, fingerprint: str) -> bool:

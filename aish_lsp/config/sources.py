@@ -13,6 +13,7 @@ from aish_lsp.config.keys import NAME, all_keys, key_at, nested
 from aish_lsp.config.rules import refused
 from aish_lsp.config.schema import Config
 from aish_lsp.config.toml import BadFile, Lines, parse, read_text
+from aish_lsp.text import shown_path
 from aish_lsp.validate import PROBLEMS, Problem, sift, without
 from aish_lsp.wording import arms, dotted, nearest
 
@@ -55,14 +56,14 @@ def from_file(path: Path) -> Layer:
         text = read_text(path)
         data = parse(text)
     except BadFile as error:
-        where = str(path) if error.line is None else f"{path}:{error.line}"
+        where = _place(path, error.line)
         problem = Problem("", error.reason, where)
-        return Layer({}, (problem,), lambda _: str(path))
+        return Layer({}, (problem,), lambda _: shown_path(path))
     lines = Lines(text)
 
     def locate(key: str) -> str:
         line = lines.find(key)
-        return str(path) if line is None else f"{path}:{line}"
+        return _place(path, line)
 
     return checked(data, locate)
 
@@ -142,3 +143,8 @@ def _without_nulls(data: object, depth: int) -> object:
     return {
         key: _without_nulls(value, depth - 1) for key, value in data.items() if value is not None
     }
+
+
+def _place(path: Path, line: int | None) -> str:
+    """Return a line of a file for a person."""
+    return shown_path(path) if line is None else f"{shown_path(path)}:{line}"

@@ -18,13 +18,15 @@ from aish_lsp.files import locked, open_to_read, store_errors, write_atomic
 
 VERSION: Final = 1
 
-#: What a grant is for. A provider's is not a workspace's but the user's own.
+#: What a grant is for. A provider's and a key's are not a workspace's but the user's own.
 What = Literal["overlay", "server", "settings"]
 
 #: Bytes of a file of grants: enough for ten thousands of them.
 _LARGEST: Final = 16 << 20
 
-_PROVIDER: Final = "provider"
+#: A yes or no of the user's own: to a provider, and to a key that goes out unencrypted.
+Consent = Literal["provider", "key"]
+
 _ANSWERS: Final = {"granted": True, "denied": False}
 
 
@@ -84,22 +86,22 @@ class TrustStore:
                 self._write({**document, "grants": kept})
         return count
 
-    def provider_answer(self, name: str, host: str) -> bool | None:
-        """Return whether the project may be sent to a provider at ``host``; None: not asked."""
-        for grant in reversed(self._find(None, _PROVIDER, name)):
-            if grant.get("hash") == _digest(host):
+    def answer(self, what: Consent, name: str, place: str) -> bool | None:
+        """Return what the user said of sending to ``place`` for ``name``; None: not asked."""
+        for grant in reversed(self._find(None, what, name)):
+            if grant.get("hash") == _digest(place):
                 return _ANSWERS.get(str(grant.get("answer")))
         return None
 
-    def answer_provider(self, name: str, host: str, *, granted: bool) -> None:
-        """Keep the user's answer for a provider at ``host``.
+    def keep_answer(self, what: Consent, name: str, place: str, *, granted: bool) -> None:
+        """Keep what the user said.
 
         Raises:
             StoreUnavailable, Busy: as ``grant``.
         """
         answer = next(word for word, meant in _ANSWERS.items() if meant is granted)
-        place = {"workspace": None, "what": _PROVIDER, "name": name}
-        self._put({**place, "hash": _digest(host), "answer": answer})
+        about = {"workspace": None, "what": what, "name": name}
+        self._put({**about, "hash": _digest(place), "answer": answer})
 
     def _find(self, place: str | None, what: str, name: str) -> list[dict[str, Any]]:
         self._refresh()

@@ -8,6 +8,7 @@ from aish_lsp.errors import InvalidArgument
 from aish_lsp.events import to_wire
 from aish_lsp.lsp.selected import selected
 from aish_lsp.lsp.uris import path_of
+from aish_lsp.text import shown_path
 from aish_lsp.turn import Ask
 
 if TYPE_CHECKING:
@@ -25,12 +26,12 @@ def setup(server: AishServer) -> None:
     async def ask(call: Call, params: AskParams) -> object:
         if not params.prompt.strip():
             raise InvalidArgument("The question is empty.", path="prompt")
-        guess = server.workspaces.is_guess(params)
+        guess = server.workspaces.guess(params)
         workspace = server.workspaces.resolve(params)
         # First of all, since the editor's text may change at any time.
         about = await selected(server, workspace, params)
         await server.configurations.settled(workspace.root)
-        notice = f"Asked in {workspace.folder}, the folder last used." if guess else ""
+        notice = f"Asked in {shown_path(workspace.folder)}, {guess}." if guess else ""
         attached = about.attached if about else ()
         at = path_of(params.uri) if params.uri is not None else None
         question = Ask(params.prompt, params.model, params.ephemeral, notice, attached, at)

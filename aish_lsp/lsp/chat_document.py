@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lsprotocol import types
 
 from aish_lsp.chat.checklist import checklist
-from aish_lsp.chat.colon import ColonCommand, parse
-from aish_lsp.chat.commands import Chat, carry_out
+from aish_lsp.chat.colon import ColonCommand, CommandBelow, command_below, parse
+from aish_lsp.chat.commands import COLON_COMMANDS, Chat, carry_out
 from aish_lsp.chat.file import LARGEST
 from aish_lsp.chat.markdown import (
     AISH,
@@ -38,8 +39,9 @@ from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.selections import named_lines
 from aish_lsp.lsp.tracking import change_of
 from aish_lsp.paths import workspace_dir
+from aish_lsp.questions import Question
 from aish_lsp.text import escaped
-from aish_lsp.turn import Ask
+from aish_lsp.turn import WAITS, Ask
 
 if TYPE_CHECKING:
     from aish_lsp.execution import RunReport
@@ -185,7 +187,8 @@ class ChatDocument:
     async def send(self, prompt: str | None) -> str | None:
         """Send ``prompt``, or what stands under the last heading; return the turn's id.
 
-        A ``:`` command is carried out, and begins no turn.
+        A ``:`` command is carried out, and begins no turn. Where one stands below other text the
+        user is asked which is meant.
 
         Raises:
             InvalidArgument: nothing is written there.
@@ -204,15 +207,48 @@ class ChatDocument:
                 path="prompt",
             )
         written = message if prompt is not None else None
+        draft = None if prompt is not None or message == self._proposed else message
         command = parse(message)
         if command is not None:
             self._unanswered += 1
-            draft = None if prompt is not None or message == self._proposed else message
-            work = self._carry_out(command, written, draft, is_open=is_open)
-            self._server.spawn(work, f":{command.name}")
+            carrying = self._carry_out(command, written, draft, is_open=is_open)
+            self._server.spawn(carrying, f":{command.name}")
             return None
+        below = command_below(message, COLON_COMMANDS)
+        if below is not None:
+            self._unanswered += 1
+            work = partial(self._carry_out, below.command, written, draft, is_open=is_open)
+            decide = self._decide(below, message, written, work)
+            self._server.spawn(decide, f":{below.command.name}")
+            return None
+        return self._ask_message(message, written)
+
+    def _ask_message(self, message: str, written: str | None) -> str:
+        """Begin the turn of a message; ``written`` is written down before. Return its id."""
         about = named_lines(self._server, self._workspace, message)
         return self._begin_turn(Ask(message), written, about)
+
+    async def _decide(
+        self,
+        below: CommandBelow,
+        message: str,
+        written: str | None,
+        carry_out: Callable[[], Coroutine[Any, Any, None]],
+    ) -> None:
+        """Carry out a command that stands below other text, or ask the model, as the user says."""
+        line = f":{below.command.name} {below.command.argument}".rstrip()
+        runs: bool | None = below.alone
+        if not runs:
+            runs = await self._workspace.services.ask_user(_which_is_meant(escaped(line)))
+        if runs:
+            await carry_out()
+            return
+        self._unanswered -= 1
+        if runs is None:
+            told = f"Nothing was sent: the last line, `{escaped(line)}`, is a command of aish."
+            self._server.tell(f"{told} Send it alone, or write it so that it is none.")
+            return
+        self._ask_message(message, written)
 
     def _message(self, text: str) -> str:
         """Return what the user wrote.
@@ -248,11 +284,19 @@ class ChatDocument:
         return job.id
 
     def follow_changes(self, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
-        """Keep the heading's place through the edits of the client; none: it has opened it."""
-        for change in changes:
+        """Keep the places of things through the edits of the client.
+
+        There are none where it opened the document: it may hold anything then, and on the line of
+        the heading another one.
+        """
+        made = [change_of(change) for change in changes]
+        self._writer.changed(made)
+        if not made or any(change.start is None for change in made):
+            self._place = None
+        for change in made:
             if self._place is not None:
-                self._place = self._place.shift(change_of(change))
-        if not changes:
+                self._place = self._place.shift(change)
+        if not made:
             self._typed.found(self._draft() or "")
         elif self._typed.follows and (draft := self._draft()) is not None:
             self._typed.changed(draft)
@@ -270,6 +314,12 @@ class ChatDocument:
             return prompt_after(document.text, self._place)
         except AishError:
             return None
+
+    def follow_closing(self) -> None:
+        """Take note that the client has closed the document, if it has."""
+        if self._editor.document(self._writer.path) is None:
+            self._writer.changed(())
+            self._place = None
 
     async def aclose(self) -> None:
         """Wait until what is being written stands there, and write nothing more."""
@@ -306,7 +356,8 @@ class ChatDocument:
         """Show, until all of it is written, that a job runs; it can be stopped there."""
         progress = self._server.begin_progress(title, on_cancel=job.cancel)
         try:
-            await writing
+            async with progress.timed():
+                await writing
         except AishError as error:
             # The document cannot be written: the user must hear of it some other way.
             self._server.tell(error.message, error=True)
@@ -323,7 +374,7 @@ class ChatDocument:
             progress.end()
 
     async def _turn(self, job: Job[AskResult], prompt: str | None) -> None:
-        async with self._section:
+        async with self._in_turn(job.id, prompt):
             is_above = await self._begin_section(prompt)
             try:
                 await self._reply(job)
@@ -333,12 +384,33 @@ class ChatDocument:
                 raise
             await self._close_section(is_above=is_above)
 
+    @asynccontextmanager
+    async def _in_turn(self, job_id: str, prompt: str | None) -> AsyncIterator[None]:
+        """Hold the document for a question; until it is free, a line tells that it waits."""
+        waiting = ""
+        if self._section.locked() and prompt is not None:
+            asked = escaped(prompt.strip())[:_TITLE]
+            waiting = quote(f"Waits until what runs has ended ({job_id}): {asked}")
+            self._writer.remark(waiting)
+        try:
+            await self._section.acquire()
+        finally:
+            if waiting:
+                self._writer.withdraw(waiting)
+                await self._writer.settle()
+        try:
+            yield
+        finally:
+            self._section.release()
+
     async def _reply(self, job: Job[AskResult]) -> None:
         """Write a reply as it comes, to its end."""
         reply = ReplyTranscript(self._writer.append)
         try:
             async for event in job.events():
-                reply.take(event)
+                # That it waits is told while it does.
+                if event != Notice("info", WAITS):
+                    reply.take(event)
         except asyncio.CancelledError:
             # The server ends, and the chat goes on with the next one.
             reply.take(End("cancelled"))
@@ -408,8 +480,7 @@ class ChatDocument:
         await self._writer.ensure()
         async with self._section:
             await self._output(job, self._writer.insert)
-            await self._writer.flush()
-            self._place = open_place(await self._writer.text())
+            await self._keep_place()
 
     async def _candidates(self, job: Job[Extracted]) -> None:
         """Write what was found above the heading that the user writes under."""
@@ -417,8 +488,7 @@ class ChatDocument:
         await self._ready()
         async with self._section:
             self._writer.insert(found)
-            await self._writer.flush()
-            self._place = open_place(await self._writer.text())
+            await self._keep_place()
 
     async def _append_found(self, job: Job[Extracted]) -> None:
         self._writer.append(await self._found(job))
@@ -438,18 +508,7 @@ class ChatDocument:
         """Write a command's output as it comes; ``begin`` writes its first piece."""
         block = OutputBlock(job.label)
         whole = WholeOutput(self._writer.path.parent, job.id, self._workspace.without_secrets)
-        has_begun = False
-        told: list[str] = []
-        async for event in job.events():
-            if isinstance(event, Notice):
-                told.append(event.message)
-            if not isinstance(event, Output):
-                continue
-            if not has_begun:
-                has_begun = True
-                begin(block.open())
-            self._writer.append(block.feed(event.delta))
-            await self._kept(whole.add(event.delta))
+        has_begun, told = await self._shown_output(job, block, whole, begin)
         try:
             report = await job.result()
         except AishError as error:
@@ -473,6 +532,37 @@ class ChatDocument:
         except AishError as error:
             logger.warning("an output is not kept: %s", error.message)
             return None
+
+    async def _shown_output(
+        self,
+        job: Job[RunReport],
+        block: OutputBlock,
+        whole: WholeOutput,
+        begin: Callable[[str], None],
+    ) -> tuple[bool, list[str]]:
+        """Write the output as it comes, and while it does that the command runs.
+
+        Return whether it began, and what was told.
+        """
+        running = quote(f"Running ({job.id}). `aish.cancel` stops it.")
+        has_begun = False
+        told: list[str] = []
+        try:
+            async for event in job.events():
+                if isinstance(event, Notice):
+                    told.append(event.message)
+                if not isinstance(event, Output):
+                    continue
+                if not has_begun:
+                    has_begun = True
+                    begin(block.open())
+                    self._writer.remark(running)
+                self._writer.append(block.feed(event.delta))
+                await self._kept(whole.add(event.delta))
+        finally:
+            if has_begun:
+                self._writer.withdraw(running)
+        return has_begun, told
 
     async def _begin_section(self, prompt: str | None) -> bool:
         """Write our heading: what stands above it is answered, and is not read again.
@@ -499,8 +589,28 @@ class ChatDocument:
         """Write a new heading, unless a draft below has one, and keep its place."""
         if not is_above:
             self._write_heading()
+        await self._keep_place()
+
+    async def _keep_place(self) -> None:
+        """Wait until all is written, and keep the place of the open heading.
+
+        There may be none: what was written anew at the end left the one of a draft above it.
+        """
         await self._writer.flush()
         self._place = open_place(await self._writer.text())
+        if self._place is None:
+            self._writer.begin(f"{YOU}\n\n")
+            await self._writer.flush()
+            self._place = open_place(await self._writer.text())
+
+
+def _which_is_meant(line: str) -> Question:
+    return Question(
+        f"The last line of your message is a command of aish:\n\n{line}\n\nIs the command meant, or"
+        " is all of it a question to the model?",
+        yes="Run the command",
+        no="Ask the model",
+    )
 
 
 def _runs(job: Job[RunReport]) -> str:

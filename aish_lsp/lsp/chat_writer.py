@@ -2,24 +2,29 @@
 
 Editors differ in what they take: no edits at all, edits of the latest version only, edits for a
 moment after a command; some claim more than they do. So an edit counts when the editor's own
-document shows it, and what an editor does not take is written to the file, which it reloads.
+document shows it, and what an editor does not take is written to the file, which it reloads. Where
+a reply goes on is known by every change that the editor tells, never by what looks alike.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import Final, Protocol
 
 from lsprotocol import types
 
+from aish_lsp.chat.anchor import Anchor, Edit
 from aish_lsp.chat.file import LARGEST, ChatFile, too_large
-from aish_lsp.chat.insertion import Insertion, Piece, compose, line_end_of
+from aish_lsp.chat.insertion import Insertion, Piece, anew, compose, line_end_of
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
-from aish_lsp.chat.place import last_place
+from aish_lsp.chat.place import Change, Position, last_place
 from aish_lsp.errors import AishError
 from aish_lsp.text import well_formed, with_line_feeds
 
@@ -45,8 +50,15 @@ TELL_TIMEOUT: Final = 300.0
 #: Seconds in which an editor has to open the document that it was asked to show.
 OPEN_TIMEOUT: Final = 2.0
 
+#: Seconds in which an editor that has closed the document may open it anew: so it reloads a file,
+#: which must not be written to meanwhile.
+REOPEN_TIMEOUT: Final = 0.5
+
 #: Seconds between two looks at the editor's document, while an edit is under way.
 _ECHO_POLL: Final = 0.01
+
+#: Texts of the document by which a file is known to be an earlier one of it.
+_REMEMBERED: Final = 1000
 
 #: Times that an edit is sent while the editor's document keeps changing under it.
 _MOST_TRIES: Final = 5
@@ -83,6 +95,9 @@ class Editor(Protocol):
     def width(self, text: str) -> int:
         """Return the length of ``text`` in the units of the client's positions."""
 
+    def characters(self, line: str, units: int) -> int:
+        """Return how many characters of ``line`` come before a place in those units."""
+
     async def apply_edit(self, edit: types.WorkspaceEdit) -> bool:
         """Have the client make ``edit``; return whether it says that it did.
 
@@ -109,10 +124,15 @@ class ChatWriter:
         self._task: asyncio.Task[None] | None = None
         self._failure: AishError | None = None
         self._next_at = 0.0
-        self._tail = ""
+        self._anchor = Anchor(self._offset)
+        # The editor's document as of the last change that it told.
+        self._shown = ""
         self._takes_edits = True
         self._opens_documents = True
         self._opens_until = 0.0
+        self._reopens_until = 0.0
+        # What the document and the file have held, as hashes.
+        self._held: deque[int] = deque(maxlen=_REMEMBERED)
         # The last text went to the file, which the editor may not have loaded since.
         self._file_is_ahead = False
 
@@ -158,7 +178,7 @@ class ChatWriter:
         text = with_line_feeds(await self.text())
         # What follows a last line end is no line to all editors: Neovim fails there.
         self._editor.show(self.path, text.removesuffix("\n").count("\n"))
-        self._opens_until = asyncio.get_running_loop().time() + OPEN_TIMEOUT
+        self._opens_until = monotonic() + OPEN_TIMEOUT
 
     def begin(self, text: str) -> None:
         """Write ``text`` at the end of the document, after a blank line."""
@@ -183,6 +203,14 @@ class ChatWriter:
         if text:
             self._add(Piece(well_formed(text), apart, goes="on"))
 
+    def remark(self, text: str) -> None:
+        """Write a line above the open heading, or at the end, until ``withdraw`` takes it away."""
+        self._add(Piece(well_formed(text), apart=True, goes="remark"))
+
+    def withdraw(self, text: str) -> None:
+        """Take a remark away, if it stands there as it was written, and once."""
+        self._add(Piece(well_formed(text), apart=False, goes="away"))
+
     async def flush(self) -> None:
         """Wait until all is written.
 
@@ -193,6 +221,26 @@ class ChatWriter:
         failure, self._failure = self._failure, None
         if failure is not None:
             raise failure
+
+    def changed(self, changes: Sequence[Change]) -> None:
+        """Follow what the editor told of its document; no changes where it opened or closed it."""
+        document = self._editor.document(self.path)
+        now = "" if document is None else with_line_feeds(document.text)
+        if not changes:
+            self._anchor.reopened()
+            self._reopens_until = monotonic() + REOPEN_TIMEOUT
+        for change in changes:
+            new = with_line_feeds(change.text)
+            if change.start is None or change.end is None:
+                edit = Edit(0, len(self._shown), new)
+            else:
+                start, end = (self._offset(self._shown, at) for at in (change.start, change.end))
+                edit = Edit(start, end, new)
+            self._anchor.changed(self._shown, edit)
+            self._shown = edit.made_in(self._shown)
+        self._shown = now
+        self._held.append(hash(now))
+        self._note_loaded(now)
 
     async def settle(self) -> None:
         """Wait until nothing waits to be written; a failure is left to the next ``flush``."""
@@ -224,14 +272,15 @@ class ChatWriter:
 
     async def _pace(self) -> None:
         """Wait until the next edit may be sent."""
-        loop = asyncio.get_running_loop()
-        await asyncio.sleep(self._next_at - loop.time())
-        self._next_at = loop.time() + EDIT_INTERVAL
+        await asyncio.sleep(self._next_at - monotonic())
+        self._next_at = monotonic() + EDIT_INTERVAL
 
     def _take(self) -> list[Piece]:
         """Return the pieces that go to one place."""
         pieces = self._pieces
         end = next((n for n, piece in enumerate(pieces) if n and piece.goes != "on"), len(pieces))
+        if pieces[0].is_remark:
+            end = 1
         batch, self._pieces = pieces[:end], pieces[end:]
         return batch
 
@@ -241,21 +290,31 @@ class ChatWriter:
         Raises:
             StoreUnavailable: it could not be written.
         """
-        document = self._editor.document(self.path)
+        document = await self._shown_again()
         if document is None and (batch[0].goes in ("to the end", "in place") or self._is_opening()):
             document = await self._opened()
-        if document and self._takes_edits and self._editor.capabilities.apply_edit:
+        while document and self._takes_edits and self._editor.capabilities.apply_edit:
             if await self._write_by_edits(batch):
                 return
-            document = self._editor.document(self.path)
-            if document:
+            document = await self._shown_again()
+            if document and not self._reopened_lately():
                 log.info("the editor does not take edits: the chat goes to its file")
                 self._takes_edits = False
-        await asyncio.to_thread(self._write_to_file, batch, document)
+        await self._write_to_file(batch)
+
+    def _reopened_lately(self) -> bool:
+        """Return whether the editor has closed or opened the document a moment ago."""
+        return monotonic() <= self._reopens_until
+
+    async def _shown_again(self) -> OpenDocument | None:
+        """Return the editor's document; wait for it where it was closed a moment ago."""
+        seconds = self._reopens_until - monotonic()
+        await self._until(lambda: self._editor.document(self.path) is not None, seconds)
+        return self._editor.document(self.path)
 
     def _is_opening(self) -> bool:
         """Return whether the editor was asked to show the document a moment ago."""
-        return asyncio.get_running_loop().time() <= self._opens_until
+        return monotonic() <= self._opens_until
 
     async def _opened(self) -> OpenDocument | None:
         """Have the editor open the document; return it, or None where it does not in time.
@@ -277,60 +336,130 @@ class ChatWriter:
 
     async def _write_by_edits(self, batch: list[Piece]) -> bool:
         """Have the editor insert ``batch``; return False where it does not."""
-        missing = await self._missing()
-        if missing:
-            if not await self._insert(lambda text: Insertion(len(text), missing)):
-                return False
-            await self._pace()
-        return await self._insert(lambda text: compose(text, self._tail, batch))
+        if not await self._bring_up_to_date():
+            return False
+        return await self._insert(batch)
 
-    async def _missing(self) -> str:
-        """Return what was written to the file after the editor had read it."""
+    async def _bring_up_to_date(self) -> bool:
+        """Have the editor insert what was written to the file after it had read that.
+
+        Return False where it does not.
+        """
         document = self._editor.document(self.path)
         if document is None or not self._lags(document):
-            return ""
+            return True
         text = with_line_feeds(document.text)
         on_disk = with_line_feeds(await asyncio.to_thread(self._file.read))
-        return on_disk.removeprefix(text) if on_disk.startswith(text) else ""
+        if on_disk != self._anchor.text or not on_disk.startswith(text):
+            return True
+        known = self._anchor.offset, self._anchor.section
+        missing = Piece(on_disk.removeprefix(text), apart=False, goes="to the end")
+        if not await self._insert([missing]):
+            return False
+        if self._anchor.text.removesuffix("\n") == on_disk.removesuffix("\n"):
+            self._anchor.offset, self._anchor.section = known
+        await self._pace()
+        return True
 
     def _lags(self, document: OpenDocument) -> bool:
         """Return whether the editor has not loaded what was written to the file last."""
-        return self._file_is_ahead and self._tail not in with_line_feeds(document.text)
+        self._note_loaded(with_line_feeds(document.text))
+        return self._file_is_ahead
 
-    async def _insert(self, plan: Callable[[str], Insertion]) -> bool:
-        """Have the editor make the edit that ``plan`` gives for its text; return whether it did.
+    def _note_loaded(self, text: str) -> None:
+        """Take note that the editor's document holds ``text``: it may have loaded the file."""
+        if self._file_is_ahead and text.startswith(self._anchor.text.rstrip("\n")):
+            self._file_is_ahead = False
 
-        The plan is made anew for each try. The second refusal is final; but an edit that a change
-        of the user's overtook was refused by the rules, and that does not count.
+    def _supersedes(self, document: OpenDocument, on_disk: str) -> bool:
+        """Return whether a document's text is a later one than the file's.
+
+        It is not where somebody else has written the file: that must not be lost.
+        """
+        text, saved = with_line_feeds(document.text), with_line_feeds(on_disk)
+        return hash(saved) in self._held or text.startswith(saved.rstrip("\n"))
+
+    def _plan(self, text: str, batch: list[Piece]) -> tuple[Insertion, bool]:
+        """Return what brings ``batch`` into ``text``, and whether it goes on with a section."""
+        self._anchor.settle(text)
+        goes_on = batch[0].goes == "on"
+        if goes_on and self._anchor.lost:
+            batch, goes_on = [anew(self._anchor.section), *batch], False
+        return compose(text, batch, self._anchor.offset), goes_on
+
+    async def _insert(self, batch: list[Piece]) -> bool:
+        """Have the editor bring ``batch`` into its document; return whether it did.
+
+        Where to is settled anew for each try. The second refusal is final; but an edit that a
+        change of the user's overtook was refused by the rules, and that does not count.
         """
         refusals = 0
         claimed: OpenDocument | None = None
         for number in range(_MOST_TRIES):
             if number:
                 await self._pace()
+            await self._remove_stray()
             document = self._editor.document(self.path)
             if document is None:
                 return False
-            text = with_line_feeds(document.text)
-            insertion = plan(text)
-            if not insertion.text:
+            text = self._shown = with_line_feeds(document.text)
+            insertion, goes_on = self._plan(text, batch)
+            if not insertion.text and not insertion.removes:
                 return True
-            says_so = await self._answer(self._workspace_edit(document, text, insertion))
+            start = self._position(text[: insertion.offset])
+            end = self._position(text[: insertion.offset + insertion.removes])
+            is_remark = batch[0].is_remark
+            self._anchor.send(insertion, start, end, goes_on=goes_on, is_remark=is_remark)
+            new = insertion.text + insertion.behind
+            # Of another version something else may stand there: that is not to go.
+            edit = self._workspace_edit(document, start, end, new, versioned=not new)
+            says_so = await self._answer(edit)
             patience = self._patience(says_so)
-            believed = patience > 0 and says_so is not False
             if claimed == document and not says_so:
                 # It refuses what it said that it made: it did, and its document is another now.
-                patience, believed = TELL_TIMEOUT, True
+                patience = TELL_TIMEOUT
             claimed = document if says_so else None
-            if await self._is_made(document, text, insertion, patience, believed=believed):
-                self._tail = insertion.tail_in(text)
+            if await self._is_made(patience):
                 self._file_is_ahead = False
                 return True
+            if says_so is False:
+                # It may have refused what a change overtook that it tells of only later.
+                await self._until(partial(self._has_left, text), ECHO_TIMEOUT)
             now = self._editor.document(self.path)
             refusals += now is not None and now.version == document.version
             if refusals == 2:
                 break
         return False
+
+    async def _remove_stray(self) -> None:
+        """Take back what an editor without versions has put where its place was before a change.
+
+        It is asked to do so of this version alone: another edit at a wrong place could harm.
+        """
+        stray, document = self._anchor.stray, self._editor.document(self.path)
+        self._anchor.stray = None
+        if stray is None or document is None:
+            return
+        text = with_line_feeds(document.text)
+        if text != self._anchor.text:
+            return
+        log.info("the editor was changed under an edit: it is taken back and made anew")
+        start, end = self._position(text[: stray.start]), self._position(text[: stray.end])
+        await self._answer(self._workspace_edit(document, start, end, "", versioned=True))
+        await self._until(partial(self._has_left, text), ECHO_TIMEOUT)
+
+    def _has_left(self, text: str) -> bool:
+        """Return whether the editor's document holds something else than ``text`` by now."""
+        return self._shown != text
+
+    @staticmethod
+    async def _until(happened: Callable[[], bool], seconds: float) -> None:
+        """Wait until something has happened in the editor, for so many ``seconds`` at most."""
+        deadline = monotonic() + seconds
+        while monotonic() < deadline:
+            if happened():
+                break
+            await asyncio.sleep(_ECHO_POLL)
 
     def _patience(self, says_so: bool | None) -> float:
         """Return the seconds to wait for an edit's change, by what the editor says of it."""
@@ -350,72 +479,84 @@ class ChatWriter:
             log.info("the editor did not answer an edit: %s", type(error).__name__)
             return False
 
-    async def _is_made(
-        self,
-        before: OpenDocument,
-        text: str,
-        insertion: Insertion,
-        patience: float,
-        *,
-        believed: bool,
-    ) -> bool:
-        """Return whether the edit is in the editor's document.
+    async def _is_made(self, patience: float) -> bool:
+        """Return whether the edit that was sent is in its place in the editor's document.
 
         The next edit must not be made from a text without it, so its change is waited for, for
-        ``patience`` seconds. If the document did change, it may be ``believed`` without.
+        ``patience`` seconds.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + patience
-        begin = insertion.made_in(text)
-        tail = insertion.tail_in(text)
-        while True:
-            now = self._editor.document(self.path)
-            if now is None:
-                return believed
-            shown = with_line_feeds(now.text)
-            if shown != text and (shown.startswith(begin) or shown.count(tail) > text.count(tail)):
-                return True
-            if loop.time() >= deadline:
-                return believed and now.version != before.version
-            await asyncio.sleep(_ECHO_POLL)
+        await self._until(
+            lambda: not self._anchor.waits or self._editor.document(self.path) is None, patience
+        )
+        document = self._editor.document(self.path)
+        if document is not None:
+            self._anchor.arrived_in(with_line_feeds(document.text))
+        made = not self._anchor.waits and self._anchor.stray is None
+        self._anchor.recall()
+        return made
 
     def _workspace_edit(
-        self, document: OpenDocument, text: str, insertion: Insertion
+        self,
+        document: OpenDocument,
+        start: Position,
+        end: Position,
+        new: str,
+        *,
+        versioned: bool = False,
     ) -> types.WorkspaceEdit:
-        """Return ``insertion`` into ``document``, whose text is ``text``, as LSP has it."""
-        begin = self._position(text[: insertion.offset])
-        end = self._position(text[: insertion.offset + insertion.removes])
-        new_text = insertion.text + insertion.behind
-        new_text = new_text.replace("\n", line_end_of(document.text))
-        edits = [types.TextEdit(types.Range(begin, end), new_text)]
-        if not self._editor.capabilities.document_changes:
+        """Return the edit of ``document`` that puts ``new`` from ``start`` to ``end``."""
+        new = new.replace("\n", line_end_of(document.text))
+        edits = [types.TextEdit(types.Range(types.Position(*start), types.Position(*end)), new)]
+        if not self._editor.capabilities.document_changes and not versioned:
             return types.WorkspaceEdit(changes={document.uri: edits})
         identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
         return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, edits)])
 
-    def _position(self, before: str) -> types.Position:
+    def _offset(self, text: str, at: Position) -> int:
+        """Return the place in ``text`` of a position in the client's units, or the end."""
+        begin = 0
+        for _ in range(at.line):
+            begin = text.find("\n", begin) + 1
+            if begin == 0:
+                return len(text)
+        end = text.find("\n", begin)
+        line = text[begin:] if end < 0 else text[begin:end]
+        return begin + self._editor.characters(line, at.character)
+
+    def _position(self, before: str) -> Position:
         """Return where ``before``, the start of the document, ends."""
         last_line = before[before.rfind("\n") + 1 :]
-        return types.Position(before.count("\n"), self._editor.width(last_line))
+        return Position(before.count("\n"), self._editor.width(last_line))
 
-    def _write_to_file(self, batch: list[Piece], document: OpenDocument | None) -> None:
-        """Write ``batch`` into the file. It blocks.
+    async def _write_to_file(self, batch: list[Piece]) -> None:
+        """Write ``batch`` into the file.
 
-        Where the document is open, the file gets its text too: the user may not have saved it, and
-        the editor is about to load the file.
+        Where the document is open, the file gets its text too, unless somebody else has written the
+        file: the user may not have saved it, and the editor is about to load the file.
 
         Raises:
             StoreUnavailable: the file cannot be read or written, or must not be used.
         """
-        on_disk = self._file.read()
-        base = on_disk if document is None or self._lags(document) else document.text
-        text, line_end = with_line_feeds(base), line_end_of(base)
-        insertion = compose(text, self._tail, batch)
-        if not insertion.text:
-            return
-        if base == on_disk and insertion.offset == len(text):
-            self._file.append(insertion.text.replace("\n", line_end))
+        while True:
+            on_disk = await asyncio.to_thread(self._file.read)
+            document = self._editor.document(self.path)
+            base = on_disk
+            if document and not self._lags(document) and self._supersedes(document, on_disk):
+                base = document.text
+            text, line_end = with_line_feeds(base), line_end_of(base)
+            insertion, goes_on = self._plan(text, batch)
+            if not insertion.text and not insertion.removes:
+                return
+            end = insertion.text.replace("\n", line_end)
+            whole = insertion.whole_in(text).replace("\n", line_end)
+            appends = base == on_disk and insertion.offset == len(text)
+            if await asyncio.to_thread(
+                self._file.write, on_disk, end if appends else whole, appends=appends
+            ):
+                break
+        if batch[0].is_remark:
+            self._anchor.remarked(insertion)
         else:
-            self._file.replace(insertion.whole_in(text).replace("\n", line_end))
-        self._tail = insertion.tail_in(text)
+            self._anchor.wrote(insertion, goes_on=goes_on)
+        self._held.append(hash(self._anchor.text))
         self._file_is_ahead = True

@@ -49,6 +49,15 @@ class ChatDocuments:
         chat = self.of(self._server.workspaces.resolve(Target(uri=uri)))
         return chat if chat.is_at(uri) else None
 
+    def follow_closing(self, _uri: str) -> None:
+        """Take note that a document was closed: it may be one of these."""
+        for chat in self._chats.values():
+            chat.follow_closing()
+
+    def is_shown_at(self, uri: str | None) -> bool:
+        """Return whether ``uri`` is a chat document, whose folder the user sees."""
+        return uri is not None and self.at(uri) is not None
+
     def closed(self, workspace: Workspace) -> None:
         """Let go of the chat document of a workspace that closes."""
         chat = self._chats.pop(workspace, None)
@@ -64,7 +73,10 @@ def setup(server: AishServer) -> None:
     """Bind the commands, follow the documents, complete the ``:`` commands."""
 
     async def open_chat(_call: Call, params: ChatParams) -> object:
+        guess = server.workspaces.guess(params)
         workspace = server.workspaces.resolve(params)
+        if guess and not server.chats.is_shown_at(params.uri):
+            server.tell(f"This is the chat of {workspace.folder}, {guess}.")
         return {"uri": await server.chats.of(workspace).open(params.prompt)}
 
     async def send(_call: Call, params: ChatParams) -> object:
@@ -94,6 +106,7 @@ def setup(server: AishServer) -> None:
     server.bind("aish.chat.send", send)
     server.documents.on_change(changed)
     server.documents.on_save(saved)
+    server.documents.on_close(server.chats.follow_closing)
     server.workspaces.on_close(server.chats.closed)
     server.on_shutdown(server.chats.aclose)
 

@@ -71,6 +71,12 @@ class LspEditor:
         """Return the length of ``text`` in the units agreed with the client."""
         return int(self._server.workspace.position_codec.client_num_units(text))
 
+    def characters(self, line: str, units: int) -> int:
+        """Return how many characters of ``line`` come before a place in those units."""
+        codec = self._server.workspace.position_codec
+        position = codec.position_from_client_units([f"{line}\n"], types.Position(0, units))
+        return min(position.character, len(line))
+
     async def apply_edit(self, edit: types.WorkspaceEdit) -> bool:
         """Have the client make ``edit``; return whether it says that it did.
 

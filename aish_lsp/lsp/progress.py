@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from itertools import count
 from typing import Any, TypeAlias
 
 Send: TypeAlias = Callable[[dict[str, Any]], None]
@@ -50,6 +53,21 @@ class Progress:
         self._message = message
         if self._send is not None and self._open:
             self._send({"kind": "report", "message": message})
+
+    @asynccontextmanager
+    async def timed(self) -> AsyncIterator[None]:
+        """Report each second how long it takes, until the block is left."""
+
+        async def tell() -> None:
+            for seconds in count(1):
+                await asyncio.sleep(1)
+                self.report(f"{seconds} s")
+
+        telling = asyncio.create_task(tell(), name="tell the time")
+        try:
+            yield
+        finally:
+            telling.cancel()
 
     def end(self, message: str | None = None) -> None:
         """Take it away, with a last ``message``; a second time does nothing."""

@@ -548,10 +548,18 @@ _SPECS = (
         "aish.undo",
         Target,
         "{restored[], removed[], conflicts[]}",
-        "Undo what the last command did to the files of the work tree; a second time, undo that.\n"
-        "Names are relative to the workspace. Of what was changed since, the user is asked; where\n"
-        "nobody can be, nothing is done, and `conflicts` names it. `busy` while a command runs,\n"
-        "`notFound` where no command has changed a file.",
+        "Undo what the last command of this session that is not undone yet did to the files of\n"
+        "the work tree. Where none is left, the user is asked about the last one of an earlier\n"
+        "session. Names are relative to the workspace. Of what was changed since, the user is\n"
+        "asked; where nobody can be, nothing is done, and `conflicts` names it. `busy` while a\n"
+        "command runs, `notFound` where no command has changed a file.",
+    ),
+    CommandSpec(
+        "aish.redo",
+        Target,
+        "{restored[], removed[], conflicts[]}",
+        "Do again what was undone last in this session, as long as no command ran since. As for\n"
+        "`aish.undo`; `notFound` where there is nothing to do again.",
     ),
     CommandSpec(
         "aish.status",

@@ -6,7 +6,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from aish_lsp.errors import AishError
+from aish_lsp.files import write_atomic
+from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.paths import data_dir
 from aish_lsp.questions import Choice, Question
+from aish_lsp.text import shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,7 +33,10 @@ def asker(server: AishServer) -> AskUser:
     """Return how to ask the user of ``server``'s client."""
 
     async def ask_user(question: Question) -> bool | None:
-        title = await _ask(server, question.message, (question.yes, question.no))
+        message = question.message
+        if question.whole:
+            message += await _shown_whole(server, question.whole)
+        title = await _ask(server, message, (question.yes, question.no))
         return {question.yes: True, question.no: False}.get(title) if title else None
 
     return ask_user
@@ -65,3 +73,18 @@ async def _ask(server: AishServer, message: str, titles: Sequence[str]) -> str |
         logger.info("the client could not ask the user: %s", type(error).__name__)
         return None
     return answer.get("title") if isinstance(answer, dict) else getattr(answer, "title", None)
+
+
+async def _shown_whole(server: AishServer, text: str) -> str:
+    """Show ``text`` in a document beside the question; return what the question says of it."""
+    # In our data: what lies in the workspace could be changed before it is read.
+    path = data_dir() / "asked.txt"
+    try:
+        await asyncio.to_thread(write_atomic, path, text)
+    except AishError as error:
+        logger.info("what is asked about could not be written down: %s", error.message)
+        return ""
+    editor = LspEditor(server)
+    if editor.capabilities.show_document:
+        editor.show(path, 0)
+    return f"\n\nIt is cut here. All of it: {shown_path(path)}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aish_lsp.execution import RunRequest
 from aish_lsp.lsp.ask import stream
 from aish_lsp.lsp.clipboard import to_clipboard
-from aish_lsp.text import escaped
+from aish_lsp.text import escaped, shown_path
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
@@ -20,9 +20,10 @@ def setup(server: AishServer) -> None:
     """Bind the commands."""
 
     async def run(call: Call, params: RunParams) -> object:
+        guess = server.workspaces.guess(params)
         workspace = server.workspaces.resolve(params)
-        if server.workspaces.is_guess(params) and params.command_id is None:
-            server.tell(f"Runs in {workspace.folder}, the folder last used.")
+        if guess and params.command_id is None and not server.chats.is_shown_at(params.uri):
+            server.tell(f"Runs in {shown_path(workspace.folder)}, {guess}.")
         # They say what is asked about first, and which shell runs it.
         await server.configurations.settled(workspace.root)
         request = RunRequest(

@@ -41,7 +41,9 @@ def selection_actions(
     for problem in problems[:_MOST_PROBLEMS]:
         which = "" if len(problems) == 1 else f": {_titled(problem.message)}"
         yield from looking.problem_actions(problem, which)
-    if looking.holds_text(params.range):
+    # In the chat a word is what the cursor is on: some clients send that, and mean nothing by it.
+    several = params.range.start.line != params.range.end.line
+    if looking.holds_text(params.range) and (several or server.chats.at(uri) is None):
         yield from looking.selection_actions(params.range, problems)
 
 

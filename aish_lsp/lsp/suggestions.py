@@ -10,6 +10,7 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -46,6 +47,15 @@ _TITLE = 80
 
 #: What the chat puts before a line of a reply that would pass for one of ours.
 _ESCAPE: Final = re.compile(r"^([ \t]*)\\(?=[:#-])", re.MULTILINE)
+
+
+class _Rank(IntEnum):
+    """Where an action stands among the others."""
+
+    HERE = 0
+    OTHER = 1
+    DANGEROUS = 2
+    LAST = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,22 +134,24 @@ class Suggestions:
         return found
 
     def actions(self, params: types.CodeActionParams) -> list[types.CodeAction]:
-        """Return what can be done at a place, destructive things last."""
+        """Return what can be done at a place: first what its lines run, destructive things last."""
         uri = params.text_document.uri
         only = params.context.only
-        actions: list[tuple[bool, types.CodeAction]] = []
+        is_chat = self._server.chats.at(uri) is not None
+        actions: list[tuple[_Rank, types.CodeAction]] = []
         heading = self._heading(uri)
         if heading is not None and params.range.end.line >= heading:
             send = types.CodeAction("Send", kind=REFACTOR_KIND, command=_send(uri))
-            actions.append((False, send))
+            actions.append((_Rank.OTHER, send))
         here: set[str] = set()
         for runnable in self.runnable(uri, params.range.start.line, params.range.end.line):
             if runnable.waiting is not None:
                 here.add(runnable.waiting.info.id)
-            actions += _actions_of(runnable, uri)
-        actions += ((False, action) for action in checklist_actions(self._server, params))
-        actions += ((False, action) for action in replace_actions(self._server, params))
-        actions += ((False, action) for action in selection_actions(self._server, params))
+            actions += _actions_of(runnable, uri, is_here=True, is_chat=is_chat)
+        asked = checklist_actions, replace_actions, selection_actions
+        actions += (
+            (_Rank.OTHER, one) for offered in asked for one in offered(self._server, params)
+        )
         workspace = self._server.workspaces.of_document(uri)
         for suggestion in workspace.last_turn_suggestions if workspace else []:
             if suggestion.info.id not in here:
@@ -298,12 +310,22 @@ def _fences(document: str, waiting: Mapping[str, Suggestion]) -> Iterator[Runnab
     yield from found.values()
 
 
-def _actions_of(found: Runnable, uri: str) -> Iterator[tuple[bool, types.CodeAction]]:
-    """Yield the actions for what can be run, each with whether it goes last.
+def _actions_of(
+    found: Runnable, uri: str, *, is_here: bool = False, is_chat: bool = False
+) -> Iterator[tuple[_Rank, types.CodeAction]]:
+    """Yield the actions for what can be run, each with its rank.
 
-    Of a fence *Run* is never the first of its kind: some editors take the first without a question.
+    ``is_here``: it is what was pointed at; ``is_chat``: in the chat, where what can do harm is
+    edited first and run last. Of a fence *Run* is never the first of its kind, either: some editors
+    take the first without a question.
     """
     dangerous = found.risk == "destructive"
+    rank = _Rank.HERE if is_here else _Rank.OTHER
+    if dangerous:
+        rank = _Rank.DANGEROUS
+    ranks: dict[str | None, _Rank] = {}
+    if dangerous and is_here and is_chat:
+        ranks = {"Run": _Rank.LAST, "Edit": _Rank.HERE}
     title = _titled(found.text)
     warning = " (destructive)" if dangerous else ""
     name = "Run without confinement" if found.waiting and found.waiting.unconfined else "Run"
@@ -325,7 +347,8 @@ def _actions_of(found: Runnable, uri: str) -> Iterator[tuple[bool, types.CodeAct
         for verb, command in (("Copy", "aish.commands.copy"), ("Dismiss", "aish.commands.dismiss")):
             call = types.Command(verb, command, arguments=[argument])
             offered.append(types.CodeAction(f"{verb}: {title}", kind=REFACTOR_KIND, command=call))
-    yield from ((dangerous, action) for action in offered)
+    for action in offered:
+        yield ranks.get(action.command.title if action.command else None, rank), action
 
 
 def _hinted(found: Runnable) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from urllib.parse import unquote
 
 from lsprotocol import types
 from pygls.uris import from_fs_path
@@ -51,12 +52,17 @@ class Documents(Workspace):
 def open_workspace(
     params: types.InitializeParams, encoding: types.PositionEncodingKind | str
 ) -> Documents:
-    """Return the workspace that ``initialize`` names; a malformed root counts as none."""
+    """Return the workspace that ``initialize`` names; a malformed root counts as none.
+
+    Where it names no folders, its root is the only one: older clients send nothing else.
+    """
     root = params.root_uri
     if root is None and params.root_path is not None:
         root = from_fs_path(params.root_path)
     folders = params.workspace_folders or []
+    if root and not folders:
+        folders = [types.WorkspaceFolder(root, unquote(root.rstrip("/").rpartition("/")[2]))]
     try:
         return Documents(root, TEXT_SYNC, folders, encoding)
     except ValueError:
-        return Documents(None, TEXT_SYNC, folders, encoding)
+        return Documents(None, TEXT_SYNC, params.workspace_folders or [], encoding)

@@ -1,4 +1,4 @@
-"""``aish.undo``: what the last command did to files, taken back."""
+"""``aish.undo`` and ``aish.redo``: what commands did to files, taken back and done again."""
 
 from __future__ import annotations
 
@@ -10,23 +10,32 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import Target
     from aish_lsp.server import AishServer
+    from aish_lsp.undo.undo import Undone
 
 
 def setup(server: AishServer) -> None:
-    """Bind the command."""
+    """Bind the commands."""
 
-    async def undo(_call: Call, params: Target) -> object:
-        workspace = server.workspaces.resolve(params)
-        done = await workspace.undo.undo(server.services.ask_user)
-        how = (
-            "Write :undo keep or :undo overwrite in the chat to go ahead." if done.undecided else ""
-        )
+    def answer(done: Undone, ways: str) -> object:
+        how = f"Write {ways} in the chat to go ahead." if done.undecided else ""
+        if done.earlier:
+            how = "Write :undo earlier in the chat to undo that."
         server.tell("\n".join(filter(None, (done.told, how))))
         return {
             "restored": done.restored,
             "removed": done.removed,
             "conflicts": done.conflicts,
         }
+
+    async def undo(_call: Call, params: Target) -> object:
+        workspace = server.workspaces.resolve(params)
+        done = await workspace.undo.undo(server.services.ask_user)
+        return answer(done, ":undo keep and :undo overwrite")
+
+    async def redo(_call: Call, params: Target) -> object:
+        workspace = server.workspaces.resolve(params)
+        done = await workspace.undo.redo(server.services.ask_user)
+        return answer(done, ":redo keep and :redo overwrite")
 
     def saved(uri: str) -> None:
         path = path_of(uri)
@@ -35,5 +44,6 @@ def setup(server: AishServer) -> None:
                 workspace.undo.saved(path)
 
     server.bind("aish.undo", undo)
+    server.bind("aish.redo", redo)
     # A snapshot covers more than its workspace: what of it lies elsewhere is known there.
     server.documents.on_save(saved)

@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import unquote
 
 from lsprotocol import types
 
 from aish_lsp.errors import NotFound
 from aish_lsp.lsp.uris import path_of
+from aish_lsp.text import escaped
 from aish_lsp.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -90,11 +92,24 @@ class Workspaces:
             return self._get(self._last if self._last in folders else folders[0])
         return self._get(folders[0] if folders else None)
 
-    def is_guess(self, target: Target) -> bool:
-        """Return whether ``resolve`` had to take the last one used, which the user should know."""
-        named = target.workspace is not None
-        inside = target.uri is not None and self.folder_of(target.uri) is not None
-        return len(self._folders) > 1 and not named and not inside
+    def guess(self, target: Target) -> str:
+        """Return why ``resolve`` took what was not named, as a clause; empty where it was named.
+
+        That is where it was the last one used, or where the document lies outside every folder.
+        """
+        folders = self._folders
+        if target.workspace is not None:
+            return ""
+        if target.uri is not None and self.folder_of(target.uri) is not None:
+            return ""
+        if len(folders) > 1:
+            return "the folder last used"
+        if target.uri is None:
+            return ""
+        if not folders:
+            return "since the editor has opened no folder"
+        name = escaped(unquote(target.uri).rpartition("/")[2])
+        return f"the folder that is open; {name} lies outside it"
 
     def of_document(self, uri: str) -> Workspace | None:
         """Return the workspace that a document lies in, if it is open already."""

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.errors import AishError, Denied, NotFound
+from aish_lsp.models.address import origin
+from aish_lsp.models.exposure import shows_key
 from aish_lsp.models.listed_prices import lists_prices
 from aish_lsp.questions import Question
 
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aish_lsp.config.schema import Config, Price
-    from aish_lsp.config.trust import TrustStore
+    from aish_lsp.config.trust import Consent, TrustStore
     from aish_lsp.models.discovery import Discovered, KeyOffer
     from aish_lsp.models.http import HttpClient
     from aish_lsp.questions import AskUser
@@ -73,18 +75,26 @@ class Catalog:
         self._windows: dict[tuple[str, str], _Window] = {}
         self._prices: dict[tuple[str, str], _Price] = {}
         self._asking = asyncio.Lock()
-        self._answers: dict[tuple[str, str], bool] = {}
+        self._answers: dict[tuple[Consent, str, str], bool] = {}
         self._troubles: list[str] = []
 
     async def choose(self, config: Config, name: str | None, ask_user: AskUser) -> Chosen:
         """Return the model for a question; ``name`` is the one the user named, if any.
 
-        A model behind a key that was merely found asks first; the answer is kept.
+        A model behind a key that was merely found asks first, and so does one whose key would go
+        out unencrypted; the answers are kept.
 
         Raises:
             NotFound: no model of that name.
-            Denied: the user named a model behind a found key, and did not agree to it.
+            Denied: the user named a model behind a found key, and did not agree to it; or the key
+                of the model would go out unencrypted, and the user did not agree to that.
         """
+        chosen = await self._choose(config, name, ask_user)
+        if shows_key(chosen.preset, self._environ):
+            await self._agree_to_show(chosen.preset, ask_user, again=bool(name))
+        return chosen
+
+    async def _choose(self, config: Config, name: str | None, ask_user: AskUser) -> Chosen:
         if name:
             return await self._named(config, name, ask_user)
         chosen = configured(config)
@@ -217,27 +227,47 @@ class Catalog:
         ``again`` asks once more after a no: the user has just named that model.
         """
         async with self._asking:
-            answer = self._answer(offer)
+            answer = self._said("provider", offer.label, offer.host)
             if answer is None or (again and not answer):
                 answer = await ask_user(_consent(offer))
-                await self._keep(offer, answer)
+                # No answer at all is a no, for now.
+                self._answers["provider", offer.label, offer.host] = bool(answer)
+                if answer is not None:
+                    await self._keep("provider", offer.label, offer.host, granted=answer)
             return bool(answer)
 
-    def _answer(self, offer: KeyOffer) -> bool | None:
-        """Return what the user said about ``offer``; no answer at all was a no, for now."""
-        kept = self._trust.provider_answer(offer.label, offer.host)
-        return self._answers.get((offer.label, offer.host)) if kept is None else kept
+    def may_show_key(self, place: str) -> bool:
+        """Return whether the user agreed to send a key to ``place``, an origin, unencrypted."""
+        return self._said("key", place, place) is True
 
-    async def _keep(self, offer: KeyOffer, answer: bool | None) -> None:
-        self._answers[offer.label, offer.host] = bool(answer)
-        if answer is None:
-            return
-        keep = self._trust.answer_provider
+    async def _agree_to_show(self, preset: Preset, ask_user: AskUser, *, again: bool) -> None:
+        """Ask whether the key of ``preset`` may go out unencrypted; Denied where it may not."""
+        place = origin(preset.endpoint)
+        async with self._asking:
+            answer = self._said("key", place, place)
+            if answer is None or (again and not answer):
+                answer = await ask_user(_exposure(preset, place))
+                if answer is not None:
+                    await self._keep("key", place, place, granted=answer)
+        if not answer:
+            raise Denied(
+                f"The key of {preset.name} was not sent to {place}, where it would go unencrypted."
+                f" Write https:// in models.{preset.name}.endpoint, or name the model to be asked"
+                f" again: `:model {preset.name}`, or `aish-lsp ask --model {preset.name}` in a"
+                " terminal."
+            )
+
+    def _said(self, what: Consent, name: str, place: str) -> bool | None:
+        kept = self._trust.answer(what, name, place)
+        return self._answers.get((what, name, place)) if kept is None else kept
+
+    async def _keep(self, what: Consent, name: str, place: str, *, granted: bool) -> None:
+        self._answers[what, name, place] = granted
         try:
-            await asyncio.to_thread(keep, offer.label, offer.host, granted=answer)
+            await asyncio.to_thread(self._trust.keep_answer, what, name, place, granted=granted)
         except AishError as error:
             self._troubles.append(
-                f"Your answer about {offer.label} holds until the editor is closed: {error.message}"
+                f"Your answer about {name} holds until the editor is closed: {error.message}"
             )
 
 
@@ -284,6 +314,16 @@ def _consent(offer: KeyOffer) -> Question:
         f"file names and the command output that go with them, to {offer.host}?",
         yes=f"Use {offer.label}",
         no="No",
+    )
+
+
+def _exposure(preset: Preset, place: str) -> Question:
+    key = f"The key in {preset.api_key_env}" if preset.api_key_env else "A key"
+    return Question(
+        f"models.{preset.name}.endpoint is {place}, which is not this machine. {key} would go there"
+        " unencrypted, with your questions: whoever is on the way can read them. Send it?",
+        yes="Send the key",
+        no="Do not send it",
     )
 
 

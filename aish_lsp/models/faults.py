@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from aish_lsp.errors import BackendRejected, BackendUnavailable
 from aish_lsp.masking import Mask
 from aish_lsp.models.address import origin, without_secrets
+from aish_lsp.models.exposure import is_secret_header
 from aish_lsp.models.hints import hint, names_bad_key
 from aish_lsp.models.retry_after import retry_after
 
@@ -28,7 +29,6 @@ BAD_GOOGLE_KEY = "API_KEY_INVALID"
 BLOCKED = "blocked"
 
 _TOO_MANY = 429
-_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 _TRANSIENT_STATUS = frozenset({408, 425, 429})
 _MESSAGE_KEYS = ("message", "error", "detail", "errors", "msg", "error_description", "title")
 _DETAIL_KEYS = ("type", "code", "n_prompt_tokens", "n_ctx")
@@ -49,7 +49,7 @@ def redactor(headers: Mapping[str, str]) -> Redactor:
     mask = Mask(
         secret
         for name, value in headers.items()
-        if _SECRET_HEADER.search(name)
+        if is_secret_header(name)
         for secret in _credentials(value)
         if len(secret) > 3
     )

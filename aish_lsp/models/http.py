@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp import __version__
 from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, InvalidArgument
 from aish_lsp.models.address import is_loopback, origin, without_secrets
+from aish_lsp.models.exposure import exposes
 from aish_lsp.models.faults import quoted, redactor, refusal
 from aish_lsp.models.sse import event_data
 
@@ -40,9 +41,13 @@ class HttpClient:
     Proxies and certificates come from the environment, but this machine's own servers are never
     asked through a proxy. Redirects are not followed: a key must not go on to another host.
     ``timeout_s`` is in seconds everywhere.
+
+    Args:
+        may_show_key: returns whether a key may go to an origin unencrypted, by the user's word.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, may_show_key: Callable[[str], bool] = lambda _origin: False) -> None:
+        self._may_show_key = may_show_key
         self._clients: dict[bool, httpx.AsyncClient] = {}
         self._opening = asyncio.Lock()
 
@@ -149,6 +154,13 @@ class HttpClient:
         """Send a request and give its response, whose status is 2xx and whose body is unread."""
         import httpx  # noqa: PLC0415 - loaded at the first request
 
+        if exposes(url, headers) and not self._may_show_key(origin(url)):
+            msg = (
+                f"No key was sent to {origin(url)}: it would go there unencrypted, and nobody has"
+                " agreed to that. Write https:// in `endpoint`, or name the model to be asked:"
+                " `:model NAME`, or `aish-lsp ask --model NAME` in a terminal."
+            )
+            raise BackendRejected(msg)
         client = await self._client(url)
         # What the user's text cannot encode (a lone surrogate) must not stop the request.
         content = (

@@ -8,7 +8,6 @@ times, within 4,000.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import replace
@@ -68,9 +67,10 @@ class RepetitionGuard:
     def __init__(self) -> None:
         self._tail = ""
         self._at = 0
-        #: Where each run of characters ended, those that overlap the one before left out.
-        self._ends: dict[str, deque[int]] = {}
-        self._order: deque[tuple[int, str]] = deque()
+        #: Where each run of characters ended, those that overlap the one before left out; of the
+        #: last ``WITHIN_ALIKE`` characters or so, and of as many before them.
+        self._ends: dict[str, list[int]] = {}
+        self._before: dict[str, list[int]] = {}
         self._place = _Place()
 
     def take(self, delta: str) -> int | None:
@@ -79,35 +79,38 @@ class RepetitionGuard:
         None where it does not.
         """
         text = self._tail + delta
-        before = len(self._tail)
-        for index in range(len(delta)):
-            self._at += 1
-            self._place.take(delta[index])
-            end = before + index + 1
-            if end >= GRAM and self._repeats(text[end - GRAM : end]):
-                return index + 1
+        begin = len(self._tail)
+        looked = begin
+        for end in range(max(begin + 1, GRAM), len(text) + 1):
+            at = self._at + end - begin
+            run = text[end - GRAM : end]
+            ends = self._ends.get(run)
+            if ends is None:
+                ends = self._ends[run] = self._before.pop(run, [])
+                if len(self._ends) > WITHIN_ALIKE:
+                    self._before, self._ends = self._ends, {run: ends}
+            if ends and at - ends[-1] < GRAM:
+                continue
+            ends.append(at)
+            del ends[:-MOST_ALIKE]
+            if len(ends) >= MOST:
+                self._place.take(text[looked:end])
+                looked = end
+                if self._is_circle(run, ends):
+                    return end - begin
+        self._place.take(text[looked:])
+        self._at += len(delta)
         self._tail = text[-(GRAM - 1) :]
         return None
 
-    def _repeats(self, run: str) -> bool:
-        """Take down that ``run`` ends here; return whether that is once too often."""
-        while self._order and self._order[0][0] <= self._at - WITHIN_ALIKE:
-            _, old = self._order.popleft()
-            self._ends[old].popleft()
-            if not self._ends[old]:
-                del self._ends[old]
-        ends = self._ends.setdefault(run, deque())
-        if ends and self._at - ends[-1] < GRAM:
-            return False
-        ends.append(self._at)
-        self._order.append((self._at, run))
-        if len(ends) < MOST:
-            return False
+    def _is_circle(self, run: str, ends: list[int]) -> bool:
+        """Return whether ``run``, which has just ended once more, stands here too often."""
+        at = ends[-1]
         if not self._place.is_alike():
-            return self._at - ends[-MOST] + GRAM <= WITHIN
+            return at - ends[-MOST] + GRAM <= WITHIN
         # A wide table is mostly blanks and rules.
         told = len(ends) >= MOST_ALIKE and any(map(str.isalnum, run))
-        return told and self._at - ends[-MOST_ALIKE] + GRAM <= WITHIN_ALIKE
+        return told and at - ends[-MOST_ALIKE] + GRAM <= WITHIN_ALIKE
 
 
 class _Place:
@@ -118,19 +121,20 @@ class _Place:
         self._fence = ""
         self._was_alike = False
 
-    def take(self, character: str) -> None:
-        """Take the next character of the text."""
-        if character != "\n":
-            if len(self._head) < _HEAD:
-                self._head += character
-            return
+    def take(self, text: str) -> None:
+        """Take the next piece of the text."""
+        *lines, rest = text.split("\n")
+        for line in lines:
+            self._head += line[: _HEAD - len(self._head)]
+            self._end_of_line()
+        self._head += rest[: _HEAD - len(self._head)]
+
+    def _end_of_line(self) -> None:
         fence = _FENCE.fullmatch(self._head)
-        if self._fence:
-            closes = fence is not None and fence[1].startswith(self._fence)
-            if closes and fence is not None and not fence[2].strip():
-                self._fence = ""
-        elif fence is not None:
+        if fence is not None and not self._fence:
             self._fence = fence[1]
+        elif fence is not None and fence[1].startswith(self._fence) and not fence[2].strip():
+            self._fence = ""
         self._was_alike = not self._fence and self._line_is_alike()
         self._head = ""
 

@@ -22,9 +22,9 @@ _ARITHMETIC: Final = re.compile(r"\(\([^()]*\)\)")
 
 
 def is_console(lines: Sequence[str]) -> bool:
-    """Return whether the first line that is not blank stands behind a prompt."""
-    first = next((line for line in lines if line.strip()), "")
-    return _PROMPT.match(first) is not None
+    """Return whether the first line that is not blank or a comment stands behind a prompt."""
+    code = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    return _PROMPT.match(next(code, "")) is not None
 
 
 def commands_of(lines: Sequence[str]) -> list[str]:

@@ -130,9 +130,14 @@ class SuggestionScanner:
         return [FoundCommand(text, self._line)]
 
     def _in(self, blocks: Iterable[Block]) -> list[FoundCommand]:
-        """Return the commands of blocks, but for those that ``CMD: `` lines have said already."""
+        """Return the commands of blocks, but for those that ``CMD: `` lines have said already.
+
+        Where another block seems to begin in one, its end was forgotten: prose may stand in it.
+        """
         found = []
         for block in blocks:
+            if any(line.lstrip().startswith(block.fence) for line in block.text.split("\n")):
+                continue
             command = shell_block(block.info, block.text)
             if command is not None and not self._is_said(command.text):
                 found.append(

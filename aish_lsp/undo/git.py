@@ -20,7 +20,7 @@ from typing import IO, Final
 
 from aish_lsp.files import private_dir, store_errors
 from aish_lsp.project.git import git_command, git_environment
-from aish_lsp.text import escaped
+from aish_lsp.text import escaped, shown_path
 
 #: Above all that a work tree says in its own ``.gitattributes``: contents are kept byte for byte.
 #: (``-working-tree-encoding`` would be refused.)
@@ -120,7 +120,7 @@ class Git:
             raise Nowhere(str(error)) from error
         inside, up, kind, objects = answer.removesuffix(b"\n").split(b"\n", 3)
         if inside != b"true" or up:
-            raise Nowhere(f"the repository of {self.top} has its work tree elsewhere")
+            raise Nowhere(f"the repository of {shown_path(self.top)} has its work tree elsewhere")
         _refuse_links(Path(os.fsdecode(os.path.join(os.fsencode(self.top), common))))  # noqa: PTH118 - bytes
         _make_git_folder(self.private, kind.decode())
         self._own = {
@@ -230,7 +230,9 @@ class Git:
         if self._stopped.is_set():
             raise NoUndo("it was stopped")
         if time.monotonic() > self._ends:
-            raise TooSlow(f"a snapshot of {self.top} takes more than {self._seconds:g} s")
+            raise TooSlow(
+                f"a snapshot of {shown_path(self.top)} takes more than {self._seconds:g} s"
+            )
 
 
 def _work_tree(folder: Path) -> Path:
@@ -267,12 +269,12 @@ def _refuse_links(common: Path) -> None:
     # Logs of ours are never made; but git writes on in one that is there, wherever it is.
     logs = common / "logs/refs/aish"
     if os.path.lexists(logs):
-        raise Nowhere(f"{escaped(str(logs))} is none of ours, and git would write there")
+        raise Nowhere(f"{shown_path(logs)} is none of ours, and git would write there")
 
 
 def _leads_away(link: Path) -> Nowhere:
     return Nowhere(
-        f"{escaped(str(link))} is a symbolic link, and no snapshot is written to where it leads"
+        f"{shown_path(link)} is a symbolic link, and no snapshot is written to where it leads"
     )
 
 

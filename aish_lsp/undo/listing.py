@@ -1,13 +1,15 @@
 """What of a work tree a snapshot covers: the files that git knows or would add, as they lie there.
 
 A file that git would leave out is left out, and so is what is no file; both are named, so that
-nobody takes it later for something that a command has made. Names are bytes, ``/``-separated,
+nobody takes it later for something that a command has made. Editors' own files are passed over
+altogether. Names are bytes, ``/``-separated,
 relative to the work tree.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +24,10 @@ FILE_LIMIT: Final = 200_000
 SIZE_LIMIT: Final = 64 << 20
 #: Other repositories in a work tree that are looked into; with more there is no snapshot.
 REPOSITORY_LIMIT: Final = 200
+
+#: Swap files, locks and copies that editors keep beside what is edited: ``.*.sw?``, ``#*#``,
+#: ``.#*``, ``*~``.
+_EDITORS: Final = re.compile(rb"\..*\.sw.|#.*#|\.#.*|.*~", re.DOTALL)
 
 _TRACKED_OR_NEW: Final = ("ls-files", "-z", "-t", "-s", "-c", "-o", "--exclude-standard")
 _IGNORED: Final = ("ls-files", "-z", "-o", "-i", "--exclude-standard", "--directory")
@@ -90,9 +96,15 @@ def list_work_tree(
             waiting += sorted(name for name in known if _is_repository(git, name))
             uncovered |= inner - known
     names.update(also)
+    names = {name for name in names if not is_editors_own(name)}
     if len(names) > FILE_LIMIT:
         raise NoUndo(f"there are more than {FILE_LIMIT:,} files")
     return _Look(os.fsencode(git.top)).at(names, uncovered, tuple(sorted(found)))
+
+
+def is_editors_own(name: bytes) -> bool:
+    """Return whether ``name`` is a file that an editor keeps for itself, and alone looks after."""
+    return _EDITORS.fullmatch(name.rpartition(b"/")[2]) is not None
 
 
 def is_plain(name: bytes) -> bool:

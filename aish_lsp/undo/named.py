@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from aish_lsp.undo.listing import left_out
+from aish_lsp.undo.listing import is_editors_own, left_out
 
 #: Words of a command that are looked at.
 _WORDS = 1000
@@ -21,7 +21,11 @@ def named(text: str, cwd: Path, top: Path, uncovered: Collection[bytes]) -> list
     before it.
     """
     found = dict.fromkeys(_names(text, cwd, top))
-    return [name for name in found if left_out(name, uncovered) or b".git" in name.split(b"/")]
+    return [
+        name
+        for name in found
+        if left_out(name, uncovered) or b".git" in name.split(b"/") or is_editors_own(name)
+    ]
 
 
 def _names(text: str, cwd: Path, top: Path) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aish_lsp.undo.git import Git
-from aish_lsp.undo.listing import left_out
+from aish_lsp.undo.listing import is_editors_own, left_out
 from aish_lsp.undo.records import Record
 from aish_lsp.undo.snapshots import Change, Snapshot, as_name, difference
 
@@ -52,7 +52,7 @@ def plan(git: Git, group: Sequence[Record], now: Snapshot) -> Plan:
     steps = {
         name: change
         for name, change in difference(git, group[0].before, now).items()
-        if name in touched
+        if name in touched and not is_editors_own(name)
     }
     hidden = now.left_out
     disputed |= {

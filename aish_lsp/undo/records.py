@@ -10,7 +10,7 @@ import json
 import re
 import time
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.text import escaped
@@ -30,6 +30,9 @@ _VERSION: Final = 1
 _ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
+Kind: TypeAlias = Literal["command", "undo", "redo"]
+
+
 @dataclass(frozen=True, slots=True)
 class Head:
     """Where HEAD stood: the branch, empty where none; the commit, empty where there is none."""
@@ -44,11 +47,13 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A command that can be undone, or an undo.
+    """A command that can be undone, or an undo, or a redo.
 
     Attributes:
         group: what is undone in one go: a command's id, a run's, an undo's.
         label: the command, on one line and without secrets.
+        session: the session in which it was run.
+        of: the group that an undo or a redo has taken back.
         head: where HEAD stood before it.
         before, after: the work tree; ``after`` is None until it has ended, and where the end was
             not seen.
@@ -60,8 +65,10 @@ class Record:
     head: Head
     before: Snapshot
     after: Snapshot | None = None
-    kind: Literal["command", "undo"] = "command"
+    kind: Kind = "command"
     saved: list[str] = field(default_factory=list)
+    session: str = ""
+    of: str = ""
     version: int = _VERSION
 
 
@@ -74,6 +81,10 @@ class Ref:
     seconds: int
 
 
+#: What is undone in one go, the oldest first.
+Group: TypeAlias = list[tuple[Ref, Record]]
+
+
 class Records:
     """The records of one workspace, whose ``key`` is that of its folder in our data."""
 
@@ -81,20 +92,47 @@ class Records:
         self._git = git
         self._own = f"{_REFS}/{key}/"
 
-    def last_group(self) -> list[tuple[Ref, Record]]:
-        """Return what is undone next, the oldest first; empty where there is nothing.
+    def last_group(self) -> Group:
+        """Return the group that was begun last; empty where there is none."""
+        return next(reversed(self._groups()), [])
 
-        What is no record of this version is passed over.
+    def next_group(self, kind: Literal["undo", "redo"], session: str) -> Group:
+        """Return what an undo, or a redo, takes back next; empty where there is nothing.
+
+        That is the last of ``session``, and for an undo the last of any where that has none left.
         """
-        group: list[tuple[Ref, Record]] = []
-        for ref in reversed(self._numbered(self._refs(self._own))):
+        undoable: list[Group] = []
+        redoable: list[Group] = []
+        for group in self._groups():
+            record = group[-1][1]
+            match record.kind:
+                case "command":
+                    # It cannot be gone forward over: what it did would be in conflict.
+                    redoable = [one for one in redoable if one[-1][1].session != record.session]
+                    undoable.append(group)
+                case "undo":
+                    _take(undoable, record.of)
+                    redoable.append(group)
+                case "redo":
+                    _take(redoable, record.of)
+                    undoable.append(group)
+        stack = undoable if kind == "undo" else redoable
+        own = [group for group in stack if group[-1][1].session == session]
+        others = stack if kind == "undo" else []
+        return next(reversed(own or others), [])
+
+    def _groups(self) -> list[Group]:
+        """Return all groups, the oldest first; what is no record of this version is passed over."""
+        groups: list[Group] = []
+        for ref in self._numbered(self._refs(self._own)):
             record = self._read(ref)
             if record is None:
                 continue
-            if group and record.group != group[0][1].group:
-                break
-            group.insert(0, (ref, record))
-        return group
+            if groups and groups[-1][-1][1].group == record.group:
+                groups[-1].append((ref, record))
+            else:
+                groups.append([(ref, record)])
+        return groups
 
     def begin(self, record: Record) -> Ref:
         """Write down what was before a command."""
@@ -153,3 +191,10 @@ class Records:
         snapshots = (record.before, record.after or record.before)
         whole = all(_ID.fullmatch(snapshot.tree) for snapshot in snapshots)
         return record if whole and record.version == _VERSION else None
+
+
+def _take(stack: list[Group], of: str) -> None:
+    """Take the group called ``of`` from ``stack``; the last one, where it is not said which."""
+    found = [number for number, group in enumerate(stack) if of in ("", group[-1][1].group)]
+    if found:
+        del stack[found[-1]]

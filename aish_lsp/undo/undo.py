@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import logging
 import os
 import threading
@@ -38,12 +39,14 @@ Conflicts = Literal["ask", "keep", "overwrite"]
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What ``aish.undo`` has done. Names are relative to the workspace, ``/``-separated.
+    """What an undo or a redo has done. Names are relative to the workspace, ``/``-separated.
 
     Attributes:
         restored, removed: what was put back, and what is gone again.
         conflicts: what was left as it is, because it was changed since, or cannot be put back.
         undecided: there are conflicts, nobody could be asked, and so nothing was done.
+        earlier: it is a command of an earlier session, nobody could be asked, and so nothing was
+            done.
         told: what there is to tell, a sentence or more.
     """
 
@@ -52,6 +55,7 @@ class Undone:
     conflicts: list[str]
     undecided: bool
     told: str
+    earlier: bool = False
 
 
 @dataclass(slots=True)
@@ -70,10 +74,14 @@ class _Running:
 class Undo:
     """The snapshots of one workspace, and the way back.
 
-    ``without_secrets`` returns a text as it may be written down.
+    ``without_secrets`` returns a text as it may be written down, ``session`` the id of the session
+    in which a command runs now.
     """
 
-    def __init__(self, folder: Path, without_secrets: Callable[[str], str]) -> None:
+    def __init__(
+        self, folder: Path, without_secrets: Callable[[str], str], session: Callable[[], str]
+    ) -> None:
+        self._session = session
         self._folder = folder
         self._without_secrets = without_secrets
         self._lock = asyncio.Lock()
@@ -103,8 +111,9 @@ class Undo:
                 raise NoUndo(self._refusal)
             label = escaped(self._without_secrets(text))[:_LABEL]
             try:
+                session = self._session()
                 begun = await self._in_thread(
-                    lambda worker: worker.begin(group, label), SNAPSHOT_SECONDS
+                    lambda worker: worker.begin(group, label, session), SNAPSHOT_SECONDS
                 )
             except asyncio.CancelledError:
                 # It may have been written in this very moment.
@@ -152,36 +161,73 @@ class Undo:
         except Exception as error:  # noqa: BLE001 - nothing can be done; an undo asks then
             logger.info("a snapshot could not be forgotten: %s", type(error).__name__)
 
-    async def undo(self, ask: AskUser, conflicts: Conflicts = "ask") -> Undone:
-        """Take back what the last command did, or the last undo.
+    async def undo(
+        self, ask: AskUser, conflicts: Conflicts = "ask", *, earlier: bool = False
+    ) -> Undone:
+        """Take back what the last command of this session did that is not undone yet.
+
+        Where there is none left, that is the last one of an earlier session, if the user says so;
+        ``earlier``: they did.
 
         Raises:
             NotFound: there is nothing to take back.
             Busy: a command runs.
             StoreUnavailable: it cannot be done; the message says why.
         """
+        return await self._take_back("undo", ask, conflicts, "*" if earlier else "")
+
+    async def redo(self, ask: AskUser, conflicts: Conflicts = "ask") -> Undone:
+        """Take back the last undo of this session, unless a command ran since.
+
+        Raises:
+            NotFound, Busy, StoreUnavailable: as ``undo``.
+        """
+        return await self._take_back("redo", ask, conflicts, "")
+
+    async def _take_back(
+        self, kind: Literal["undo", "redo"], ask: AskUser, conflicts: Conflicts, earlier: str
+    ) -> Undone:
+        session = self._session()
+
+        async def revert(overwrite: frozenset[bytes] | None, *, decided: bool) -> Reverted:
+            return await self._revert(
+                lambda worker: worker.revert(
+                    overwrite, decided=decided, kind=kind, session=session, earlier=earlier
+                ),
+                kind,
+            )
+
         overwrite = None if conflicts == "overwrite" else frozenset[bytes]()
-        done = await self._revert(overwrite, decided=conflicts != "ask")
+        done = await revert(overwrite, decided=conflicts != "ask")
+        if done.earlier is not None:
+            answer = await ask(_about_earlier(done.label, done.earlier))
+            if not answer:
+                return _left(done.label, done.earlier, asked=answer is not None)
+            earlier = done.group
+            done = await revert(overwrite, decided=conflicts != "ask")
+            if done.earlier is not None:
+                # Another one has come in between: that was not asked about.
+                return _left(done.label, done.earlier, asked=False)
         if done.asks:
-            answer = await ask(self._question(done))
+            answer = await ask(self._question(done, kind))
             if answer is not None:
                 # What has changed while they thought about it is not what they meant.
                 overwrite = done.conflicts if answer else frozenset[bytes]()
-                done = await self._revert(overwrite, decided=True)
-        return self._told(done)
+                done = await revert(overwrite, decided=True)
+        return self._told(done, kind)
 
-    async def _revert(self, overwrite: frozenset[bytes] | None, *, decided: bool) -> Reverted:
+    async def _revert(
+        self, work: Callable[[Worker], Reverted], kind: Literal["undo", "redo"]
+    ) -> Reverted:
         async with self._lock:
             if self._running is not None:
-                raise Busy("A command is running. Undo when it has ended.")
+                raise Busy(f"A command is running. {kind.capitalize()} when it has ended.")
             try:
-                return await self._in_thread(
-                    lambda worker: worker.revert(overwrite, decided=decided), UNDO_SECONDS
-                )
+                return await self._in_thread(work, UNDO_SECONDS)
             except Nowhere as error:
-                raise NotFound(f"There is no undo: {error}.") from error
+                raise NotFound(f"There is no {kind}: {error}.") from error
             except (NoUndo, OSError) as error:
-                told = f"The undo was not done, or not all: {_reason(error)}."
+                told = f"The {kind} was not done, or not all: {_reason(error)}."
                 raise StoreUnavailable(told) from error
 
     async def _in_thread(self, work: Callable[[Worker], R], seconds: float) -> R:
@@ -195,26 +241,28 @@ class Undo:
         finally:
             stopped.set()
 
-    def _question(self, done: Reverted) -> Question:
+    def _question(self, done: Reverted, kind: str) -> Question:
         names = _listed(self._shown(done.top, done.conflicts))
         return Question(
-            f"Undo: {done.label}\n\nThese files were changed since, or are not known to be as the "
-            f"command left them:\n\n{names}\n\nPut them back as well? Another undo brings back "
-            "what they hold now.",
+            f"{kind.capitalize()}: {done.label}\n\nThese files were changed since, or are not known"
+            f" to be as the command left them:\n\n{names}\n\nPut them back as well? {_back(kind)}"
+            " brings back what they hold now.",
             yes="Put them back",
             no="Leave them",
         )
 
-    def _told(self, done: Reverted) -> Undone:
+    def _told(self, done: Reverted, kind: str) -> Undone:
         restored = self._shown(done.top, done.restored)
         removed = self._shown(done.top, done.removed)
         conflicts = self._shown(done.top, done.conflicts | done.failed.keys())
         if done.asks:
-            told = [f"Nothing was undone of: {done.label}"]
+            told = [f"Nothing was {kind}ne of: {done.label}"]
         elif restored or removed or conflicts:
-            told = [f"Undone: {done.label}"]
-        else:
+            told = [f"{kind.capitalize()}ne: {done.label}"]
+        elif kind == "undo":
             told = [f"The files are as they were before: {done.label}"]
+        else:
+            told = [f"The files are as they were after: {done.label}"]
         rows = (
             ("Put back", restored),
             ("Removed", removed),
@@ -237,6 +285,36 @@ class Undo:
         return [name.decode("utf-8", "backslashreplace") for name in below]
 
 
+def _back(kind: str) -> str:
+    """Return what takes an undo, or a redo, back."""
+    return ":redo" if kind == "undo" else ":undo"
+
+
+def _about_earlier(label: str, seconds: int) -> Question:
+    return Question(
+        f"No command of this session is left to undo. Of an earlier session the last one, of"
+        f" {_time(seconds)}, was:\n\n{label}\n\nUndo that?",
+        yes="Undo it",
+        no="Leave it",
+    )
+
+
+def _left(label: str, seconds: int, *, asked: bool) -> Undone:
+    """Return that a command of an earlier session was left as it is; ``asked``: they said so."""
+    told = "Nothing was undone."
+    if not asked:
+        told = (
+            "Nothing was undone: no command of this session is left. Of an earlier session the"
+            f" last one, of {_time(seconds)}, was: {label}"
+        )
+    return Undone([], [], [], undecided=False, told=told, earlier=not asked)
+
+
+def _time(seconds: int) -> str:
+    """Return a time as it is told, on the clock of this machine."""
+    return dt.datetime.fromtimestamp(seconds).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
 def _reason(error: Exception) -> str:
     """Return why, as a clause."""
     if isinstance(error, OSError):
@@ -257,5 +335,8 @@ def _not_covered(gone: Sequence[bytes], words: Sequence[bytes]) -> list[str]:
     texts = [name.decode("utf-8", "backslashreplace") for name in dict.fromkeys((*words, *gone))]
     if not texts:
         return []
-    why = "git ignores it, or it is git's own, too large, or not to be read: no snapshot has it"
+    why = (
+        "git ignores it, or it is git's own, an editor's, too large, or not to be read: no snapshot"
+        " has it"
+    )
     return [f"No undo for {_listed(texts)}: {why}."]

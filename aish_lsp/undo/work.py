@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from aish_lsp.errors import NotFound
 from aish_lsp.files import locked, private_dir
@@ -25,6 +25,12 @@ from aish_lsp.undo.snapshots import Change, Snapshot, as_name, as_text, take
 
 #: How git is made, so that who waits can stop it.
 MakeGit: TypeAlias = Callable[[Path, Path], Git]
+
+
+_NOTHING: Final = {
+    "undo": "There is nothing to undo: no command has changed a file here.",
+    "redo": "There is nothing to redo: nothing was undone in this session, or a command ran since.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,21 +48,26 @@ class Reverted:
     """What an undo did; names are relative to the work tree ``top``.
 
     Attributes:
-        label: the command that was taken back.
+        label: the command that was taken back, or done again.
+        group: what names it.
         restored, removed: what was put back, and what is gone again.
         conflicts: what was left as it is, since somebody else had changed it.
         failed: what could not be put back, with the reason.
         asks: nothing was done: the conflicts are to be decided about first.
+        earlier: nothing was done: the command was run in another session, at this time (seconds
+            since 1970), and whether it is meant is to be asked first.
         moved: where HEAD stood before the command and where it stands, if not there any more.
     """
 
     top: Path
     label: str
+    group: str
     restored: tuple[bytes, ...] = ()
     removed: tuple[bytes, ...] = ()
     conflicts: frozenset[bytes] = frozenset()
     failed: Mapping[bytes, str] = field(default_factory=dict)
     asks: bool = False
+    earlier: int | None = None
     moved: tuple[Head, Head] | None = None
 
 
@@ -76,15 +87,15 @@ class Worker:
         with self._git():
             pass
 
-    def begin(self, group: str, label: str) -> Begun:
-        """Write down what is there before a command.
+    def begin(self, group: str, label: str, session: str = "") -> Begun:
+        """Write down what is there before a command that is run in ``session``.
 
         Raises:
             NoUndo, AishError, OSError: it cannot be written down.
         """
         with self._git() as git:
             listing = list_work_tree(git)
-            record = Record(group, label, _head(git), take(git, listing))
+            record = Record(group, label, _head(git), take(git, listing), session=session)
             ref = self._records(git).begin(record)
             return Begun(git.top, ref, record, frozenset(listing.files))
 
@@ -119,12 +130,24 @@ class Worker:
                 name for name in begun.record.before.left_out if not os.path.lexists(top + name)
             )
 
-    def revert(self, overwrite: frozenset[bytes] | None, *, decided: bool) -> Reverted:
-        """Take the last command back.
+    def revert(
+        self,
+        overwrite: frozenset[bytes] | None,
+        *,
+        decided: bool,
+        kind: Literal["undo", "redo"] = "undo",
+        session: str = "",
+        earlier: str = "",
+    ) -> Reverted:
+        """Take the last command back, or the last undo.
 
         Args:
             overwrite: the conflicts that are put back all the same; None for any.
             decided: leave the other conflicts alone; else do nothing where there are any.
+            kind: which of the two.
+            session: whose last one.
+            earlier: the command of another session that may be taken back, as ``Reverted.group``
+                had it; any with "*".
 
         Raises:
             NotFound: there is nothing to take back.
@@ -133,9 +156,12 @@ class Worker:
         """
         with self._git() as git:
             records = self._records(git)
-            group = records.last_group()
+            group = records.next_group(kind, session)
             if not group:
-                raise NotFound("There is nothing to undo: no command has changed a file here.")
+                raise NotFound(_NOTHING[kind])
+            ref, last = group[-1]
+            if last.session != session and earlier not in ("*", last.group):
+                return Reverted(git.top, last.label, last.group, earlier=ref.seconds)
             first, label = group[0][1], group[-1][1].label
             names = _names(git, [record for _, record in group])
             listing = list_work_tree(git, names)
@@ -143,12 +169,20 @@ class Worker:
             todo = plan(git, [record for _, record in group], now)
             left = frozenset() if overwrite is None else todo.conflicts - overwrite
             if left and not decided:
-                return Reverted(git.top, label, conflicts=todo.conflicts, asks=True)
+                return Reverted(git.top, label, last.group, conflicts=todo.conflicts, asks=True)
             head = _head(git)
             steps = {name: step for name, step in todo.steps.items() if name not in left}
             failed: dict[bytes, str] = {}
             if steps:
-                record = Record(_undo_id(), f"undo of {label}", head, now, kind="undo")
+                record = Record(
+                    f"{kind}-{secrets.token_hex(4)}",
+                    label,
+                    head,
+                    now,
+                    kind=kind,
+                    session=session,
+                    of=last.group,
+                )
                 begun = Begun(
                     git.top, records.begin(record), record, frozenset(names | listing.files.keys())
                 )
@@ -161,6 +195,7 @@ class Worker:
             return Reverted(
                 top=git.top,
                 label=label,
+                group=last.group,
                 restored=tuple(name for name in done if steps[name].old is not None),
                 removed=tuple(name for name in done if steps[name].old is None),
                 conflicts=left,
@@ -241,7 +276,3 @@ def _noted(name: bytes, failed: dict[bytes, str]) -> Iterator[None]:
         yield
     except OSError as error:
         failed[name] = error.strerror or str(error)
-
-
-def _undo_id() -> str:
-    return f"undo-{secrets.token_hex(4)}"

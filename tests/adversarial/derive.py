@@ -44,6 +44,7 @@ def from_grammar() -> Iterator[Case]:
             _indexes_in_places(),
             _commands_in_places(),
             _commands_in_words(),
+            _computed_options(),
         )
     )
 
@@ -113,6 +114,17 @@ def _commands_in_words() -> Iterator[Case]:
             if (at + number) % 3 == 0:
                 command = _disguise(text, at + number)
                 yield Case(f"{kind}: $(c), {form}", fill(template, f"$({command})"))
+
+
+def _computed_options() -> Iterator[Case]:
+    """Yield commands that would be safe, but for a word that is computed."""
+    for template, value in _given()["needed"].items():
+        middle = max(1, len(value) // 2)
+        for way, (before, word) in _given()["computed"].items():
+            command = before + template.replace("<O>", word)
+            for slot, text in (("<V1>", value[:middle]), ("<V2>", value[middle:]), ("<V>", value)):
+                command = command.replace(slot, text)
+            yield Case(f"computed word: {way}", command)
 
 
 # --- filling in ----------------------------------------------------------------------------------

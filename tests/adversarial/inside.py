@@ -40,8 +40,12 @@ _SYSCALLS: Final = (
     *("removexattr", "lremovexattr", "fremovexattr"),
     *("connect", "listen", "sendto", "sendmsg", "sendmmsg"),
 )
-#: A call that this strace or this machine does not know is no error.
-_TRACED: Final = "trace=" + ",".join(f"?{name}" for name in _SYSCALLS)
+_TRACE: Final = ROOT / "tmp" / "trace"
+_STRACE: Final = (
+    *("strace", "-f", "--seccomp-bpf", "-qq", "-y", "-o", str(_TRACE)),
+    # With the question mark a call that this strace or this machine does not know is no error.
+    *("-e", "trace=" + ",".join(f"?{name}" for name in _SYSCALLS)),
+)
 _OUTPUT_LIMIT: Final = 1 << 16
 _REST: Final = 0.5
 
@@ -49,9 +53,8 @@ _REST: Final = 0.5
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _MOUNT_SETATTR: Final = 442
-_AT_FDCWD, _AT_RECURSIVE, _RDONLY, _PRIVATE, _BIND, _MOVE, _REMOUNT = (
-    *(-100, 0x8000, 1, 1 << 18, 4096, 8192, 32),
-)
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_RDONLY, _REMOUNT, _BIND, _MOVE, _PRIVATE = 1, 32, 4096, 8192, 1 << 18
 _BOUNDING_DROP, _NO_NEW_PRIVILEGES = 24, 38
 _DEVICES: Final = ("null", "zero", "full", "random", "urandom")
 
@@ -65,7 +68,7 @@ def wall() -> None:
     _devices()
     # In a container whose /proc is masked there is no new one to be had; the old one is read-only.
     with suppress(OSError):
-        _mount("proc", "/proc", "proc")
+        _mount("proc", "/proc", "proc", _RDONLY)
     for capability in range(64):
         _LIBC.prctl(_BOUNDING_DROP, capability, 0, 0, 0)
     _check(_LIBC.prctl(_NO_NEW_PRIVILEGES, 1, 0, 0, 0), "no new privileges")
@@ -122,21 +125,9 @@ class Stage:
 
     def run(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Run one command; tell what it changed, and put the scene back."""
-        trace = ROOT / "tmp" / "trace"
         argv = ["bash", "--norc", "--noprofile", "-c", asked["command"]]
         if asked["traced"]:
-            argv = [
-                "strace",
-                "-f",
-                "--seccomp-bpf",
-                "-qq",
-                "-y",
-                "-o",
-                str(trace),
-                "-e",
-                _TRACED,
-                *argv,
-            ]
+            argv = [*_STRACE, *argv]
         before = self._before
         if asked["files"]:
             scene.add(ROOT / "work", asked["files"])
@@ -151,7 +142,7 @@ class Stage:
         changes = scene.changes(before, after)
         if changes or asked["files"]:
             self._restore([line.partition(" ")[2] for line in scene.changes(self._before, after)])
-        calls = _writing_calls(trace) if asked["traced"] else []
+        calls = _writing_calls() if asked["traced"] else []
         return {"changes": changes, "calls": calls, "output": output, "timed_out": timed_out}
 
     def _look(self) -> scene.State:
@@ -165,6 +156,7 @@ class Stage:
         for folder in sorted(paths | {path.parent for path in paths}, reverse=True):
             if (kept := self._kept(folder)) and folder.is_dir() and not folder.is_symlink():
                 shutil.copystat(kept, folder)
+        scene.refresh(ROOT)
         if not self._is_as_before():
             for part in ("work", "home"):
                 _remove(ROOT / part)
@@ -236,7 +228,7 @@ def _run(argv: list[str], environment: dict[str, str], timeout: float) -> tuple[
         timed_out = not waiting.poll(timeout * 1000)
         os.close(handle)
         _end_others(0 if timed_out else _REST)
-        process.returncode = 0
+        process.returncode = 0  # It was waited for with all others.
         os.lseek(output, 0, os.SEEK_SET)
         return os.read(output, _OUTPUT_LIMIT).decode("utf-8", "replace"), timed_out
     finally:
@@ -259,18 +251,18 @@ def _end_others(patience: float) -> None:
 # --- what strace saw -----------------------------------------------------------------------------
 
 _CALL: Final = re.compile(r"^\d+ +(\w+)\((.*)\) += (-?\d+)(?:<([^>]*)>)?(?: ([A-Z]+))?")
-_READS: Final = re.compile(r"O_(?:WRONLY|RDWR|CREAT|TRUNC|TMPFILE|APPEND)")
+_WRITES: Final = re.compile(r"O_(?:WRONLY|RDWR|CREAT|TRUNC|TMPFILE|APPEND)")
 _FREE: Final = re.compile(
     r"/tmp/aish/tmp(?:/|$)|/dev/(?:null|zero|full|fd|std\w+|tty)\b|/proc/self/fd|pipe:|/memfd:"
 )
 
 
-def _writing_calls(trace: Path) -> list[str]:
+def _writing_calls() -> list[str]:
     """Return the calls that wrote or reached out, or would have where all is not read-only."""
-    if not trace.exists():
+    if not _TRACE.exists():
         return []
-    text = trace.read_text(errors="replace")
-    trace.unlink()
+    text = _TRACE.read_text(errors="replace")
+    _TRACE.unlink()
     return [line for line in text.splitlines() if _is_writing(line)]
 
 
@@ -285,7 +277,7 @@ def _is_writing(line: str) -> bool:
     if name in {"connect", "sendto", "sendmsg", "sendmmsg"}:
         # There is no network here: to try is enough, but for the sockets of this machine.
         return "sa_family=AF_INET" in arguments or (succeeded and "sun_path" in arguments)
-    if not succeeded or (name.startswith(("open", "creat")) and not _READS.search(arguments)):
+    if not succeeded or (name.startswith(("open", "creat")) and not _WRITES.search(arguments)):
         return False
     return not _FREE.search(opened or arguments)
 

@@ -85,9 +85,9 @@ def _of_base(base: Base, options: Sequence[str]) -> Iterator[Case]:
         flag = flags[at % len(flags)] if flags else "-a"
         for number, shape in enumerate(_shapes(option, flag), at):
             value = VALUES[number % len(VALUES)]
-            words = [word.replace("<V>", value) for word in shape]
+            written = [word.replace("<V>", value) for word in shape]
             # Some tools want their options first, and some last.
-            order = (*words, *operands) if number % 3 else (*operands, *words)
+            order = (*written, *operands) if number % 3 else (*operands, *written)
             yield Case(f"{kind}: {option}", _line(base, order))
 
 

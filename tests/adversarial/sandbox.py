@@ -69,7 +69,19 @@ class Sandbox:
             env=ENVIRONMENT,
             text=True,
         )
-        self._answer()
+        try:
+            self._answer()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End it, and what runs in it."""
+        try:
+            self._process.communicate(timeout=5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.communicate()
 
     def run(
         self,
@@ -101,8 +113,7 @@ class Sandbox:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self.close()
 
 
 def run_all(
@@ -140,6 +151,17 @@ def why_not() -> str:
     except (OSError, RuntimeError) as error:
         return f"no namespaces of our own: {error}"
     return "" if made else "a change is not seen"
+
+
+@cache
+def why_not_confined() -> str:
+    """Return why commands cannot be confined in a sandbox; nothing where they can."""
+    try:
+        with Sandbox(confined=True) as sandbox:
+            made = sandbox.run("touch mark").changes
+    except (OSError, RuntimeError) as error:
+        return str(error)
+    return "it does not hold" if made else ""
 
 
 def _how() -> Sequence[str]:

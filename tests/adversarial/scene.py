@@ -65,6 +65,7 @@ _FILES: Final = {
     "calendar.py": _PYTHON,
     "random.py": _PYTHON,
     "sitecustomize.py": _PYTHON,
+    "pip/__init__.py": "",
     "pip/__main__.py": _PYTHON,
     "node_modules/left/index.js": f"require('fs').writeFileSync({TRAP!r}, '')\n",
     "hidden/vim/.vimrc": f"silent !{_RUNS}\n",
@@ -143,12 +144,17 @@ def add(work: Path, files: Mapping[str, str]) -> None:
 
 def settle(root: Path) -> None:
     """Give all files one old time, and git's index what it then wants to know of them."""
-    work, home = root / "work", root / "home"
-    for path in [*_walk(str(work)), *_walk(str(home))]:
+    for path in (*_walk(str(root / "work")), *_walk(str(root / "home"))):
         os.utime(path, (_OLD, _OLD), follow_symlinks=False)
+    refresh(root)
+
+
+def refresh(root: Path) -> None:
+    """Tell git's index what the files are now, or ``git diff`` would write it."""
+    work, home = root / "work", root / "home"
     _git(work, home, "update-index", "-q", "--refresh")
-    for path in (work / ".git" / "index", work / ".git"):
-        os.utime(path, (_OLD, _OLD))
+    for changed in (work / ".git" / "index", work / ".git"):
+        os.utime(changed, (_OLD, _OLD))
 
 
 def snapshot(folders: tuple[Path, ...], without: Path) -> State:
@@ -199,12 +205,13 @@ def _archives(work: Path) -> None:
 
 
 def _repository(work: Path, home: Path) -> None:
-    """Make ``work`` a repository with two commits and nothing in its settings."""
+    """Make ``work`` a repository with two commits, a tag and nothing in its settings."""
     _git(work, home, "init", "-q", "--template=")
     _git(work, home, "add", "keep.txt", "victim.txt", "src", "dir")
     _git(work, home, "commit", "-qm", "first")
     (work / "keep.txt").write_text(_FILES["keep.txt"] + "a fourth\n")
     _git(work, home, "commit", "-qam", "second")
+    _git(work, home, "tag", "-am", "one", "v1")
 
 
 def _git(work: Path, home: Path, *arguments: str) -> None:

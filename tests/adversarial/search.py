@@ -9,6 +9,7 @@
 where commands are confined, and runs it so.
 """
 
+# ruff: noqa: T201
 from __future__ import annotations
 
 import argparse
@@ -18,6 +19,7 @@ import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -118,21 +120,24 @@ def main() -> int:
     if arguments.sample:
         cases = random.Random(arguments.seed).sample(cases, min(arguments.sample, len(cases)))
     safe = called_safe(cases, confined=arguments.confined)
-    print(f"{len(cases)} commands, {len(safe)} of them called safe", file=sys.stderr)  # noqa: T201
+    print(f"{len(cases)} commands, {len(safe)} of them called safe", file=sys.stderr)
     if arguments.list_safe:
         for kind, commands in by_kind(safe).items():
-            print(f"# {kind} ({len(commands)})")  # noqa: T201
-            print(*map(repr, commands), sep="\n")  # noqa: T201
+            print(f"# {kind} ({len(commands)})")
+            print(*map(repr, commands), sep="\n")
         return 0
     if reason := why_not():
-        print(f"nothing is run here: {reason}", file=sys.stderr)  # noqa: T201
+        print(f"nothing is run here: {reason}", file=sys.stderr)
         return 2
-    found = list(failures(safe, traced=arguments.traced, confined=arguments.confined))
-    if arguments.failures:
-        arguments.failures.write_text("".join(map(_line, found)), encoding="utf-8")
-    for kind, commands in by_kind(failure.case for failure in found).items():
-        print(f"{len(commands):6} {kind}: {min(commands, key=len)!r}")  # noqa: T201
-    print(f"{len(found)} failures", file=sys.stderr)  # noqa: T201
+    found: list[Case] = []
+    with arguments.failures.open("w") if arguments.failures else nullcontext() as file:
+        for failure in failures(safe, traced=arguments.traced, confined=arguments.confined):
+            found.append(failure.case)
+            if file is not None:
+                print(_line(failure), file=file, flush=True)
+    for kind, commands in by_kind(found).items():
+        print(f"{len(commands):6} {kind}: {min(commands, key=len)!r}")
+    print(f"{len(found)} failures", file=sys.stderr)
     return int(bool(found))
 
 
@@ -140,7 +145,7 @@ def _line(failure: Failure) -> str:
     told = {"command": failure.case.command, "kind": failure.case.kind}
     if failure.case.setting:
         told["setting"] = failure.case.setting
-    return json.dumps({**told, "did": failure.did}) + "\n"
+    return json.dumps({**told, "did": failure.did})
 
 
 def _arguments() -> argparse.Namespace:

@@ -190,6 +190,20 @@ def test_a_conversation(emacs: Emacs, place: Place) -> None:
     assert "exit 0" in told(place).rpartition("## aish")[2]
 
 
+def test_the_default_on_a_line_of_the_chat_is_to_run_it_or_to_edit_what_can_do_harm(
+    emacs: Emacs,
+) -> None:
+    emacs.keys("^c ao")
+    emacs.until("the chat and its server", '(and (string-suffix-p "chat.md" buffer-file-name)'
+                " (eglot-current-server) (eglot-managed-p))")  # fmt: skip
+    for command, default in (("make test", "Run"), ("rm -rf build", "Edit and run")):
+        # A word is marked: what eglot takes for the place.
+        emacs.keys(f"\x1b>CMD: {command}\r\x1b<^s CMD: {command[:2]}\r\x1bb\x1b@^c aa")
+        emacs.until_asked(f"Pick an action (default {default}: {command}")
+        emacs.keys("^g ")
+        emacs.until("no question", "(not (active-minibuffer-window))")
+
+
 def told(place: Place) -> str:
     """Return the chat as the server was told of it."""
     return place.text_as_told(place.chat, types.PositionEncodingKind.Utf16)

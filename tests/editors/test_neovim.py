@@ -108,6 +108,18 @@ class Neovim:
         assert screen is not None
         return screen
 
+    def choose_titled(self, title: str) -> None:
+        """Choose the one with a title from a list of ``vim.ui.select``."""
+        row = re.compile(rf"^(\d+): {re.escape(title)}$", re.MULTILINE)
+
+        def asked() -> re.Match[str] | None:
+            screen = str(self.lua(SCREEN))
+            return row.search(screen) if "number" in screen else None
+
+        found = self._until(title, CHOOSING, asked)
+        assert found is not None
+        self.keys(f"{found[1]}<CR>")
+
     @property
     def lines(self) -> list[str]:
         """The lines of the current buffer."""

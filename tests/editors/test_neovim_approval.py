@@ -40,7 +40,7 @@ def neovim(place: Place, init: Path) -> Iterator[Neovim]:
 def click(neovim: Neovim, place: Place, folder: str, answer: int) -> None:
     """Run the command on its line, and answer the question: 1 is Run, 2 is Cancel, 0 is neither."""
     neovim.keys(f"gg/^CMD: rm -r {folder}<CR>gra")
-    neovim.choose(1, f"1: Run: rm -r {folder} (destructive)")
+    neovim.choose_titled(f"Run: rm -r {folder} (destructive)")
     screen = neovim.choose(answer, "1: Run\n2: Cancel")
     # All of it is on the screen when the user decides.
     assert "Run this command (destructive)?" in screen

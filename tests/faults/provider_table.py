@@ -113,7 +113,7 @@ def faults(elsewhere: str) -> dict[str, list[Row]]:
 
 
 def _of_the_connection() -> list[Row]:
-    nobody, unknown = f"http://127.0.0.1:{unused_port()}", "http://models.invalid"
+    nobody, unknown = f"http://127.0.0.1:{unused_port()}", "https://models.invalid"
     garbage = raw(b"\0\xff\xfe nonsense\r\n\r\n")
     return [
         Row("Nothing listens at the address", handed_on, unavailable("Nothing answers at"),
@@ -125,7 +125,7 @@ def _of_the_connection() -> list[Row]:
             endpoint=lambda _, real: real.replace("http:", "https:")),
         Row("The host's name is none", handed_on,
             Expected("nothing", InvalidArgument, "is not an address"),
-            endpoint=lambda *_: "http://xn--"),
+            endpoint=lambda *_: "https://xn--"),
         Row("It is reset before the answer", raw(b"", "reset"),
             unavailable("it was reset. Ask again")),
         Row("It is closed before the answer", raw(b""), unavailable("broke off")),

@@ -108,17 +108,27 @@ async def test_a_cap_of_nothing_lets_what_is_free_through(served: Any) -> None:
     assert result["error"] is None
 
 
-@pytest.mark.parametrize("tokens", [5, 10**9], ids=["too few", "too many"])
-async def test_a_cap_does_not_go_by_a_use_that_cannot_be(served: Any, tokens: int) -> None:
+async def test_a_cap_goes_by_the_estimate_where_a_server_reports_too_little(served: Any) -> None:
     client, place = served.client, served.place
     name = await begin(served, {"price": PRICE}, cost={"cap_at_dollars": 0.02})
-    served.script = says("All is well.", told(prompt_tokens=tokens))
+    served.script = says("All is well.", told(prompt_tokens=5))
     result = await ask(client, story(1), "t")
     real = counted(served.model.requests[-1]) * 10e-6
     assert result["usage"]["cost"] == pytest.approx(real, rel=0.5)
     [line] = used(place, name)
     assert line["estimated"] is True
     assert (await ask(client, "And now?", "next"))["error"] is None
+
+
+async def test_a_cap_goes_by_what_a_server_reports_however_much(served: Any) -> None:
+    client, place = served.client, served.place
+    name = await begin(served, {"price": PRICE}, cost={"cap_at_dollars": 0.02})
+    served.script = says("All is well.", told(prompt_tokens=10**9))
+    result = await ask(client, story(1), "t")
+    assert result["usage"]["inputTokens"] == 10**9
+    [line] = used(place, name)
+    assert (line["estimated"], line["input"]) == (False, 10**9)
+    await over_the_cap(client, "And now?", "next")
 
 
 async def test_thresholds_warn_once_each_until_they_are_reset(served: Any) -> None:

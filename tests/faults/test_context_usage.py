@@ -107,7 +107,7 @@ BELIEVED: dict[str, Script] = {
     ),
 }
 
-#: Of these nothing is: what the call took is estimated, and marked so.
+#: Of these what is not reported of a call is estimated, and marked so.
 NOT_BELIEVED: dict[str, Script] = {
     "missing": says(REPLY, lambda *_: None),
     "empty": says(REPLY, lambda *_: {}),
@@ -116,25 +116,33 @@ NOT_BELIEVED: dict[str, Script] = {
     "input zero": says(REPLY, fields(prompt_tokens=0)),
     "input missing": says(REPLY, fields(prompt_tokens=None)),
     "negative": says(REPLY, fields(prompt_tokens=-400, completion_tokens=-5)),
-    "far too small": says(REPLY, fields(prompt_tokens=5)),
-    "larger than the window": says(REPLY, fields(prompt_tokens=10**9)),
     "beyond all bounds": says(REPLY, fields(prompt_tokens=10**300)),
     "true": says(REPLY, fields(prompt_tokens=True)),
     "a text": says(REPLY, fields(prompt_tokens="lots")),
     "no number": no_number,
 }
 
+#: Of these the input counts for the costs, since that is the provider's to say, and not for more.
+ODD: dict[str, Script] = {
+    "far too small": says(REPLY, fields(prompt_tokens=5)),
+    "larger than the window": says(REPLY, fields(prompt_tokens=10**9)),
+}
+#: Of these the user is told, once.
+TOLD = {*ODD, "output far too large", "a total far too large"}
 
-@pytest.mark.parametrize("fault", [*BELIEVED, *NOT_BELIEVED])
+
+@pytest.mark.parametrize("fault", [*BELIEVED, *ODD, *NOT_BELIEVED])
 async def test_reported_use(served: Any, fault: str) -> None:
     """At the first question, and at one that follows a call which was believed."""
     client, place = served.client, served.place
     name = configure(place, {"endpoint": served.model.url})
     for asked_before in (0, 2):
-        served.script = (BELIEVED | NOT_BELIEVED)[fault]
+        served.script = (BELIEVED | ODD | NOT_BELIEVED)[fault]
         result = await ask(client, story(asked_before), "t")
         assert (result["text"], result["error"], result["finishReason"]) == (REPLY, None, "stop")
-        assert notices(client, "t") == []
+        told = notices(client, "t")
+        assert len(told) == (fault in TOLD)
+        assert all("Costs follow what it reports" in notice for notice in told)
         sent = counted(served.model.requests[-1])
         report = await shown(client)
         assert report["total"] == pytest.approx(sent + len(REPLY) // 4, rel=0.2)
@@ -165,8 +173,13 @@ async def test_reported_use(served: Any, fault: str) -> None:
     for line in lines:
         counts = [line[key] for key in ("input", "output", "reasoning", "cacheRead", "cacheWrite")]
         assert all(type(count) is int and count >= 0 for count in counts)
+    no_output = ("no output, with text", "output missing", "output negative", "output true")
     for line in lines[::2]:
-        assert line["estimated"] is (fault in NOT_BELIEVED)
+        assert line["estimated"] is (fault in NOT_BELIEVED or fault in no_output)
+    if fault in ODD:
+        assert lines[2]["input"] == (5 if fault == "far too small" else 10**9)
+    if fault == "output far too large":
+        assert lines[2]["output"] == 900_000
     if fault in NOT_BELIEVED:
         assert lines[2]["input"] == pytest.approx(counted(chats(served.model)[2]), rel=0.3)
         assert lines[2]["output"] == pytest.approx(len(REPLY) // 4, rel=0.3)

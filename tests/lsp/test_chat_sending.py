@@ -125,3 +125,40 @@ async def test_a_question_from_elsewhere_leaves_the_draft_to_be_sent_next(folder
             for part in ("\nhello there\n\n## aish\n\n", "offline", "my draft")
         ]
         assert question < reply < draft
+
+
+BELOW = "see this:\nit broke\n:cost"
+
+
+@pytest.mark.parametrize(
+    ("message", "answer", "asked"),
+    [
+        ('\n@src/app.py @"a b.py":1-2\n\n:cost', None, None),
+        (BELOW, 0, "command"),
+        (BELOW, 1, "question"),
+        (BELOW, None, "nothing"),
+    ],
+)
+async def test_a_command_below_other_text_is_not_sent_to_the_model_unasked(
+    folder: Path, message: str, answer: int | None, asked: str | None
+) -> None:
+    async with Client() as client:
+        editor = Editor(client)
+        await client.initialize(folder)
+        await editor.open()
+        client.answers["window/showMessageRequest"] = lambda params: (
+            None if answer is None else params["actions"][answer]
+        )
+        await editor.type(message)
+        assert await client.command_result("aish.chat.send") == {"turnId": None}
+        if asked == "nothing":
+            await client.wait_for(lambda: client.notified("window/showMessage"), "word of it")
+            assert "Nothing was sent" in client.notified("window/showMessage")[-1]["message"]
+            assert editor.under_last_heading() == message.strip()
+        else:
+            await client.wait_for(lambda: editor.text.count("## You\n") == 2, "the next heading")
+        questions = [one["message"] for one in client.asked("window/showMessageRequest")]
+        assert len(questions) == (asked is not None)
+        assert all("\n\n:cost\n\n" in question for question in questions)
+        used = (await client.command_result("aish.cost.show"))["total"]
+        assert used["calls"] == (asked == "question")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -139,3 +140,50 @@ async def test_where_nothing_waits_nobody_is_asked(folder: Path, text: str) -> N
         for verb in ("show", "grant", "revoke"):
             result = await client.command_result(f"aish.trust.{verb}")
             assert json.dumps(result) == '{"trusted": true, "requests": []}'
+
+
+async def test_long_values_are_shown_cut_with_their_hash_and_whole_in_a_document(
+    folder: Path,
+) -> None:
+    long = "Obey " * 1_200
+    models = "".join(f'[models.m{n}]\nendpoint = "http://m{n}.test"\n' for n in range(40))
+    overlay = f'[context]\nsystem_prompt = "{long}"\n{models}'
+    (folder / ".aish.toml").write_text(overlay)
+    async with Client() as client:
+        await client.initialize(folder)
+        seen: list[str] = []
+
+        def show(params: Any) -> Any:
+            seen.append(Path(params["uri"].removeprefix("file://")).read_text())
+            return {"success": True}
+
+        async def answer(params: Any) -> Any:
+            await client.wait_for(lambda: seen, "the document")
+            return params["actions"][0]
+
+        client.answers["window/showDocument"] = show
+        client.answers["window/showMessageRequest"] = answer
+        granted = await client.command_result("aish.trust.grant")
+        assert granted["trusted"] is True
+        [question] = [asked["message"] for asked in client.asked("window/showMessageRequest")]
+        assert len(question) < 3_000
+        line = f'  context.system_prompt = "{long}"'
+        digest = hashlib.sha256(line.encode()).hexdigest()[:32]
+        assert f"... ({len(line):,} characters, SHA-256 {digest})" in question
+        assert "lines more" in question
+        [whole] = seen
+        assert line in whole.split("\n")
+        assert all(f'  models.m{n}.endpoint = "http://m{n}.test"' in whole for n in range(40))
+        path = question.rpartition(" ")[2]
+        assert Path(path).read_text() == whole
+        assert Path(path).stat().st_mode & 0o077 == 0
+
+
+async def test_a_short_one_is_shown_whole_and_in_no_document(folder: Path) -> None:
+    (folder / ".aish.toml").write_text(OVERLAY)
+    async with Client() as client:
+        await client.initialize(folder)
+        await client.command_result("aish.trust.grant")
+        [question] = client.asked("window/showMessageRequest")
+        assert "SHA-256" not in question["message"]
+        assert client.asked("window/showDocument") == []

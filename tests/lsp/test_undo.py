@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -72,8 +73,36 @@ async def test_what_a_command_did_is_undone_and_redone(repository: Path) -> None
         assert (repository / "kept.txt").read_text() == "as it was"
         assert not (repository / "new").exists()
         assert "Put back: kept.txt" in told(client)
-        assert (await undo(client))["restored"] == ["kept.txt", "new/file.txt"]
+        redone = await client.command_result("aish.redo")
+        assert redone["restored"] == ["kept.txt", "new/file.txt"]
         assert (repository / "kept.txt").read_text() == "changed\n"
+
+
+async def test_undo_goes_back_to_the_first_command_and_redo_forward_again(
+    repository: Path,
+) -> None:
+    kept = repository / "kept.txt"
+    async with Client() as client:
+        await client.initialize(repository)
+        for number in range(3):
+            await run(client, f"echo {number} > kept.txt")
+        for held in ("1\n", "0\n", "as it was"):
+            assert (await undo(client))["restored"] == ["kept.txt"]
+            assert kept.read_text() == held
+        with pytest.raises(RpcError, match="nothing to undo"):
+            await undo(client)
+        for number in range(3):
+            await client.command_result("aish.redo")
+            assert kept.read_text() == f"{number}\n"
+        with pytest.raises(RpcError, match="nothing to redo"):
+            await client.command_result("aish.redo")
+        await undo(client)
+        await run(client, "echo other > other.txt")
+        with pytest.raises(RpcError, match="nothing to redo"):
+            await client.command_result("aish.redo")
+        assert (await undo(client))["removed"] == ["other.txt"]
+        assert (await undo(client))["restored"] == ["kept.txt"]
+        assert kept.read_text() == "0\n"
 
 
 async def test_the_question_says_that_there_is_an_undo_and_that_there_is_none(
@@ -117,19 +146,40 @@ async def test_where_nobody_can_be_asked_nothing_is_overwritten_and_the_chat_goe
         assert ":undo overwrite" in told(client)
         await client.command_result("aish.chat.send", {"prompt": ":undo overwrite"})
         chat = repository / ".aish" / "chat.md"
-        await client.within(holds(chat, "again takes this back"), "the answer")
+        await client.within(holds(chat, "`:redo` does this one again"), "the answer")
         assert (repository / "kept.txt").read_text() == "as it was"
         assert not (repository / "other.txt").exists()
 
 
-async def test_undo_outlives_the_server(repository: Path) -> None:
+@pytest.mark.parametrize("answer", [yes, no, lambda _: None])
+async def test_a_command_of_an_earlier_session_is_named_and_asked_about(
+    repository: Path, answer: Any
+) -> None:
+    kept = repository / "kept.txt"
     async with Client() as client:
         await client.initialize(repository)
-        await run(client, "echo changed > kept.txt")
+        await run(client, "echo changed > kept.txt; rm -f gone.txt")
+        assert client.process is not None
+        os.kill(client.process.pid, signal.SIGKILL)
+        await client.ended()
     async with Client() as client:
         await client.initialize(repository)
-        assert (await undo(client))["restored"] == ["kept.txt"]
-        assert (repository / "kept.txt").read_text() == "as it was"
+        client.answers["window/showMessageRequest"] = answer
+        undone = await undo(client)
+        question = client.asked("window/showMessageRequest")[-1]["message"]
+        assert "Of an earlier session the last one, of 20" in question
+        assert "echo changed > kept.txt; rm -f gone.txt" in question
+        assert undone["restored"] == (["kept.txt"] if answer is yes else [])
+        assert kept.read_text() == ("as it was" if answer is yes else "changed\n")
+        if answer not in (yes, no):
+            assert ":undo earlier" in told(client)
+            await client.command_result("aish.chat.send", {"prompt": ":undo earlier"})
+            chat = repository / ".aish" / "chat.md"
+            await client.within(holds(chat, "Put back: kept.txt"), "the answer")
+            assert kept.read_text() == "as it was"
+        if answer is not no:
+            await client.command_result("aish.redo")
+            assert kept.read_text() == "changed\n"
 
 
 async def test_without_a_repository_it_is_told_once_and_the_command_runs(folder: Path) -> None:

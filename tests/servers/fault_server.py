@@ -5,6 +5,7 @@ to show.
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import json
 import socket
@@ -169,12 +170,35 @@ def chunk_of(text: str, **more: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": {"content": text}, **more}]}
 
 
+#: Sockets that keep a port from everybody else for as long as this process lives.
+_kept: list[socket.socket] = []
+
+
 def unused_port() -> int:
-    """Return a loopback port on which nothing listens."""
+    """Return a loopback port on which nothing listens, nor ever will.
+
+    It stays bound: else the next server that any test starts may get it, and with it what was meant
+    to find nobody there.
+    """
+    kept = socket.socket()
+    kept.bind(("127.0.0.1", 0))
+    _kept.append(kept)
+    port: int = kept.getsockname()[1]
+    return port
+
+
+def free_port() -> int:
+    """Return a loopback port for a server that is started right away."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
+
+
+@atexit.register
+def _let_go() -> None:
+    for kept in _kept:
+        kept.close()
 
 
 @contextlib.contextmanager

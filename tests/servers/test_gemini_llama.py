@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_server import unused_port
+from fault_server import free_port
 from llama_server import ENDLESS, LlamaServer, says
 
 from aish_lsp.config.schema import Preset
@@ -64,7 +64,7 @@ def proxy(parts: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pro
     with LlamaServer(grammar=says(REPLY)) as speaking, LlamaServer(grammar=ENDLESS) as endless:
         servers = {"says": speaking, "endless": endless}
         (folder / "config.yaml").write_text(json.dumps(configuration(servers)), encoding="utf-8")
-        port = unused_port()
+        port = free_port()
         with (folder / "log").open("wb") as log:
             process = subprocess.Popen(
                 [command, "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)],

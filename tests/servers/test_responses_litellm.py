@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fault_server import FaultServer, Peer, Request, unused_port
+from fault_server import FaultServer, Peer, Request, free_port
 from llama_server import LlamaServer, says
 
 from aish_lsp.config.schema import Preset
@@ -89,7 +89,7 @@ async def litellm(http: HttpClient, folder: Path, models: dict[str, Any]) -> Asy
     # JSON is YAML too.
     configuration = {"model_list": entries, "general_settings": {"master_key": KEY}}
     (folder / "config.yaml").write_text(json.dumps(configuration), encoding="utf-8")
-    port = unused_port()
+    port = free_port()
     with (folder / "log").open("wb") as log:
         process = await asyncio.create_subprocess_exec(
             *(command, "--config", "config.yaml", "--host", "127.0.0.1", "--port", str(port)),

@@ -11,8 +11,6 @@ import ctypes
 import os
 import struct
 
-from child import syscall  # type: ignore[import-not-found]  # the supervisor imports it alone, too
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -114,25 +112,25 @@ def enter(plan: dict[str, Any], ruleset: int) -> None:
 def _copy(path: bytes) -> int:
     """Return a detached copy of what is mounted at and below ``path``."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
-    return int(syscall(_OPEN_TREE, _AT_FDCWD, path, ctypes.c_uint(flags)))
+    return _syscall(_OPEN_TREE, _AT_FDCWD, path, ctypes.c_uint(flags))
 
 
 def _mount(tree: int, path: bytes) -> None:
     flags = ctypes.c_uint(_MOVE_MOUNT_EMPTY_PATH)
-    syscall(_MOVE_MOUNT, tree, b"", _AT_FDCWD, path, flags)
+    _syscall(_MOVE_MOUNT, tree, b"", _AT_FDCWD, path, flags)
     os.close(tree)
 
 
 def _make_read_only(at: int, path: bytes, flags: int) -> None:
     attributes = struct.pack("=QQQQ", _MOUNT_ATTR_RDONLY, 0, 0, 0)
     flags = ctypes.c_uint(flags | _AT_RECURSIVE).value
-    syscall(_MOUNT_SETATTR, at, path, flags, attributes, ctypes.c_size_t(len(attributes)))
+    _syscall(_MOUNT_SETATTR, at, path, flags, attributes, ctypes.c_size_t(len(attributes)))
 
 
 def _allow(ruleset: int, path: bytes, rights: int) -> None:
     descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
     rule = struct.pack("=Qi", rights, descriptor)
-    syscall(445, ruleset, 1, rule, ctypes.c_uint32(0))
+    _syscall(445, ruleset, 1, rule, ctypes.c_uint32(0))
     os.close(descriptor)
 
 
@@ -155,7 +153,12 @@ def _write(path: str, text: str) -> None:
     os.close(descriptor)
 
 
-def _checked(result: int) -> None:
+def _syscall(number: int, *arguments: object) -> int:
+    return _checked(_libc.syscall(ctypes.c_long(number), *arguments))
+
+
+def _checked(result: int) -> int:
     if result < 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
+    return result

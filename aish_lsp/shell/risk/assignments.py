@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Final
 
@@ -27,6 +28,7 @@ _LEADS: Final = re.compile(
     r"|HIST\w+|\w*_(?:CONFIG|CONF|OPTIONS|OPTS|FLAGS|HOOK)|\w*_?[Pp][Rr][Oo][Xx][Yy]|LESS\w*"
     r"|GREP_\w+|TMPDIR|FPATH|GLOBIGNORE|MAIL\w*|HOSTALIASES|AWS_\w+|RUSTC\w*|CC|CXX|MAKEFLAGS"
 )
+_LEADS_TOO: Final = re.compile(r"_proxy$|^(?:npm|pip|yarn|pnpm|cargo|git)_")
 #: They change how things look and nothing else.
 _LOOKS: Final = re.compile(
     r"LC_\w+|LANG|LANGUAGE|TZ|TERM|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES"
@@ -37,11 +39,12 @@ _LOOKS: Final = re.compile(
 def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]:
     """Return the level, the reason, and whether the value is a command, of setting ``name``."""
     if _LOOKS.fullmatch(name) or name.islower():
-        return (CAUTION if name.endswith("_proxy") else SAFE), f"sets {name}", False
+        return (CAUTION if _LEADS_TOO.search(name) else SAFE), f"sets {name}", False
     for pattern, level, why, is_command in _KINDS:
         if pattern.fullmatch(name):
             return level, f"sets {name}{why}", is_command
-    return (CAUTION if before_command else SAFE), f"sets {name}{_MAY_CHANGE}", False
+    passed_on = before_command or name in os.environ
+    return (CAUTION if passed_on else SAFE), f"sets {name}{_MAY_CHANGE}", False
 
 
 _MAY_CHANGE: Final = ", which may change what other programs do"

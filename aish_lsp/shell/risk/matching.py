@@ -290,6 +290,8 @@ class Pattern:
         if read is None:
             return False
         given, operands = read
+        if self.absent and any(name[:1] == HOLE for name, _ in given):
+            return False
         counted = len(operands) if not any(map(_MANY.search, operands)) else sys.maxsize
         return (
             (self.most is None or counted <= self.most)

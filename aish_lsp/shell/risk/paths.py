@@ -122,7 +122,8 @@ _WHERE_SYSTEM_IS: Final = re.compile(
     r"/(?:bin|boot|etc|lib(?:32|64)?|sbin|usr(?!/local)|System|var/lib)/.*", re.IGNORECASE
 )
 _KERNEL: Final = re.compile(r"/(?:proc|sys)/.*")
-_WRITABLE_DEVICES: Final = re.compile(r"/dev/(?:null|stdin|stdout|stderr|tty|fd/\d+|full|ptmx)")
+_WRITABLE_DEVICES: Final = re.compile(r"/dev/(?:null|stdin|stdout|stderr|fd/\d+|full)")
+_TERMINALS: Final = re.compile(r"/dev/(?:tty|ptmx)")
 _HOME: Final = re.compile(r"\A(?:/home/[^/]+|/Users/[^/]+|/root|~[\w-]*)(?=/|$)")
 
 
@@ -195,6 +196,8 @@ def write_risk(
         return CAUTION, "writes to a file whose name is computed"
     if _WRITABLE_DEVICES.fullmatch(target):
         return SAFE, ""
+    if _TERMINALS.fullmatch(target):
+        return CAUTION, "writes to a terminal"
     places = [normal(target), *(normal(f"{start}/{target}") for start in folders)]
     real = None
     if folder is not None and HOLE not in target:

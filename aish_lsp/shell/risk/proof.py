@@ -131,21 +131,32 @@ def _slice(node: Node) -> bool:
 
 
 def _compares(node: Node) -> bool:
-    """Return whether what ``[[`` compares as numbers are numbers: a name would be calculated."""
-    kinds = [child.text or b"" for child in node.children]
-    operators = [child for child in node.children if child.type == "test_operator"]
-    if any(child.text in _LOOKS_UP for child in operators):
+    """Return whether a part of a test compares what can be told, and does nothing else.
+
+    What ``[[`` compares as numbers is calculated. Between ``[`` and ``]`` an expansion without
+    quotes may come to an operator; ``<`` and ``>`` are redirections there, and in a plain ``sh``.
+    """
+    operators = {child.text for child in node.children if child.type == "test_operator"}
+    if operators & _LOOKS_UP or any(child.type in {"<", ">"} for child in node.children):
         return False
     outer: Node | None = node
     while outer is not None and outer.type != "test_command":
         outer = outer.parent
-    is_bracket = outer is not None and outer.children[0].type == "["
-    if is_bracket:
-        # There ``<`` and ``>`` are redirections.
-        return not any(child.type in {"<", ">", "=~"} for child in node.children)
-    if any(child.text in _COMPARES_NUMBERS for child in operators):
-        return all(_PLAIN_NUMBER.fullmatch(kind) for kind in (kinds[0], kinds[-1]))
+    if outer is not None and outer.children[0].type == "[":
+        return all(map(_stays_one, node.children))
+    if operators & _COMPARES_NUMBERS:
+        ends = (node.children[0].text or b"", node.children[-1].text or b"")
+        return all(map(_PLAIN_NUMBER.fullmatch, ends))
     return True
+
+
+def _stays_one(node: Node) -> bool:
+    """Return whether a word is one word, whatever the variables in it are."""
+    if node.type == "simple_expansion":
+        return _PLAIN_NUMBER.fullmatch(node.text or b"") is not None
+    if node.type == "concatenation":
+        return all(map(_stays_one, node.children))
+    return node.type not in {"expansion", "command_substitution"}
 
 
 #: What else must hold of a node.
@@ -156,6 +167,9 @@ _HOLDS: Final[dict[str, Callable[[Node], bool]]] = {
     "command_substitution": lambda node: _TICKS_ESCAPE.match(node.text or b"") is None,
     "array": lambda node: b"[" not in (node.text or b""),
     "arithmetic_expansion": lambda node: _CALCULATION.fullmatch(node.text or b"") is not None,
+    "test_command": lambda node: (
+        node.children[0].type == "[[" or all(map(_stays_one, node.children))
+    ),
     "binary_expression": _compares,
     "unary_expression": _compares,
 }
@@ -248,6 +262,12 @@ def _heredocs(source: bytes) -> str | None:
     if not ends or likely != ends[:1]:
         return "holds a here-document that is not plain to see"
     return None
+
+
+#: What a shell that is not bash reads in another way: it may run what is text to bash.
+BASH_ALONE: Final = re.compile(
+    r"\[\[|\$['\"]|[<>]\(|<<<|&>|\|&|;&|\b(?:function|select)\b|(?<!\$)\(\("
+)
 
 
 # --- what begins a substitution -------------------------------------------------------------------

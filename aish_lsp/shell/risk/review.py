@@ -45,6 +45,7 @@ class Review:
         written: files that it writes, by normal path, with the text that they get.
         folders: those that it may change to, as far as that can be told.
         git_places: where git is asked, from where the command runs or one of ``folders``.
+        plain_shell: whether a shell that may not be bash runs it, or a part of it.
         lost: whether it may change to a folder that cannot be told.
         folder: where it will run, if known.
         path: the PATH that it will run with; None is our own.
@@ -54,7 +55,7 @@ class Review:
 
     __slots__ = (
         *("_count", "_waiting", "confined", "extra", "findings", "folder", "folders", "functions"),
-        *("git_places", "lost", "path", "read_secrets", "variables", "written"),
+        *("git_places", "lost", "path", "plain_shell", "read_secrets", "variables", "written"),
     )
 
     def __init__(
@@ -71,6 +72,7 @@ class Review:
         self.folders: list[str] = []
         self.git_places: set[str] = set()
         self.lost = False
+        self.plain_shell = False
         self.read_secrets = False
         self._waiting: deque[tuple[str, int]] = deque()
         self._count = 0

@@ -74,6 +74,7 @@ def shell(review: Review, words: Sequence[str], depth: int, given: Input) -> boo
             from_input = from_input or "s" in word
         at += 2 if word in _SHELL_VALUES or (word[:1] == "-" and word[-1] in "oO") else 1
     rest = words[at + 1 :] if words[at : at + 1] == ["--"] else words[at:]
+    review.plain_shell = review.plain_shell or name != "bash"
     if name not in _BASH_LIKE:
         review.caution(f"the grammar of {name} is not known")
     if from_text:

@@ -16,7 +16,7 @@ from aish_lsp.shell.risk.fallback import look_through
 from aish_lsp.shell.risk.findings import DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.judge import is_known, judge
 from aish_lsp.shell.risk.output import printed
-from aish_lsp.shell.risk.proof import misses, unseen_substitution
+from aish_lsp.shell.risk.proof import BASH_ALONE, misses, unseen_substitution
 from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review
 from aish_lsp.shell.risk.syntax import DEEPEST, parse
 from aish_lsp.shell.risk.words import HOLE, MOST_VALUES, Resolver, joined
@@ -87,8 +87,10 @@ class _Walk:
     def _prove(self, root: Node) -> None:
         """Take down what this walk may not have seen."""
         review, source = self._review, self._source
-        if review.findings.level == SAFE and (reason := misses(root, source)):
-            review.caution(reason)
+        if review.findings.level == SAFE:
+            review.caution_if(misses(root, source))
+            if review.plain_shell and BASH_ALONE.search(source.decode()):
+                review.caution("only bash reads this so")
         if review.findings.level != DESTRUCTIVE and unseen_substitution(
             root, source, self._visited
         ):
@@ -277,7 +279,7 @@ class _Walk:
             self._review.caution("prints or changes variables")
         for child in names:
             if child.type == "variable_assignment":
-                self._assign(child, level)
+                self._assign(child, level, before_command=node.children[0].type == "export")
             else:
                 self._push([child], level, None)
 

@@ -38,6 +38,7 @@ def review(text: str, shell: str, setting: Setting) -> Findings:
     found = Review(rules, setting.folder, setting.path, confined=setting.confined)
     if shell not in _KNOWN:
         _other_shell(found, text, shell)
+    found.plain_shell = not shell.endswith("bash")
     if len(text) > LONGEST:
         found.destructive(TOO_MUCH)
         return found.findings

@@ -10,6 +10,7 @@ from aish_lsp.chat.colon import (
     ColonCommand,
     ColonRegistry,
     block_of,
+    command_below,
     complete,
     help_text,
     parse,
@@ -119,7 +120,36 @@ def test_help(registry: ColonRegistry[list[str]]) -> None:
         "- `:model [NAME]`: choose a model\n"
         "- `:memory list|forget ID`: memory\n"
         "- `:reset`: start anew\n"
+        "\n"
+        "A command is a message of one line. Below lines that only name files (`@src/app.py`) it is"
+        " carried\nout too; below any other text you are asked whether the command or a question is"
+        " meant.\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("message", "alone"),
+    [
+        ("@a.py\n:reset", True),
+        ('@a.py @"b c.py":3\n\n  \n:model big\n\n', True),
+        ("why?\n:reset", False),
+        ("@a.py why?\n:reset", False),
+        ("mail me@host\n:reset", False),
+    ],
+)
+def test_a_command_below_other_lines(
+    registry: ColonRegistry[list[str]], message: str, alone: bool
+) -> None:
+    below = command_below(message, registry)
+    assert below is not None
+    assert below.alone is alone
+
+
+@pytest.mark.parametrize(
+    "message", ["", "why?", "x\n:unknown", "x\n :reset", ":reset\nwhy?", "x\n:"]
+)
+def test_no_command_below(registry: ColonRegistry[list[str]], message: str) -> None:
+    assert command_below(message, registry) is None
 
 
 def proposals(registry: ColonRegistry[list[str]], line: str) -> list[str]:

@@ -33,7 +33,7 @@ def grants(path: Path) -> list[dict[str, object]]:
 def test_without_a_file_nothing_is_granted(path: Path, root: Path) -> None:
     store = TrustStore(path)
     assert not store.granted(root, "overlay", ".aish.toml", "h")
-    assert store.provider_answer("OpenAI", "api.openai.com") is None
+    assert store.answer("provider", "OpenAI", "api.openai.com") is None
     assert store.trouble() is None
     assert store.revoke(root) == 0
     assert not path.exists()
@@ -64,7 +64,7 @@ def test_a_new_grant_takes_the_place_of_the_old(path: Path, root: Path) -> None:
 def test_the_file_is_as_the_format_says(path: Path, root: Path) -> None:
     store = TrustStore(path)
     store.grant(root, "overlay", ".aish.toml", "h")
-    store.answer_provider("OpenAI", "api.openai.com", granted=False)
+    store.keep_answer("provider", "OpenAI", "api.openai.com", granted=False)
     document = json.loads(path.read_text())
     assert document["version"] == 1
     overlay, provider = document["grants"]
@@ -101,12 +101,12 @@ def test_revoke_all_of_a_kind_or_one(path: Path, root: Path, tmp_path: Path) -> 
 
 def test_the_answer_for_a_provider_is_for_its_host(path: Path) -> None:
     store = TrustStore(path)
-    store.answer_provider("OpenAI", "api.openai.com", granted=True)
-    assert store.provider_answer("OpenAI", "api.openai.com") is True
-    assert store.provider_answer("OpenAI", "evil.example") is None
-    assert store.provider_answer("Other", "api.openai.com") is None
-    store.answer_provider("OpenAI", "api.openai.com", granted=False)
-    assert store.provider_answer("OpenAI", "api.openai.com") is False
+    store.keep_answer("provider", "OpenAI", "api.openai.com", granted=True)
+    assert store.answer("provider", "OpenAI", "api.openai.com") is True
+    assert store.answer("provider", "OpenAI", "evil.example") is None
+    assert store.answer("provider", "Other", "api.openai.com") is None
+    store.keep_answer("provider", "OpenAI", "api.openai.com", granted=False)
+    assert store.answer("provider", "OpenAI", "api.openai.com") is False
 
 
 def test_another_processs_change_counts_at_once(path: Path, root: Path) -> None:
@@ -154,7 +154,7 @@ def test_a_newer_file_is_not_touched(path: Path, root: Path) -> None:
     for change in (
         lambda: store.grant(root, "overlay", "a", "h"),
         lambda: store.revoke(root),
-        lambda: store.answer_provider("a", "b", granted=True),
+        lambda: store.keep_answer("provider", "a", "b", granted=True),
     ):
         with pytest.raises(StoreUnavailable, match="newer version"):
             change()
@@ -244,5 +244,5 @@ def test_no_garbage_is_ever_a_grant(
         path.write_text(json.dumps(content))
         store = TrustStore(path)
         assert not store.granted(folder, "overlay", "a", "h")
-        assert store.provider_answer("a", "b") is None
+        assert store.answer("provider", "a", "b") is None
         store.trouble()

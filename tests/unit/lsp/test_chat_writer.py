@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -13,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
 
+from aish_lsp.chat.anchor import Edit
 from aish_lsp.chat.file import ChatFile
+from aish_lsp.chat.insertion import LOST
 from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU
+from aish_lsp.chat.place import Change, Position
 from aish_lsp.errors import StoreUnavailable
 from aish_lsp.lsp import chat_writer
 from aish_lsp.lsp.chat_writer import ChatWriter, EditorCapabilities, OpenDocument
@@ -42,6 +45,14 @@ def hurry(setattr_: Callable[[object, str, float], None]) -> None:
     setattr_(chat_writer, "ECHO_TIMEOUT", 0.5)
     setattr_(chat_writer, "UNVERSIONED_ECHO_TIMEOUT", 1.0)
     setattr_(chat_writer, "OPEN_TIMEOUT", 0.1)
+    setattr_(chat_writer, "REOPEN_TIMEOUT", 0.01)
+
+
+def position(text: str, offset: int) -> Position:
+    """Return an offset as an editor counts that ends lines at LF and CRLF, in UTF-16."""
+    before = text[:offset].replace("\r\n", "\n")
+    line = before[before.rfind("\n") + 1 :]
+    return Position(before.count("\n"), len(line.encode("utf-16-le")) // 2)
 
 
 class FakeEditor:
@@ -71,15 +82,28 @@ class FakeEditor:
         self.in_flight = 0
         self.on_edit: Callable[[], None] = lambda: None
         self.opens_after: float | None = None
+        self.followers: list[Callable[[Sequence[Change]], None]] = []
         self.tell()
 
     def tell(self) -> None:
         """Tell the server what the buffer holds: didOpen, didChange or didClose."""
+        before = self.told
         self.told = (
             None
             if self.buffer is None
             else OpenDocument("file:///c%3A/chat.md", self.buffer, self.version)
         )
+        for follower in self.followers:
+            if before is None or self.buffer is None:
+                follower(())
+            elif before.text != self.buffer:
+                follower((self.change_from(before.text),))
+
+    def change_from(self, before: str) -> Change:
+        """Return what has changed since the buffer held ``before``, as one range."""
+        assert self.buffer is not None
+        edit = Edit(0, len(before), self.buffer).least(before)
+        return Change(edit.new, position(before, edit.start), position(before, edit.end))
 
     def change(self, text: str | None) -> None:
         self.buffer = text
@@ -92,6 +116,9 @@ class FakeEditor:
 
     def width(self, text: str) -> int:
         return len(text.encode("utf-16-le")) // 2
+
+    def characters(self, line: str, units: int) -> int:
+        return len(line.encode("utf-16-le")[: units * 2].decode("utf-16-le"))
 
     def show(self, path: Path, line: int) -> None:
         self.shown.append(path)
@@ -176,6 +203,13 @@ class FakeEditor:
         return sum(len(line) + line_end for line in lines[: position.line]) + column
 
 
+def chat_in(root: Path, editor: FakeEditor) -> ChatWriter:
+    """Return the writer of the chat that ``editor`` shows."""
+    writer = ChatWriter(root, editor)
+    editor.followers.append(writer.changed)
+    return writer
+
+
 #: What the user types while edits are on their way.
 TYPED = "¶\n"
 
@@ -192,7 +226,7 @@ OPEN = "## You\n\nhow?\n"
 
 async def test_a_reply_grows_the_open_document(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.begin(f"{AISH}\n\n")
     for delta in ("Like ", "this: 😀", " and é", ".\n"):
         writer.append(delta)
@@ -206,7 +240,7 @@ async def test_a_reply_grows_the_open_document(tmp_path: Path) -> None:
 
 async def test_what_comes_together_is_one_edit(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     for number in range(1000):
         writer.append(f"{number}\n")
     await writer.flush()
@@ -216,7 +250,7 @@ async def test_what_comes_together_is_one_edit(tmp_path: Path) -> None:
 async def test_ten_edits_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_writer, "EDIT_INTERVAL", 0.1)
     editor = FakeEditor(OPEN)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     for _ in range(30):
         writer.append("x")
         await asyncio.sleep(0.01)
@@ -229,7 +263,7 @@ async def test_ten_edits_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 async def test_versioned_where_the_client_can(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("x")
     await writer.flush()
     (edit,) = editor.edits
@@ -239,7 +273,7 @@ async def test_versioned_where_the_client_can(tmp_path: Path) -> None:
 
 async def test_plain_changes_where_it_can_not(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN, capabilities=EditorCapabilities(apply_edit=True))
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("x")
     await writer.flush()
     assert editor.edits[0].document_changes is None
@@ -248,7 +282,7 @@ async def test_plain_changes_where_it_can_not(tmp_path: Path) -> None:
 
 async def test_a_document_with_crlf_keeps_them(tmp_path: Path) -> None:
     editor = FakeEditor("## You\r\n\r\nhow?")
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.begin(f"{AISH}\n\n")
     await writer.flush()
     writer.append("a\nb")
@@ -259,7 +293,7 @@ async def test_a_document_with_crlf_keeps_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("manner", GOOD)
 async def test_one_odd_edit_is_no_reason_to_give_up(tmp_path: Path, manner: Manner) -> None:
     editor = FakeEditor(OPEN, manners=["make", manner, "make", manner])
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     for delta in ("one ", "two ", "three ", "four"):
         writer.append(delta)
         await writer.flush()
@@ -273,7 +307,7 @@ async def test_an_editor_that_tells_of_an_edit_only_after_a_while_is_waited_for(
 ) -> None:
     monkeypatch.setattr(chat_writer, "ECHO_TIMEOUT", 0.05)
     editor = FakeEditor(OPEN, manners=["make", "untold", "make"])
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("one ")
     await writer.flush()
     writer.append("two ")
@@ -291,7 +325,7 @@ async def test_an_editor_that_tells_of_an_edit_only_after_a_while_is_waited_for(
 @pytest.mark.parametrize("manner", ["late", "untold", "mute"])
 async def test_an_edit_without_a_version_is_not_made_twice(tmp_path: Path, manner: Manner) -> None:
     editor = FakeEditor(OPEN, capabilities=EditorCapabilities(apply_edit=True), manners=[manner])
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("one ")
     asyncio.get_running_loop().call_later(0.7, editor.tell)  # beyond ECHO_TIMEOUT
     await writer.flush()
@@ -307,7 +341,7 @@ async def test_an_edit_without_a_version_that_is_said_not_to_be_made(
     tmp_path: Path, manner: Manner, tries: int
 ) -> None:
     editor = FakeEditor(OPEN, capabilities=EditorCapabilities(apply_edit=True), manners=[manner])
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("one ")
     # The user types meanwhile, which is not the edit.
     asyncio.get_running_loop().call_later(0.2, lambda: editor.change(f"{editor.buffer}{TYPED}"))
@@ -322,7 +356,7 @@ async def test_an_edit_without_a_version_that_is_said_not_to_be_made(
 @pytest.mark.parametrize("manner", BAD)
 async def test_one_resync_then_the_edit_is_taken(tmp_path: Path, manner: Manner) -> None:
     editor = FakeEditor(OPEN, manners=[manner])
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("x")
     await writer.flush()
     assert editor.buffer == f"{OPEN}x"
@@ -335,7 +369,7 @@ async def test_two_refusals_and_the_file_is_written_from_then_on(
     tmp_path: Path, manner: Manner
 ) -> None:
     editor = FakeEditor(OPEN, manners=[manner] * 9)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     for delta in ("one ", "two ", "three"):
         writer.append(delta)
         await writer.flush()
@@ -345,7 +379,7 @@ async def test_two_refusals_and_the_file_is_written_from_then_on(
 
 async def test_a_user_who_types_on_is_no_refusal(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN, manners=["overtaken"] * 4)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("x")
     await writer.flush()
     assert editor.buffer == f"++++{OPEN}x"
@@ -354,7 +388,7 @@ async def test_a_user_who_types_on_is_no_refusal(tmp_path: Path) -> None:
 
 async def test_an_editor_that_always_moves_on_comes_to_an_end(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN, manners=["overtaken"] * 99)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("x")
     await writer.flush()
     assert writer.path.read_text().lstrip("+") == f"{OPEN}x"
@@ -366,7 +400,7 @@ async def test_a_client_that_takes_no_edits_gets_the_file_with_what_it_had_not_s
     chat = ChatFile(tmp_path)
     chat.ensure()
     editor = FakeEditor(f"{FIRST_TEXT}how?\n", capabilities=EditorCapabilities())
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.begin(f"{AISH}\n\n")
     await writer.flush()
     writer.append("So.")
@@ -384,7 +418,7 @@ async def test_a_client_that_takes_no_edits_gets_the_file_with_what_it_had_not_s
 
 async def test_an_editor_that_did_not_reload_loses_nothing_of_ours(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN, capabilities=EditorCapabilities())
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("one ")
     await writer.flush()
     editor.change(f"typed\n{OPEN}")
@@ -395,7 +429,7 @@ async def test_an_editor_that_did_not_reload_loses_nothing_of_ours(tmp_path: Pat
 
 async def test_a_closed_document_is_written_to_the_file_and_asked_for_once(tmp_path: Path) -> None:
     editor = FakeEditor(None)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     await writer.ensure()
     writer.begin(f"{AISH}\n\n")
     for delta in ("a", "b"):
@@ -412,7 +446,7 @@ async def test_an_editor_that_opens_the_document_gets_all_of_it_by_edits(
     monkeypatch.setattr(chat_writer, "OPEN_TIMEOUT", 20.0)
     editor = FakeEditor(None)
     editor.opens_after = 0.05
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     await writer.ensure()
     await writer.show()
     writer.begin("how?\n")
@@ -431,7 +465,7 @@ async def test_an_editor_that_does_not_open_the_document_is_waited_for_once(
 ) -> None:
     monkeypatch.setattr(chat_writer, "OPEN_TIMEOUT", 1.5)
     editor = FakeEditor(None)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     times = []
     for text in ("one", "two", "three"):
         began = asyncio.get_running_loop().time()
@@ -444,7 +478,7 @@ async def test_an_editor_that_does_not_open_the_document_is_waited_for_once(
 
 async def test_a_client_that_can_not_show_is_not_asked(tmp_path: Path) -> None:
     editor = FakeEditor(None, capabilities=EditorCapabilities(apply_edit=True))
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     await writer.show()
     writer.begin("x")
     await writer.flush()
@@ -453,7 +487,7 @@ async def test_a_client_that_can_not_show_is_not_asked(tmp_path: Path) -> None:
 
 async def test_a_document_that_was_read_too_early_is_brought_up_to_date(tmp_path: Path) -> None:
     editor = FakeEditor(None)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     await writer.ensure()
     early = writer.path.read_text()
     writer.begin(f"{AISH}\n\n")
@@ -469,7 +503,7 @@ async def test_a_document_that_was_read_too_early_is_brought_up_to_date(tmp_path
 
 async def test_a_document_that_is_closed_in_the_middle(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("one ")
     await writer.flush()
     assert editor.buffer is not None
@@ -483,7 +517,7 @@ async def test_a_document_that_is_closed_in_the_middle(tmp_path: Path) -> None:
 
 async def test_an_editor_that_ends_the_last_line_by_itself(tmp_path: Path) -> None:
     editor = FakeEditor("## You\n\nhow?\n", final_line_end=True)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.begin(f"{AISH}\n\n")
     for delta in ("Hel", "lo", " world\nand ", "more"):
         writer.append(delta)
@@ -498,7 +532,7 @@ async def test_an_editor_that_ends_the_last_line_by_itself(tmp_path: Path) -> No
 
 async def test_what_the_user_types_below_a_reply_stays_below_it(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.begin(f"{AISH}\n\none ")
     await writer.flush()
     assert editor.buffer is not None
@@ -512,9 +546,9 @@ async def test_what_the_user_types_below_a_reply_stays_below_it(tmp_path: Path) 
     assert editor.buffer.endswith(f"my next question\n\n{AISH}\n\n")
 
 
-async def test_a_reply_that_the_user_deletes_goes_on_at_the_end(tmp_path: Path) -> None:
+async def test_a_reply_that_the_user_deletes_comes_whole_at_the_end(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.begin(f"{AISH}\n\none ")
     await writer.flush()
     editor.change("notes")
@@ -522,7 +556,7 @@ async def test_a_reply_that_the_user_deletes_goes_on_at_the_end(tmp_path: Path) 
     await writer.flush()
     writer.append("three")
     await writer.flush()
-    assert editor.buffer == "notes\n\ntwo three"
+    assert editor.buffer == f"notes\n\n{AISH}\n\n{LOST}one two three"
 
 
 @pytest.mark.parametrize(
@@ -538,7 +572,7 @@ async def test_a_reply_that_the_user_deletes_goes_on_at_the_end(tmp_path: Path) 
 )
 async def test_a_beginning_stands_apart(tmp_path: Path, before: str, after: str) -> None:
     editor = FakeEditor(before)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.begin("x")
     await writer.flush()
     assert editor.buffer == after
@@ -546,7 +580,7 @@ async def test_a_beginning_stands_apart(tmp_path: Path, before: str, after: str)
 
 async def test_two_beginnings_in_one_go(tmp_path: Path) -> None:
     editor = FakeEditor("a")
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("b")
     writer.begin("c")
     writer.append("d")
@@ -560,7 +594,7 @@ async def test_an_output_comes_above_what_the_user_writes(tmp_path: Path, is_ope
     text = f"{AISH}\n\nreply\n\n{YOU}\n\nhalf a que"
     ChatFile(tmp_path).append(text)
     editor = FakeEditor(text if is_open else None)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.insert("````console\n$ ls\n")
     await writer.flush()
     if is_open:
@@ -582,7 +616,7 @@ async def test_an_output_comes_above_what_the_user_writes(tmp_path: Path, is_ope
 
 async def test_while_a_reply_is_written_an_output_comes_at_the_end(tmp_path: Path) -> None:
     editor = FakeEditor(f"{YOU}\n\nhow?\n\n{AISH}\n\nSo")
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.insert("x\n")
     await writer.flush()
     assert editor.buffer == f"{YOU}\n\nhow?\n\n{AISH}\n\nSo\n\nx\n"
@@ -593,7 +627,7 @@ async def test_nothing_to_write_is_no_edit(
     tmp_path: Path, capabilities: EditorCapabilities
 ) -> None:
     editor = FakeEditor(f"{OPEN}\n", capabilities=capabilities)
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     for _ in range(3):
         writer.append("")
         writer.append("", apart=True)
@@ -604,7 +638,7 @@ async def test_nothing_to_write_is_no_edit(
 
 
 async def test_halves_of_characters_do_not_stop_it(tmp_path: Path) -> None:
-    writer = ChatWriter(tmp_path, FakeEditor(None))
+    writer = chat_in(tmp_path, FakeEditor(None))
     writer.append("a\ud83db")
     await writer.flush()
     assert writer.path.read_text() == "a\ufffdb"
@@ -612,7 +646,7 @@ async def test_halves_of_characters_do_not_stop_it(tmp_path: Path) -> None:
 
 async def test_ensure_makes_a_heading_to_write_under(tmp_path: Path) -> None:
     editor = FakeEditor("")
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     await writer.ensure()
     assert editor.buffer == FIRST_TEXT
     editor.change("my notes")
@@ -626,7 +660,7 @@ async def test_a_document_that_is_open_and_not_saved_yet_gets_its_text_from_the_
     tmp_path: Path,
 ) -> None:
     editor = FakeEditor("")
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     await writer.ensure()
     assert editor.buffer == FIRST_TEXT
     # A file would be newer than what the editor has: it would ask which of the two to keep.
@@ -651,7 +685,7 @@ async def test_what_can_not_be_written_is_told_once(tmp_path: Path) -> None:
 async def test_a_link_that_appears_later_is_not_followed(tmp_path: Path) -> None:
     target = tmp_path / "target"
     target.write_text("precious")
-    writer = ChatWriter(tmp_path, FakeEditor(None))
+    writer = chat_in(tmp_path, FakeEditor(None))
     await writer.ensure()
     writer.path.unlink()
     writer.path.symlink_to(target)
@@ -662,7 +696,7 @@ async def test_a_link_that_appears_later_is_not_followed(tmp_path: Path) -> None
 
 
 async def test_two_servers_write_to_one_file(tmp_path: Path) -> None:
-    writers = [ChatWriter(tmp_path, FakeEditor(None)) for _ in range(2)]
+    writers = [chat_in(tmp_path, FakeEditor(None)) for _ in range(2)]
     for writer in writers:
         await writer.ensure()
     for number in range(5):
@@ -675,7 +709,7 @@ async def test_two_servers_write_to_one_file(tmp_path: Path) -> None:
 
 async def test_a_flush_that_is_given_up_does_not_stop_the_writing(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN, manners=["late"])
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("x")
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(writer.flush(), 0.001)
@@ -685,7 +719,7 @@ async def test_a_flush_that_is_given_up_does_not_stop_the_writing(tmp_path: Path
 
 async def test_close_drops_what_waits(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN, manners=["silent"])
-    writer = ChatWriter(tmp_path, editor)
+    writer = chat_in(tmp_path, editor)
     writer.append("x")
     await asyncio.sleep(0.02)
     writer.append("y")
@@ -693,7 +727,7 @@ async def test_close_drops_what_waits(tmp_path: Path) -> None:
     assert editor.in_flight == 0
     assert editor.buffer == OPEN
     assert not writer.path.exists()
-    await ChatWriter(tmp_path, editor).close()
+    await chat_in(tmp_path, editor).close()
 
 
 deltas = st.lists(
@@ -720,7 +754,7 @@ def test_a_hostile_editor_loses_and_doubles_nothing(
         editor = FakeEditor(
             OPEN if is_open else None, capabilities=capabilities, manners=list(manners)
         )
-        writer = ChatWriter(root, editor)
+        writer = chat_in(root, editor)
         habits = iter(typing)
 
         def types_something() -> None:

@@ -166,3 +166,11 @@ def test_the_page_has_what_is_offered() -> None:
     for row, offer in zip(rows, offers, strict=True):
         for told in (offer.variable, offer.preset.model, offer.preset.provider):
             assert f"`{told}`" in row
+
+
+async def test_nobody_gets_a_port_on_which_a_test_expects_nobody() -> None:
+    kept = unused_port()
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection("127.0.0.1", kept)
+    with pytest.raises(OSError, match="in use"):
+        await asyncio.start_server(lambda _reader, _writer: None, "127.0.0.1", kept)

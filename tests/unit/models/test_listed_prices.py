@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,13 @@ def test_only_a_list_that_is_known_is_believed() -> None:
     assert lists_prices("https://OpenRouter.ai/api")
     assert not lists_prices("https://openrouter.ai.example/api/v1")
     assert not lists_prices("http://127.0.0.1:8080")
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[HttpClient]:
+    client = HttpClient(lambda _place: True)
+    yield client
+    await client.aclose()
 
 
 @pytest.fixture

@@ -16,7 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, Usage
-from aish_lsp.models.repetition import GRAM, MOST, MOST_ALIKE, WITHIN, RepetitionGuard, guarded
+from aish_lsp.models.repetition import (
+    GRAM,
+    MOST,
+    MOST_ALIKE,
+    WITHIN,
+    WITHIN_ALIKE,
+    RepetitionGuard,
+    guarded,
+)
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get("TESTS_SHARED") or ROOT / "../shared")
@@ -223,4 +231,4 @@ def test_time_and_memory_are_linear() -> None:
         assert guard.take(character) is None
     # Quadratic time would be hours.
     assert time.perf_counter() - start < 60
-    assert sum(len(ends) for ends in guard._ends.values()) <= 4_000
+    assert len(guard._ends) + len(guard._before) <= 3 * WITHIN_ALIKE

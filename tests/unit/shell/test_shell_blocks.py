@@ -55,6 +55,7 @@ def test_other_tags_suggest_nothing(tag: str) -> None:
         ("> ```sh\n> ls\n\n```\n", []),
         ("````markdown\n```sh\nls\n```\n````\n", []),
         ("```markdown\n```sh\nls\n```\n", []),
+        ("```sh\nls\n\nand then\n\n```python\nx\n```\n", []),
         # Nothing to run.
         ("```sh\n```\n", []),
         (fence("# nothing\n\n  # at all"), []),
@@ -98,6 +99,7 @@ def test_a_console_without_a_command_suggests_nothing() -> None:
 
 def test_prompts_are_taken_off_in_other_shells_too() -> None:
     assert only(fence("$ ls\n$ pwd", "bash")).text == "ls\npwd"
+    assert only(fence("# all\n$ ls\na.txt", "bash")).text == "ls"
     # Here it writes a file.
     assert only(fence("> out\nls", "bash")).text == "> out\nls"
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -253,6 +254,28 @@ def test_what_confinement_holds_is_safe_where_it_runs_confined(text: str) -> Non
 @pytest.mark.parametrize("text", NOT_DESTRUCTIVE)
 def test_not_destructive(text: str) -> None:
     assert classify(text, "bash").risk == "caution"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[ -n x && date ]]",
+        "[[ a =~ (b|date) ]]",
+        "ls $'\\'; touch x; '",
+        "ls &>/dev/null",
+        "cat <<< a",
+        "diff <(ls a) <(ls b)",
+        "ls |& cat",
+    ],
+)
+def test_what_only_bash_reads_so_is_safe_in_bash_alone(text: str) -> None:
+    assert classify(text, "bash").risk == "safe"
+    assert classify(text, "/bin/bash").risk == "safe"
+    for shell in ("sh", "/bin/sh"):
+        assert classify(text, shell).risk == "caution"
+    for shell in ("sh", "dash"):
+        assert classify(f"{shell} -c {shlex.quote(text)}", "bash").risk == "caution"
+    assert classify(f"bash -c {shlex.quote(text)}", "bash").risk == "safe"
 
 
 @pytest.mark.parametrize("text", SAFE)

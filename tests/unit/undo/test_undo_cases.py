@@ -331,3 +331,23 @@ def test_words_that_name_what_is_not_covered(
 ) -> None:
     uncovered = frozenset({b"build/", b".env"})
     assert named(command, tmp_path, tmp_path, uncovered) == list(map(os.fsencode, found))
+
+
+EDITORS = (".main.py.swp", "#main.py#", ".#main.py", "main.py~", "deep/.main.py.swo")
+
+
+def test_editors_own_files_are_left_alone(root: Path) -> None:
+    repository(root, a="one", **{"kept.py~": "committed", "plain.swp": "one"})
+    write(root, dict.fromkeys(EDITORS, "of the editor"))
+    with Command(root) as command:
+        write(root, {"a": "two", "kept.py~": "new", "plain.swp": "two", "made~": "x"})
+        write(root, {EDITORS[0]: "moved on"})
+        for name in EDITORS[1:]:
+            (root / name).unlink()
+    assert command.gone == []
+    undone = undo(root)
+    assert (undone.restored, undone.removed) == ((b"a", b"plain.swp"), ())
+    assert (root / EDITORS[0]).read_text() == "moved on"
+    assert (root / "kept.py~").read_text() == "new"
+    assert (root / "made~").exists()
+    assert not any((root / name).exists() for name in EDITORS[1:])

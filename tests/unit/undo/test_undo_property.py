@@ -13,7 +13,17 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from undo_parts import Command, commit, git, git_state, look, remove, repository, undo
+from undo_parts import (
+    Command,
+    commit,
+    git,
+    git_state,
+    look,
+    redo,
+    remove,
+    repository,
+    undo,
+)
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
@@ -107,7 +117,7 @@ def test_an_undo_brings_back_every_file_and_touches_nothing_of_gits(
         assert not undone.conflicts
         assert not undone.failed
         assert look(root) == before
-        undo(root)
+        redo(root)
         assert look(root) == after
         assert git_state(root) == state
 
@@ -139,5 +149,5 @@ def test_what_was_changed_since_is_never_overwritten(
             else:
                 assert then.get(name) == now.get(name)
         if then != now:
-            undo(root)
+            redo(root)
             assert look(root) == now

@@ -20,8 +20,8 @@ from aish_lsp.undo.work import Worker
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
 
-def of(root: Path) -> Undo:
-    return Undo(root, lambda text: text.replace("KEY", "[masked]"))
+def of(root: Path, session: str = "s") -> Undo:
+    return Undo(root, lambda text: text.replace("KEY", "[masked]"), lambda: session)
 
 
 async def test_commands_that_run_beside_each_other_are_one_undo(root: Path) -> None:

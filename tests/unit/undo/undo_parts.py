@@ -86,6 +86,10 @@ def undo(
     return worker(folder).revert(overwrite, decided=decided)
 
 
+def redo(folder: Path) -> Reverted:
+    return worker(folder).revert(frozenset(), decided=False, kind="redo")
+
+
 def look(root: Path) -> dict[bytes, object]:
     """Return each file and link under ``root``, but for git's: its type, permission, content."""
     seen: dict[bytes, object] = {}

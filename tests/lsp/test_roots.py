@@ -1,0 +1,63 @@
+"""Which folder counts: for clients that name one root, and for documents outside every folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from client import Client
+
+
+def root_of(folder: Path, spelling: str) -> dict[str, Any]:
+    """Return what a client sends of ``folder`` in ``initialize``."""
+    root = {
+        "rootUri": {"rootUri": folder.as_uri()},
+        "rootPath": {"rootPath": str(folder)},
+        "both": {"rootUri": folder.as_uri(), "rootPath": str(folder)},
+    }[spelling]
+    return {"rootUri": None, "workspaceFolders": None} | root
+
+
+@pytest.mark.parametrize("folders", [None, [], "absent"])
+@pytest.mark.parametrize("spelling", ["rootUri", "rootPath", "both"])
+async def test_one_root_is_the_one_folder(
+    tmp_path: Path, clean_home: Path, spelling: str, folders: Any
+) -> None:
+    folder = tmp_path / "wörk 1"
+    folder.mkdir()
+    (folder / "Makefile").write_text("test:\n\techo\n")
+    params = root_of(folder, spelling) | {"workspaceFolders": folders}
+    if folders == "absent":
+        del params["workspaceFolders"]
+    async with Client() as client:
+        await client.request("initialize", {"processId": None, "capabilities": {}, **params})
+        await client.notify("initialized", {})
+        opened = await client.command_result("aish.chat.open")
+        assert opened["uri"] == (folder / ".aish" / "chat.md").as_uri()
+        assert "Makefile" in (await client.command_result("aish.project.show"))["block"]
+        ran = {"text": "pwd", "partialResultToken": "t"}
+        report = await client.command_result("aish.run", ran)
+        assert report["output"] == f"{folder}\n"
+    assert not (clean_home / ".aish").exists()
+
+
+async def test_of_a_document_outside_every_folder_it_is_told_which_counts(
+    folder: Path, tmp_path: Path, clean_home: Path
+) -> None:
+    outside = {"uri": (tmp_path / "elsewhere.py").as_uri()}
+    asked = {"prompt": "how do I list files?", **outside, "partialResultToken": "t"}
+    async with Client() as client:
+        await client.initialize(folder)
+        await client.command_result("aish.ask", asked)
+        said = [event["message"] for event in client.progress["t"] if event["kind"] == "notice"]
+        told = f"{folder}, the folder that is open; elsewhere.py lies outside it."
+        assert f"Asked in {told}" in said
+        await client.command_result("aish.chat.open", outside)
+        shown = [params["message"] for params in client.notified("window/showMessage")]
+        assert f"This is the chat of {told}" in shown
+    async with Client() as client:
+        await client.initialize()
+        await client.command_result("aish.ask", asked)
+        said = [event["message"] for event in client.progress["t"] if event["kind"] == "notice"]
+        assert f"Asked in {clean_home}, since the editor has opened no folder." in said
