@@ -157,7 +157,7 @@ class ChatFile:
                 )
             if not is_right(found.st_mode):
                 raise StoreUnavailable(
-                    f"{shown_path(path)} is no {right}. Move it away and try again."
+                    f"{shown_path(path)} is not a {right}. Move it away and try again."
                 )
         _refuse_second_name(self.path, found)
 

@@ -67,11 +67,11 @@ async def test_the_chat_edits_and_completes(folder: Path) -> None:
             await client.wait_for(lambda: editor.text.count("\n## You\n") > headings, line)
             return editor.text[editor.text.rindex(line) :]
 
-        assert "item 1;" in await typed(":remember one")
+        assert "item 1. The model" in await typed(":remember one")
         item = {"kind": "fact", "content": "mine", "scope": "user"}
         await client.command_result("aish.memory.add", item)
         assert "user:1" in await typed(":memory edit 1 uno")
-        assert "item 2 now" in await typed(":memory edit workspace:1 uno")
+        assert "now item 2" in await typed(":memory edit workspace:1 uno")
 
         await editor.type(":memory edit ")
         place = {"line": editor.text.count("\n"), "character": len(":memory edit ")}

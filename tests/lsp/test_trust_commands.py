@@ -122,14 +122,14 @@ async def test_the_chat_of_an_editor_that_cannot_ask(folder: Path) -> None:
 
         page = await says(":trust", "`:trust grant` asks")
         fingerprint = page.rpartition("`:trust grant ")[2].partition("`")[0]
-        await says(":trust grant", "Nobody could be asked.")
-        await says(f":trust grant {fingerprint[:-1]}", "not what it asks for now")
+        await says(":trust grant", "Your editor could not ask you.")
+        await says(f":trust grant {fingerprint[:-1]}", "asks for something else by now")
         await says(f":trust grant {fingerprint}", "Granted")
         assert (await client.command_result("aish.status"))["trusted"] is True
         assert "Granted:" in await says(":trust", "evil.test")
         await says(":trust revoke", "Took back 1 grant.")
         assert (await client.command_result("aish.status"))["trusted"] is False
-        await says(":trust everybody", "Known are")
+        await says(":trust everybody", "Use `:trust`")
 
 
 @pytest.mark.parametrize("text", ["", "[project]\ndepth = 2\n", "not toml ["])

@@ -302,14 +302,14 @@ async def test_no_snapshot_is_written_to_where_a_link_leads(
         await client.initialize(repository)
         for _ in range(2):
             assert (await run(client, "rm f; echo two > f"))["exitCode"] == 0
-        [reason] = [notice for notice in notices(client) if "No undo" in notice]
+        [reason] = [notice for notice in notices(client) if "cannot be undone" in notice]
         assert named in reason
         assert "link" in reason or "none of ours" in reason
         with pytest.raises(RpcError, match="There is no undo: ") as refused:
             await undo(client)
         assert named in refused.value.message
         [question, _] = client.asked("window/showMessageRequest")
-        assert "There is no undo: " in question["message"]
+        assert "This cannot be undone: " in question["message"]
         assert named in question["message"]
     assert listed(elsewhere) == before
 

@@ -168,9 +168,9 @@ def test_something_else_has_its_name(tmp_path: Path, action: Callable[[ChatFile]
     (pipe / ".aish").mkdir(parents=True)
     os.mkfifo(pipe / ".aish" / "chat.md")
     for root, message in (
-        (folder, "no regular file"),
-        (file, "no folder"),
-        (pipe, "no regular file"),
+        (folder, "not a regular file"),
+        (file, "not a folder"),
+        (pipe, "not a regular file"),
     ):
         with pytest.raises(StoreUnavailable, match=message):
             action(ChatFile(root))

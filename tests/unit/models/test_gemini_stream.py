@@ -108,7 +108,7 @@ async def test_a_preset_without_a_model_asks_nobody(http: HttpClient) -> None:
         ({"promptFeedback": {"blockReason": "SAFETY"}}, BackendRejected, "SAFETY"),
         (saying_text("", "RECITATION"), BackendRejected, "RECITATION"),
         (saying_text("", "MALFORMED_FUNCTION_CALL"), BackendUnavailable, "MALFORMED_FUNCTION_CALL"),
-        ("<html>", BackendUnavailable, "no part of a reply"),
+        ("<html>", BackendUnavailable, "not part of a reply"),
     ],
 )  # fmt: skip
 async def test_an_error_within_the_stream(

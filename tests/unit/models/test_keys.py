@@ -36,7 +36,7 @@ async def test_a_variable_that_is_not_set(environ: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("key", ["sk-geheim\nsk-2", "sk-geheim sk-2", "sk-gehéim", "sk-geheim\x00"])
 async def test_what_is_no_key_is_not_shown(key: str) -> None:
-    with pytest.raises(BackendRejected, match="K holds something that is no key") as caught:
+    with pytest.raises(BackendRejected, match="K holds something that is not a key") as caught:
         await resolve_key(Preset(api_key_env="K"), {"K": key})
     assert "geh" not in str(caught.value)
 
@@ -94,7 +94,7 @@ async def test_anthropics_headers_and_a_proxys_own(
         (["/no/such/program"], "cannot be run: No such file"),
         (printing("sk-secret", "sys.exit(3)"), "exit code 3"),
         (printing(""), "printed nothing"),
-        (printing("sk secret"), "no key"),
+        (printing("sk secret"), "not a key"),
     ],
 )
 async def test_commands_that_fail(command: list[str], message: str) -> None:

@@ -205,7 +205,7 @@ async def test_a_request_is_not_repeated_once_the_reply_began(http: HttpClient) 
         (saying(piece("part")), "ended before the reply did"),
         (saying(piece("part"), end=Peer.reset), "broke off"),
         (saying(piece("part"), end=Peer.half_close), "broke off"),
-        (saying(piece("part"), "{garbage"), "no part of a reply"),
+        (saying(piece("part"), "{garbage"), "not part of a reply"),
         (saying(piece("part"), {"type": "error", "code": "server_error", "message": "up"}), "up"),
         (saying(piece("part"), {"type": "error", "error": {"message": "up"}}), "up"),
         (saying(piece("part"), {"error": {"code": 502, "message": "up"}}), "up"),
