@@ -87,7 +87,7 @@ def edit_text(text: str, suffix: str) -> str:
         try:
             done = subprocess.run([*editor, str(file)], check=False)
         except OSError as error:
-            sys.stderr.write(f"aish-lsp: {editor[0]}: {error.strerror}. Set EDITOR to yours.\n")
+            output.tell(f"{editor[0]}: {error.strerror}. Set EDITOR to yours.")
             return ""
         return file.read_text(encoding="utf-8").rstrip("\n") if done.returncode == 0 else ""
 
