@@ -12,7 +12,7 @@ from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import edit_text, open_workspace, read_line
 from aish_lsp.errors import AishError
-from aish_lsp.events import CommandInfo, End, Event, Notice, Output, Text, to_wire
+from aish_lsp.events import Command, CommandInfo, End, Event, Notice, Output, Text, to_wire
 from aish_lsp.execution import RunRequest
 from aish_lsp.text import escaped
 from aish_lsp.turn import Ask
@@ -91,10 +91,11 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
             return
         shown = "\n".join(f"    {escaped(line)}" for line in command.text.split("\n"))
         if suggestion.obstacle:
-            sys.stderr.write(f"\nNot run, since {suggestion.obstacle}:\n\n{shown}\n")
+            output.tell(f"not run, since {suggestion.obstacle}:\n\n{shown}")
             return
         choices = "[y]es, [e]dit, [N]o? " if suggestion.runs else "[e]dit, [N]o? "
-        answer = await read_line(f"\nRun ({command.risk})?\n\n{shown}\n\n{choices}")
+        how = " without confinement" if suggestion.unconfined else ""
+        answer = await read_line(f"\nRun{how} ({command.risk})?\n\n{shown}\n\n{choices}")
         choice = (answer or "").strip().lower()
         if choice in ("e", "edit"):
             edited = await _edited(command.text)
@@ -106,13 +107,28 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
     request = RunRequest(
         command_id=command.id, edited=edited, approved=not unasked, unattended=unasked
     )
+    # Where its confinement was in the way, it is suggested once more, without.
+    for info in await _run(workspace, request):
+        await _offer(workspace, info, safe_unasked=False)
+
+
+async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
+    """Run a command and show what it prints; return what is suggested in its place."""
+    again: list[CommandInfo] = []
+
+    def show(event: Event) -> None:
+        if isinstance(event, Command):
+            again.append(event.command)
+        _print(event)
+
     try:
-        report = await _watched(workspace.run(request), _print)
+        report = await _watched(workspace.run(request), show)
     except AishError as error:
         output.tell(error.message)
-        return
+        return []
     if report.finish_reason != "denied":
         output.tell(f"exit {report.exit_code}")
+    return again
 
 
 async def _edited(text: str) -> str:

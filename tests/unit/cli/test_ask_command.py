@@ -116,6 +116,23 @@ def test_at_a_terminal_a_command_can_be_edited(environment: dict[str, str], proj
     assert "tests ran" not in said
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux confines for certain")
+def test_what_was_in_the_way_of_a_command_can_be_left_out(
+    environment: dict[str, str], project: Path
+) -> None:
+    config = project.parent / "config.toml"
+    config.write_text('[[safety.rules]]\nmatch = "make"\nrisk = "safe"\n')
+    (project / "Makefile").write_text("test:\n\t@touch made && echo tests ran\n")
+    said = at_terminal(
+        {**environment, "AISH_CONFIG": str(config)},
+        ["ask", "How do I run the tests?", "--workspace", str(project)],
+        {"Run (safe)?": "", "[N]o?": "y\n", "without confinement (caution)?": "y\n"},
+    )
+    assert "Permission denied" in said
+    assert "tests ran" in said
+    assert (project / "made").exists()
+
+
 @pytest.fixture
 def fences(environment: dict[str, str], tmp_path: Path) -> Iterator[dict[str, str]]:
     """The environment, with a model that answers with a line and with fences."""
