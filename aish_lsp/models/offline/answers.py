@@ -28,6 +28,8 @@ CONNECT = (
     "a key such as OPENAI_API_KEY; `aish-lsp doctor` shows what is found and what is missing."
 )
 
+_BEYOND = "That is beyond me."
+
 _KNOWN = (
     "how to test, build, run, lint, format, check, clean, install and start this project, how to "
     "search it, what git, the disk, the processes and the ports say, and what the last command "
@@ -113,6 +115,11 @@ def reply(question: Question, root: Path) -> str:
     if tells_how_to_connect and CONNECT not in lines:
         lines += ["", CONNECT]
     return "\n".join(lines)
+
+
+def is_unknown(reply: str) -> bool:
+    """Return whether ``reply`` says that the question is beyond the model."""
+    return reply.startswith(_BEYOND)
 
 
 def _parts(question: Question, workspace: _Workspace) -> Sequence[_Part] | None:
@@ -202,7 +209,7 @@ def _unknown(workspace: _Workspace) -> Sequence[_Part]:
     """Return an honest answer with the nearest commands that help."""
     nearest = [*_best_steps("test", workspace)]
     nearest.append("git status --short --branch" if workspace.in_git else "ls -la")
-    sentence = f"That is beyond me. I only know {_KNOWN}. What may help meanwhile:"
+    sentence = f"{_BEYOND} I only know {_KNOWN}. What may help meanwhile:"
     return [_Part(sentence, tuple(nearest))]
 
 
