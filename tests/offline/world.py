@@ -67,7 +67,7 @@ class World:
         for name in ("work", "home", "bin"):
             (self.folder / name).mkdir()
         (self.folder / "log").touch()
-        command = ["unshare", "-rpnmf", "--kill-child", "--mount-proc", "bash", HERE / "world.sh"]
+        command = ["unshare", "-rpnmf", "--kill-child", "--mount-proc", "bash", f"{HERE}/world.sh"]
         self._process = subprocess.Popen(
             command,
             env=self._environment(),

@@ -5,9 +5,9 @@
 set -u
 ip link set lo up
 # What lies outside of the world is only read.
-mount --bind "$WORLD" "$WORLD"
-mount -o remount,bind,ro / 2>/dev/null
-mount -t tmpfs tmpfs /run 2>/dev/null
+/bin/mount --bind "$WORLD" "$WORLD"
+/bin/mount -o remount,bind,ro / 2>/dev/null
+/bin/mount -t tmpfs tmpfs /run 2>/dev/null
 cd "$WORLD/work" || exit 1
 
 step() {

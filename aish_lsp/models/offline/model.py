@@ -27,7 +27,7 @@ class OfflineModel:
         It has no tokenizer, and tells no usage.
         """
         question = read_question(request.messages)
-        text = await asyncio.to_thread(reply, question, self._root)
+        text = await asyncio.to_thread(reply, question, self._root, self._machine)
         for word in re.findall(r"\s*\S+|\s+", text):
             yield Text(word)
             await asyncio.sleep(0)  # where a cancel takes effect
