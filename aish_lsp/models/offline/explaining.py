@@ -155,7 +155,7 @@ def explanation(command: str, workspace: Workspace) -> Sequence[Part]:
 def _risk(command: str) -> Part:
     """Return what aish takes the command for, and why."""
     verdict = classify(command, "bash")
-    reasons = f": it {'; it '.join(verdict.reasons)}" if verdict.reasons else ""
+    reasons = f" ({'; '.join(verdict.reasons)})" if verdict.reasons else ""
     says = {
         "safe": "It only reads",
         "caution": "It can change something",

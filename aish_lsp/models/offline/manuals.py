@@ -204,7 +204,7 @@ def option(text: str, name: str) -> Option | None:
         names, _, here = _columns(match["names"])
         says = here or _below(text[match.end() + 1 :], len(match["indent"]))
         if says:
-            value = re.search(rf"{escaped}(?:=|\s+|\[?=?)[<\[]?[A-Za-z][\w<>-]*", names)
+            value = re.search(rf"(?<![\w-]){escaped}(?:=|\s+|\[=)[<\[]?[A-Za-z]", names)
             return Option(_short(says), bool(value))
     return None
 
@@ -234,6 +234,7 @@ def _below(text: str, indent: int) -> str:
 
 def _short(text: str) -> str:
     """Return the first sentence, or as much as a line holds."""
+    text = " ".join(text.split())
     sentence = _SENTENCE.match(text)
     line = sentence[0].rstrip(".;") if sentence else text
     return line if len(line) <= _LONGEST else f"{line[:_LONGEST].rsplit(' ', 1)[0]} ..."
