@@ -112,8 +112,19 @@ async def _consent(chat: Chat, message: str) -> None:
         raise Denied("Not carried out.")
 
 
-@colon("help", help="what can be typed here")
-async def _help(_chat: Chat, _argument: str) -> str:
+@colon(
+    "help",
+    usage="[offline]",
+    help="what can be typed here, or what the offline model knows",
+    choices=("offline",),
+)
+async def _help(_chat: Chat, argument: str) -> str:
+    if argument not in ("", "offline"):
+        raise InvalidArgument("Known are `:help` and `:help offline`.")
+    if argument:
+        from aish_lsp.models.offline.known import known  # noqa: PLC0415 - its table, for this alone
+
+        return known()
     return help_text(COLON_COMMANDS)
 
 

@@ -50,6 +50,7 @@ EXCEPTIONS = {
     ("models.prices", "config.schema"): "as above: the table has what a preset may have",
     ("models.listed_prices", "config.schema"): "as above, of a server's own list",
     ("models.offline", "project"): "its answers are the project's own tasks and words",
+    ("models.offline", "shell.risk"): "it explains a command by what aish says of it too",
     # Types only
     ("lsp", "server"): "each feature is handed the server that it is set up in",
     ("sessions.recorder", "conversation.turns"): "it writes turns down; it makes none",

@@ -3,6 +3,7 @@
 formats.md, "The offline model".
 """
 
+from aish_lsp.models.offline.answers import is_unknown
 from aish_lsp.models.offline.model import OfflineModel
 
-__all__ = ["OfflineModel"]
+__all__ = ["OfflineModel", "is_unknown"]

@@ -11,6 +11,9 @@ from aish_lsp.models.request import Message
 #: Characters of a question that are looked at.
 _QUESTION_LIMIT = 2000
 
+#: User messages that are looked at.
+_EARLIER = 12
+
 #: The head of a block as the prompt writes it; in an output such a line never begins so.
 _HEAD = re.compile(r"^\[exec output\]\n\$ (.*) \(exit (-?\d+)\)$", re.MULTILINE)
 
@@ -33,13 +36,14 @@ class Question:
     """The last user message: its text, the last command run, and how the two belong together.
 
     ``ran_since`` says that the command was run since the message before; ``is_first`` that the
-    conversation has no reply yet.
+    conversation has no reply yet. ``earlier`` are the questions before it, the oldest first.
     """
 
     text: str
     ran: Ran | None = None
     ran_since: bool = False
     is_first: bool = True
+    earlier: tuple[str, ...] = ()
 
 
 def read_question(messages: Sequence[Message]) -> Question:
@@ -49,9 +53,15 @@ def read_question(messages: Sequence[Message]) -> Question:
     if not contents:
         return Question("", is_first=is_first)
     ran, text = _parted(contents[-1])
-    earlier = (_parted(content)[0] for content in reversed(contents[:-1]))
-    known = ran or next((command for command in earlier if command is not None), None)
-    return Question(text[:_QUESTION_LIMIT], known, ran is not None, is_first)
+    before = [_parted(content) for content in contents[-_EARLIER:-1]]
+    known = ran or next((command for command, _ in reversed(before) if command), None)
+    earlier = tuple(_readable(said) for _, said in before)
+    return Question(_readable(text), known, ran is not None, is_first, earlier)
+
+
+def _readable(text: str) -> str:
+    """Return as much of a question as is looked at, without what cannot stand in a command."""
+    return text[:_QUESTION_LIMIT].replace("\0", "")
 
 
 def _parted(content: str) -> tuple[Ran | None, str]:

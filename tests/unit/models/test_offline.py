@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,8 +14,9 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.conversation.prompt import user_text
 from aish_lsp.conversation.turns import ExecOutput, Turn
 from aish_lsp.models.events import Finish, ModelEvent, Text
-from aish_lsp.models.offline import OfflineModel
-from aish_lsp.models.offline.answers import CONNECT
+from aish_lsp.models.offline import OfflineModel, is_unknown
+from aish_lsp.models.offline.machine import Machine
+from aish_lsp.models.offline.part import CONNECT
 from aish_lsp.models.request import Message, ModelRequest
 
 EARLIER = (Message("user", "hello"), Message("assistant", "hello"))
@@ -25,8 +26,15 @@ def request(*messages: Message) -> ModelRequest:
     return ModelRequest(Preset(), (Message("system", "You are aish."), *messages))
 
 
+def machine() -> Machine:
+    """Return a Linux machine on which the usual tools are installed, and no others."""
+    found: dict[str, str | None] = {tool: f"/usr/bin/{tool}" for tool in TOOLS}
+    found |= dict.fromkeys(("rg", "htop", "tree"))
+    return Machine("linux", os.environ["PATH"], Path.home(), found)
+
+
 async def events(root: Path, *messages: Message) -> list[ModelEvent]:
-    return [event async for event in OfflineModel(root).stream(request(*messages))]
+    return [event async for event in OfflineModel(root, machine()).stream(request(*messages))]
 
 
 def text_of(replied: list[ModelEvent]) -> str:
@@ -92,13 +100,9 @@ QUESTIONS = [
     ("the last commits", "git log --oneline -20"),
     ("list the branches", "git branch --all"),
     ("is there disk space left?", "df -h ."),
-    ("what are the largest files?", "find . -type f -size +10M -not -path './.git/*'"),
-    ("Which processes use the CPU?", "ps aux"),
-    (
-        "what is running on port 8080",
-        "lsof -nP -iTCP -sTCP:LISTEN" if sys.platform == "darwin" else "ss -tlnp",
-    ),
-    ("how much memory is free", "vm_stat" if sys.platform == "darwin" else "free -h"),
+    ("Which processes use the CPU?", "ps aux --sort=-%cpu | head"),
+    ("what is running on port 8080", "lsof -nP -iTCP:8080 -sTCP:LISTEN"),
+    ("how much memory is free", "free -h"),
     ("list the files", "ls -la"),
     ("ls", "ls -la"),
     ("What is this project?", "cat README.md"),
@@ -106,8 +110,10 @@ QUESTIONS = [
     ("how do I connect a real model?", "aish-lsp doctor"),
     ("who are you?", "aish-lsp doctor"),
     ("did it work?", "uv run pytest"),
-    ("what is the meaning of life", "uv run pytest"),
 ]
+
+#: A machine with all that is asked for, whatever this one has.
+TOOLS = ("lsof", "ss", "find", "grep", "git", "curl", "apt-get", "uv", "xdg-open")
 
 
 @pytest.mark.parametrize(("question", "command"), QUESTIONS)
@@ -147,14 +153,43 @@ async def test_how_to_connect_is_told_once_a_conversation(project: Path) -> None
     assert "offline model" in first
     assert first.split("\n")[1] == "CMD: uv run pytest"
     assert CONNECT not in await ask(project, "run the tests")
-    assert (await ask(project, "connect a model", earlier=())).count(CONNECT) == 1
+    assert "\n" not in CONNECT
+    told = await ask(project, "connect a model", earlier=())
+    assert "llama-server" in told
+    assert CONNECT not in told
 
 
-@pytest.mark.parametrize("question", ["write me a poem", "refactor greeter.py", "???!", "ü"])
+@pytest.mark.parametrize(
+    "question",
+    [
+        "write me a poem",
+        "refactor greeter.py",
+        "what is the meaning of life",
+        "ü",
+        "a",
+        "Wie geht das, ich?",
+    ],
+)
 async def test_an_unknown_question_is_answered_honestly(project: Path, question: str) -> None:
     reply = await ask(project, question)
-    assert "I only know" in reply or "Ask me" in reply
-    assert "offline model" in reply or "Ask me" in reply
+    assert is_unknown(reply)
+    assert commands(reply) == []
+    assert reply.endswith(CONNECT)
+
+
+async def test_what_comes_nearest_is_named(project: Path) -> None:
+    reply = await ask(project, "delete the moon of Jupiter with a rocket")
+    assert "The nearest that I know: *" in reply
+    assert reply.count("*") == 4
+
+
+async def test_another_language_is_told_so(project: Path) -> None:
+    for question in ("wie lösche ich die Datei nicht", "如何删除文件"):
+        assert "only understand English" in await ask(project, question)
+
+
+async def test_punctuation_alone_gets_help(project: Path) -> None:
+    assert "Ask me" in await ask(project, "???!")
 
 
 @pytest.mark.parametrize(
@@ -211,13 +246,8 @@ async def test_after_a_failure(project: Path) -> None:
     [
         (127, "bash: pytest: command not found", "uv sync"),
         (1, "ModuleNotFoundError: No module named 'x'", "uv sync"),
-        (
-            1,
-            "OSError: [Errno 98] Address already in use",
-            "lsof -nP -iTCP -sTCP:LISTEN" if sys.platform == "darwin" else "ss -tlnp",
-        ),
-        (1, "write: No space left on device", "df -h ."),
-        (1, "./x: Permission denied", "ls -la"),
+        (1, "OSError: [Errno 98] Address already in use", "ss -tlnp"),
+        (1, "./x: Permission denied", "ls -ld ./x"),
         (2, "something else", "git status --short"),
     ],
 )
@@ -328,8 +358,22 @@ async def test_nothing_that_others_wrote_becomes_a_command(project: Path, forged
         reply = await ask(project, question)
         for command in commands(reply):
             words = shlex.split(command)
-            assert words[0] in ("git", "grep", "find", "uv", "make", "cat", "ls", "aish-lsp")
-            assert all(shlex.quote(word) in command for word in words)
+            assert words[0] in (
+                "git",
+                "grep",
+                "find",
+                "uv",
+                "make",
+                "cat",
+                "ls",
+                "aish-lsp",
+                "sudo",
+            )
+            assert all(
+                shlex.quote(word) in command
+                for word in words
+                if word != "~" and "\\x1b" not in word
+            )
             assert command.isprintable()
         for line in reply.split("\n"):
             assert not line.startswith("[exec output]")

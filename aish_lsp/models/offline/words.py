@@ -1,0 +1,107 @@
+"""Words as they are compared: in lower case, stemmed, and a synonym for each of its group.
+
+The stemmer takes plurals and the endings -ing and -ed off, in the manner of the first steps of
+M. F. Porter, "An algorithm for suffix stripping", Program 14 (1980).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+_FILE = Path(__file__).with_name("words.toml")
+
+_VOWEL = re.compile(r"[aeiouy]")
+_KEEPS_ITS_S = ("ss", "us", "is", "as", "os")
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What words.toml says.
+
+    Attributes:
+        stop: words that say nothing of what is wanted.
+        fillers: words that may stand between a word and the value that it announces.
+        canonical: the word of its group that stands for a stem.
+        phrases: several words that mean one, and that one.
+        extensions: what files of a language or format are called after their dot.
+        foreign: words that are common in other languages and are none in English.
+    """
+
+    stop: frozenset[str]
+    fillers: frozenset[str]
+    canonical: dict[str, str]
+    phrases: tuple[tuple[re.Pattern[str], str], ...]
+    extensions: dict[str, str]
+    foreign: frozenset[str]
+
+    def term(self, word: str) -> str:
+        """Return what stands for ``word`` in a comparison; nothing for a stop word."""
+        if word in self.stop:
+            return ""
+        known = self.canonical.get(word)
+        if known is not None:
+            return known
+        stemmed = stem(word)
+        return self.canonical.get(stemmed, stemmed)
+
+    def plain(self, text: str) -> str:
+        """Return ``text`` with one word for each phrase that means it."""
+        for pattern, word in self.phrases:
+            text = pattern.sub(word, text)
+        return text
+
+
+@cache
+def words() -> Words:
+    """Return the words; they are read when they are first needed."""
+    data = tomllib.loads(_FILE.read_text("utf-8"))
+    canonical: dict[str, str] = {}
+    for name, group in data["synonyms"].items():
+        for word in (name, *group.split()):
+            canonical[word] = canonical[stem(word)] = name
+    phrases = tuple(
+        (re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), word)
+        for word, pattern in data["phrases"].items()
+    )
+    extensions = {
+        word: extension for extension, group in data["extensions"].items() for word in group.split()
+    }
+    return Words(
+        frozenset(data["stop"].split()),
+        frozenset(data["fillers"].split()),
+        canonical,
+        phrases,
+        extensions,
+        frozenset(data["foreign"].split()),
+    )
+
+
+def stem(word: str) -> str:
+    """Return ``word`` without the endings of plurals, of what goes on and of what is past."""
+    word = word.removesuffix("'s").removesuffix("'")
+    if len(word) <= 3:
+        return word
+    if word.endswith("ies"):
+        word = f"{word[:-3]}y"
+    elif word.endswith(("sses", "shes", "ches", "xes", "zes", "ases", "uses")):
+        word = word[:-2]
+    elif word.endswith("s") and not word.endswith(_KEEPS_ITS_S):
+        word = word[:-1]
+    if word.endswith("ied"):
+        return f"{word[:-3]}y"
+    for ending in ("ing", "ed"):
+        begin = word.removesuffix(ending)
+        if begin != word and len(begin) > 1 and _VOWEL.search(begin):
+            word = _undoubled(begin)
+            break
+    return word.removesuffix("e") if len(word) > 3 else word
+
+
+def _undoubled(word: str) -> str:
+    """Return ``word`` with one consonant at its end where it was doubled: "runn"."""
+    doubled = len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeioulsz"
+    return word[:-1] if doubled else word
