@@ -224,8 +224,7 @@ def _start_supervisor(
         command = [*walls.prefix, *command]
         passed.append(_pipe_with(marshal.dumps(walls.plan())))
         plan = str(passed[-1])
-    if walls is not None and walls.ruleset is not None:
-        passed.append(walls.ruleset)
+        passed += walls.rulesets
     # Isolated and without site: neither the folder nor the user's environment can add code to it.
     arguments = [sys.executable, "-I", "-S", "-X", "utf8", str(_SUPERVISOR), str(status), plan]
     try:

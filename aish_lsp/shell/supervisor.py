@@ -15,7 +15,7 @@ ended, or is gone itself, whatever killed it. To the file descriptor STATUS it w
 
 and it exits. From the file descriptor PLAN it reads how the command is confined, marshalled:
 ``temporary``, a folder that is removed with the command, and where the kernel is to confine it,
-``ruleset`` and ``program``. PLAN is ``-`` where there is nothing of that.
+``rulesets`` and ``program``. PLAN is ``-`` where there is nothing of that.
 
 On Linux it is a subreaper: whatever leaves the process group is still its descendant.
 Elsewhere what leaves the group gets away.
@@ -179,10 +179,11 @@ def read_plan(argument: str) -> dict[str, Any]:
         return {}
     with open(int(argument), "rb") as file:  # noqa: PTH123 - pathlib would double the start-up time
         plan: dict[str, Any] = marshal.load(file)  # noqa: S302 - the server wrote it
-    if "ruleset" in plan:
-        os.set_inheritable(plan["ruleset"], False)
-        # Behind the standard library, which no name of ours hides.
-        sys.path.append(os.path.join(os.path.dirname(__file__), "confinement"))  # noqa: PTH118, PTH120
+    # Behind the standard library, which no name of ours hides.
+    sys.path.append(os.path.join(os.path.dirname(__file__), "confinement"))  # noqa: PTH118, PTH120
+    if "rulesets" in plan:
+        for ruleset in plan["rulesets"]:
+            os.set_inheritable(ruleset, False)
         plan["confine"] = __import__("child").confine
     if plan.get("work"):
         namespaces = __import__("namespaces")
@@ -202,12 +203,7 @@ def _tidy_up(plan: dict[str, Any]) -> None:
     try:
         os.rmdir(folder)  # noqa: PTH106 - pathlib would double the start-up time
     except OSError:
-        import shutil  # noqa: PLC0415 - as above
-
-        try:  # noqa: SIM105 - contextlib would add to the start-up time
-            shutil.rmtree(folder, ignore_errors=True)
-        except RecursionError:
-            pass  # Only on purpose is it so deep; the system empties its temporary folder too.
+        __import__("removal").remove(folder)
 
 
 def _start(command: list[str], status: int, plan: dict[str, Any]) -> int:
@@ -245,8 +241,8 @@ def _become(command: list[str], status: int, plan: dict[str, Any]) -> NoReturn:
 def _confine(status: int, plan: dict[str, Any]) -> None:
     try:
         if "enter" in plan:
-            plan["enter"](plan["work"], plan["ruleset"])
-        plan["confine"](plan["ruleset"], plan["program"])
+            plan["enter"](plan["work"], plan["rulesets"][0])
+        plan["confine"](plan["rulesets"], plan["program"])
     except OSError as error:
         _report(status, f"unconfined {error.errno}")
         os._exit(127)

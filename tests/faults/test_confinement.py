@@ -196,6 +196,57 @@ async def test_the_temporary_folder_goes_with_the_command(
 
 
 @linux
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Deeper than a recursion goes.
+        'mkdir -p "$TMPDIR/$(printf "a/%.0s" {1..1900})"',
+        'cd "$TMPDIR"; d=$(printf "dddddddd/%.0s" {1..200}); mkdir -p $d; cd -P $d; mkdir -p $d',
+        # What may not be listed, or not be written.
+        '(umask 444; mkdir "$TMPDIR/d"; echo x > "$TMPDIR/d/file"; mkdir "$TMPDIR/d/e")',
+        '(umask 777; mkdir "$TMPDIR/d"); mkdir -p "$TMPDIR/x/y"; (umask 777; mkdir "$TMPDIR/x/z")',
+        'ln -s / "$TMPDIR/root"; mkfifo "$TMPDIR/fifo"; mkdir "$TMPDIR/d"; ln -s .. "$TMPDIR/d/up"',
+    ],
+)
+async def test_the_temporary_folder_goes_however_it_was_left(
+    tmp_path: Path, confinement: Confinement, text: str
+) -> None:
+    result = await confined(confinement, f'{text}; echo "$TMPDIR"', tmp_path)
+    folder = Path(result.output.strip())
+    assert folder.parent.is_dir()
+    assert list(folder.parent.iterdir()) == []
+
+
+@linux
+@pytest.mark.parametrize("abi", ["7", "5", "2", "1"])
+async def test_a_temporary_folder_is_one_command_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confinement: Confinement, abi: str
+) -> None:
+    """Nothing is left for the next command, and nothing done to what runs beside it."""
+    monkeypatch.setenv("AISH_LANDLOCK_ABI", abi)
+    with await confinement.walls(tmp_path) as other:
+        beside = shlex.quote(str(other.temporary))
+        text = (
+            f'echo x > "$TMPDIR/../left"; echo x > {beside}/put; rmdir {beside}; mkdir "$TMPDIR/d"'
+            f' && echo mine > "$TMPDIR/own" && mv "$TMPDIR/own" {beside}; cat "$TMPDIR/own"'
+        )
+        result = await confined(confinement, text, tmp_path)
+        assert result.output.count("Permission denied") >= 3
+        assert result.output.endswith("mine\n")
+        assert list(other.temporary.parent.iterdir()) == [other.temporary]
+        assert list(other.temporary.iterdir()) == []
+
+
+@linux
+async def test_files_are_moved_within_the_temporary_folder(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    text = 'cd "$TMPDIR" && mkdir a b && echo x > a/f && mv a/f b/f && ln b/f a/g && cat a/g'
+    result = await confined(confinement, text, tmp_path)
+    assert result.output == "x\n"
+
+
+@linux
 async def test_the_temporary_folder_goes_also_where_nothing_was_started(
     tmp_path: Path, confinement: Confinement
 ) -> None:

@@ -87,6 +87,20 @@ class _Split:
     entries: dict[str, int]
 
 
+def writing_only(abi: int, folder: Path) -> int:
+    """Return the descriptor of a ruleset that says nothing of reading, and writes ``folder`` alone.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    handled = _handled(abi) & ~(_READ | _LIST)
+    descriptor = _create(abi, handled, 0, 0)
+    _allow(descriptor, os.fspath(folder), handled & ~_NEVER)
+    for path in _WRITTEN_DEVICES:
+        _allow(descriptor, path, _BITS["write_file"])
+    return descriptor
+
+
 class Ruleset:
     """A ruleset of the kernel, and what tells that it is no longer right.
 
@@ -110,11 +124,11 @@ class Ruleset:
         Raises:
             OSError: the kernel refused.
         """
-        self._handled = sum(bit for name, bit in _BITS.items() if _RIGHTS[name] <= abi)
+        self._handled = _handled(abi)
         self._closed = closed
         self._split: dict[str, _Split] = {}
         self._mounts = _mounts()
-        self.descriptor = _create(abi, self._handled, 0 if network else _NETWORK)
+        self.descriptor = _create(abi, self._handled, 0 if network else _NETWORK, _SCOPES)
         try:
             self._fill(writable, readable)
         except BaseException:
@@ -185,21 +199,30 @@ class Ruleset:
         return split
 
     def _allow(self, path: str, rights: int) -> None:
-        try:
-            descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            return  # Gone meanwhile, or not ours to look at: it stays closed.
-        try:
-            rule = struct.pack("=Qi", rights & self._handled, descriptor)
-            # What is neither a file nor a folder cannot be named, and need not be.
-            with suppress(OSError):
-                syscall(_ADD_RULE, self.descriptor, _PATH_BENEATH, rule, ctypes.c_uint32(0))
-        finally:
-            os.close(descriptor)
+        _allow(self.descriptor, path, rights & self._handled)
 
 
-def _create(abi: int, handled: int, network: int) -> int:
-    attributes = struct.pack("=QQQ", handled, network, _SCOPES)
+def _handled(abi: int) -> int:
+    """Return the rights that the kernel knows."""
+    return sum(bit for name, bit in _BITS.items() if _RIGHTS[name] <= abi)
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # Gone meanwhile, or not ours to look at: it stays closed.
+    try:
+        rule = struct.pack("=Qi", rights, descriptor)
+        # What is neither a file nor a folder cannot be named, and need not be.
+        with suppress(OSError):
+            syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, ctypes.c_uint32(0))
+    finally:
+        os.close(descriptor)
+
+
+def _create(abi: int, handled: int, network: int, scopes: int) -> int:
+    attributes = struct.pack("=QQQ", handled, network, scopes)
     size = next(size for version, size in _SIZES if abi >= version)
     descriptor = syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
     os.set_inheritable(descriptor, False)

@@ -137,11 +137,18 @@ class Confinement:
             if ruleset is not None:
                 ruleset.close()
             ruleset = made
+        own = Path(tempfile.mkdtemp(dir=temporary))
+        try:
+            # The other ruleset, which is all commands', lets them write each other's folders.
+            writing = landlock.writing_only(abi, own)
+        except OSError:
+            own.rmdir()
+            raise
         # A descriptor of its own: another command may have the ruleset made anew meanwhile.
         return Walls(
             f"Landlock {abi} and seccomp",
-            Path(tempfile.mkdtemp(dir=temporary)),
-            ruleset=os.dup(ruleset.descriptor),
+            own,
+            rulesets=(os.dup(ruleset.descriptor), writing),
             program=seccomp.program(abi),
         )
 
@@ -169,7 +176,7 @@ class Confinement:
         return Walls(
             f"Landlock {abi}, seccomp and namespaces",
             temporary,
-            ruleset=ruleset.descriptor,
+            rulesets=(ruleset.descriptor,),
             program=seccomp.program(abi, "work"),
             work=work,
         )
