@@ -5,7 +5,7 @@
 Nothing is ever written to its stdin; the end of that pipe means that the server wants the command
 ended, or is gone itself, whatever killed it. To the file descriptor STATUS it writes lines:
 
-    started PID       the shell runs, in a process group of this number
+    started PID       the shell runs, in a session and a process group of this number
     failed ERRNO      the shell could not be started
     unconfined ERRNO  the shell was not started, since it could not be confined
     exit CODE         the shell exited ...
@@ -148,7 +148,9 @@ class _Family:
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole family."""
-        _send(os.killpg, self._shell, number)
+        # Just forked, the shell may not have come as far as a group.
+        if not _send(os.killpg, self._shell, number) and self.shell_runs:
+            _send(os.kill, self._shell, number)
         if self._subreaper:
             for pid in _descendants():
                 if _group_of(pid) != self._shell:
@@ -207,13 +209,12 @@ def _tidy_up(plan: dict[str, Any]) -> None:
 
 
 def _start(command: list[str], status: int, plan: dict[str, Any]) -> int:
-    """Start ``command`` in a process group of its own; return its process id."""
+    """Start ``command`` in a session of its own; return its process id."""
     # A signal that arrives meanwhile waits for the shell, where our handlers would swallow it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     pid = os.fork()
     if pid == 0:
         _become(command, status, plan)
-    _send(os.setpgid, pid, pid)  # The child does it too: either may come first.
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pid
 
@@ -221,7 +222,8 @@ def _start(command: list[str], status: int, plan: dict[str, Any]) -> int:
 def _become(command: list[str], status: int, plan: dict[str, Any]) -> NoReturn:
     """Become ``command``, as a terminal would start it but for its stdin; never return."""
     try:
-        os.setpgid(0, 0)
+        # A session, not a group alone: within one it could join our group, and signal that.
+        os.setsid()
         # Before it runs, so that the server knows the group even if the command's first act is to
         # kill the supervisor.
         _report(status, f"started {os.getpid()}")
@@ -277,15 +279,16 @@ def _group_of(pid: int) -> int | None:
         return None
 
 
-def _send(call: Callable[[int, int], None], target: int, argument: int) -> None:
-    try:  # noqa: SIM105 - contextlib would add to the start-up time
-        call(target, argument)
+def _send(call: Callable[[int, int], None], target: int, number: int) -> bool:
+    try:
+        call(target, number)
     except OSError:
-        pass  # Gone already, or somebody else's.
+        return False  # Gone already, or somebody else's.
+    return True
 
 
 def _report(status: int, line: str) -> None:
-    try:  # noqa: SIM105 - as above
+    try:  # noqa: SIM105 - contextlib would add to the start-up time
         os.write(status, line.encode() + b"\n")
     except OSError:
         pass  # The server is gone; the command is still to be ended.

@@ -174,6 +174,37 @@ async def test_everyday_commands_do_not_notice(
     assert not held.refused
 
 
+#: It has a sleeper of its own session, and then tries to kill the supervisor by its group.
+MUTINY = """
+import os, signal, sys, time
+sleeper = os.fork()
+if sleeper == 0:
+    os.setsid()
+    time.sleep(600)
+print(sleeper, flush=True)
+parent = int(sys.argv[1])
+try:
+    os.setpgid(0, parent)
+except OSError as error:
+    sys.exit(f"refused: {error}")
+os.kill(0, signal.SIGKILL)
+"""
+
+
+@linux
+@pytest.mark.parametrize("abi", ["7", "5", "1"])
+async def test_the_supervisor_cannot_be_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confinement: Confinement, abi: str
+) -> None:
+    monkeypatch.setenv("AISH_LANDLOCK_ABI", abi)
+    text = f"{shlex.join([sys.executable, '-c', MUTINY])} $PPID"
+    result = await confined(confinement, text, tmp_path)
+    assert result.finish_reason == "stop"
+    assert "refused" in result.output
+    sleeper = int(result.output.split()[0])
+    assert not Path(f"/proc/{sleeper}").exists()
+
+
 @linux
 async def test_a_refusal_is_noticed(tmp_path: Path, confinement: Confinement) -> None:
     result = await confined(confinement, "touch new; true", tmp_path)
