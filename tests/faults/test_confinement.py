@@ -375,6 +375,105 @@ async def test_a_secret_stays_closed_in_a_workspace_that_holds_it(
 
 
 @linux
+async def test_links_lead_to_no_secret(tmp_path: Path) -> None:
+    """What keeps its dotfiles elsewhere (GNU stow and its like) keeps them as closed."""
+    home, kept = tmp_path / "home", tmp_path / "dotfiles"
+    (home / ".aws").mkdir(parents=True)
+    kept.mkdir()
+    for name in ("aws", "history", "later", "last", "plain"):
+        (kept / name).write_text(f"{name} text\n")
+    (home / ".aws" / "credentials").symlink_to(kept / "aws")
+    (home / ".bash_history").symlink_to(kept / "history")
+    confinement = Confinement({**os.environ, "HOME": str(home)})
+    text = f"cd {kept} && cat aws history plain; cat {home}/.aws/credentials {home}/.bash_history"
+    result = await confined(confinement, text, tmp_path)
+    assert [line for line in result.output.splitlines() if "text" in line] == ["plain text"]
+    # Links that come while the server runs, the second in a folder that was there.
+    (home / ".netrc").symlink_to(kept / "later")
+    (home / ".aws" / "config").symlink_to(kept / "last")
+    result = await confined(confinement, f"cd {kept} && cat later last plain", tmp_path)
+    assert [line for line in result.output.splitlines() if "text" in line] == ["plain text"]
+    # And what links lead to that are no place of secrets: nothing is closed for them.
+    (home / ".ssh").symlink_to("/")
+    (home / ".gnupg").symlink_to(home)
+    result = await confined(confinement, f"cat {kept}/plain", tmp_path)
+    assert result.output == "plain text\n"
+    await confinement.aclose()
+
+
+@linux
+async def test_a_home_in_a_folder_that_cannot_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on machines of many users, where nobody sees whom else there is."""
+    homes = tmp_path / "homes"
+    root = homes / "me" / "project"
+    (homes / "me" / ".ssh").mkdir(parents=True)
+    root.mkdir()
+    for path in (root / "file", homes / "me" / "file", homes / "me" / ".ssh" / "id"):
+        path.write_text(f"{path.name} text\n")
+    scan = os.scandir
+
+    def scandir(path: str) -> object:
+        if path == str(homes):  # Root may list all.
+            raise PermissionError
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    confinement = Confinement({**os.environ, "HOME": str(homes / "me")})
+    result = await confined(confinement, "cat file ../file ../.ssh/id", root)
+    assert result.output.startswith("file text\nfile text\n")
+    assert "id text" not in result.output
+    await confinement.aclose()
+
+
+MOUNTED = """
+import asyncio, os, subprocess, sys
+from pathlib import Path
+from aish_lsp.shell.confinement.support import Confinement
+from aish_lsp.shell.runner import run_command
+
+async def ignore(*_): pass
+
+async def main(top):
+    home, work = top / "home", top / "work"
+    for folder in (home / ".ssh" / "keys", work, top / "all", top / "keys", top / "plain"):
+        folder.mkdir(parents=True)
+    (home / ".ssh" / "id").write_text("secret\\n")
+    (home / ".ssh" / "keys" / "id").write_text("secret\\n")
+    (home / "file").write_text("open\\n")
+    for source, point in ((home, "all"), (home / ".ssh" / "keys", "keys"), (work, "plain")):
+        subprocess.run(["mount", "--bind", source, top / point], check=True)
+    (work / "file").write_text("open\\n")
+    confinement = Confinement({**os.environ, "HOME": str(home)})
+    text = "cd ..; cat all/file plain/file home/file; cat all/.ssh/id all/.ssh/keys/id keys/id"
+    with await confinement.walls(work) as walls:
+        result = await run_command(
+            text, cwd=work, shell="sh", timeout=60, env=os.environ, on_output=ignore, walls=walls
+        )
+    print(result.output, end="")
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@linux
+def test_a_secret_that_is_mounted_elsewhere_too(tmp_path: Path) -> None:
+    alone = ["unshare", "-Urm", "--propagation", "private"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine forbids namespaces")
+    done = subprocess.run(
+        [*alone, sys.executable, "-c", MOUNTED, tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[:3] == ["open"] * 3
+    assert "secret" not in done.stdout
+    assert done.stdout.count("Permission denied") == 3
+
+
+@linux
 async def test_many_at_once(tmp_path: Path, confinement: Confinement) -> None:
     """Each has walls of its own, although rulesets are made anew meanwhile."""
 
