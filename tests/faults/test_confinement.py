@@ -21,6 +21,7 @@ from aish_lsp.errors import NotFound
 from aish_lsp.files import private_dir
 from aish_lsp.paths import data_dir
 from aish_lsp.shell.confinement import seccomp
+from aish_lsp.shell.confinement.places import secret_places
 from aish_lsp.shell.confinement.support import Confinement
 from aish_lsp.shell.runner import RunResult, run_command
 
@@ -210,6 +211,23 @@ async def test_a_refusal_is_noticed(tmp_path: Path, confinement: Confinement) ->
     result = await confined(confinement, "touch new; true", tmp_path)
     assert (result.exit_code, result.refused) == (0, True)
     assert not (tmp_path / "new").exists()
+
+
+@linux
+@pytest.mark.parametrize(
+    "words",
+    [
+        "open x: permission denied",  # Go
+        "dial tcp: lookup x: operation not permitted",
+        "PermissionError: [Errno 13] Permission denied: 'x'",
+        "Error: EACCES: permission denied, open 'x'",
+        "Error: getaddrinfo EAI_AGAIN example.com",
+    ],
+)
+async def test_a_refusal_is_noticed_in_the_words_of_any_language(
+    tmp_path: Path, confinement: Confinement, words: str
+) -> None:
+    assert (await confined(confinement, f"echo {shlex.quote(words)} >&2", tmp_path)).refused
 
 
 @linux
@@ -471,6 +489,31 @@ def test_a_secret_that_is_mounted_elsewhere_too(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[:3] == ["open"] * 3
     assert "secret" not in done.stdout
     assert done.stdout.count("Permission denied") == 3
+
+
+@linux
+async def test_a_user_without_an_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that was started with any number for its user."""
+    monkeypatch.setattr(os, "geteuid", lambda: 987654)
+    closed = secret_places({"HOME": str(tmp_path)})
+    assert closed.contains(tmp_path / ".ssh" / "id")
+
+
+@linux
+async def test_what_is_cancelled_meanwhile_leaves_nothing(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    with await confinement.walls(tmp_path) as walls:
+        shared = walls.temporary.parent
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    making = [asyncio.create_task(confinement.walls(tmp_path)) for _ in range(3)]
+    await asyncio.sleep(0)
+    for task in making:
+        task.cancel()
+    await asyncio.gather(*making, return_exceptions=True)
+    with await confinement.walls(tmp_path) as walls:  # It waits for those before it.
+        assert list(shared.iterdir()) == [walls.temporary]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 @linux

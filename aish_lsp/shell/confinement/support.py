@@ -89,19 +89,27 @@ class Confinement:
         return await self._made(self._make_work_walls, root)
 
     async def _made(self, make: Callable[[R], Walls], root: R) -> Walls:
+        making = asyncio.create_task(self._made_alone(make, root))
         try:
-            # One at a time: two would make the same ruleset.
-            async with self._making:
-                return await asyncio.to_thread(make, root)
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(_let_go_of)
+            raise
         except (OSError, ValueError) as error:
             msg = f"The command was not run, since it could not be confined: {error}."
             raise Denied(msg) from error
+
+    async def _made_alone(self, make: Callable[[R], Walls], root: R) -> Walls:
+        # One at a time: two would make the same ruleset.
+        async with self._making:
+            return await asyncio.to_thread(make, root)
 
     async def aclose(self) -> None:
         """Let go of what was made; commands that run stay confined."""
         if self._deciding is not None:
             await asyncio.wait([self._deciding])
-        self._let_go()
+        async with self._making:
+            self._let_go()
 
     def _let_go(self) -> None:
         for ruleset in self._rulesets.values():
@@ -232,6 +240,13 @@ class Confinement:
             return Support(True, walls.mechanism)
         found = ", ".join("".join(printed).split("\n")).strip(", ")[:_MOST_TOLD]
         return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
+
+
+def _let_go_of(making: asyncio.Task[Walls]) -> None:
+    """Let go of walls that nobody waits for any more."""
+    if not making.cancelled() and making.exception() is None:
+        with making.result():
+            pass
 
 
 def _is_installed(command: str) -> bool:
