@@ -15,7 +15,8 @@ ended, or is gone itself, whatever killed it. To the file descriptor STATUS it w
 
 and it exits. From the file descriptor PLAN it reads how the command is confined, marshalled:
 ``temporary``, a folder that is removed with the command, and where the kernel is to confine it,
-``rulesets`` and ``program``. PLAN is ``-`` where there is nothing of that.
+``rulesets`` and ``program``; ``passed`` are descriptors that the command must not get. PLAN is
+``-`` where there is nothing of that.
 
 On Linux it is a subreaper: whatever leaves the process group is still its descendant.
 Elsewhere what leaves the group gets away.
@@ -55,6 +56,14 @@ def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
     requests.wait(0)
     if requests.end:
         _tidy_up(plan)
+        _report(status, "ended")
+        return
+    try:
+        if "prepare" in plan:
+            plan["made"] = plan["prepare"](plan["work"])
+    except OSError as error:
+        _tidy_up(plan)
+        _report(status, f"unconfined {error.errno}")
         _report(status, "ended")
         return
     shell = _start(command, status, plan)
@@ -183,22 +192,22 @@ def read_plan(argument: str) -> dict[str, Any]:
         plan: dict[str, Any] = marshal.load(file)  # noqa: S302 - the server wrote it
     # Behind the standard library, which no name of ours hides.
     sys.path.append(os.path.join(os.path.dirname(__file__), "confinement"))  # noqa: PTH118, PTH120
+    for descriptor in plan["passed"]:
+        os.set_inheritable(descriptor, False)
     if "rulesets" in plan:
-        for ruleset in plan["rulesets"]:
-            os.set_inheritable(ruleset, False)
         plan["confine"] = __import__("child").confine
     if plan.get("work"):
         namespaces = __import__("namespaces")
+        plan["prepare"] = namespaces.make_placeholders
         plan["enter"] = namespaces.enter
-        made = namespaces.make_placeholders(plan["work"])
-        plan["tidy"] = lambda: namespaces.remove_placeholders(made)
+        plan["tidy"] = namespaces.remove_placeholders
     return plan
 
 
 def _tidy_up(plan: dict[str, Any]) -> None:
     """Remove the command's temporary folder, in which most commands leave nothing."""
-    if "tidy" in plan:
-        plan["tidy"]()
+    if "made" in plan:
+        plan["tidy"](plan["made"])
     folder = plan.get("temporary")
     if folder is None:
         return

@@ -21,6 +21,7 @@ from aish_lsp.errors import NotFound
 from aish_lsp.files import private_dir
 from aish_lsp.paths import data_dir
 from aish_lsp.shell.confinement import seccomp
+from aish_lsp.shell.confinement import support as support_module
 from aish_lsp.shell.confinement.places import secret_places
 from aish_lsp.shell.confinement.support import Confinement
 from aish_lsp.shell.runner import RunResult, run_command
@@ -353,6 +354,27 @@ async def test_a_filter_that_lets_something_through_is_found_out(
     assert not support.available
     assert "change a file's mode" in support.detail
     assert "open a connection" in support.detail
+
+
+@linux
+async def test_a_probe_that_cannot_run_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch, confinement: Confinement
+) -> None:
+    monkeypatch.setattr(support_module, "_PROBE", Path("/no-such-probe.py"))
+    support = await confinement.support()
+    assert not support.available
+    assert "an everyday command fails" in support.detail
+    assert "no-such-probe" in support.detail
+
+
+@linux
+async def test_a_probe_that_takes_too_long_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch, confinement: Confinement
+) -> None:
+    monkeypatch.setattr(support_module, "_PROBE_SECONDS", 0.001)
+    support = await confinement.support()
+    assert not support.available
+    assert "could not be tried" in support.detail
 
 
 @linux

@@ -166,18 +166,24 @@ class Confinement:
         abi = landlock.kernel_version()
         if abi == 0 or not seccomp.supported():
             raise ValueError(_missing())
-        protected = protected_places(root)
         closed = secret_places(self._environ)
         if os.fspath(root) in closed.parents:
             msg = f"{root} holds secret places"
             raise ValueError(msg)
-        temporary = Path(tempfile.mkdtemp(dir=self._temporary_folder()))
-        # Of its own: what the command mounts is added to it.
-        ruleset = landlock.Ruleset(abi, closed, [temporary, root], network=True)
+        lock = _locked(root)
+        try:
+            protected = protected_places(root)
+            temporary = Path(tempfile.mkdtemp(dir=self._temporary_folder()))
+            # Of its own: what the command mounts is added to it.
+            ruleset = landlock.Ruleset(abi, closed, [temporary, root], network=True)
+        except BaseException:
+            os.close(lock)
+            raise
         work = {
             "writable": [os.fsencode(root), os.fsencode(temporary)],
             "protected": [os.fsencode(path) for path in protected.places],
             "missing": [(os.fsencode(path), folder) for path, folder in protected.missing],
+            "left": [os.fsencode(path) for path in protected.left],
             "held": [os.fsencode(path) for path in protected.held],
             "rights": ruleset.all_rights,
         }
@@ -187,6 +193,7 @@ class Confinement:
             rulesets=(ruleset.descriptor,),
             program=seccomp.program(abi, "work"),
             work=work,
+            lock=lock,
         )
 
     def _walls_of_macos(self, root: Path | None, temporary: Path) -> Walls:
@@ -223,8 +230,10 @@ class Confinement:
         everyday = next((name for name in ("ls", "git --version") if _is_installed(name)), ":")
         printed: list[str] = []
 
-        async def on_output(_stream: str, delta: str) -> None:
-            printed.append(delta)
+        complaints: list[str] = []
+
+        async def on_output(stream: str, delta: str) -> None:
+            (printed if stream == "stdout" else complaints).append(delta)
 
         with await self.walls(folder) as walls:
             result = await run_command(  # noqa: S604 - what this program is for
@@ -236,10 +245,38 @@ class Confinement:
                 on_output=on_output,
                 walls=walls,
             )
-        if result.exit_code == 0 and not printed:
-            return Support(True, walls.mechanism)
-        found = ", ".join("".join(printed).split("\n")).strip(", ")[:_MOST_TOLD]
-        return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
+        if result.finish_reason == "timeout":
+            return Support(False, f"it could not be tried within {_PROBE_SECONDS:.0f} seconds")
+        if printed:
+            found = ", ".join("".join(printed).splitlines())[:_MOST_TOLD]
+            return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
+        if result.exit_code != 0:  # What it complains of besides, of a locale perhaps, is no fault.
+            said = " ".join("".join(complaints).split())[:_MOST_TOLD] or "it says nothing"
+            return Support(False, f"with {walls.mechanism} an everyday command fails: {said}")
+        return Support(True, walls.mechanism)
+
+
+def _locked(root: Path) -> int:
+    """Return a descriptor that holds the work tree for one command, until it is closed everywhere.
+
+    Of two commands the first to end would take away what protects the places that are missing.
+
+    Raises:
+        ValueError: another command is at work there.
+    """
+    import fcntl  # noqa: PLC0415 - not on Windows
+
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        msg = f"another command is at work in {root}"
+        raise ValueError(msg) from error
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _let_go_of(making: asyncio.Task[Walls]) -> None:

@@ -24,6 +24,7 @@ class Walls:
         prefix: the command that confines the one behind it; empty on Linux.
         rulesets: descriptors of Landlock rulesets, which hold together; none but on Linux.
         program: the seccomp filter.
+        lock: for the profile ``work``, the descriptor that keeps others off the work tree.
         work: for the profile ``work``, what the command's own world is made of.
         temporary: the command's own temporary folder.
     """
@@ -34,6 +35,7 @@ class Walls:
     rulesets: tuple[int, ...] = ()
     program: bytes = b""
     work: dict[str, object] | None = None
+    lock: int | None = None
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the command, made from the one that it has unconfined."""
@@ -43,9 +45,15 @@ class Walls:
     def plan(self) -> dict[str, object]:
         """Return what the supervisor is told, of what ``marshal`` can write."""
         told: dict[str, object] = {"temporary": os.fsencode(self.temporary)}
+        told["passed"] = self.passed
         if self.rulesets:
             told |= {"rulesets": self.rulesets, "program": self.program, "work": self.work}
         return told
+
+    @property
+    def passed(self) -> tuple[int, ...]:
+        """The descriptors that the supervisor needs, and the command must not get."""
+        return self.rulesets if self.lock is None else (*self.rulesets, self.lock)
 
     def __enter__(self) -> Self:
         return self
@@ -56,7 +64,7 @@ class Walls:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for ruleset in self.rulesets:
-            os.close(ruleset)
+        for descriptor in self.passed:
+            os.close(descriptor)
         # It is there still where no supervisor was started, or somebody killed it.
         remove(self.temporary)
