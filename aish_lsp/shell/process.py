@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -222,10 +223,9 @@ def _start_supervisor(
     if walls is not None:
         env = walls.environment(env)
         command = [*walls.prefix, *command]
-        passed.append(_pipe_with(marshal.dumps(walls.plan())))
+        passed.append(_file_with(marshal.dumps(walls.plan())))
         plan = str(passed[-1])
-    if walls is not None and walls.ruleset is not None:
-        passed.append(walls.ruleset)
+        passed += walls.passed
     # Isolated and without site: neither the folder nor the user's environment can add code to it.
     arguments = [sys.executable, "-I", "-S", "-X", "utf8", str(_SUPERVISOR), str(status), plan]
     try:
@@ -253,12 +253,15 @@ def _start_supervisor(
             os.close(int(plan))
 
 
-def _pipe_with(data: bytes) -> int:
-    """Return the end to read of a pipe that holds ``data``, which must fit into one."""
-    reading, writing = os.pipe()
-    with os.fdopen(writing, "wb") as file:
+def _file_with(data: bytes) -> int:
+    """Return the descriptor of a file without a name that holds ``data``, at its beginning.
+
+    In a pipe there might not be room for it: a work tree may have thousands of modules.
+    """
+    with tempfile.TemporaryFile() as file:
         file.write(data)
-    return reading
+        file.seek(0)
+        return os.dup(file.fileno())
 
 
 def _start_error(number: int | None) -> InvalidArgument:

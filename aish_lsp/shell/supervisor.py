@@ -5,7 +5,7 @@
 Nothing is ever written to its stdin; the end of that pipe means that the server wants the command
 ended, or is gone itself, whatever killed it. To the file descriptor STATUS it writes lines:
 
-    started PID       the shell runs, in a process group of this number
+    started PID       the shell runs, in a session and a process group of this number
     failed ERRNO      the shell could not be started
     unconfined ERRNO  the shell was not started, since it could not be confined
     exit CODE         the shell exited ...
@@ -15,7 +15,8 @@ ended, or is gone itself, whatever killed it. To the file descriptor STATUS it w
 
 and it exits. From the file descriptor PLAN it reads how the command is confined, marshalled:
 ``temporary``, a folder that is removed with the command, and where the kernel is to confine it,
-``ruleset`` and ``program``. PLAN is ``-`` where there is nothing of that.
+``rulesets`` and ``program``; ``passed`` are descriptors that the command must not get. PLAN is
+``-`` where there is nothing of that.
 
 On Linux it is a subreaper: whatever leaves the process group is still its descendant.
 Elsewhere what leaves the group gets away.
@@ -55,6 +56,14 @@ def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
     requests.wait(0)
     if requests.end:
         _tidy_up(plan)
+        _report(status, "ended")
+        return
+    try:
+        if "prepare" in plan:
+            plan["made"] = plan["prepare"](plan["work"])
+    except OSError as error:
+        _tidy_up(plan)
+        _report(status, f"unconfined {error.errno}")
         _report(status, "ended")
         return
     shell = _start(command, status, plan)
@@ -148,7 +157,9 @@ class _Family:
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole family."""
-        _send(os.killpg, self._shell, number)
+        # Just forked, the shell may not have come as far as a group.
+        if not _send(os.killpg, self._shell, number) and self.shell_runs:
+            _send(os.kill, self._shell, number)
         if self._subreaper:
             for pid in _descendants():
                 if _group_of(pid) != self._shell:
@@ -179,45 +190,40 @@ def read_plan(argument: str) -> dict[str, Any]:
         return {}
     with open(int(argument), "rb") as file:  # noqa: PTH123 - pathlib would double the start-up time
         plan: dict[str, Any] = marshal.load(file)  # noqa: S302 - the server wrote it
-    if "ruleset" in plan:
-        os.set_inheritable(plan["ruleset"], False)
-        # Behind the standard library, which no name of ours hides.
-        sys.path.append(os.path.join(os.path.dirname(__file__), "confinement"))  # noqa: PTH118, PTH120
+    # Behind the standard library, which no name of ours hides.
+    sys.path.append(os.path.join(os.path.dirname(__file__), "confinement"))  # noqa: PTH118, PTH120
+    for descriptor in plan["passed"]:
+        os.set_inheritable(descriptor, False)
+    if "rulesets" in plan:
         plan["confine"] = __import__("child").confine
     if plan.get("work"):
         namespaces = __import__("namespaces")
+        plan["prepare"] = namespaces.make_placeholders
         plan["enter"] = namespaces.enter
-        made = namespaces.make_placeholders(plan["work"])
-        plan["tidy"] = lambda: namespaces.remove_placeholders(made)
+        plan["tidy"] = namespaces.remove_placeholders
     return plan
 
 
 def _tidy_up(plan: dict[str, Any]) -> None:
     """Remove the command's temporary folder, in which most commands leave nothing."""
-    if "tidy" in plan:
-        plan["tidy"]()
+    if "made" in plan:
+        plan["tidy"](plan["made"])
     folder = plan.get("temporary")
     if folder is None:
         return
     try:
         os.rmdir(folder)  # noqa: PTH106 - pathlib would double the start-up time
     except OSError:
-        import shutil  # noqa: PLC0415 - as above
-
-        try:  # noqa: SIM105 - contextlib would add to the start-up time
-            shutil.rmtree(folder, ignore_errors=True)
-        except RecursionError:
-            pass  # Only on purpose is it so deep; the system empties its temporary folder too.
+        __import__("removal").remove(folder)
 
 
 def _start(command: list[str], status: int, plan: dict[str, Any]) -> int:
-    """Start ``command`` in a process group of its own; return its process id."""
+    """Start ``command`` in a session of its own; return its process id."""
     # A signal that arrives meanwhile waits for the shell, where our handlers would swallow it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     pid = os.fork()
     if pid == 0:
         _become(command, status, plan)
-    _send(os.setpgid, pid, pid)  # The child does it too: either may come first.
     signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return pid
 
@@ -225,7 +231,8 @@ def _start(command: list[str], status: int, plan: dict[str, Any]) -> int:
 def _become(command: list[str], status: int, plan: dict[str, Any]) -> NoReturn:
     """Become ``command``, as a terminal would start it but for its stdin; never return."""
     try:
-        os.setpgid(0, 0)
+        # A session, not a group alone: within one it could join our group, and signal that.
+        os.setsid()
         # Before it runs, so that the server knows the group even if the command's first act is to
         # kill the supervisor.
         _report(status, f"started {os.getpid()}")
@@ -245,8 +252,8 @@ def _become(command: list[str], status: int, plan: dict[str, Any]) -> NoReturn:
 def _confine(status: int, plan: dict[str, Any]) -> None:
     try:
         if "enter" in plan:
-            plan["enter"](plan["work"], plan["ruleset"])
-        plan["confine"](plan["ruleset"], plan["program"])
+            plan["enter"](plan["work"], plan["rulesets"][0])
+        plan["confine"](plan["rulesets"], plan["program"])
     except OSError as error:
         _report(status, f"unconfined {error.errno}")
         os._exit(127)
@@ -281,15 +288,16 @@ def _group_of(pid: int) -> int | None:
         return None
 
 
-def _send(call: Callable[[int, int], None], target: int, argument: int) -> None:
-    try:  # noqa: SIM105 - contextlib would add to the start-up time
-        call(target, argument)
+def _send(call: Callable[[int, int], None], target: int, number: int) -> bool:
+    try:
+        call(target, number)
     except OSError:
-        pass  # Gone already, or somebody else's.
+        return False  # Gone already, or somebody else's.
+    return True
 
 
 def _report(status: int, line: str) -> None:
-    try:  # noqa: SIM105 - as above
+    try:  # noqa: SIM105 - contextlib would add to the start-up time
         os.write(status, line.encode() + b"\n")
     except OSError:
         pass  # The server is gone; the command is still to be ended.

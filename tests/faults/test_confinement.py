@@ -21,6 +21,8 @@ from aish_lsp.errors import NotFound
 from aish_lsp.files import private_dir
 from aish_lsp.paths import data_dir
 from aish_lsp.shell.confinement import seccomp
+from aish_lsp.shell.confinement import support as support_module
+from aish_lsp.shell.confinement.places import secret_places
 from aish_lsp.shell.confinement.support import Confinement
 from aish_lsp.shell.runner import RunResult, run_command
 
@@ -174,11 +176,59 @@ async def test_everyday_commands_do_not_notice(
     assert not held.refused
 
 
+#: It has a sleeper of its own session, and then tries to kill the supervisor by its group.
+MUTINY = """
+import os, signal, sys, time
+sleeper = os.fork()
+if sleeper == 0:
+    os.setsid()
+    time.sleep(600)
+print(sleeper, flush=True)
+parent = int(sys.argv[1])
+try:
+    os.setpgid(0, parent)
+except OSError as error:
+    sys.exit(f"refused: {error}")
+os.kill(0, signal.SIGKILL)
+"""
+
+
+@linux
+@pytest.mark.parametrize("abi", ["7", "5", "1"])
+async def test_the_supervisor_cannot_be_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confinement: Confinement, abi: str
+) -> None:
+    monkeypatch.setenv("AISH_LANDLOCK_ABI", abi)
+    text = f"{shlex.join([sys.executable, '-c', MUTINY])} $PPID"
+    result = await confined(confinement, text, tmp_path)
+    assert result.finish_reason == "stop"
+    assert "refused" in result.output
+    sleeper = int(result.output.split()[0])
+    assert not Path(f"/proc/{sleeper}").exists()
+
+
 @linux
 async def test_a_refusal_is_noticed(tmp_path: Path, confinement: Confinement) -> None:
     result = await confined(confinement, "touch new; true", tmp_path)
     assert (result.exit_code, result.refused) == (0, True)
     assert not (tmp_path / "new").exists()
+
+
+@linux
+@pytest.mark.parametrize(
+    "words",
+    [
+        "open x: permission denied",  # Go
+        "dial tcp: lookup x: operation not permitted",
+        "PermissionError: [Errno 13] Permission denied: 'x'",
+        "Error: EACCES: permission denied, open 'x'",
+        "Error: getaddrinfo EAI_AGAIN example.com",
+    ],
+)
+async def test_a_refusal_is_noticed_in_the_words_of_any_language(
+    tmp_path: Path, confinement: Confinement, words: str
+) -> None:
+    assert (await confined(confinement, f"echo {shlex.quote(words)} >&2", tmp_path)).refused
 
 
 @linux
@@ -193,6 +243,57 @@ async def test_the_temporary_folder_goes_with_the_command(
     assert folder.parent.is_dir()
     assert not folder.exists()
     assert Path("/etc/passwd").exists()
+
+
+@linux
+@pytest.mark.parametrize(
+    "text",
+    [
+        # Deeper than a recursion goes.
+        'mkdir -p "$TMPDIR/$(printf "a/%.0s" {1..1900})"',
+        'cd "$TMPDIR"; d=$(printf "dddddddd/%.0s" {1..200}); mkdir -p $d; cd -P $d; mkdir -p $d',
+        # What may not be listed, or not be written.
+        '(umask 444; mkdir "$TMPDIR/d"; echo x > "$TMPDIR/d/file"; mkdir "$TMPDIR/d/e")',
+        '(umask 777; mkdir "$TMPDIR/d"); mkdir -p "$TMPDIR/x/y"; (umask 777; mkdir "$TMPDIR/x/z")',
+        'ln -s / "$TMPDIR/root"; mkfifo "$TMPDIR/fifo"; mkdir "$TMPDIR/d"; ln -s .. "$TMPDIR/d/up"',
+    ],
+)
+async def test_the_temporary_folder_goes_however_it_was_left(
+    tmp_path: Path, confinement: Confinement, text: str
+) -> None:
+    result = await confined(confinement, f'{text}; echo "$TMPDIR"', tmp_path)
+    folder = Path(result.output.strip())
+    assert folder.parent.is_dir()
+    assert list(folder.parent.iterdir()) == []
+
+
+@linux
+@pytest.mark.parametrize("abi", ["7", "5", "2", "1"])
+async def test_a_temporary_folder_is_one_command_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confinement: Confinement, abi: str
+) -> None:
+    """Nothing is left for the next command, and nothing done to what runs beside it."""
+    monkeypatch.setenv("AISH_LANDLOCK_ABI", abi)
+    with await confinement.walls(tmp_path) as other:
+        beside = shlex.quote(str(other.temporary))
+        text = (
+            f'echo x > "$TMPDIR/../left"; echo x > {beside}/put; rmdir {beside}; mkdir "$TMPDIR/d"'
+            f' && echo mine > "$TMPDIR/own" && mv "$TMPDIR/own" {beside}; cat "$TMPDIR/own"'
+        )
+        result = await confined(confinement, text, tmp_path)
+        assert result.output.count("Permission denied") >= 3
+        assert result.output.endswith("mine\n")
+        assert list(other.temporary.parent.iterdir()) == [other.temporary]
+        assert list(other.temporary.iterdir()) == []
+
+
+@linux
+async def test_files_are_moved_within_the_temporary_folder(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    text = 'cd "$TMPDIR" && mkdir a b && echo x > a/f && mv a/f b/f && ln b/f a/g && cat a/g'
+    result = await confined(confinement, text, tmp_path)
+    assert result.output == "x\n"
 
 
 @linux
@@ -256,6 +357,27 @@ async def test_a_filter_that_lets_something_through_is_found_out(
 
 
 @linux
+async def test_a_probe_that_cannot_run_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch, confinement: Confinement
+) -> None:
+    monkeypatch.setattr(support_module, "_PROBE", Path("/no-such-probe.py"))
+    support = await confinement.support()
+    assert not support.available
+    assert "an everyday command fails" in support.detail
+    assert "no-such-probe" in support.detail
+
+
+@linux
+async def test_a_probe_that_takes_too_long_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch, confinement: Confinement
+) -> None:
+    monkeypatch.setattr(support_module, "_PROBE_SECONDS", 0.001)
+    support = await confinement.support()
+    assert not support.available
+    assert "could not be tried" in support.detail
+
+
+@linux
 async def test_a_secret_stays_closed_in_a_workspace_that_holds_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -290,6 +412,130 @@ async def test_a_secret_stays_closed_in_a_workspace_that_holds_it(
     assert result.output.startswith("notes\n")
     assert "key" not in result.output
     await confinement.aclose()
+
+
+@linux
+async def test_links_lead_to_no_secret(tmp_path: Path) -> None:
+    """What keeps its dotfiles elsewhere (GNU stow and its like) keeps them as closed."""
+    home, kept = tmp_path / "home", tmp_path / "dotfiles"
+    (home / ".aws").mkdir(parents=True)
+    kept.mkdir()
+    for name in ("aws", "history", "later", "last", "plain"):
+        (kept / name).write_text(f"{name} text\n")
+    (home / ".aws" / "credentials").symlink_to(kept / "aws")
+    (home / ".bash_history").symlink_to(kept / "history")
+    confinement = Confinement({**os.environ, "HOME": str(home)})
+    text = f"cd {kept} && cat aws history plain; cat {home}/.aws/credentials {home}/.bash_history"
+    result = await confined(confinement, text, tmp_path)
+    assert [line for line in result.output.splitlines() if "text" in line] == ["plain text"]
+    # Links that come while the server runs, the second in a folder that was there.
+    (home / ".netrc").symlink_to(kept / "later")
+    (home / ".aws" / "config").symlink_to(kept / "last")
+    result = await confined(confinement, f"cd {kept} && cat later last plain", tmp_path)
+    assert [line for line in result.output.splitlines() if "text" in line] == ["plain text"]
+    # And what links lead to that are no place of secrets: nothing is closed for them.
+    (home / ".ssh").symlink_to("/")
+    (home / ".gnupg").symlink_to(home)
+    result = await confined(confinement, f"cat {kept}/plain", tmp_path)
+    assert result.output == "plain text\n"
+    await confinement.aclose()
+
+
+@linux
+async def test_a_home_in_a_folder_that_cannot_be_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on machines of many users, where nobody sees whom else there is."""
+    homes = tmp_path / "homes"
+    root = homes / "me" / "project"
+    (homes / "me" / ".ssh").mkdir(parents=True)
+    root.mkdir()
+    for path in (root / "file", homes / "me" / "file", homes / "me" / ".ssh" / "id"):
+        path.write_text(f"{path.name} text\n")
+    scan = os.scandir
+
+    def scandir(path: str) -> object:
+        if path == str(homes):  # Root may list all.
+            raise PermissionError
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", scandir)
+    confinement = Confinement({**os.environ, "HOME": str(homes / "me")})
+    result = await confined(confinement, "cat file ../file ../.ssh/id", root)
+    assert result.output.startswith("file text\nfile text\n")
+    assert "id text" not in result.output
+    await confinement.aclose()
+
+
+MOUNTED = """
+import asyncio, os, subprocess, sys
+from pathlib import Path
+from aish_lsp.shell.confinement.support import Confinement
+from aish_lsp.shell.runner import run_command
+
+async def ignore(*_): pass
+
+async def main(top):
+    home, work = top / "home", top / "work"
+    for folder in (home / ".ssh" / "keys", work, top / "all", top / "keys", top / "plain"):
+        folder.mkdir(parents=True)
+    (home / ".ssh" / "id").write_text("secret\\n")
+    (home / ".ssh" / "keys" / "id").write_text("secret\\n")
+    (home / "file").write_text("open\\n")
+    for source, point in ((home, "all"), (home / ".ssh" / "keys", "keys"), (work, "plain")):
+        subprocess.run(["mount", "--bind", source, top / point], check=True)
+    (work / "file").write_text("open\\n")
+    confinement = Confinement({**os.environ, "HOME": str(home)})
+    text = "cd ..; cat all/file plain/file home/file; cat all/.ssh/id all/.ssh/keys/id keys/id"
+    with await confinement.walls(work) as walls:
+        result = await run_command(
+            text, cwd=work, shell="sh", timeout=60, env=os.environ, on_output=ignore, walls=walls
+        )
+    print(result.output, end="")
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@linux
+def test_a_secret_that_is_mounted_elsewhere_too(tmp_path: Path) -> None:
+    alone = ["unshare", "-Urm", "--propagation", "private"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine forbids namespaces")
+    done = subprocess.run(
+        [*alone, sys.executable, "-c", MOUNTED, tmp_path],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[:3] == ["open"] * 3
+    assert "secret" not in done.stdout
+    assert done.stdout.count("Permission denied") == 3
+
+
+@linux
+async def test_a_user_without_an_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a container that was started with any number for its user."""
+    monkeypatch.setattr(os, "geteuid", lambda: 987654)
+    closed = secret_places({"HOME": str(tmp_path)})
+    assert closed.contains(tmp_path / ".ssh" / "id")
+
+
+@linux
+async def test_what_is_cancelled_meanwhile_leaves_nothing(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    with await confinement.walls(tmp_path) as walls:
+        shared = walls.temporary.parent
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    making = [asyncio.create_task(confinement.walls(tmp_path)) for _ in range(3)]
+    await asyncio.sleep(0)
+    for task in making:
+        task.cancel()
+    await asyncio.gather(*making, return_exceptions=True)
+    with await confinement.walls(tmp_path) as walls:  # It waits for those before it.
+        assert list(shared.iterdir()) == [walls.temporary]
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
 @linux

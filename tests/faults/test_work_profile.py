@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -179,6 +180,60 @@ async def test_the_services_of_the_machine_are_not_reached(
             server.accept()
     result = await work(confinement, "cat < /dev/tcp/192.0.2.1/80", tree)
     assert "unreachable" in result.output
+
+
+async def test_git_folders_that_are_missing(confinement: Confinement, tree: Path) -> None:
+    shutil.rmtree(tree / ".git" / "info")
+    shutil.rmtree(tree / ".git" / "hooks")
+    before = sorted(tree.rglob("*"))
+    text = "echo x > .git/info/attributes; echo x > .git/hooks/pre-commit; touch made"
+    result = await work(confinement, text, tree)
+    assert result.output.count("ead-only") + result.output.count("denied") == 2
+    (tree / "made").unlink()
+    assert sorted(tree.rglob("*")) == before
+
+
+async def test_a_tree_in_which_nothing_can_be_made(
+    confinement: Confinement, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = sorted(tree.rglob("*"))
+    walls = await confinement.work_walls(tree)
+    assert walls.work is not None
+    walls.work["missing"] = [(os.fsencode(tree / ".envrc"), True), (b"/proc/none/x", False)]
+
+    async def made(_root: Path) -> object:
+        return walls
+
+    monkeypatch.setattr(confinement, "work_walls", made)
+    with pytest.raises(Denied, match="could not be confined"):
+        await work(confinement, "touch made", tree)
+    assert sorted(tree.rglob("*")) == before
+
+
+async def test_a_tree_of_many_modules(confinement: Confinement, tree: Path) -> None:
+    for number in range(300):
+        (tree / ".git" / "modules" / f"module-{number:0100}" / "objects").mkdir(parents=True)
+    result = await work(confinement, "echo done", tree)
+    assert result.output == "done\n"
+
+
+async def test_one_command_at_a_time_works_in_a_tree(confinement: Confinement, tree: Path) -> None:
+    """The first to end would remove what stands for missing files, and what protects them."""
+    walls = await confinement.work_walls(tree)
+    with walls, pytest.raises(Denied, match="another command is at work"):
+        await work(confinement, "true", tree)
+    assert (await work(confinement, "true", tree)).exit_code == 0
+
+
+async def test_what_a_killed_command_left_goes_with_the_next(
+    confinement: Confinement, tree: Path
+) -> None:
+    for name in (".envrc", ".aish.toml"):
+        (tree / name).mkdir()
+    result = await work(confinement, "echo x > .envrc/x", tree)
+    assert "Read-only file system" in result.output
+    assert not (tree / ".envrc").exists()
+    assert not (tree / ".aish.toml").exists()
 
 
 async def test_what_cannot_be_protected_is_not_worked_on(

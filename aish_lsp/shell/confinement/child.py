@@ -40,11 +40,11 @@ def syscall(number: int, *arguments: object) -> int:
     return _checked(_libc.syscall(ctypes.c_long(number), *arguments))
 
 
-def confine(ruleset: int, program: bytes) -> None:
+def confine(rulesets: tuple[int, ...], program: bytes) -> None:
     """Confine the calling process and all that it will start, for good.
 
     Args:
-        ruleset: the descriptor of a Landlock ruleset.
+        rulesets: descriptors of Landlock rulesets; what is done must be allowed by each.
         program: a seccomp filter, eight bytes an instruction.
 
     Raises:
@@ -52,7 +52,8 @@ def confine(ruleset: int, program: bytes) -> None:
     """
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _drop_capabilities()
-    syscall(_LANDLOCK_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
+    for ruleset in rulesets:
+        syscall(_LANDLOCK_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
     # Last of all: what comes before may need what it refuses.
     code = _Filter(len(program) // 8, program)
     _checked(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(code), 0, 0))

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from aish_lsp.shell.confinement.child import syscall
-from aish_lsp.shell.confinement.places import Closed
+from aish_lsp.shell.confinement.mounts import mountinfo
+from aish_lsp.shell.confinement.places import Closed, links_in
 
 _CREATE_RULESET: Final = 444
 _ADD_RULE: Final = 445
@@ -81,10 +83,34 @@ class _Split:
     Attributes:
         stamp: what changes with its entries.
         entries: the inodes of those that may be read, by path.
+        links: the links that lead from a closed place to another, and what each says.
     """
 
     stamp: tuple[int, int]
-    entries: dict[str, int]
+    entries: dict[str, int] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+
+
+def writing_only(abi: int, folder: Path) -> int:
+    """Return the descriptor of a ruleset that says nothing of reading, and writes ``folder`` alone.
+
+    Raises:
+        OSError: the kernel refused.
+    """
+    handled = _handled(abi) & ~(_READ | _LIST)
+    descriptor = _create(abi, handled, 0, 0)
+    _allow(descriptor, os.fspath(folder), handled & ~_NEVER)
+    for path in _WRITTEN_DEVICES:
+        _allow(descriptor, path, _BITS["write_file"])
+    return descriptor
+
+
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """A closed folder: its stamp, and the links that stand in it."""
+
+    stamp: tuple[int, int]
+    links: dict[str, str]
 
 
 class Ruleset:
@@ -110,18 +136,20 @@ class Ruleset:
         Raises:
             OSError: the kernel refused.
         """
-        self._handled = sum(bit for name, bit in _BITS.items() if _RIGHTS[name] <= abi)
+        self._handled = _handled(abi)
         self._closed = closed
         self._split: dict[str, _Split] = {}
-        self._mounts = _mounts()
-        self.descriptor = _create(abi, self._handled, 0 if network else _NETWORK)
+        self._inside: dict[str, _Inside] = {}
+        self._readable = readable
+        self._mounts = mountinfo()
+        self.descriptor = _create(abi, self._handled, 0 if network else _NETWORK, _SCOPES)
         try:
-            self._fill(writable, readable)
+            self._fill(writable)
         except BaseException:
             self.close()
             raise
 
-    def _fill(self, writable: Iterable[Path], readable: Path | None) -> None:
+    def _fill(self, writable: Iterable[Path]) -> None:
         self._allow("/", _LIST)
         for path in self._open_paths("/"):
             self._allow(path, _READ)
@@ -129,6 +157,7 @@ class Ruleset:
             self._allow(path, _BITS["read_file"])
         for path in _WRITTEN_DEVICES:
             self._allow(path, _DEVICE)
+        readable = self._readable
         if readable is not None and self._closed.contains(readable):
             for path in self._open_paths(os.fspath(readable)):
                 self._allow(path, _READ)
@@ -143,21 +172,28 @@ class Ruleset:
     def refresh(self) -> bool:
         """Take in what is new in the folders that were split; return whether that is all it takes.
 
-        What is gone may have been moved into a closed place, and what was mounted hides what a rule
-        names: both take a ruleset made anew.
+        What is gone may have been moved into a closed place, another link may lead to another one,
+        and what was mounted hides what a rule names: all that takes a ruleset made anew.
         """
-        if _mounts() != self._mounts:
+        if mountinfo() != self._mounts:
             return False
+        inside = dict(self._inside)
+        for folder, seen in inside.items():
+            if _stamp(folder) != seen.stamp:
+                self._inside[folder] = _Inside(_stamp(folder), links_in(folder))
         for folder, before in list(self._split.items()):
             if _stamp(folder) == before.stamp:
                 continue
             now = self._look_at(folder)
-            if before.entries.items() - now.entries.items():
+            if before.entries.items() - now.entries.items() or before.links != now.links:
                 return False
             for path in now.entries.keys() - before.entries.keys():
                 for below in self._open_paths(path):
                     self._allow(below, _READ)
-        return True
+        return all(
+            now.links == (inside[folder].links if folder in inside else {})
+            for folder, now in self._inside.items()
+        )
 
     def close(self) -> None:
         """Let go of the kernel's ruleset; commands that run keep theirs."""
@@ -175,43 +211,67 @@ class Ruleset:
 
     def _look_at(self, folder: str) -> _Split:
         """Return, and keep, the entries of a folder that has to be split."""
+        split = self._split[folder] = _Split(_stamp(folder))
         closed = self._closed.names_in(folder)
-        split = self._split[folder] = _Split(_stamp(folder), {})
-        # A folder that cannot be listed holds nothing that could be named here.
-        with suppress(OSError), os.scandir(folder) as entries:
-            for entry in entries:
-                if not (closed.match(entry.name) or entry.is_symlink() or entry.path == _DEVICES):
-                    split.entries[entry.path] = entry.inode()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    is_closed = closed.match(entry.name) is not None
+                    if entry.is_symlink():
+                        if is_closed or entry.path in self._closed.parents:
+                            split.links[entry.path] = os.readlink(entry.path)  # noqa: PTH115
+                    elif is_closed:
+                        self._inside[entry.path] = _Inside(_stamp(entry.path), links_in(entry.path))
+                    elif entry.path != _DEVICES:
+                        split.entries[entry.path] = entry.inode()
+        except OSError:
+            split.entries.update(dict.fromkeys(self._known_in(folder, closed), 0))
         return split
 
+    def _known_in(self, folder: str, closed: re.Pattern[str]) -> Iterator[str]:
+        """Yield the entries that matter of a folder that may be entered and not listed.
+
+        The homes of many machines lie in one.
+        """
+        for path in (*self._closed.parents, *_with_parents(self._readable)):
+            parent, _, name = path.rpartition("/")
+            if (parent or "/") == folder and name and not closed.match(name):
+                yield path
+
     def _allow(self, path: str, rights: int) -> None:
-        try:
-            descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
-        except OSError:
-            return  # Gone meanwhile, or not ours to look at: it stays closed.
-        try:
-            rule = struct.pack("=Qi", rights & self._handled, descriptor)
-            # What is neither a file nor a folder cannot be named, and need not be.
-            with suppress(OSError):
-                syscall(_ADD_RULE, self.descriptor, _PATH_BENEATH, rule, ctypes.c_uint32(0))
-        finally:
-            os.close(descriptor)
+        _allow(self.descriptor, path, rights & self._handled)
 
 
-def _create(abi: int, handled: int, network: int) -> int:
-    attributes = struct.pack("=QQQ", handled, network, _SCOPES)
+def _handled(abi: int) -> int:
+    """Return the rights that the kernel knows."""
+    return sum(bit for name, bit in _BITS.items() if _RIGHTS[name] <= abi)
+
+
+def _allow(ruleset: int, path: str, rights: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return  # Gone meanwhile, or not ours to look at: it stays closed.
+    try:
+        rule = struct.pack("=Qi", rights, descriptor)
+        # What is neither a file nor a folder cannot be named, and need not be.
+        with suppress(OSError):
+            syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, ctypes.c_uint32(0))
+    finally:
+        os.close(descriptor)
+
+
+def _create(abi: int, handled: int, network: int, scopes: int) -> int:
+    attributes = struct.pack("=QQQ", handled, network, scopes)
     size = next(size for version, size in _SIZES if abi >= version)
     descriptor = syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
     os.set_inheritable(descriptor, False)
     return descriptor
 
 
-def _mounts() -> bytes:
-    """Return what is mounted where."""
-    try:
-        return Path("/proc/self/mountinfo").read_bytes()
-    except OSError:
-        return b""
+def _with_parents(path: Path | None) -> Iterator[str]:
+    if path is not None:
+        yield from map(os.fspath, (path, *path.parents))
 
 
 def _stamp(folder: str) -> tuple[int, int]:

@@ -43,8 +43,11 @@ def make_placeholders(plan: dict[str, Any]) -> list[tuple[bytes, int]]:
     """Make the protected files and folders that are missing: only what is there can be protected.
 
     Returns the path and the inode of each, for ``remove_placeholders``.
+
+    Raises:
+        OSError: one cannot be made; none is left then.
     """
-    made = []
+    made = [(path, os.lstat(path).st_ino) for path in plan["left"]]
     for path, is_folder in plan["missing"]:
         try:
             if is_folder:
@@ -54,6 +57,9 @@ def make_placeholders(plan: dict[str, Any]) -> list[tuple[bytes, int]]:
             made.append((path, os.lstat(path).st_ino))
         except FileExistsError:
             pass  # It came meanwhile, and is protected like what was there.
+        except OSError:
+            remove_placeholders(made)
+            raise
     return made
 
 

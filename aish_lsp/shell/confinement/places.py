@@ -7,12 +7,20 @@ import os
 import pwd
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
 from aish_lsp.paths import data_dir
+from aish_lsp.shell.confinement.mounts import (
+    is_within,
+    mounted_twice,
+    mounts,
+    other_names,
+    points_within,
+)
 
 #: Below a home; the last part of each may be a pattern.
 _OF_A_HOME: Final = (
@@ -159,7 +167,18 @@ _MOVED_BY: Final[dict[str, tuple[str, ...]]] = {
     "XDG_DATA_HOME": _below(".local/share"),
 }
 #: What lies here is the system's, whatever a variable says: `HISTFILE=/dev/null` is common.
-_SYSTEM: Final = ("/bin", "/dev", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr")
+_SYSTEM: Final = (
+    "/bin",
+    "/dev",
+    "/gnu",
+    "/lib",
+    "/lib64",
+    "/nix",
+    "/proc",
+    "/sbin",
+    "/sys",
+    "/usr",
+)
 
 _LEAST_UID_OF_PEOPLE: Final = 1000
 
@@ -214,21 +233,78 @@ def secret_places(environ: Mapping[str, str]) -> Closed:
         folder = real(folder or "/")
         patterns.setdefault(folder, set()).add(name)
         # A link is closed by its name, and what it leads to by its own.
-        place = Path(folder, name)
-        if place.is_symlink():
-            place = Path(os.path.realpath(place))
-            patterns.setdefault(os.fspath(place.parent), set()).add(place.name)
+        for place in _led_to(folder, name):
+            if not any(is_within(kept, place) for kept in homes) and not _is_of_the_system(place):
+                _close(patterns, place)
+    _close_other_names(patterns)
     parents = {above for folder in patterns for above in _with_parents(folder)}
     return Closed(
         {folder: tuple(sorted(names)) for folder, names in patterns.items()}, frozenset(parents)
     )
 
 
+def _close(patterns: dict[str, set[str]], place: str) -> None:
+    folder, _, name = place.rpartition("/")
+    patterns.setdefault(folder or "/", set()).add(re.sub(r"[][*?]", "?", name))
+
+
+def _led_to(folder: str, pattern: str) -> Iterator[str]:
+    """Yield the real paths that links lead to: a closed place itself, and what stands in it."""
+    names = [pattern]
+    if "*" in pattern:
+        names = fnmatch.filter(_names_in(folder), pattern)
+    for name in names:
+        place = f"{folder.rstrip('/')}/{name}"
+        if os.path.islink(place):  # noqa: PTH114 - there are many
+            place = os.path.realpath(place)
+            yield place
+        for path in links_in(place):
+            yield os.path.realpath(path)
+
+
+def links_in(folder: str) -> dict[str, str]:
+    """Return the links that stand in a folder, and what each says; none where it is no folder."""
+    found = {}
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_symlink():
+                found[entry.path] = os.readlink(entry.path)  # noqa: PTH115 - as above
+    return found
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - as above
+    except OSError:
+        return []
+
+
+def _close_other_names(patterns: dict[str, set[str]]) -> None:
+    """Close the places where mounts show what is closed once more."""
+    known = mounted_twice(mounts())
+    if not known:
+        return
+    for folder, names in list(patterns.items()):
+        for other in other_names(folder, known):
+            patterns.setdefault(other, set()).update(names)
+        for point in points_within(folder, known, partial(_match, _any_of(tuple(names)))):
+            _close(patterns, point)
+
+
+def _match(pattern: re.Pattern[str], name: str) -> bool:
+    return pattern.match(name) is not None
+
+
 def _homes(environ: Mapping[str, str]) -> Iterator[str]:
     if environ.get("HOME"):
         yield environ["HOME"]
-    for user in pwd.getpwall() if os.geteuid() == 0 else [pwd.getpwuid(os.geteuid())]:
-        if user.pw_uid in (0, os.geteuid()) or user.pw_uid >= _LEAST_UID_OF_PEOPLE:
+    if os.geteuid() != 0:
+        # In a container a user may have a number and no account.
+        with suppress(KeyError):
+            yield pwd.getpwuid(os.geteuid()).pw_dir
+        return
+    for user in pwd.getpwall():
+        if user.pw_uid == 0 or user.pw_uid >= _LEAST_UID_OF_PEOPLE:
             yield user.pw_dir
 
 
@@ -238,16 +314,16 @@ def _moved(environ: Mapping[str, str], homes: Sequence[str]) -> Iterator[str]:
         # KUBECONFIG may name several files.
         for path in environ.get(variable, "").split(os.pathsep):
             real = os.path.realpath(path)
-            if not path.startswith("/") or any(_is_within(real, folder) for folder in _SYSTEM):
+            if not path.startswith("/") or _is_of_the_system(real):
                 continue
             if parts:
                 yield from (f"{real}/{part}" for part in parts)
-            elif not any(_is_within(home, real) for home in homes):
+            elif not any(is_within(home, real) for home in homes):
                 yield real
 
 
-def _is_within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+def _is_of_the_system(path: str) -> bool:
+    return any(is_within(path, folder) for folder in _SYSTEM)
 
 
 def _with_parents(folder: str) -> Iterator[str]:

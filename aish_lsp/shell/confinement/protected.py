@@ -24,11 +24,14 @@ class Protected:
         places: all of them.
         missing: those that do not exist, and whether an empty folder is to stand there meanwhile,
             or an empty file.
+        left: empty folders where a file belongs: a command before stood them there, and was killed
+            with its supervisor.
         held: the folders above them in the work tree, from the top.
     """
 
     places: tuple[Path, ...]
     missing: tuple[tuple[Path, bool], ...]
+    left: tuple[Path, ...]
     held: tuple[Path, ...]
 
 
@@ -45,7 +48,7 @@ def protected_places(root: Path) -> Protected:
         wanted |= {folder / name: True for name in _GIT_FOLDERS}
     if (root / ".git").is_file():
         wanted[root / ".git"] = False
-    missing: list[tuple[Path, bool]] = []
+    missing: dict[Path, bool] = {}
     held: set[Path] = set()
     for path, is_folder in wanted.items():
         for at in (path, *path.parents):
@@ -57,8 +60,13 @@ def protected_places(root: Path) -> Protected:
             if at != path:
                 held.add(at)
         if not path.exists():
-            missing.append((path, is_folder))
-    return Protected(tuple(wanted), tuple(missing), tuple(sorted(held)))
+            missing[path] = is_folder
+    # The folders above what is missing come first.
+    missing |= {folder: True for folder in held if not folder.exists()}
+    left = [path for name in _FILES if (path := root / name).is_dir() and not any(path.iterdir())]
+    return Protected(
+        tuple(wanted), tuple(sorted(missing.items())), tuple(left), tuple(sorted(held))
+    )
 
 
 def _git_folders(root: Path) -> list[Path]:

@@ -25,6 +25,7 @@ _OTHER_WORDS: Final = (
     "no new privileges",
     "Temporary failure in name resolution",
     "Could not resolve host",
+    "EAI_AGAIN",
     "EACCES",
     "EPERM",
     "EROFS",
@@ -42,7 +43,9 @@ def pattern(environ: Mapping[str, str]) -> re.Pattern[str]:
 @lru_cache(maxsize=8)
 def _pattern_in(name: str) -> re.Pattern[str]:
     texts = [os.strerror(number) for number in _ERRORS]
-    return re.compile("|".join(map(re.escape, {*texts, *_translated(name), *_OTHER_WORDS})))
+    words = {*texts, *_translated(name), *_OTHER_WORDS}
+    # Go's programs write all of them small.
+    return re.compile("|".join(map(re.escape, words)), re.IGNORECASE)
 
 
 def _translated(name: str) -> list[str]:

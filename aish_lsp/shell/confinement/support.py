@@ -89,19 +89,27 @@ class Confinement:
         return await self._made(self._make_work_walls, root)
 
     async def _made(self, make: Callable[[R], Walls], root: R) -> Walls:
+        making = asyncio.create_task(self._made_alone(make, root))
         try:
-            # One at a time: two would make the same ruleset.
-            async with self._making:
-                return await asyncio.to_thread(make, root)
+            return await asyncio.shield(making)
+        except asyncio.CancelledError:
+            making.add_done_callback(_let_go_of)
+            raise
         except (OSError, ValueError) as error:
             msg = f"The command was not run, since it could not be confined: {error}."
             raise Denied(msg) from error
+
+    async def _made_alone(self, make: Callable[[R], Walls], root: R) -> Walls:
+        # One at a time: two would make the same ruleset.
+        async with self._making:
+            return await asyncio.to_thread(make, root)
 
     async def aclose(self) -> None:
         """Let go of what was made; commands that run stay confined."""
         if self._deciding is not None:
             await asyncio.wait([self._deciding])
-        self._let_go()
+        async with self._making:
+            self._let_go()
 
     def _let_go(self) -> None:
         for ruleset in self._rulesets.values():
@@ -137,11 +145,18 @@ class Confinement:
             if ruleset is not None:
                 ruleset.close()
             ruleset = made
+        own = Path(tempfile.mkdtemp(dir=temporary))
+        try:
+            # The other ruleset, which is all commands', lets them write each other's folders.
+            writing = landlock.writing_only(abi, own)
+        except OSError:
+            own.rmdir()
+            raise
         # A descriptor of its own: another command may have the ruleset made anew meanwhile.
         return Walls(
             f"Landlock {abi} and seccomp",
-            Path(tempfile.mkdtemp(dir=temporary)),
-            ruleset=os.dup(ruleset.descriptor),
+            own,
+            rulesets=(os.dup(ruleset.descriptor), writing),
             program=seccomp.program(abi),
         )
 
@@ -151,27 +166,34 @@ class Confinement:
         abi = landlock.kernel_version()
         if abi == 0 or not seccomp.supported():
             raise ValueError(_missing())
-        protected = protected_places(root)
         closed = secret_places(self._environ)
         if os.fspath(root) in closed.parents:
             msg = f"{root} holds secret places"
             raise ValueError(msg)
-        temporary = Path(tempfile.mkdtemp(dir=self._temporary_folder()))
-        # Of its own: what the command mounts is added to it.
-        ruleset = landlock.Ruleset(abi, closed, [temporary, root], network=True)
+        lock = _locked(root)
+        try:
+            protected = protected_places(root)
+            temporary = Path(tempfile.mkdtemp(dir=self._temporary_folder()))
+            # Of its own: what the command mounts is added to it.
+            ruleset = landlock.Ruleset(abi, closed, [temporary, root], network=True)
+        except BaseException:
+            os.close(lock)
+            raise
         work = {
             "writable": [os.fsencode(root), os.fsencode(temporary)],
             "protected": [os.fsencode(path) for path in protected.places],
             "missing": [(os.fsencode(path), folder) for path, folder in protected.missing],
+            "left": [os.fsencode(path) for path in protected.left],
             "held": [os.fsencode(path) for path in protected.held],
             "rights": ruleset.all_rights,
         }
         return Walls(
             f"Landlock {abi}, seccomp and namespaces",
             temporary,
-            ruleset=ruleset.descriptor,
+            rulesets=(ruleset.descriptor,),
             program=seccomp.program(abi, "work"),
             work=work,
+            lock=lock,
         )
 
     def _walls_of_macos(self, root: Path | None, temporary: Path) -> Walls:
@@ -208,8 +230,10 @@ class Confinement:
         everyday = next((name for name in ("ls", "git --version") if _is_installed(name)), ":")
         printed: list[str] = []
 
-        async def on_output(_stream: str, delta: str) -> None:
-            printed.append(delta)
+        complaints: list[str] = []
+
+        async def on_output(stream: str, delta: str) -> None:
+            (printed if stream == "stdout" else complaints).append(delta)
 
         with await self.walls(folder) as walls:
             result = await run_command(  # noqa: S604 - what this program is for
@@ -221,10 +245,45 @@ class Confinement:
                 on_output=on_output,
                 walls=walls,
             )
-        if result.exit_code == 0 and not printed:
-            return Support(True, walls.mechanism)
-        found = ", ".join("".join(printed).split("\n")).strip(", ")[:_MOST_TOLD]
-        return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
+        if result.finish_reason == "timeout":
+            return Support(False, f"it could not be tried within {_PROBE_SECONDS:.0f} seconds")
+        if printed:
+            found = ", ".join("".join(printed).splitlines())[:_MOST_TOLD]
+            return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
+        if result.exit_code != 0:  # What it complains of besides, of a locale perhaps, is no fault.
+            said = " ".join("".join(complaints).split())[:_MOST_TOLD] or "it says nothing"
+            return Support(False, f"with {walls.mechanism} an everyday command fails: {said}")
+        return Support(True, walls.mechanism)
+
+
+def _locked(root: Path) -> int:
+    """Return a descriptor that holds the work tree for one command, until it is closed everywhere.
+
+    Of two commands the first to end would take away what protects the places that are missing.
+
+    Raises:
+        ValueError: another command is at work there.
+    """
+    import fcntl  # noqa: PLC0415 - not on Windows
+
+    descriptor = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        msg = f"another command is at work in {root}"
+        raise ValueError(msg) from error
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _let_go_of(making: asyncio.Task[Walls]) -> None:
+    """Let go of walls that nobody waits for any more."""
+    if not making.cancelled() and making.exception() is None:
+        with making.result():
+            pass
 
 
 def _is_installed(command: str) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from aish_lsp.shell.confinement.removal import remove
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,9 @@ class Walls:
     Attributes:
         mechanism: what confines it, for the user.
         prefix: the command that confines the one behind it; empty on Linux.
-        ruleset: the descriptor of a Landlock ruleset; None but on Linux.
+        rulesets: descriptors of Landlock rulesets, which hold together; none but on Linux.
         program: the seccomp filter.
+        lock: for the profile ``work``, the descriptor that keeps others off the work tree.
         work: for the profile ``work``, what the command's own world is made of.
         temporary: the command's own temporary folder.
     """
@@ -30,9 +32,10 @@ class Walls:
     mechanism: str
     temporary: Path
     prefix: tuple[str, ...] = ()
-    ruleset: int | None = None
+    rulesets: tuple[int, ...] = ()
     program: bytes = b""
     work: dict[str, object] | None = None
+    lock: int | None = None
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the command, made from the one that it has unconfined."""
@@ -42,9 +45,15 @@ class Walls:
     def plan(self) -> dict[str, object]:
         """Return what the supervisor is told, of what ``marshal`` can write."""
         told: dict[str, object] = {"temporary": os.fsencode(self.temporary)}
-        if self.ruleset is not None:
-            told |= {"ruleset": self.ruleset, "program": self.program, "work": self.work}
+        told["passed"] = self.passed
+        if self.rulesets:
+            told |= {"rulesets": self.rulesets, "program": self.program, "work": self.work}
         return told
+
+    @property
+    def passed(self) -> tuple[int, ...]:
+        """The descriptors that the supervisor needs, and the command must not get."""
+        return self.rulesets if self.lock is None else (*self.rulesets, self.lock)
 
     def __enter__(self) -> Self:
         return self
@@ -55,7 +64,7 @@ class Walls:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self.ruleset is not None:
-            os.close(self.ruleset)
+        for descriptor in self.passed:
+            os.close(descriptor)
         # It is there still where no supervisor was started, or somebody killed it.
-        shutil.rmtree(self.temporary, ignore_errors=True)
+        remove(self.temporary)
