@@ -369,7 +369,8 @@ class Editor:
     async def type(self, text: str) -> None:
         """Type at the end of the document."""
         lines = self.text.split("\n")
-        await self._change(len(lines) - 1, len(lines[-1].encode()), text)
+        end = {"line": len(lines) - 1, "character": len(lines[-1].encode())}
+        await self._change({"start": end, "end": end}, text)
 
     async def _apply(self, params: Any) -> Any:
         [change] = params["edit"]["documentChanges"]
@@ -377,25 +378,26 @@ class Editor:
             self.refused += 1
             return {"applied": False}
         [edit] = change["edits"]
-        start = edit["range"]["start"]
-        assert start == edit["range"]["end"]
-        await self._change(start["line"], start["character"], edit["newText"])
+        await self._change(edit["range"], edit["newText"])
         return {"applied": True}
 
-    async def _change(self, line: int, character: int, text: str) -> None:
-        lines = self.text.split("\n")
-        row = lines[line].encode()
-        lines[line] = (row[:character] + text.encode() + row[character:]).decode()
-        self.text = "\n".join(lines)
+    async def _change(self, place: Any, text: str) -> None:
+        start, end = (self._offset(place[at]) for at in ("start", "end"))
+        data = self.text.encode()
+        self.text = (data[:start] + text.encode() + data[end:]).decode()
         self.version += 1
-        place = {"line": line, "character": character}
         await self._client.notify(
             "textDocument/didChange",
             {
                 "textDocument": {"uri": self.uri, "version": self.version},
-                "contentChanges": [{"range": {"start": place, "end": place}, "text": text}],
+                "contentChanges": [{"range": place, "text": text}],
             },
         )
+
+    def _offset(self, position: Any) -> int:
+        """Return the bytes before a position, which counts in UTF-8."""
+        lines = self.text.encode().split(b"\n")
+        return sum(len(line) + 1 for line in lines[: position["line"]]) + position["character"]
 
 
 async def open_document(client: Client, path: Path) -> None:

@@ -92,14 +92,15 @@ async def asking(
 
 async def test_a_reply_moves_nothing_and_hides_nothing(tmp_path: Path) -> None:
     async with asking(tmp_path, HOSTILE) as tmux:
-        screen = await tmux.until("\nRun (destructive):")
+        screen = await tmux.until("\nRun (destructive)?")
         assert screen.startswith("before\n")
         assert r"\x1b[2J\x1b[3J\x1b[1;1HAll is well.\x1b]52;c;ZXZpbA==\x07" in screen
         assert r"\x9b2J" in screen
         assert "[red]markup[/red] :boom: [link=http://evil.example]here[/link]\n" in screen
         assert r"bold and hidden: \x1b[1m\x1b[30;40m" in screen
         # The whole command is shown, and no attribute is in force anywhere.
-        assert r"Run (destructive): touch harmed \x1b[8m && rm -rf /nowhere \u202e" in screen
+        screen = await tmux.until(r"rm -rf /nowhere \u202e")
+        assert "\n    touch harmed \\x1b[8m && rm -rf /nowhere \\u202e\n" in screen
         assert "\x1b" not in screen
         assert await tmux.run("show-buffer") == ""
         assert "owned" not in await tmux.run("display-message", "-p", "#{pane_title}")
@@ -116,7 +117,7 @@ async def test_what_was_typed_at_a_forged_question_answers_none(tmp_path: Path) 
         await tmux.run("send-keys", "y", "Enter")
         await tmux.until("[N]o? y")
         typed.set()
-        await tmux.until("Run (caution): touch harmed")
+        await tmux.until("Run (caution)?\n\n    touch harmed\n\n[y]es, [e]dit, [N]o?")
         await tmux.run("send-keys", "Enter")
         await tmux.until("exit 0")
     assert not (tmp_path / "project" / "harmed").exists()
