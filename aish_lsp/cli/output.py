@@ -32,7 +32,8 @@ class Output:
 
     def __init__(self, file: Callable[[], TextIO]) -> None:
         self._file = file
-        self._line_is_open = False
+        #: The file whose last line is not ended.
+        self._open: TextIO | None = None
         # A line feed may follow it.
         self._return = ""
 
@@ -42,21 +43,21 @@ class Output:
         kept = text.rstrip("\r")
         self._return = "\r" if len(kept) < len(text) else ""
         if shown := visible(_RETURNS.sub("\n", kept)):
-            self._line_is_open = not shown.endswith("\n")
+            self._open = None if shown.endswith("\n") else self._file()
             self._put(shown)
 
     def end_line(self) -> None:
         """Begin a new line, unless that is where we are."""
-        if self._line_is_open:
+        if self._open is not None and self._open is self._file():
             self._put("\n")
-        self._line_is_open, self._return = False, ""
+        self._open, self._return = None, ""
 
     def line(self, text: str) -> None:
         """Write ``text`` on lines of its own."""
         self.end_line()
         self.write(text)
         self._put("\n")
-        self._line_is_open, self._return = False, ""
+        self._open, self._return = None, ""
 
     def styled(self, text: str, style: str) -> None:
         """Write ``text`` on lines of its own, in a style of rich's where there are colors."""
@@ -75,7 +76,7 @@ class Output:
             self._put(_RESET)
         self.write(text)
         # The user's Enter ends it.
-        self._line_is_open = False
+        self._open = None
 
     def as_json(self, value: Any, *, indent: int | None = None) -> None:
         """Write ``value`` as JSON on a line, or more with ``indent``."""

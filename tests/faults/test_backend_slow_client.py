@@ -49,6 +49,8 @@ async def test_a_client_that_stops_reading(place: Place) -> None:
 
     async with FaultServer(script) as model, place.client() as client:
         place.configure(model.url, context_window=8192)
+        with place.config.open("a") as config:
+            config.write('[suggestions]\nrepetition_guard = "off"\n')
         await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
         _, answer = await begin(client, "aish.ask", {"prompt": "Go.", "partialResultToken": "t"})
         await client.wait_for(lambda: events(client, "t", "text"), "some text")
