@@ -134,6 +134,12 @@ class _Walk:
         words = resolver.words(nodes)
         self._push_inner(level)
         self._judge(words, given)
+        if resolver.most > 1:
+            self._other_choices(nodes, given)
+
+    def _other_choices(self, nodes: list[Node], given: Input) -> None:
+        """Judge a command for all but the first choice of its variables' values."""
+        resolver = self._resolver
         picks = [*range(1, min(resolver.most, MOST_CHOICES))]
         if resolver.most > MOST_CHOICES:
             picks.append(-1)

@@ -8,6 +8,7 @@ that the text does not set, a command's output, the names that a leading pattern
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.shell.risk.syntax import DEEPEST
@@ -55,7 +56,7 @@ _PRINTS_WORDS: Final = re.compile(
 )
 _ECHO_OPTION: Final = re.compile("-[neE]+")
 #: Formats of ``printf`` that put nothing but blanks between its words.
-_FORMATS: Final = frozenset({"%s\n", "%s ", "%s\t"})
+_FORMATS: Final = frozenset({r"%s\n", "%s\n", "%s ", r"%s\t"})
 
 #: What is known of variables that the text does not set.
 _KNOWN: Final = {
@@ -104,11 +105,15 @@ class Variables:
         if value not in values:
             values.append(value)
 
-    def append(self, name: str, value: str) -> None:
+    def append(self, name: str, value: str, *, is_array: bool = False) -> None:
         """Take down ``name+=value``."""
         values = self._values.get(name) or [""]
         for before in values[-MOST_VALUES:]:
-            self.add(name, before + value)
+            self.add(name, f"{before}{ITEM if is_array else ''}{value}")
+
+    def counts(self) -> dict[str, int]:
+        """Return how many values each variable has."""
+        return {name: len(values) for name, values in self._values.items()}
 
     def get(self, name: str) -> tuple[str, ...]:
         """Return the values that ``name`` may have."""
@@ -147,22 +152,30 @@ class Resolver:
 
     def start(self) -> None:
         """Begin with the first choice of the variables' values."""
-        self.pick, self.most = 0, 1
-        self._ranks = {}
+        self.pick = 0
+        if self.most > 1:
+            self.most = 1
+            self._ranks = {}
 
     def words(self, nodes: list[Node]) -> list[str]:
         """Return the words of ``nodes``; a variable that is not quoted may come to several."""
         found: list[str] = []
         for node in nodes:
+            kind = node.type
+            if kind in _WHOLE:
+                found.append(self.word(node))
+                continue
             self._splits = False
             text = self.word(node)
-            kind = node.type
             if kind == "concatenation" and text.startswith(_WILD):
                 text = self._wild + text
             if self._splits:
                 # The blanks of what is not known may begin another word, and that an option.
                 text = MANY + text.lstrip(HOLE)
             if kind == "concatenation" and self._has_braces(node):
+                if text.count("{") > 1 or any(child.type != "word" for child in node.children):
+                    # Which braces are quoted, or stand in others, is not told apart.
+                    found.append(MANY)
                 found += [
                     self._wild + word if word.startswith(_WILD) else word for word in expanded(text)
                 ]
@@ -199,12 +212,20 @@ class Resolver:
         return (self._wild if is_pattern else "") + _ESCAPE.sub(_unescaped, text)
 
     def values(self, node: Node) -> list[str]:
-        """Return the texts that one word may come to."""
+        """Return the texts that one word may come to, as a value."""
+        return self._choices(lambda: [self.word(node)])
+
+    def items(self, nodes: list[Node]) -> list[str]:
+        """Return the words that ``nodes`` may come to, where they are a list."""
+        return self._choices(lambda: self.words(nodes))
+
+    def _choices(self, read: Callable[[], list[str]]) -> list[str]:
+        """Return what ``read`` finds for each choice of the variables' values."""
         self.start()
-        found = [self.word(node)]
-        while len(found) < min(self.most, MOST_VALUES):
-            self.pick = len(found)
-            found.append(self.word(node))
+        found = read()
+        while self.pick + 1 < min(self.most, MOST_VALUES):
+            self.pick += 1
+            found += read()
         if self.most > MOST_VALUES:
             found.append(HOLE)
         self.start()
@@ -220,8 +241,8 @@ class Resolver:
 
     def read_array(self, node: Node) -> str:
         """Return the items of an array, each a word; one that holds blanks is not known."""
-        items = [self.word(child) for child in node.children if child.is_named]
-        return SPLIT.join([_BLANKS.sub(HOLE, item) for item in items])
+        items = self.words([child for child in node.children if child.is_named])
+        return ITEM.join([_BLANKS.sub(HOLE, item) for item in items])
 
     def read_string(self, node: Node) -> str:
         """Return the text between double quotes; the grammar leaves blanks between children out."""
@@ -264,6 +285,9 @@ class Resolver:
 
     def _split(self, value: str) -> str:
         """Return the words that a value comes to where it is not quoted."""
+        if ITEM in value:
+            # One item of an array, and not known which.
+            value = HOLE + value.replace(ITEM, " ")
         if self._quoted:
             return value
         self._splits = self._splits or HOLE in value
@@ -321,11 +345,12 @@ class Resolver:
                 del words[0]
             elif "".join(words[:1])[:1] == "-":
                 return HOLE
-            form = without_escapes("".join(words[:1]))
+            form = "".join(words[:1])
             if "%" not in form:
-                return form
-            is_plain = form in _FORMATS or (form == "%s" and len(words) == 2)
-            return ("" if is_plain else HOLE) + " ".join(map(without_escapes, words[1:]))
+                return without_escapes(form)
+            if form in _FORMATS or (form == "%s" and len(words) == 2):
+                return " ".join(words[1:])
+            return HOLE + " ".join(map(without_escapes, words[1:]))
         if not text.startswith("echo"):
             return " ".join([word for word in words if word[:1] != "-"])
         while words and _ECHO_OPTION.fullmatch(words[0]):
@@ -380,6 +405,8 @@ def _ansi_character(match: re.Match[str]) -> str:
 
 #: What is its own text.
 _PLAIN: Final = frozenset({"number", "variable_name", "test_operator", "brace_expression"})
+#: What is one word, and no more.
+_WHOLE: Final = frozenset({"word", "raw_string", "ansi_c_string", "number"})
 _READERS: Final = {
     "command_name": Resolver.read_joined,
     "concatenation": Resolver.read_joined,
