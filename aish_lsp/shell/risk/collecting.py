@@ -25,18 +25,17 @@ def collect(root: Node, resolver: Resolver, variables: Variables) -> bool:
     What stands further down may run first, or again, where there are loops and functions: what is
     made of other variables is noted until nothing new comes of it, or else is not known.
     """
+    unsettled: set[str] = set()
     for _ in range(_ROUNDS):
         before = variables.counts()
-        found = _collect(root, resolver, variables)
-        if found is None:
+        derived = _collect(root, resolver, variables)
+        if derived is None:
             return False
         after = variables.counts()
-        if not found or before == after:
+        if not derived or before == after:
             return True
-    for name, count in after.items():
-        if before.get(name) != count:
-            variables.add(name, HOLE)
-    for name in found:
+        unsettled = derived | {name for name in after if before.get(name) != after[name]}
+    for name in unsettled:
         variables.add(name, HOLE)
     return True
 
