@@ -11,6 +11,8 @@ from aish_lsp.shell.risk.words import HOLE, SPLIT, Resolver, Variables
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+#: Rounds in which what is made of other variables is looked at.
+_ROUNDS: Final = 3
 #: A text without these sets nothing.
 SETS: Final = re.compile(r"=|\b(?:for|select|read|mapfile|readarray|getopts|let)\b|printf\s+-v")
 
@@ -18,42 +20,73 @@ _READS_NAMES: Final = frozenset({"read", "mapfile", "readarray", "getopts", "pri
 
 
 def collect(root: Node, resolver: Resolver, variables: Variables) -> bool:
-    """Note what variables are set to; return whether the tree is flat enough to look through."""
+    """Note what variables are set to; return whether the tree is flat enough to look through.
+
+    What stands further down may run first, or again, where there are loops and functions: what is
+    made of other variables is noted until nothing new comes of it, or else is not known.
+    """
+    unsettled: set[str] = set()
+    for _ in range(_ROUNDS):
+        before = variables.counts()
+        derived = _collect(root, resolver, variables)
+        if derived is None:
+            return False
+        after = variables.counts()
+        if not derived or before == after:
+            return True
+        unsettled = derived | {name for name in after if before.get(name) != after[name]}
+    for name in unsettled:
+        variables.add(name, HOLE)
+    return True
+
+
+def _collect(root: Node, resolver: Resolver, variables: Variables) -> set[str] | None:
+    """Note what variables are set to; return those that are made of others.
+
+    None says that the tree is not flat enough to look through.
+    """
+    derived: set[str] = set()
     waiting = [(root, 0)]
     while waiting:
         node, level = waiting.pop()
         if level > DEEPEST:
-            return False
+            return None
         kind = node.type
         if kind == "variable_assignment":
-            _assignment(node, resolver, variables)
+            _assignment(node, resolver, variables, derived)
         elif kind == "for_statement":
-            _loop(node, resolver, variables)
+            _loop(node, resolver, variables, derived)
         elif kind == "command":
             _reading(node, resolver, variables)
         waiting += [(child, level + 1) for child in reversed(node.children)]
     resolver.inner = []
-    return True
+    return derived
 
 
-def _assignment(node: Node, resolver: Resolver, variables: Variables) -> None:
+def _assignment(node: Node, resolver: Resolver, variables: Variables, derived: set[str]) -> None:
     name = node.child_by_field_name("name")
     value = node.child_by_field_name("value")
     key = resolver.text(name).partition("[")[0] if name is not None else ""
     appends = any(child.type == "+=" for child in node.children)
+    if appends or (value is not None and "$" in resolver.text(value)):
+        derived.add(key)
     for text in resolver.values(value) if value is not None else [""]:
-        (variables.append if appends else variables.add)(key, text.replace(SPLIT, " "))
+        if appends:
+            is_array = value is not None and value.type == "array"
+            variables.append(key, text.replace(SPLIT, " "), is_array=is_array)
+        else:
+            variables.add(key, text.replace(SPLIT, " "))
 
 
-def _loop(node: Node, resolver: Resolver, variables: Variables) -> None:
+def _loop(node: Node, resolver: Resolver, variables: Variables, derived: set[str]) -> None:
     variable = node.child_by_field_name("variable")
     if variable is None:
         return
     values = node.children_by_field_name("value")
-    words = [text for value in values for text in resolver.values(value)]
-    for word in words or [HOLE]:
-        for part in word.split(SPLIT):
-            variables.add(resolver.text(variable), part)
+    if any("$" in resolver.text(value) for value in values):
+        derived.add(resolver.text(variable))
+    for word in resolver.items(values) if values else [HOLE]:
+        variables.add(resolver.text(variable), word)
 
 
 def _reading(node: Node, resolver: Resolver, variables: Variables) -> None:

@@ -7,96 +7,28 @@ from typing import Final
 
 from aish_lsp.shell.risk.paths import names_secret
 from aish_lsp.shell.risk.review import Input, Review
-from aish_lsp.shell.risk.words import HOLE
+from aish_lsp.shell.risk.words import HOLE, MANY
 
-#: Tests and actions that only look and print.
+#: Tests and actions that only look and print, and that take no word for their value.
 _LOOKS: Final = frozenset(
-    [
-        "-name",
-        "-iname",
-        "-path",
-        "-ipath",
-        "-wholename",
-        "-iwholename",
-        "-regex",
-        "-iregex",
-        "-regextype",
-        "-type",
-        "-xtype",
-        "-size",
-        "-mtime",
-        "-mmin",
-        "-atime",
-        "-amin",
-        "-ctime",
-        "-cmin",
-        "-newer",
-        "-anewer",
-        "-cnewer",
-        "-newermt",
-        "-newerat",
-        "-newerct",
-        "-newermm",
-        "-maxdepth",
-        "-mindepth",
-        "-depth",
-        "-empty",
-        "-not",
-        "-o",
-        "-or",
-        "-a",
-        "-and",
-        "-print",
-        "-print0",
-        "-printf",
-        "-prune",
-        "-perm",
-        "-user",
-        "-group",
-        "-uid",
-        "-gid",
-        "-nouser",
-        "-nogroup",
-        "-xdev",
-        "-mount",
-        "-ls",
-        "-quit",
-        "-true",
-        "-false",
-        "-links",
-        "-inum",
-        "-samefile",
-        "-follow",
-        "-readable",
-        "-writable",
-        "-executable",
-        "-daystart",
-        "-noleaf",
-        "-used",
-        "-lname",
-        "-ilname",
-        "-fstype",
-        "-H",
-        "-L",
-        "-P",
-        "-E",
-        "-X",
-        "-x",
-        "-s",
-        "-d",
-        "-f",
-        "--",
-        "!",
-        "(",
-        ")",
-        ",",
-        "-O1",
-        "-O2",
-        "-O3",
-        "-warn",
-        "-nowarn",
-        "-ignore_readdir_race",
-    ]
+    {
+        *("-depth", "-empty", "-not", "-o", "-or", "-a", "-and", "-print", "-print0"),
+        *("-prune", "-nouser", "-nogroup", "-xdev", "-mount", "-ls", "-quit", "-true"),
+        *("-false", "-follow", "-readable", "-writable", "-executable", "-daystart"),
+        *("-noleaf", "-H", "-L", "-P", "-E", "-X", "-x", "-s", "-d", "--", "!", "(", ")"),
+        *(",", "-O1", "-O2", "-O3", "-warn", "-nowarn", "-ignore_readdir_race"),
+    }
+)
+#: The same that take the next word, whatever that is.
+_TAKES: Final = frozenset(
+    {
+        *("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex"),
+        *("-iregex", "-regextype", "-type", "-xtype", "-size", "-mtime", "-mmin", "-atime"),
+        *("-amin", "-ctime", "-cmin", "-newer", "-anewer", "-cnewer", "-newermt"),
+        *("-newerat", "-newerct", "-newermm", "-maxdepth", "-mindepth", "-printf", "-perm"),
+        *("-user", "-group", "-uid", "-gid", "-links", "-inum", "-samefile", "-used"),
+        *("-lname", "-ilname", "-fstype"),
+    }
 )
 _RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
@@ -104,41 +36,48 @@ _WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
 
 def find(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
     """Judge ``find``."""
-    # It needs ``judge``, which needs this.
-    from aish_lsp.shell.risk.judge import judge  # noqa: PLC0415
-
-    at = 1
+    at, takes = 1, False
     while at < len(words):
         word = words[at]
         at += 1
-        if word in _RUNS:
+        if takes:
+            takes = False
+            if word[:2] == MANY and not review.confined:
+                review.caution("find with a value that may be several words")
+        elif word in _RUNS:
             review.lost = review.lost or "dir" in word
             end = at
             while end < len(words) and words[end] not in {";", "+"}:
                 end += 1
-            # ``+`` only ends it behind ``{}``; another is a word like any.
-            # What it finds begins with where it looks, and so is no option.
-            inner = [part.replace("{}", f"./{HOLE}") for part in words[at:end]]
-            if inner:
-                judge(review, inner, depth + 1, given)
+            _run(review, words[at:end], depth, given)
             at = end + 1
-        elif word == "-delete":
-            review.destructive("deletes files")
         elif word in _WRITES:
             review.writes(words[at] if at < len(words) else HOLE)
             at += 1
-        elif word[:1] == HOLE and (at == 2 or words[at - 2][:1] != "-"):
-            review.caution("find with arguments that are not known")
-        elif word[:1] == "-" and word not in _LOOKS and not _is_value(words[at - 2]):
-            review.caution(f"find with an option not known to only look: {word[:40]}")
+        else:
+            takes = word in _TAKES
+            _look(review, word)
     if names_secret(words[1:]):
         review.caution("looks for what may be secret, or reads without an end")
     return True
 
 
-def _is_value(before: str) -> bool:
-    """Return whether the word behind ``before`` is its value: ``-mtime -7``, ``-perm -u=w``."""
-    return before in {
-        *("-size", "-mtime", "-mmin", "-atime", "-amin", "-ctime", "-cmin", "-perm", "-links"),
-        *("-name", "-iname", "-path", "-used", "-uid", "-gid", "-inum", "-regex", "-printf"),
-    }
+def _run(review: Review, words: Sequence[str], depth: int, given: Input) -> None:
+    """Judge the command behind ``-exec``."""
+    # It needs ``judge``, which needs this.
+    from aish_lsp.shell.risk.judge import judge  # noqa: PLC0415
+
+    # ``+`` only ends it behind ``{}``; another is a word like any.
+    # What it finds begins with where it looks, and so is no option.
+    if words:
+        judge(review, [part.replace("{}", f"./{HOLE}") for part in words], depth + 1, given)
+
+
+def _look(review: Review, word: str) -> None:
+    """Judge a place to look at, a test, or an action that takes no file and no command."""
+    if word == "-delete":
+        review.destructive("deletes files")
+    elif word[:1] == HOLE:
+        review.caution("find with arguments that are not known")
+    elif word[:1] == "-" and word not in _LOOKS and word not in _TAKES:
+        review.caution(f"find with an option not known to only look: {word[:40]}")

@@ -24,9 +24,12 @@ How = Literal["overwrites", "places", "adds"]
 
 #: No plain files: devices, and what tells of processes.
 _NO_FILE: Final = r"(?:/+|(?:\.\./)+)(?:dev|proc|sys)(?:/[^\n]*)?"
+#: Secret places that are told by their folder.
+_PRIVATE_PLACES: Final = r"\.config/(?:gh|rclone|containers)|\.m2/settings\.xml|\.terraform\.d"
 #: Secret names stand between slashes, equals signs and colons.
 _PRIVATE: Final = re.compile(
-    rf"(?:^|[/:=@,{{])(?:{PRIVATE_NAMES})(?=$|[/:=,}}])|^(?:[^=\n]*=)?{_NO_FILE}$",
+    rf"(?:^|[/:=@,{{])(?:{PRIVATE_NAMES}|{_PRIVATE_PLACES})(?=$|[/:=,}}])"
+    rf"|^(?:[^=\n]*=)?{_NO_FILE}$",
     re.MULTILINE | re.IGNORECASE,
 )
 #: The same in a program's text.

@@ -38,6 +38,8 @@ _SHELLS: Final = frozenset(
 )
 _BASH_LIKE: Final = frozenset(["sh", "bash", "dash", "ksh", "mksh", "ash", "rbash"])
 _SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file"})
+#: Options with which a shell reads no file of its own choice: not ``-i``, ``-l`` or ``--rcfile``.
+_SHELL_OPTION: Final = re.compile("-[ceuvxnfCs]*o?|--(?:norc|noprofile|posix)")
 _SENDERS: Final = frozenset(
     [
         "curl",
@@ -69,6 +71,8 @@ def shell(review: Review, words: Sequence[str], depth: int, given: Input) -> boo
         word = words[at]
         if word in {"--version", "--help"} and len(words) == 2:
             return True
+        if _SHELL_OPTION.fullmatch(word) is None:
+            review.caution(f"starts {name} in a way not known to be harmless: {word[:40]}")
         if word[:2] != "--" and word[0] == "-":
             from_text = from_text or "c" in word
             from_input = from_input or "s" in word
@@ -78,21 +82,24 @@ def shell(review: Review, words: Sequence[str], depth: int, given: Input) -> boo
     if name not in _BASH_LIKE:
         review.caution(f"the grammar of {name} is not known")
     if from_text:
-        if rest and rest[0].strip(HOLE):
-            review.add_text(rest[0], depth + 1)
-        else:
-            review.destructive(UNSEEN)
-        for word in rest[1:]:
-            # The text may run its arguments, whatever they are called there.
-            if HOLE in (rest[0] if rest else "") or "$" in rest[0]:
-                review.add_text(texts(rest[1:]), depth + 1)
-            del word
-            break
+        _text(review, rest, depth)
     elif rest and not from_input and rest[0] not in {"-", "/dev/stdin"}:
         _script(review, rest[0], depth)
     else:
         review.add_input(given, depth + 1, or_else=f"opens {name}")
     return True
+
+
+def _text(review: Review, words: Sequence[str], depth: int) -> None:
+    """Have the text behind ``-c`` looked at."""
+    text = "".join(words[:1])
+    if not text.strip(HOLE):
+        review.destructive(UNSEEN)
+    else:
+        review.add_text(text, depth + 1)
+    if len(words) > 1 and (HOLE in text or "$" in text):
+        # The text may run its arguments, whatever they are called there.
+        review.add_text(texts(words[1:]), depth + 1)
 
 
 def _script(review: Review, path: str, depth: int) -> None:

@@ -19,7 +19,7 @@ from aish_lsp.shell.risk.output import printed
 from aish_lsp.shell.risk.proof import BASH_ALONE, misses, unseen_substitution
 from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review
 from aish_lsp.shell.risk.syntax import DEEPEST, parse
-from aish_lsp.shell.risk.words import HOLE, MOST_VALUES, Resolver, joined
+from aish_lsp.shell.risk.words import HOLE, MOST_CHOICES, Resolver, joined
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -53,7 +53,7 @@ class _Walk:
         self._review = review
         self._depth = depth
         self._source = text.encode("utf-8", "replace")
-        self._resolver = Resolver(self._source, review.variables)
+        self._resolver = Resolver(self._source, review.variables, confined=review.confined)
         self._stack: list[tuple[Node, int, Input]] = []
         self._visited: set[int] = set()
 
@@ -130,14 +130,23 @@ class _Walk:
                 nodes.append(child)
         nodes += further
         resolver = self._resolver
-        resolver.pick, resolver.most = 0, 1
+        resolver.start()
         words = resolver.words(nodes)
         self._push_inner(level)
         self._judge(words, given)
-        for pick in range(1, min(resolver.most, MOST_VALUES + 1)):
+        if resolver.most > 1:
+            self._other_choices(nodes, given)
+
+    def _other_choices(self, nodes: list[Node], given: Input) -> None:
+        """Judge a command for all but the first choice of its variables' values."""
+        resolver = self._resolver
+        picks = [*range(1, min(resolver.most, MOST_CHOICES))]
+        if resolver.most > MOST_CHOICES:
+            picks.append(-1)
+        for pick in picks:
             resolver.pick = pick
             self._judge(resolver.words(nodes), given)
-        resolver.pick = 0
+        resolver.start()
         resolver.inner = []
 
     def _judge(self, words: list[str], given: Input) -> None:

@@ -8,6 +8,7 @@ that the text does not set, a command's output, the names that a leading pattern
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.shell.risk.syntax import DEEPEST
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Stands for text that is not known; it cannot occur in a command.
 HOLE: Final = "\0"
+#: Begins a word that may come to any number of words, and so to any options.
+MANY: Final = HOLE * 2
 #: Stands between what will be words of their own: blanks in a variable that is not quoted.
 SPLIT: Final = "\1"
 #: Stands between the words of an array, which quotes do not join.
@@ -24,6 +27,8 @@ ITEM: Final = "\2"
 
 #: Values of one variable, and of all of a command at once, that are looked at.
 MOST_VALUES: Final = 8
+#: Choices of several variables' values at once that are looked at.
+MOST_CHOICES: Final = 64
 #: Words that the braces of one are looked at as.
 MOST_WORDS: Final = 64
 
@@ -36,11 +41,12 @@ _PRINTS_SETTINGS: Final = re.compile(
     r"|(?:minikube|docker-machine|crc|podman-machine)(?: -p \w+)? (?:docker-env|env|oc-env)[- \w]*"
     r"|[\w-]+ completions?(?: -s)? ?(?:bash|zsh|fish)?",
 )
-#: Commands whose output cannot be taken for an option.
+#: Commands whose output is one word, or words none of which can be taken for an option.
 _PRINTS_NO_OPTION: Final = re.compile(
     r"git (?:rev-parse(?: --short(?:=\d+)?| --verify)*|merge-base|rev-list(?: -n ?\d+)?)"
     r"(?: [\w/@^~{}][\w./@^~{}-]*)+"
-    r"|date(?: -[uI]| ['\"]?\+%[%\w:.-]*['\"]?)*|nproc|whoami|uname(?: -\w+)?|id -[ugn]+"
+    r"|date(?: -[uI]| ['\"]?\+%[FTYmdHMSjsyDRuVGN](?:%[FTYmdHMSjsyDRuVGN]|[\w:.-])*['\"]?)*"
+    r"|nproc|whoami|uname(?: -\w+)?|id -[ugn]+"
 )
 #: What they print begins with a slash, and may hold blanks.
 _PRINTS_FOLDER: Final = re.compile(r"pwd|git rev-parse --show-toplevel")
@@ -48,6 +54,9 @@ _PRINTS_FOLDER: Final = re.compile(r"pwd|git rev-parse --show-toplevel")
 _PRINTS_WORDS: Final = re.compile(
     r"(?:echo|printf|which|command -v|type -[pP])\b[^|;&<>`()]*", re.DOTALL
 )
+_ECHO_OPTION: Final = re.compile("-[neE]+")
+#: Formats of ``printf`` that put nothing but blanks between its words.
+_FORMATS: Final = frozenset({r"%s\n", "%s\n", "%s ", r"%s\t"})
 
 #: What is known of variables that the text does not set.
 _KNOWN: Final = {
@@ -67,6 +76,9 @@ _BRACES: Final = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
 _SPECIAL: Final = re.compile(r"[\\*?\[~]")
 _BLANKS: Final = re.compile(r"[ \t\n]+")
+#: What begins a pattern; the names that it matches may begin with a dash.
+_WILD: Final = ("*", "?", "[")
+_WILD_PART: Final = re.compile(rf"(?:^|(?<={SPLIT}))(?=[*?\[])")
 _ANSI: Final = re.compile(
     r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|([0-7]{1,3})|c(.)|(.))",
     re.DOTALL,
@@ -93,11 +105,15 @@ class Variables:
         if value not in values:
             values.append(value)
 
-    def append(self, name: str, value: str) -> None:
+    def append(self, name: str, value: str, *, is_array: bool = False) -> None:
         """Take down ``name+=value``."""
         values = self._values.get(name) or [""]
         for before in values[-MOST_VALUES:]:
-            self.add(name, before + value)
+            self.add(name, f"{before}{ITEM if is_array else ''}{value}")
+
+    def counts(self) -> dict[str, int]:
+        """Return how many values each variable has."""
+        return {name: len(values) for name, values in self._values.items()}
 
     def get(self, name: str) -> tuple[str, ...]:
         """Return the values that ``name`` may have."""
@@ -111,36 +127,61 @@ class Resolver:
     """Turns nodes of words into texts.
 
     Attributes:
-        pick: which of its values each variable has.
-        most: the values that the variable with most of them has, of those looked up so far.
+        pick: which of their values the variables have, of all that they may have at once.
+        most: how many such choices there are for the variables looked up so far.
         inner: the substitutions met so far; what stands in them runs as well.
     """
 
-    __slots__ = ("_depth", "_source", "_splits", "_variables", "inner", "most", "pick")
+    __slots__ = (
+        *("_depth", "_quoted", "_ranks", "_source", "_splits", "_variables", "_wild"),
+        *("inner", "most", "pick"),
+    )
 
-    def __init__(self, source: bytes, variables: Variables) -> None:
+    def __init__(self, source: bytes, variables: Variables, *, confined: bool = False) -> None:
         self._source = source
         self._variables = variables
         self._depth = 0
         self._splits = False
+        self._quoted = False
+        # What a name that a pattern matches can do as an option, the kernel holds.
+        self._wild = "" if confined else MANY
+        self._ranks: dict[str, int] = {}
         self.pick = 0
         self.most = 1
         self.inner: list[Node] = []
+
+    def start(self) -> None:
+        """Begin with the first choice of the variables' values."""
+        self.pick = 0
+        if self.most > 1:
+            self.most = 1
+            self._ranks = {}
 
     def words(self, nodes: list[Node]) -> list[str]:
         """Return the words of ``nodes``; a variable that is not quoted may come to several."""
         found: list[str] = []
         for node in nodes:
+            kind = node.type
+            if kind in _WHOLE:
+                found.append(self.word(node))
+                continue
             self._splits = False
             text = self.word(node)
-            if self._splits and text[:1] != HOLE:
+            if kind == "concatenation" and text.startswith(_WILD):
+                text = self._wild + text
+            if self._splits:
                 # The blanks of what is not known may begin another word, and that an option.
-                text = HOLE + text
-            if node.type == "concatenation" and self._has_braces(node):
-                found += expanded(text)
+                text = MANY + text.lstrip(HOLE)
+            if kind == "concatenation" and self._has_braces(node):
+                if text.count("{") > 1 or any(child.type != "word" for child in node.children):
+                    # Which braces are quoted, or stand in others, is not told apart.
+                    found.append(MANY)
+                found += [
+                    self._wild + word if word.startswith(_WILD) else word for word in expanded(text)
+                ]
             elif SPLIT in text or ITEM in text:
                 found += [part for part in text.replace(ITEM, SPLIT).split(SPLIT) if part]
-            elif text or node.type != "simple_expansion":
+            elif text or kind != "simple_expansion":
                 found.append(text)
         return found
 
@@ -153,7 +194,7 @@ class Resolver:
         kind = node.type
         if kind == "word":
             text = self.text(node)
-            return text if _SPECIAL.search(text) is None else _bare(text)
+            return text if _SPECIAL.search(text) is None else self._bare(text)
         reader = _READERS.get(kind)
         if reader is None:
             self.inner += node.children
@@ -165,14 +206,29 @@ class Resolver:
         self._depth -= 1
         return text
 
+    def _bare(self, text: str) -> str:
+        """Return a word without its backslashes; one that begins with a pattern is not known."""
+        is_pattern = text[0] in "*?[" and text != "["
+        return (self._wild if is_pattern else "") + _ESCAPE.sub(_unescaped, text)
+
     def values(self, node: Node) -> list[str]:
-        """Return the texts that one word may come to."""
-        self.pick, self.most = 0, 1
-        found = [self.word(node)]
-        while len(found) < min(self.most, MOST_VALUES):
-            self.pick = len(found)
-            found.append(self.word(node))
-        self.pick = 0
+        """Return the texts that one word may come to, as a value."""
+        return self._choices(lambda: [self.word(node)])
+
+    def items(self, nodes: list[Node]) -> list[str]:
+        """Return the words that ``nodes`` may come to, where they are a list."""
+        return self._choices(lambda: self.words(nodes))
+
+    def _choices(self, read: Callable[[], list[str]]) -> list[str]:
+        """Return what ``read`` finds for each choice of the variables' values."""
+        self.start()
+        found = read()
+        while self.pick + 1 < min(self.most, MOST_VALUES):
+            self.pick += 1
+            found += read()
+        if self.most > MOST_VALUES:
+            found.append(HOLE)
+        self.start()
         return found
 
     def text(self, node: Node) -> str:
@@ -184,12 +240,14 @@ class Resolver:
         return "".join([self.word(child) for child in node.children if child.is_named])
 
     def read_array(self, node: Node) -> str:
-        """Return the items of an array, each a word."""
-        return SPLIT.join([self.word(child) for child in node.children if child.is_named])
+        """Return the items of an array, each a word; one that holds blanks is not known."""
+        items = self.words([child for child in node.children if child.is_named])
+        return ITEM.join([_BLANKS.sub(HOLE, item) for item in items])
 
     def read_string(self, node: Node) -> str:
         """Return the text between double quotes; the grammar leaves blanks between children out."""
-        found, at, splits = "", node.start_byte + 1, self._splits
+        found, at, quoted = "", node.start_byte + 1, self._quoted
+        self._quoted = True
         for child in node.children[1:]:
             found += self._source[at : child.start_byte].decode("utf-8", "replace")
             at = child.end_byte
@@ -198,7 +256,7 @@ class Resolver:
                 found += _ESCAPE_IN_QUOTES.sub(_unescaped, self.text(child))
             elif child.is_named:
                 found += joined(self.word(child))
-        self._splits = splits
+        self._quoted = quoted
         return found
 
     def read_raw(self, node: Node) -> str:
@@ -211,17 +269,29 @@ class Resolver:
 
     def read_variable(self, node: Node) -> str:
         """Return the value of ``$name``."""
-        return self._split(self._value(self.text(node)[1:]))
+        name = self.text(node)[1:]
+        self._splits = self._splits or name == "@"
+        return self._split(self._value(name))
 
     def _value(self, name: str) -> str:
         values = self._variables.get(name)
-        self.most = max(self.most, len(values))
-        return values[self.pick % len(values)]
+        count = len(values)
+        if count == 1:
+            return values[0]
+        rank = self._ranks.setdefault(name, self.most)
+        if rank == self.most:
+            self.most *= count
+        return HOLE if self.pick < 0 else values[self.pick // rank % count]
 
     def _split(self, value: str) -> str:
         """Return the words that a value comes to where it is not quoted."""
+        if ITEM in value:
+            # One item of an array, and not known which.
+            value = HOLE + value.replace(ITEM, " ")
+        if self._quoted:
+            return value
         self._splits = self._splits or HOLE in value
-        return _BLANKS.sub(SPLIT, value) if " " in value or "\n" in value else value
+        return _WILD_PART.sub(self._wild, _BLANKS.sub(SPLIT, value))
 
     def read_expansion(self, node: Node) -> str:
         """Return the text of ``${...}``: the variable's value, or what stands in for it."""
@@ -241,7 +311,10 @@ class Resolver:
                 named = [child for child in rest if child.is_named]
                 if value == HOLE and named:
                     value = "".join(self.word(child) for child in named)
-        return value.replace(" ", ITEM) if is_array else self._split(value)
+        if is_array or "@" in self.text(name):
+            self._splits = self._splits or HOLE in value
+            return value.replace(" ", ITEM)
+        return self._split(value)
 
     def read_substitution(self, node: Node) -> str:
         """Return what a substitution comes to, where its command is one whose output is known."""
@@ -253,15 +326,37 @@ class Resolver:
             return f"x{HOLE}"
         if _PRINTS_FOLDER.fullmatch(text):
             return self._split(f"/{HOLE}")
-        if node.type == "command_substitution" and (match := _PRINTS_WORDS.fullmatch(text)):
-            parts = [self.word(child) for child in node.children[1].children[1:]]
-            if all(child.type == "command" for child in node.children[1:-1]):
-                words = [part for part in parts if part[:1] != "-"]
-                if match[0].startswith("printf"):
-                    words = [without_escapes(word) for word in words]
-                    del words[: bool(words) and "%" in words[0]]
-                return self._split(" ".join(words))
-        return f"/dev/fd/63{HOLE}" if node.type == "process_substitution" else self._split(HOLE)
+        if node.type == "process_substitution":
+            return f"/dev/fd/63{HOLE}"
+        if _PRINTS_WORDS.fullmatch(text) and all(
+            child.type == "command" for child in node.children[1:-1]
+        ):
+            return self._split(self._printed(node.children[1].children, text))
+        return self._split(HOLE)
+
+    def _printed(self, nodes: list[Node], text: str) -> str:
+        """Return what ``echo``, ``printf``, ``which`` and their like print."""
+        quoted, splits = self._quoted, self._splits
+        self._quoted = False
+        words = self.words(nodes[1:])
+        self._quoted, self._splits = quoted, splits
+        if text.startswith("printf"):
+            if words[:1] == ["--"]:
+                del words[0]
+            elif "".join(words[:1])[:1] == "-":
+                return HOLE
+            form = "".join(words[:1])
+            if "%" not in form:
+                return without_escapes(form)
+            if form in _FORMATS or (form == "%s" and len(words) == 2):
+                return " ".join(words[1:])
+            return HOLE + " ".join(map(without_escapes, words[1:]))
+        if not text.startswith("echo"):
+            return " ".join([word for word in words if word[:1] != "-"])
+        while words and _ECHO_OPTION.fullmatch(words[0]):
+            del words[0]
+        # With ``-e``, and in other shells without, a backslash is no character of its own.
+        return (HOLE if "\\" in text else "") + without_escapes(" ".join(words))
 
     def read_arithmetic(self, node: Node) -> str:
         """Return a number in the place of ``$((...))``."""
@@ -291,12 +386,6 @@ def expanded(text: str) -> list[str]:
     return found + waiting
 
 
-def _bare(text: str) -> str:
-    """Return a word without its backslashes; one that begins with a pattern begins with a HOLE."""
-    is_pattern = text[0] in "*?[" and text != "["
-    return (HOLE if is_pattern else "") + _ESCAPE.sub(_unescaped, text)
-
-
 def _unescaped(match: re.Match[str]) -> str:
     return "" if match[1] == "\n" else match[1]
 
@@ -316,6 +405,8 @@ def _ansi_character(match: re.Match[str]) -> str:
 
 #: What is its own text.
 _PLAIN: Final = frozenset({"number", "variable_name", "test_operator", "brace_expression"})
+#: What is one word, and no more.
+_WHOLE: Final = frozenset({"word", "raw_string", "ansi_c_string", "number"})
 _READERS: Final = {
     "command_name": Resolver.read_joined,
     "concatenation": Resolver.read_joined,

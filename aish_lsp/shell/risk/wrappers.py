@@ -10,7 +10,7 @@ from aish_lsp.shell.risk.assignments import assignment_risk
 from aish_lsp.shell.risk.matching import takes_next
 from aish_lsp.shell.risk.review import Input, Review, texts
 from aish_lsp.shell.risk.rules import Entry, Wrapper
-from aish_lsp.shell.risk.words import HOLE
+from aish_lsp.shell.risk.words import HOLE, MANY
 
 #: Lines of what ``xargs`` reads that are looked at.
 _LOOKED_AT: Final = 20
@@ -99,7 +99,7 @@ def _appended(
         found = [tuple(word.replace(place, text) for word in inner) for text in known.split()]
         found = [*found[:_LOOKED_AT], (*inner, *known.split())]
     else:
-        found = [(*(word.replace(place, HOLE) for word in inner), f"{HOLE}*")]
+        found = [(*(word.replace(place, HOLE) for word in inner), f"{MANY}*")]
     return [*found, found[0][1:]] if doubtful and len(inner) > 1 else found
 
 

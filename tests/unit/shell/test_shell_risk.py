@@ -448,3 +448,61 @@ def test_known_destroyers_of_windows(text: str) -> None:
 )
 def test_with_a_shell_of_windows_all_else_is_caution(text: str) -> None:
     assert classify(text, "pwsh").risk == "caution"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sort *.txt",
+        "sort *",
+        "git diff *",
+        "find . -name *.py",
+        "find . -name $x",
+        "read -r x < list; find . -name $x",
+        'f() { find . -name "$@"; }; f a',
+        'for f in *; do sort "$f"; done',
+        "git describe --dirty",
+        "git log -1 --remerge-diff",
+    ],
+)
+def test_what_may_come_to_an_option_that_writes_is_safe_only_where_writes_are_held(
+    text: str,
+) -> None:
+    assert classify(text, "bash", confined=True).risk == "safe"
+    assert classify(text, "bash").risk == "caution"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ls *",
+        "cat *.py",
+        "wc -l *",
+        "head -n 1 *",
+        "grep x *",
+        "stat $x",
+        "sort -- *",
+        "sort ./*.txt",
+        "sort a*",
+        r"find . -name \*.py",
+        "find . -name '*.py'",
+        'find . -name "$x"',
+        'find . -name "$(date +%F)*"',
+        "git log -- *.py",
+        "git diff $(git rev-parse HEAD)",
+        "sort $(echo a b)",
+        "sort $(printf '%s\n' a b)",
+        "bash -c ls",
+        "bash -eu -o pipefail -c ls",
+    ],
+)
+def test_what_cannot_come_to_an_option_that_writes_is_safe_everywhere(text: str) -> None:
+    assert classify(text, "bash").risk == "safe"
+
+
+def test_every_choice_of_several_variables_values_is_looked_at() -> None:
+    text = "x=a; y=1; sort $x $y; y=-omark; sort $x $y; x=-k"
+    assert classify(text, "bash", confined=True).risk == "caution"
+    many = "; ".join(f"{name}={value}" for name in "abc" for value in range(5))
+    assert classify(f"{many}; echo $a $b $c", "bash").risk == "safe"
+    assert classify(f"{many}; sort $a $b $c", "bash").risk == "caution"
