@@ -116,7 +116,8 @@ async def test_after_a_server_was_killed_what_its_command_did_is_asked_about(
             "workspace/executeCommand", {"command": "aish.run", "arguments": [argument]}
         )
         await client.wait_for(
-            lambda: any(event["kind"] == "output" for event in client.progress["t"]), "its output"
+            lambda: any("ready" in event.get("delta", "") for event in client.progress["t"]),
+            "its output",
         )
         assert client.process is not None
         os.kill(client.process.pid, signal.SIGKILL)
