@@ -397,7 +397,8 @@ class Editor:
     def _offset(self, position: Any) -> int:
         """Return the bytes before a position, which counts in UTF-8."""
         lines = self.text.encode().split(b"\n")
-        return sum(len(line) + 1 for line in lines[: position["line"]]) + position["character"]
+        before = sum(len(line) + 1 for line in lines[: position["line"]])
+        return before + int(position["character"])
 
 
 async def open_document(client: Client, path: Path) -> None:
