@@ -115,6 +115,8 @@ class Extractor:
             yield "Nothing was said in this session yet."
         elif self._finish == "length":
             yield "The reply reached the model's max_output_tokens, and was cut off there."
+        elif self._finish == "repetition":
+            yield "The reply was stopped: it said the same again and again."
         elif not found:
             yield "The model found nothing that is worth remembering."
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from aish_lsp.conversation.usage import is_local
 from aish_lsp.models.catalog import OFFLINE, Chosen, configured
 
 if TYPE_CHECKING:
@@ -105,6 +106,11 @@ class ModelChoice:
         from aish_lsp.models.routing import addressed  # noqa: PLC0415 - as above
 
         return addressed(question, (*self._config().models, OFFLINE.name))
+
+    def is_guarded(self, preset: Preset) -> bool:
+        """Return whether a reply of ``preset`` that runs in circles is stopped."""
+        guard = self._config().suggestions.repetition_guard
+        return guard == "all" or (guard == "local" and is_local(preset))
 
     def open(self, preset: Preset) -> Model:
         """Return the adapter that speaks to ``preset``."""

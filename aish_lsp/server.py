@@ -25,7 +25,7 @@ from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.open_documents import OpenDocuments
 from aish_lsp.lsp.outbox import Outbox
 from aish_lsp.lsp.progress import Progress
-from aish_lsp.lsp.questions import asker, chooser
+from aish_lsp.lsp.questions import OpenQuestions, asker, chooser
 from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler
 from aish_lsp.lsp.rpc import AishProtocol
 from aish_lsp.lsp.selections import Selections
@@ -73,6 +73,7 @@ class AishServer(LanguageServer):
         outbox: what waits to be sent; None while nobody is connected.
         initialize_params: what the client sent with ``initialize``; None before it.
         documents: the open documents.
+        questions: what the user is being asked.
         services: what all workspaces share.
         workspaces: the folders' contexts.
         chats: the folders' chat documents.
@@ -87,6 +88,7 @@ class AishServer(LanguageServer):
         self.outbox: Outbox | None = None
         self.initialize_params: types.InitializeParams | None = None
         self.documents = OpenDocuments(self)
+        self.questions = OpenQuestions()
         self.services = Services(asker(self), open_text=self._open_text, choose=chooser(self))
         self.configurations = Configurations(self)
         # Not the keys: pygls has decoded them, and "a%23b" would lead to the folder "a".

@@ -15,6 +15,7 @@ from aish_lsp.errors import BackendRejected, BackendUnavailable
 from aish_lsp.events import Reasoning, Text, Usage
 from aish_lsp.models.events import Finish
 from aish_lsp.models.overflow import overflow_of
+from aish_lsp.models.repetition import guarded
 from aish_lsp.models.request import ModelRequest
 from aish_lsp.models.retrying import patient_stream
 
@@ -161,9 +162,12 @@ async def _receive(workspace: Workspace, request: ModelRequest, reply: _Reply) -
     """
     model = workspace.open_model(request.preset)
     seconds = request.preset.timeout
+    stream = patient_stream(model, request)
+    if workspace.models.is_guarded(request.preset):
+        stream = guarded(stream)
     try:
-        async with asyncio.timeout(seconds), aclosing(patient_stream(model, request)) as stream:
-            async for event in stream:
+        async with asyncio.timeout(seconds), aclosing(stream) as events:
+            async for event in events:
                 match event:
                     case Text():
                         reply.text.append(event.delta)

@@ -16,7 +16,6 @@ from aish_lsp.attached.consent import secret_selection
 from aish_lsp.attached.reading import named_files
 from aish_lsp.attached.sent import sent_along
 from aish_lsp.conversation.turns import Conversation
-from aish_lsp.conversation.usage import is_local
 from aish_lsp.endings import told_of
 from aish_lsp.errors import (
     AishError,
@@ -361,9 +360,7 @@ class Turn:
         model = self._workspace.open_model(request.preset)
         self._sent = True
         reply = patient_stream(model, request.to_model(), self._notice)
-        guard = self._workspace.config.suggestions.repetition_guard
-        is_guarded = guard == "all" or (guard == "local" and is_local(request.preset))
-        return guarded(reply) if is_guarded else reply
+        return guarded(reply) if self._workspace.models.is_guarded(request.preset) else reply
 
     async def _suggest(self, scanner: SuggestionScanner, delta: str) -> None:
         for found in scanner.feed(delta):
@@ -400,6 +397,8 @@ class Turn:
     async def _record_reply(self, text: str) -> None:
         if not self._ask.ephemeral:
             self._workspace.unanswered = None
+        if self._asked_before is not None:
+            self._workspace.drop_suggestions(self._ask.again)
         reasoning = self._stored_reasoning()
         n = 0
         if not self._ask.ephemeral:

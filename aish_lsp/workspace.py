@@ -250,7 +250,9 @@ class Workspace:
         self.commands.clear()
         self._awaiting.clear()
         self.consents.clear()
-        self._last_turn = new_id()
+        # What the last reply suggests belongs to its exchange, which may be asked again.
+        asked = [turn.exchange for turn in session.turns if turn.role == "user"]
+        self._last_turn = asked[-1] if asked else new_id()
         for command_id, found, number in session.commands:
             if found.source == "cmd" or self.config.suggestions.fences:
                 self._suggest(found, self._last_turn, command_id, number)
@@ -482,6 +484,12 @@ class Workspace:
         """Return the shell for what names one (empty: the user's own); why it cannot be used."""
         path = self.command_environment().get("PATH")
         return shell_for(named, self.config.safety.shell, path)
+
+    def drop_suggestions(self, exchange: str) -> None:
+        """Forget what the answer to an exchange suggested: it was answered anew."""
+        for suggestion in self.commands.of_turn(exchange):
+            self.commands.remove(suggestion.info.id)
+        self.changed()
 
     def add_command(
         self, found: FoundCommand, turn_id: str, command_id: str | None = None

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from aish_lsp.attached.file_names import FileNames
     from aish_lsp.questions import OpenText
 
+#: The chat itself: ignored, and yet what is said there may be asked about.
+_CHAT: Final = ".aish/chat.md"
+
 #: Files that one question may bring.
 MOST: Final = 20
 
@@ -139,7 +142,7 @@ def _read(root: Path, place: _Place, left_out: Collection[str]) -> tuple[list[At
     }
     if place.state in told:
         return [], told[place.state]
-    if place.path in left_out:
+    if place.path in left_out and place.path != _CHAT:
         return [], f"{name} is ignored (.gitignore) or of another repository: it was not sent."
     text = place.text
     if text is None:

@@ -30,6 +30,7 @@ from aish_lsp.chat.place import (
     prompt_after,
     without_blank_lines,
 )
+from aish_lsp.chat.remarks import left_behind, runs, waits
 from aish_lsp.chat.transcript import ReplyTranscript, run_status
 from aish_lsp.errors import AishError, Busy, InvalidArgument
 from aish_lsp.events import End, Notice, Output
@@ -340,6 +341,10 @@ class ChatDocument:
                 return
             async with self._section:
                 text = await self._writer.text()
+                for remark in left_behind(text, self._workspace.jobs):
+                    self._writer.withdraw(remark)
+                await self._writer.flush()
+                text = await self._writer.text()
                 if open_place(text) is None:
                     cut_off = last_place(text) is not None
                     self._writer.begin(f"{quote(_CUT_OFF)}\n{YOU}\n\n" if cut_off else f"{YOU}\n\n")
@@ -390,7 +395,7 @@ class ChatDocument:
         waiting = ""
         if self._section.locked() and prompt is not None:
             asked = escaped(prompt.strip())[:_TITLE]
-            waiting = quote(f"Waits until what runs has ended ({job_id}): {asked}")
+            waiting = waits(job_id, asked)
             self._writer.remark(waiting)
         try:
             await self._section.acquire()
@@ -544,7 +549,7 @@ class ChatDocument:
 
         Return whether it began, and what was told.
         """
-        running = quote(f"Running ({job.id}). `aish.cancel` stops it.")
+        running = runs(job.id)
         has_begun = False
         told: list[str] = []
         try:

@@ -481,9 +481,10 @@ _SPECS = (
         SessionListParams,
         "{sessions: [{id, name, title, created, updated, questions, turns, model, cost}]}",
         "The sessions of the workspace, the one last written to first. `questions` counts what\n"
-        "the user asked, `turns` all messages; `cost` is in dollars. A session is listed from its\n"
-        "first question on. With a `query`, those in which all of its words stand, whatever the\n"
-        "case, in the title and the name or in one message; each has a `snippet` of where then.",
+        "the user asked, what was asked again once; `turns` counts all messages; `cost` is in\n"
+        "dollars. A session is listed from its first question on. With a `query`, those in which\n"
+        "all of its words stand, whatever the case, in the title and the name or in one message;\n"
+        "each has a `snippet` of where then.",
     ),
     CommandSpec(
         "aish.session.new",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aish_lsp.errors import AishError
 from aish_lsp.files import write_atomic
@@ -14,7 +14,7 @@ from aish_lsp.questions import Choice, Question
 from aish_lsp.text import shown_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Coroutine, Sequence
 
     from aish_lsp.questions import AskUser, Choose
     from aish_lsp.server import AishServer
@@ -42,6 +42,41 @@ def asker(server: AishServer) -> AskUser:
     return ask_user
 
 
+class OpenQuestions:
+    """The questions that stand in a client which does not say that it shows buttons.
+
+    Such a client asks in its own way, as eglot does in the minibuffer, and may never tell that the
+    user has turned away. A command of theirs says so: they are no longer at the question.
+    """
+
+    def __init__(self) -> None:
+        self._standing: set[asyncio.Task[Any]] = set()
+
+    async def answer(self, asking: Coroutine[Any, Any, Any]) -> Any:
+        """Return what a client answers.
+
+        Raises:
+            TimeoutError: the user has turned away.
+            Exception: what ``asking`` raises.
+        """
+        task = asyncio.create_task(asking)
+        self._standing.add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if task in self._standing:
+                raise
+            raise TimeoutError from None
+        finally:
+            self._standing.discard(task)
+
+    def turn_away(self) -> None:
+        """End what stands, as without an answer."""
+        for task in list(self._standing):
+            self._standing.discard(task)
+            task.cancel()
+
+
 def chooser(server: AishServer) -> Choose:
     """Return how to have the user of ``server``'s client choose.
 
@@ -67,8 +102,10 @@ async def _ask(server: AishServer, message: str, titles: Sequence[str]) -> str |
     """Return the title that the user chose, as the client sent it; None for no answer."""
     params = {"type": 2, "message": message, "actions": [{"title": title} for title in titles]}
     await asyncio.sleep(_PRECEDENCE)
+    asking = server.request("window/showMessageRequest", params, _PATIENCE)
     try:
-        answer = await server.request("window/showMessageRequest", params, _PATIENCE)
+        # Where there are buttons, the user may well do something else and come back to them.
+        answer = await (asking if can_choose(server) else server.questions.answer(asking))
     except Exception as error:  # noqa: BLE001 - whatever went wrong, nobody said yes
         logger.info("the client could not ask the user: %s", type(error).__name__)
         return None

@@ -31,6 +31,9 @@ _NOT_OURS = (
     types.NOTEBOOK_DOCUMENT_DID_CLOSE,
 )
 
+#: The command that stops what asks a question, rather than leave it without an answer.
+_CANCEL = "aish.cancel"
+
 
 class AishProtocol(Endpoint):
     """The methods of LSP that the server itself answers; features answer the rest."""
@@ -59,6 +62,8 @@ class AishProtocol(Endpoint):
         request_id, task = self.msg_id, asyncio.current_task()
         assert request_id is not None
         assert task is not None
+        if params.command != _CANCEL:
+            self._server.questions.turn_away()
         token = params.work_done_token
         call = Call(self._server, request_id, token, task.cancel)
         self._calls[request_id] = call

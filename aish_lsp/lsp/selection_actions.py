@@ -74,8 +74,7 @@ class _Looking:
         asked = {"uri": self._uri, "range": _plain(range_), "diagnostics": _told(problems)}
         yield _ask("Explain", f"Explain {where}.", asked)
         yield _ask("Fix", f"Fix what is wrong in {where}. {_IN_A_BLOCK}", asked)
-        # The chat's own text is none that a question can name.
-        if self._path and is_seen(self._path) and self._server.chats.at(self._uri) is None:
+        if self._path and is_seen(self._path):
             mention = mention_of(self._path, first.line + 1, last_line + 1)
             argument = {"prompt": mention, "uri": self._uri}
             yield types.CodeAction(

@@ -6,7 +6,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -18,8 +18,8 @@ from aish_lsp.sessions.reading import SUFFIX, described, is_question, load
 from aish_lsp.sessions.records import SUMMARIZE
 
 #: What tells a turn, an event, a reply, a new name, a summarizer's own turn, a reply's model, a
-#: question and one that is asked again in a line that is written here. Inside a text a quotation
-#: mark is escaped, so that nothing in a text can look like these.
+#: question, one that is asked again and one that got no answer in a line that is written here.
+#: Inside a text a quotation mark is escaped, so that nothing in a text can look like these.
 _TURN: Final = b'Z", "role": "'
 _QUESTION: Final = b'Z", "role": "user", '
 _AGAIN: Final = b', "again": '
@@ -27,6 +27,7 @@ _EVENT: Final = b'Z", "event": "'
 _REPLY: Final = b'Z", "role": "assistant", '
 _META: Final = b'Z", "event": "meta", '
 _SUMMARIZER: Final = b'", "meta": "summarize"'
+_UNANSWERED: Final = b'": "unanswered"'
 _MODEL: Final = re.compile(rb'", "model": "([^"\\]*)"')
 _LAST: Final = re.compile(rb'\{"n": ([0-9]{1,9}), "ts": "([^"\\]*)"')
 
@@ -177,7 +178,7 @@ def _glean(data: bytes) -> _Gleaned | None:
 
     They do where as many turns and events are found as the last line has for its number.
     """
-    if _SUMMARIZER in data:
+    if _SUMMARIZER in data or _UNANSWERED in data:
         return None
     last = _LAST.match(data, data.rfind(b"\n", 0, -1) + 1)
     turns = data.count(_TURN)
@@ -212,6 +213,22 @@ def _read(path: Path) -> _Gleaned:
     lines = [line for line in loaded.records if line.get("meta") != SUMMARIZE]
     replies = [line for line in lines if line.get("role") == "assistant"]
     model = _text(replies[-1].get("model")) if replies else None
-    questions = sum(is_question(line) and "again" not in line for line in lines)
+    questions = _count_questions(lines)
     turns = sum("role" in line for line in lines)
     return _Gleaned(loaded.meta, first, last, questions, turns, model)
+
+
+def _count_questions(lines: Iterable[Mapping[str, Any]]) -> int:
+    """Return how many questions were asked; one that is asked again is the same question.
+
+    So is one that repeats, word for word, the question before it that got no answer.
+    """
+    count = 0
+    waiting: object = None
+    for line in lines:
+        if is_question(line):
+            count += "again" not in line and line.get("content") != waiting
+            waiting = line.get("content")
+        elif line.get("role") == "assistant":
+            waiting = None
+    return count

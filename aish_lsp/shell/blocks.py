@@ -7,7 +7,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from aish_lsp.shell.console import commands_of, is_console
+from aish_lsp.shell.console import (
+    commands_of,
+    is_console,
+    is_powershell,
+    powershell_commands_of,
+)
 
 #: What marks a line of a reply as a command.
 PREFIX: Final = "CMD: "
@@ -78,7 +83,11 @@ def shell_block(info: str, body: str) -> ShellBlock | None:
     if tag not in SHELL_TAGS:
         return None
     lines = [line.removesuffix("\r") for line in body.split("\n")]
-    if tag in _CONSOLES or is_console(lines):
+    shell = SHELL_TAGS[tag]
+    if is_powershell(lines):
+        # Whatever its tag: no other shell would know what to make of it.
+        shell, lines = SHELL_TAGS["powershell"], powershell_commands_of(lines)
+    elif tag in _CONSOLES or is_console(lines):
         lines = commands_of(lines)
     marked = [line.startswith(PREFIX) for line in lines if is_code(line)]
     if any(marked):
@@ -86,7 +95,7 @@ def shell_block(info: str, body: str) -> ShellBlock | None:
     text = "\n".join(_without_blank_ends(lines))
     if not any(map(is_code, text.split("\n"))):
         return None
-    return ShellBlock(text, SHELL_TAGS[tag], tuple(dict.fromkeys(_placeholders(text))))
+    return ShellBlock(text, shell, tuple(dict.fromkeys(_placeholders(text))))
 
 
 def is_code(line: str) -> bool:

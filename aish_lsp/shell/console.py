@@ -6,8 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+#: What names the environment that is active, before a prompt: ``(venv) ``.
+_ACTIVE: Final = r"(?:\([\w.+-]+\) ?)?"
+
 #: What a shell's prompt ends with; behind it stands what was typed.
-_PROMPT: Final = re.compile(r"[$%] ")
+_PROMPT: Final = re.compile(rf"{_ACTIVE}[$%] ")
+
+#: PowerShell's prompt (``PS C:\Users\me> ``), and that of a line that goes on.
+_POWERSHELL: Final = re.compile(rf"{_ACTIVE}PS(?: [^>\n]*)?> ?")
+_MORE_OF_POWERSHELL: Final = re.compile(r">> ?")
 
 #: The prompt of a line that goes on, and that of a few shells.
 _MORE: Final = "> "
@@ -23,8 +30,29 @@ _ARITHMETIC: Final = re.compile(r"\(\([^()]*\)\)")
 
 def is_console(lines: Sequence[str]) -> bool:
     """Return whether the first line that is not blank or a comment stands behind a prompt."""
+    return _PROMPT.match(_first(lines)) is not None
+
+
+def is_powershell(lines: Sequence[str]) -> bool:
+    """Return whether the first line that is not blank or a comment stands behind PowerShell's."""
+    return _POWERSHELL.match(_first(lines)) is not None
+
+
+def _first(lines: Sequence[str]) -> str:
     code = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
-    return _PROMPT.match(next(code, "")) is not None
+    return next(code, "")
+
+
+def powershell_commands_of(lines: Sequence[str]) -> list[str]:
+    """Return the lines that were typed into PowerShell, without their prompts."""
+    typed: list[str] = []
+    is_typed = False
+    for line in lines:
+        prompt = _POWERSHELL.match(line) or (is_typed and _MORE_OF_POWERSHELL.match(line))
+        is_typed = bool(prompt)
+        if prompt:
+            typed.append(line[prompt.end() :])
+    return typed
 
 
 def commands_of(lines: Sequence[str]) -> list[str]:
@@ -42,8 +70,9 @@ def commands_of(lines: Sequence[str]) -> list[str]:
         line = lines[number]
         number += 1
         goes_on = is_typed and _goes_on(typed[-1])
-        if _PROMPT.match(line) and not goes_on:
-            text = line[2:]
+        prompt = _PROMPT.match(line)
+        if prompt and not goes_on:
+            text = line[prompt.end() :]
         elif line.startswith(_MORE) and (is_typed or only_more):
             text = line[len(_MORE) :]
         elif goes_on:

@@ -47,3 +47,24 @@ async def test_the_chat_says_what_became_of_a_message_that_was_not_sent(
         await client.command_result("aish.chat.send", {"prompt": ":help"})
         text = await chat_holds(client, place, ":retry")
         assert text.count("not sent still stands above") == 1
+
+
+async def test_what_ran_and_what_waited_is_not_said_to_do_so_for_ever(tmp_path: Path) -> None:
+    (tmp_path / "place").mkdir()
+    place = Place.make(tmp_path / "place")
+    async with place.client() as client:
+        await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+        await client.command_result("aish.chat.send", {"prompt": ":run sleep 600; echo never"})
+        await chat_holds(client, place, "> Running (")
+        await client.command_result("aish.ask", {"prompt": "and then?"})
+        await chat_holds(client, place, "> Waits until ")
+        client.process.send_signal(signal.SIGKILL)
+        await client.process.wait()
+    async with place.client() as client:
+        await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+        await client.request("workspace/executeCommand", execute("aish.chat.open", {}))
+        await client.command_result("aish.chat.send", {"prompt": ":help"})
+        text = await chat_holds(client, place, ":retry")
+        assert "Running (" not in text
+        assert "Waits until" not in text
+        assert "$ sleep 600; echo never" in text

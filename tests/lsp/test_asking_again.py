@@ -82,6 +82,9 @@ async def test_the_old_answer_is_no_longer_sent_here_or_after_a_restart(place: P
                 "stop",
             )
             assert again["turnId"] != second["turnId"]
+            # What the old answer suggested is gone with it.
+            waiting = (await client.command_result("aish.commands.list"))["commands"]
+            assert waiting == again["commands"]
             assert client.progress["c"][0]["kind"] == "start"
             # An earlier exchange goes to the end; what was said since stays.
             await retried(client, "d", turnId=first["turnId"])
@@ -98,8 +101,10 @@ async def test_the_old_answer_is_no_longer_sent_here_or_after_a_restart(place: P
             assert [turn["inForce"] for turn in shown] == [False] * 4 + [True] * 4
             waiting = (await client.command_result("aish.commands.list"))["commands"]
             assert [command["text"] for command in waiting] == ["echo 4"]
-            await retried(client, "e")
+            fifth = await retried(client, "e")
             assert model.turns[1:] == [again["text"], "First?"]
+            waiting = (await client.command_result("aish.commands.list"))["commands"]
+            assert waiting == fifth["commands"]
 
 
 async def test_a_retry_that_fails_leaves_all_as_it_was(place: Place) -> None:
@@ -128,6 +133,7 @@ async def test_a_retry_that_fails_leaves_all_as_it_was(place: Place) -> None:
         async with place.client() as client:
             await client.initialize(place.folder)
             [session] = (await client.command_result("aish.session.list"))["sessions"]
+            assert session["questions"] == 4
             resumed = await client.command_result("aish.session.resume", {"id": session["id"]})
             assert resumed["turns"] == 8
             await ask(client, "Fifth?", "f")

@@ -49,4 +49,15 @@ async def test_of_several_lines_of_the_chat_there_is_more_to_ask(folder: Path) -
         document = await opened(client, folder, "make test")
         titles = list(await document.actions(span(6, 0, 10, 3)))
         assert titles[0] == "Run: make test"
-        assert {"Explain", "Fix"} <= set(titles)
+        assert set(titles) >= ASKS
+
+
+async def test_lines_of_the_chat_that_are_asked_about_go_along(folder: Path) -> None:
+    async with Client() as client:
+        document = await opened(client, folder, "make test")
+        asked = (await document.actions(span(6, 0, 10, 3)))["Ask about this"]
+        [argument] = asked["command"]["arguments"]
+        result = await client.command_result(
+            "aish.ask", {"prompt": f"{argument['prompt']} why?", "partialResultToken": "t"}
+        )
+        assert [part["path"] for part in result["attached"]] == [".aish/chat.md"]

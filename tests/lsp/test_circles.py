@@ -109,3 +109,15 @@ async def test_it_is_let_be_where_the_user_says_so(
         result = await ask(client, "how?", "t")
         assert result["finishReason"] == "stop"
         assert result["text"] == BEFORE + PHRASE * TIMES
+
+
+async def test_so_is_one_about_the_session(folder: Path, circles: Circles) -> None:
+    async with Client() as client:
+        await client.initialize(folder)
+        await ask(client, "how?", "t")
+        circles.left.clear()
+        await client.command_result("aish.memory.summarize", {"partialResultToken": "m"})
+        await client.within(circles.left.wait(), "the stream to be closed")
+        assert client.progress["m"][-1]["finishReason"] == "repetition"
+        told = [event["message"] for event in events(client, "m", "notice")]
+        assert "The reply was stopped: it said the same again and again." in told

@@ -156,13 +156,11 @@ async def test_ask_about_this_prepares_the_question_in_the_chat(
 
 
 async def test_what_no_question_can_name_is_not_offered_to_be_named(
-    client: Client, tmp_path: Path, folder: Path
+    client: Client, tmp_path: Path
 ) -> None:
     outside = await Document(client, (tmp_path / "x.py").as_uri()).open(CODE)
     untitled = await Document(client, "untitled:Untitled-1").open(CODE)
-    chat = await client.command_result("aish.chat.open")
-    opened = await Document(client, chat["uri"]).open((folder / ".aish" / "chat.md").read_text())
-    for document in (outside, untitled, opened):
+    for document in (outside, untitled):
         found = await document.actions(span(0, 0, 1, 0))
         assert [title for title in found if title in ON_A_SELECTION] == [EXPLAIN, FIX]
 

@@ -81,6 +81,7 @@ def test_which_fences_are_commands(text: str, expected: list[tuple[str, int, int
         ("$ for i in 1 2; do\n>   echo $i\n> done\n1\n2", "for i in 1 2; do\n  echo $i\ndone"),
         ("$ echo $((1 << n))\n4", "echo $((1 << n))"),
         ("$ cat <<<x\nx\n$ ls", "cat <<<x\nls"),
+        ("(venv) $ make\nok\n(base)% pwd\n", "make\npwd"),
         # What npm and diff print is no prompt.
         ("$ npm test\n\n> app@1.0.0 test\n> jest\n", "npm test"),
         ("$ diff a b\n0a1\n> rm -rf x\n", "diff a b"),
@@ -89,6 +90,22 @@ def test_which_fences_are_commands(text: str, expected: list[tuple[str, int, int
 @pytest.mark.parametrize("tag", ["console", "shell-session"])
 def test_of_a_console_what_was_typed(tag: str, body: str, typed: str) -> None:
     assert only(fence(body, tag)).text == typed
+
+
+@pytest.mark.parametrize("tag", ["powershell", "pwsh", "console", "sh"])
+def test_what_was_typed_into_powershell_is_for_powershell_alone(tag: str) -> None:
+    body = (
+        "PS C:\\Users\\me> Get-ChildItem |\n>> Select-Object Name\n\nName\n----\na.txt\n"
+        "(venv) PS> Get-Date\nMonday\n>> of an output\nPS /home/me> pwd\n"
+    )
+    found = only(fence(f"# first\n{body}", tag))
+    typed = "Get-ChildItem |\nSelect-Object Name\nGet-Date\npwd"
+    assert (found.text, found.shell) == (typed, "pwsh")
+
+
+@pytest.mark.parametrize("body", ["PSQL> ls", "PS1='$ '", "(venv) make", "PS"])
+def test_what_only_looks_like_a_prompt_is_left_in_place(body: str) -> None:
+    assert only(fence(body)).text == body
 
 
 def test_a_console_without_a_command_suggests_nothing() -> None:

@@ -1,0 +1,32 @@
+"""Lines of the chat that stand there only as long as what they tell of lasts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container
+from typing import Final
+
+from aish_lsp.chat.markdown import quote
+
+_REMARK: Final = re.compile(
+    r"^> (?:Running \(([0-9a-f]{8})\)\. `aish\.cancel` stops it\."
+    r"|Waits until what runs has ended \(([0-9a-f]{8})\): .*)$",
+    re.MULTILINE,
+)
+
+
+def runs(job_id: str) -> str:
+    """Return the line under a command that has not ended yet."""
+    return quote(f"Running ({job_id}). `aish.cancel` stops it.")
+
+
+def waits(job_id: str, question: str) -> str:
+    """Return the line of a question that waits; ``question`` is one line."""
+    return quote(f"Waits until what runs has ended ({job_id}): {question}")
+
+
+def left_behind(text: str, jobs: Container[str]) -> list[str]:
+    """Return such lines of jobs that are not among ``jobs``: a server was killed meanwhile."""
+    return [
+        f"{found[0]}\n" for found in _REMARK.finditer(text) if (found[1] or found[2]) not in jobs
+    ]
