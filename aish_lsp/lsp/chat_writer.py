@@ -60,8 +60,9 @@ _ECHO_POLL: Final = 0.01
 #: Texts of the document by which a file is known to be an earlier one of it.
 _REMEMBERED: Final = 1000
 
-#: Times that an edit is sent while the editor's document keeps changing under it.
-_MOST_TRIES: Final = 5
+#: Times that an edit is sent while the editor's document keeps changing under it: one who types
+#: without a pause must not have the reply sent to the file instead.
+_MOST_TRIES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,12 +420,13 @@ class ChatWriter:
                 # It refuses what it said that it made: it did, and its document is another now.
                 patience = TELL_TIMEOUT
             claimed = document if says_so else None
+            if says_so is False:
+                # It may have refused what a change overtook that it tells of only later; or have
+                # made it all the same, and failed at what comes behind that.
+                await self._until(partial(self._has_left, text), ECHO_TIMEOUT)
             if await self._is_made(patience):
                 self._file_is_ahead = False
                 return True
-            if says_so is False:
-                # It may have refused what a change overtook that it tells of only later.
-                await self._until(partial(self._has_left, text), ECHO_TIMEOUT)
             now = self._editor.document(self.path)
             refusals += now is not None and now.version == document.version
             if refusals == 2:

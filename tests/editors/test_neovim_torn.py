@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from functools import partial
 from pathlib import Path
 
@@ -15,23 +16,31 @@ __all__ = ["init", "place"]
 
 pytestmark = pytest.mark.editor
 
-WORDS = [f"run it so{number} " for number in range(24)]
+WORDS = [f"run it so{number} " for number in range(36)]
 OLDER = "## You\n\nhow do I run it?\n\n## aish\n\nrun it so0 run it so1 \n\n" * 200
 END = "".join(WORDS) + "\n\n## You\n\n"
+NOTES = "notes of another\n\n"
 NOTE = "its place in it could not be found again"
 
 
-async def script(request: Request, peer: Peer) -> None:
-    if request.method != "POST":
-        await peer.reply({"data": [{"id": "slow"}]})
-        return
-    await peer.head()
-    for word in WORDS:
-        await peer.event(chunk_of(word))
-        await asyncio.sleep(0.12)
-    await peer.event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
-    await peer.event("[DONE]")
-    await peer.chunk(b"")
+class Model:
+    """A model that says each word when it is asked for it."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def answer(self, request: Request, peer: Peer) -> None:
+        if request.method != "POST":
+            await peer.reply({"data": [{"id": "slow"}]})
+            return
+        await peer.head()
+        for number, word in enumerate(WORDS):
+            while number > self.asked:
+                await asyncio.sleep(0.01)
+            await peer.event(chunk_of(word))
+        await peer.event({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]})
+        await peer.event("[DONE]")
+        await peer.chunk(b"")
 
 
 def shows(neovim: Neovim, place: Place, text: str) -> bool:
@@ -49,32 +58,51 @@ def ask(neovim: Neovim, place: Place, *, saves: bool) -> None:
     neovim.keys("Gihow do I run it?<Esc>" + (":w<CR>" if saves else "") + " as")
 
 
+def another_writes(place: Place) -> None:
+    """Shift all that stands in the file."""
+    place.chat.write_text(f"{NOTES}{place.chat.read_text()}")
+
+
 @pytest.mark.parametrize(
     ("gone", "saves"),
     [
         (":e!<CR>", True),
         (":e!<CR>", False),
         (":bd!<CR>", False),
+        (":bd!<CR>:edit {chat}<CR>", False),
         ("u", True),
+        ("uuu<C-r>", False),
         (":w<CR>:e!<CR>", True),
+        ("another writes, :e!<CR>", True),
     ],
 )
 def test_whatever_becomes_of_the_buffer_the_reply_comes_whole(
     place: Place, init: Path, gone: str, saves: bool
 ) -> None:
-    with served(script) as url, opened(place, init, f'endpoint = "{url}"') as neovim:
+    keys = gone.removeprefix("another writes, ").format(chat=place.chat)
+    model = Model()
+    with served(model.answer) as url, opened(place, init, f'endpoint = "{url}"') as neovim:
         ask(neovim, place, saves=saves)
-        for number in (2, 9, 16):
+        for number in range(2, len(WORDS), 2):
+            model.asked = number
             neovim.until(f"word {number}", partial(shows, neovim, place, f"so{number} "))
-            neovim.keys(gone)
+            # A word comes before the buffer goes, or meanwhile; the next one, after it has gone.
+            model.asked = number + 1
+            time.sleep(number % 8 * 0.02)
+            if gone != keys:
+                another_writes(place)
+            if gone != ":bd!<CR>" or number == 2:
+                neovim.keys(keys)
+        model.asked = len(WORDS)
         if gone == ":bd!<CR>":
             neovim.until("no chat", lambda: neovim.name != str(place.chat))
             neovim.until("the end", lambda: place.chat.read_text().endswith(END))
             neovim.keys(f":edit {place.chat}<CR>")
         neovim.until("the end", lambda: "\n".join(neovim.lines).rstrip("\n").endswith(END.rstrip()))
         text = "\n".join(neovim.lines)
-        assert text.startswith(OLDER)
-        more = text.removeprefix(OLDER)
+        older = (NOTES * len(range(2, len(WORDS), 2)) if gone != keys else "") + OLDER
+        assert text.startswith(older)
+        more = text.removeprefix(older)
         assert "".join(WORDS) in more
         if gone != ":w<CR>:e!<CR>":
             assert NOTE in more

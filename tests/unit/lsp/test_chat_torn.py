@@ -10,9 +10,10 @@ import asyncio
 import itertools
 import tempfile
 from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import pytest
 from hypothesis import settings
@@ -55,20 +56,57 @@ def text_of(content: Owned) -> str:
     return "".join(character for character, _, _ in content)
 
 
-class Simulated:
-    """An editor whose buffer knows its authors.
+@dataclass(frozen=True)
+class Kind:
+    """What an editor does.
 
-    ``versioned``: it refuses edits of an older version. ``prompt``: it tells each change at once,
-    else when it is asked to.
+    Attributes:
+        versioned: it makes no edit that is for an older version.
+        prompt: it tells each change at once, else a while later.
+        answers: what it says of an edit: what is so, always "made", or always an error.
+        recounts: its versions begin anew where it loads the file, as Neovim's do.
     """
 
-    def __init__(self, content: Owned, path: Path, *, versioned: bool, prompt: bool) -> None:
-        self.capabilities = EditorCapabilities(apply_edit=True, document_changes=versioned)
+    versioned: bool
+    prompt: bool
+    answers: Literal["as it is", "made", "failed"] = "as it is"
+    recounts: bool = False
+
+    @property
+    def never_harms(self) -> bool:
+        """Whether no edit may ever be made in a wrong place, were it for a moment."""
+        return self.versioned and not self.recounts
+
+    @property
+    def ends_well(self) -> bool:
+        """Whether in the end nothing may stand in a wrong place, and the reply must be whole.
+
+        What neither heeds versions nor tells its changes at once makes edits blindly that are meant
+        for a text which it has not any more: what comes of that is taken back where it can be
+        known, and that is not always.
+        """
+        return self.versioned or self.prompt
+
+
+KINDS: Final = st.builds(
+    Kind,
+    versioned=st.just(True),
+    prompt=st.booleans(),
+    answers=st.sampled_from(["as it is", "made", "failed"]),
+    recounts=st.booleans(),
+) | st.builds(Kind, versioned=st.just(False), prompt=st.booleans())
+
+
+class Simulated:
+    """An editor of a kind, whose buffer knows its authors."""
+
+    def __init__(self, content: Owned, path: Path, kind: Kind) -> None:
+        self.kind = kind
+        self.capabilities = EditorCapabilities(apply_edit=True, document_changes=kind.versioned)
         self.buffer: Owned | None = content
         self.version = 1
         self.told = OpenDocument(path.as_uri(), text_of(content), 1)
         self.is_open = True
-        self.prompt = prompt
         self.untold: list[tuple[Owned, Owned] | None] = []
         self.undoes: list[Owned] = []
         self.writer: ChatWriter | None = None
@@ -89,6 +127,12 @@ class Simulated:
 
     async def apply_edit(self, edit: types.WorkspaceEdit) -> bool:
         await asyncio.sleep(0)
+        made = self.make(edit)
+        if self.kind.answers == "failed":
+            raise RuntimeError("it failed at something else")
+        return made or self.kind.answers == "made"
+
+    def make(self, edit: types.WorkspaceEdit) -> bool:
         if self.buffer is None:
             return False
         if edit.document_changes:
@@ -108,7 +152,7 @@ class Simulated:
         if any(owner == "o" for _, owner, _ in self.buffer[start:end]):
             self.harm = "text was removed"
         new = owned(text_edit.new_text, "r" if is_right(self.buffer, start) else "s")
-        if new and new[0][1] == "s" and self.capabilities.document_changes:
+        if new and new[0][1] == "s" and self.kind.never_harms:
             self.harm = f"at {start}: {text_edit.new_text!r}"
         self.change(self.buffer[:start] + new + self.buffer[end:])
         return True
@@ -126,14 +170,14 @@ class Simulated:
         self.buffer = content
         self.version += 1
         self.untold.append((before, content))
-        if self.prompt:
+        if self.kind.prompt:
             self.tell()
 
     def load(self, content: Owned) -> None:
         """Discard the buffer and show this; what was not told is not told any more."""
         self.buffer = content
         self.undoes = []
-        self.version += 1
+        self.version = 0 if self.kind.recounts else self.version + 1
         self.untold = [None]
         self.tell()
 
@@ -209,14 +253,14 @@ class TornChat(RuleBasedStateMachine):
         # The user has changed the reply itself: then it is theirs.
         self.tampered = False
 
-    @initialize(versioned=st.booleans(), prompt=st.booleans(), saved=st.booleans())
-    def asks(self, versioned: bool, prompt: bool, saved: bool) -> None:
+    @initialize(kind=KINDS, saved=st.booleans())
+    def asks(self, kind: Kind, saved: bool) -> None:
         root = Path(self.folder.name)
         self.path = root / ".aish" / "chat.md"
         self.path.parent.mkdir()
         self.disk = owned(ASKED if saved else EXCHANGE * OLDER)
         self.path.write_text(text_of(self.disk))
-        self.editor = Simulated(owned(ASKED), self.path, versioned=versioned, prompt=prompt)
+        self.editor = Simulated(owned(ASKED), self.path, kind)
         self.writer = ChatWriter(root, self.editor)
         self.editor.writer = self.writer
         self.run(self.write(lambda: self.writer.begin(f"{AISH}\n\n")))
@@ -338,9 +382,7 @@ class TornChat(RuleBasedStateMachine):
 
     def at_the_end(self) -> None:
         self.nothing_else_is_touched()
-        if not self.editor.capabilities.document_changes and not self.editor.prompt:
-            # It makes edits blindly that are meant for a text which it has not any more: what comes
-            # of that is taken back where it can be known, and that is not always.
+        if not self.editor.kind.ends_well:
             return
         content = self.disk if self.editor.buffer is None else self.buffer
         strays = [character for character, owner, _ in content if owner == "s"]

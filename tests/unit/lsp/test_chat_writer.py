@@ -378,11 +378,11 @@ async def test_two_refusals_and_the_file_is_written_from_then_on(
 
 
 async def test_a_user_who_types_on_is_no_refusal(tmp_path: Path) -> None:
-    editor = FakeEditor(OPEN, manners=["overtaken"] * 4)
+    editor = FakeEditor(OPEN, manners=["overtaken"] * 20)
     writer = chat_in(tmp_path, editor)
     writer.append("x")
     await writer.flush()
-    assert editor.buffer == f"++++{OPEN}x"
+    assert editor.buffer == f"{'+' * 20}{OPEN}x"
     assert not writer.path.exists()
 
 
