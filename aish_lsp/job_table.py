@@ -25,7 +25,7 @@ class JobTable:
     def __len__(self) -> int:
         return len(self._jobs)
 
-    def __contains__(self, job_id: str | None) -> bool:
+    def __contains__(self, job_id: object) -> bool:
         return job_id in self._jobs
 
     @property
