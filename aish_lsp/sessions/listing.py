@@ -15,7 +15,7 @@ from aish_lsp.errors import NotFound, StoreUnavailable
 from aish_lsp.files import open_append, store_errors, sync_dir
 from aish_lsp.sessions.log import hold
 from aish_lsp.sessions.reading import SUFFIX, described, is_question, load
-from aish_lsp.sessions.records import SUMMARIZE, Record
+from aish_lsp.sessions.records import SUMMARIZE
 
 #: What tells a turn, an event, a reply, a new name, a summarizer's own turn, a reply's model, a
 #: question, one that is asked again and one that got no answer in a line that is written here.
@@ -218,7 +218,7 @@ def _read(path: Path) -> _Gleaned:
     return _Gleaned(loaded.meta, first, last, questions, turns, model)
 
 
-def _count_questions(lines: Iterable[Record]) -> int:
+def _count_questions(lines: Iterable[Mapping[str, Any]]) -> int:
     """Return how many questions were asked; one that is asked again is the same question.
 
     So is one that repeats, word for word, the question before it that got no answer.
