@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Callable
 from typing import Final
 
 from aish_lsp.chat.markdown import quote
@@ -25,8 +25,7 @@ def waits(job_id: str, question: str) -> str:
     return quote(f"Waits until what runs has ended ({job_id}): {question}")
 
 
-def left_behind(text: str, jobs: Container[str]) -> list[str]:
-    """Return such lines of jobs that are not among ``jobs``: a server was killed meanwhile."""
-    return [
-        f"{found[0]}\n" for found in _REMARK.finditer(text) if (found[1] or found[2]) not in jobs
-    ]
+def left_behind(text: str, is_there: Callable[[str], bool]) -> list[str]:
+    """Return such lines of jobs that are not there any more: a server was killed meanwhile."""
+    found = _REMARK.finditer(text)
+    return [f"{line[0]}\n" for line in found if not is_there(line[1] or line[2])]

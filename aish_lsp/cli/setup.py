@@ -43,7 +43,7 @@ _DESCRIPTION: Final = (
 _START: Final = """\
 Start a server (`llama-server -m MODEL.gguf`, `ollama serve`), or set a provider's key variable
 (OPENAI_API_KEY, OPENROUTER_API_KEY, ...), then run `aish-lsp setup` again. Until then the offline
-model answers from your project's own files."""
+model answers what it can: everyday shell tasks and your project's own."""
 
 
 class _Stopped(Exception):

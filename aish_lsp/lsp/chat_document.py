@@ -341,7 +341,7 @@ class ChatDocument:
                 return
             async with self._section:
                 text = await self._writer.text()
-                for remark in left_behind(text, self._workspace.jobs):
+                for remark in left_behind(text, self._workspace.jobs.__contains__):
                     self._writer.withdraw(remark)
                 await self._writer.flush()
                 text = await self._writer.text()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.errors import AishError
 from aish_lsp.files import write_atomic
@@ -23,6 +23,10 @@ logger = logging.getLogger(__name__)
 
 #: Seconds that a question stands. Nobody's answer after that is a no.
 _PATIENCE = 600.0
+
+#: Seconds that it stands where nobody knows whether the client shows questions at all: ALE does
+#: not, and never answers.
+_DOUBT: Final = 60.0
 
 #: Seconds that a question waits, so that the answer to the command which led to it goes first:
 #: eglot waits ten seconds for that, and asks the user within them.
@@ -47,9 +51,13 @@ class OpenQuestions:
 
     Such a client asks in its own way, as eglot does in the minibuffer, and may never tell that the
     user has turned away. A command of theirs says so: they are no longer at the question.
+
+    Attributes:
+        patience: seconds that a question stands.
     """
 
     def __init__(self) -> None:
+        self.patience = _DOUBT
         self._standing: set[asyncio.Task[Any]] = set()
 
     async def answer(self, asking: Coroutine[Any, Any, Any]) -> Any:
@@ -62,13 +70,15 @@ class OpenQuestions:
         task = asyncio.create_task(asking)
         self._standing.add(task)
         try:
-            return await task
+            answer = await task
         except asyncio.CancelledError:
             if task in self._standing:
                 raise
             raise TimeoutError from None
         finally:
             self._standing.discard(task)
+        self.patience = _PATIENCE
+        return answer
 
     def turn_away(self) -> None:
         """End what stands, as without an answer."""
@@ -102,7 +112,8 @@ async def _ask(server: AishServer, message: str, titles: Sequence[str]) -> str |
     """Return the title that the user chose, as the client sent it; None for no answer."""
     params = {"type": 2, "message": message, "actions": [{"title": title} for title in titles]}
     await asyncio.sleep(_PRECEDENCE)
-    asking = server.request("window/showMessageRequest", params, _PATIENCE)
+    patience = _PATIENCE if can_choose(server) else server.questions.patience
+    asking = server.request("window/showMessageRequest", params, patience)
     try:
         # Where there are buttons, the user may well do something else and come back to them.
         answer = await (asking if can_choose(server) else server.questions.answer(asking))

@@ -204,6 +204,18 @@ def test_the_default_on_a_line_of_the_chat_is_to_run_it_or_to_edit_what_can_do_h
         emacs.until("no question", "(not (active-minibuffer-window))")
 
 
+def test_after_a_question_was_quit_the_next_command_goes_on(emacs: Emacs) -> None:
+    emacs.keys("^c ao")
+    emacs.until("the chat and its server", '(and (string-suffix-p "chat.md" buffer-file-name)'
+                " (eglot-current-server) (eglot-managed-p))")  # fmt: skip
+    emacs.keys("\x1b>:run make^c as")
+    emacs.until_asked("Choose an option")
+    emacs.keys("^g ")
+    emacs.until("no question", "(not (active-minibuffer-window))")
+    emacs.keys("\x1b>:help^c as")
+    emacs.until("how to go on", '(string-match-p "`:approve [0-9a-f]+` runs it" (buffer-string))')
+
+
 def told(place: Place) -> str:
     """Return the chat as the server was told of it."""
     return place.text_as_told(place.chat, types.PositionEncodingKind.Utf16)

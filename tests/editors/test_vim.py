@@ -1,0 +1,141 @@
+"""Vim with ALE and the configuration of docs/editors/vim.md, by the keys that a user presses."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from editor_parts import Place, blocks
+
+pytestmark = pytest.mark.editor
+
+TIMEOUT = 60.0
+
+ALE, VIM_LSP = blocks("vim.md", "vim")
+
+
+def find() -> str:
+    """Return Vim; skip where it is not there."""
+    program = shutil.which("vim")
+    if program is None:
+        pytest.skip("Vim is not installed: apt-get install vim-nox")
+    return program
+
+
+class Vim:
+    """Vim in a terminal, with the configuration of a user whose home is ``home``."""
+
+    def __init__(self, file: Path) -> None:
+        self._terminal, terminal = os.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 120, 0, 0))
+        self._process = subprocess.Popen(
+            [find(), str(file)],
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            cwd=file.parent,
+            start_new_session=True,
+        )
+        os.close(terminal)
+        self.printed = b""
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def close(self) -> None:
+        """End it, and with it the server."""
+        self._process.kill()
+        self._process.wait(TIMEOUT)
+        self._reader.join(TIMEOUT)
+        os.close(self._terminal)
+
+    def keys(self, keys: str) -> None:
+        """Press keys."""
+        os.write(self._terminal, keys.encode())
+
+    def until(self, what: str, happened: Callable[[], bool]) -> None:
+        """Wait until something has happened."""
+        end = time.monotonic() + TIMEOUT
+        while not happened():
+            assert time.monotonic() < end, f"waited for: {what}\n{self.printed[-4000:]!r}"
+            time.sleep(0.05)
+
+    def until_shown(self, text: str) -> None:
+        """Wait until a text is printed, then forget what was printed up to it."""
+        self.until(text, lambda: text.encode() in self.printed)
+        self.printed = self.printed.partition(text.encode())[2]
+
+    def _read(self) -> None:
+        try:
+            while data := os.read(self._terminal, 1 << 16):
+                self.printed += data
+        except OSError:
+            pass  # Vim has ended
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    made = Place.make(tmp_path, "work 1")
+    for name, value in made.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PATH", str(made.programs), prepend=":")
+    monkeypatch.setenv("TERM", "xterm")
+    return made
+
+
+def configure(text: str) -> None:
+    Path(os.environ["HOME"], ".vimrc").write_text(text)
+
+
+@pytest.fixture
+def vim(place: Place) -> Iterator[Vim]:
+    probe = "if globpath(&packpath, 'pack/*/opt/ale') == '' | cquit | else | quit | endif"
+    if subprocess.run([find(), "-Nes", "-c", probe], check=False).returncode:
+        pytest.skip("Vim has no ALE: apt-get install vim-ale")
+    configure(f"packadd! ale\n{ALE}")
+    started = Vim(place.folder / "main.py")
+    yield started
+    started.close()
+
+
+def test_a_conversation_with_ale(vim: Vim, place: Place) -> None:
+    def holds(text: str, times: int = 1) -> Callable[[], bool]:
+        return lambda: place.chat.exists() and place.chat.read_text().count(text) == times
+
+    vim.until_shown("print()")
+    vim.keys("\\ao")
+    vim.until_shown("## You")
+    vim.keys("Ahow do I run the tests here?\x1b\\aa")
+    vim.until_shown("Send")
+    vim.until_shown("Type number")
+    vim.keys("1\r")
+    vim.until("a reply", holds("## You", 2))
+    # Vim reads the file by itself.
+    vim.until_shown("CMD: ")
+    vim.keys("gg/^CMD: make\r\\aa")
+    vim.until_shown("Run: make test")
+    vim.until_shown("Type number")
+    vim.keys("1\r")
+    vim.until("the output", holds("\ntests ran\n````\n\n> exit 0"))
+
+
+def test_the_lines_for_vim_lsp_are_vim_script(place: Place) -> None:
+    """Without the plugin, which makes use of them: nothing but that they are read."""
+    configure(VIM_LSP)
+    there = r"exists('*AishChat') && maparg('\as', 'n') != '' && exists('#aish#User')"
+    check = f"if {there} | quit | else | cquit | endif"
+    done = subprocess.run(
+        [find(), "-N", "-u", str(Path(os.environ["HOME"], ".vimrc")), "-es", "-c", check],
+        capture_output=True,
+        check=False,
+        timeout=TIMEOUT,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
