@@ -256,10 +256,13 @@ def relocated(text: str, place: int, now: str) -> int | None:
         return None
     at += len(exchange)
     below, below_now = text[place:], now[at:]
-    same_line = below.split("\n", 1)[0] == below_now.split("\n", 1)[0]
-    if below_now.strip("\n") and not (same_line and _headings(below) == _headings(below_now)):
+    if not below_now.strip("\n"):
+        return at
+    if exchange.endswith("\n") and _line_feeds(below) != _line_feeds(below_now):
+        # Blank lines that end the exchange may be those that begin what somebody put below it.
         return None
-    return at
+    same_line = below.split("\n", 1)[0] == below_now.split("\n", 1)[0]
+    return at if same_line and _headings(below) == _headings(below_now) else None
 
 
 def _exchange_start(above: str) -> int:
@@ -268,6 +271,11 @@ def _exchange_start(above: str) -> int:
         return 0
     found = above.rfind(f"\n{YOU}\n")
     return len(above) if found < 0 else found + 1
+
+
+def _line_feeds(text: str) -> int:
+    """Return how many line feeds ``text`` begins with."""
+    return len(text) - len(text.lstrip("\n"))
 
 
 def _headings(text: str) -> list[str]:

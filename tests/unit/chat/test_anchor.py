@@ -89,6 +89,13 @@ def test_what_looks_alike_is_not_taken_for_it(now: str) -> None:
     assert relocated(OWN, len(OWN), now) is None
 
 
+def test_blank_lines_of_another_are_not_taken_for_those_that_end_the_reply() -> None:
+    text = f"{OWN}\n\n"
+    assert relocated(text, len(text), f"{OWN}\n\n\nnotes") is None
+    assert relocated(text, len(text), f"notes\n\n{text}") == len(f"notes\n\n{text}")
+    assert relocated(f"{text}\nnotes", len(text), f"# a\n{text}\nnotes") == len(f"# a\n{text}")
+
+
 def test_a_section_is_written_again_with_the_reason_told_once() -> None:
     once = anew(f"{YOU}\n\nhow?\n\n{AISH}\n\nYes")
     assert (once.text, once.goes) == (f"{AISH}\n\n{LOST}Yes", "to the end")
