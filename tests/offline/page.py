@@ -22,7 +22,8 @@ from aish_lsp.models.offline.matching import THRESHOLD
 
 #: Families that were written without sight of the table, and that it was then mended by.
 DEVELOPED: Final = frozenset(
-    f"blind_{name}" for name in ("files", "system", "network", "project", "beyond", "asked_back")
+    f"blind_{name}"
+    for name in ("files", "system", "network", "project", "beyond", "asked_back", "archives")
 )
 SWEEP: Final = Path(__file__).resolve().with_name("sweep.md")
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs/offline.md"
