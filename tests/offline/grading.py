@@ -36,28 +36,23 @@ class Grade:
 
 
 async def grade(entry: Entry) -> list[Grade]:
-    """Return what comes of each phrasing of ``entry``; each in a world of its own making.
+    """Return what comes of each phrasing of ``entry``; each is asked before anything has run.
 
     Phrasings that are answered with the same commands share a world: it would be the same again.
     """
-    ended: dict[tuple[str, ...], str] = {}
-    grades: list[Grade] = []
-    waiting = list(entry.ask)
-    while waiting:
+    grades: dict[str, Grade] = {}
+    while waiting := [question for question in entry.ask if question not in grades]:
         with World(entry.world) as world:
             ran = _run_before(entry, world)
-            used = False
-            for question in list(waiting):
-                reply = await _ask(entry, question, world, ran)
+            replies = {question: await _ask(entry, question, world, ran) for question in waiting}
+            tried = _to_run(entry, replies[waiting[0]])
+            runs = bool(entry.check) and not is_unknown(replies[waiting[0]])
+            why = _carried_out(entry, tried, world) if runs else ""
+            for question, reply in replies.items():
                 commands = _to_run(entry, reply)
-                if entry.check and not is_unknown(reply) and commands not in ended:
-                    if used:
-                        continue
-                    ended[commands] = _carried_out(entry, commands, world)
-                    used = True
-                grades.append(_judged(entry, question, reply, commands, ended.get(commands, "")))
-                waiting.remove(question)
-    return grades
+                if question == waiting[0] or (commands == tried and not is_unknown(reply)):
+                    grades[question] = _judged(entry, question, reply, commands, why)
+    return [grades[question] for question in entry.ask]
 
 
 async def _ask(entry: Entry, question: str, world: World, ran: ExecOutput | None) -> str:

@@ -75,9 +75,14 @@ def _of_the_conversation(question: Question, workspace: Workspace) -> Sequence[P
         return [Part(_CODE), Part(CONNECT, ("aish-lsp doctor",))]
     if _HELLO.match(text) and not question.ran_since:
         return [_help()]
-    if asks_of_result(text):
+    if asks_of_result(text) and (question.ran or not _of_the_table_alone(question, workspace)):
         return result_parts(question.ran, workspace)
     return [Part(_MEMORY)] if asks_to_remember(text) else []
+
+
+def _of_the_table_alone(question: Question, workspace: Workspace) -> bool:
+    """Return whether the table knows the question, which may just sound like one of a result."""
+    return bool(read(question.text, (), workspace.places).meant)
 
 
 def _of_the_table(question: Question, workspace: Workspace) -> Sequence[Part]:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Final
 
+from aish_lsp.models.offline.deeds import fitness, only_asks
 from aish_lsp.models.offline.ranking import ranking
+from aish_lsp.models.offline.spelling import near
 from aish_lsp.models.offline.table import FREE, Intent, Phrasing, Slot, kind_of, said, table
 from aish_lsp.models.offline.tokens import Token, is_name
 from aish_lsp.models.offline.words import words
 
 #: Below it the model says that it does not know; docs/offline.md has the figures.
-THRESHOLD: Final = 0.6
+THRESHOLD: Final = 0.7
 
 #: Phrasings that are looked at closely.
 _CANDIDATES: Final = 60
@@ -31,6 +32,8 @@ _TYPED: Final = 2.5
 _NAMED: Final = 1.5
 _LEFT_OVER: Final = 4.0
 _UNFILLED: Final = 0.9
+#: What it counts against a phrasing of several values that only some of them are there.
+_HALF: Final = 2.0
 #: How much it counts against a value without a shape that it is a word of the table.
 _KNOWN_WORD: Final = 0.9
 #: How much it counts against a text that is not quoted, for each word after its first.
@@ -40,9 +43,16 @@ _WORDING: Final = 0.12
 #: How much a word of the phrasing counts that the question has not.
 _MISSING: Final = 0.65
 
+#: Matches below it are not worth a look at what they do.
+_LIKELY: Final = 0.4
+
 #: Words that are no value, and those behind which a name of a file stands.
 _NEVER: Final = frozenset(
-    ["all", "any", "every", "some", "none", "each", "called", "named", "the", "same", "it", "them"]
+    [
+        *("all", "any", "every", "some", "none", "each", "called", "named", "the", "same", "it"),
+        *("them", "stuff", "things", "everything", "anything", "something", "etc", "os", "now"),
+        *("again", "too", "also", "only", "just", "else", "instead", "here", "there", "please"),
+    ]
 )
 _SURELY_PATHS: Final = frozenset(["called", "named", "mkdir", "touch"])
 _ANNOUNCES_PATHS: Final = _SURELY_PATHS | frozenset(
@@ -80,6 +90,7 @@ _ALSO: Final = {
     "revision": ("revision", "version"),
     "version": ("version", "number"),
     "url": ("url", "repository"),
+    "repository": ("repository", "url"),
     "port": ("port",),
     "first": ("first", "number"),
     "last": ("last", "number"),
@@ -88,15 +99,21 @@ _ALSO: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """An intent that may be meant, the values for its slots, and how sure that is."""
+    """An intent that may be meant, the values for its slots, and how sure that is.
+
+    Attributes:
+        strength: what speaks for it, with which it is compared among the equally sure.
+        ignored: whether it leaves out a value that was asked with: a file, a quoted text.
+    """
 
     intent: Intent
     values: dict[str, str]
     confidence: float
     strength: float = 0.0
+    ignored: bool = False
 
 
-def understood(tokens: Sequence[Token]) -> list[Match]:
+def understood(tokens: Sequence[Token], question: str) -> list[Match]:
     """Return what the question may mean, each intent once, the surest first."""
     known = table()
     same = ranking().worded(said(token.text) for token in tokens)
@@ -112,7 +129,25 @@ def understood(tokens: Sequence[Token]) -> list[Match]:
         other = best.get(phrasing.intent)
         if other is None or _order(match) > _order(other):
             best[phrasing.intent] = match
-    return sorted(best.values(), key=_order, reverse=True)
+    return _fit(sorted(best.values(), key=_order, reverse=True), tokens, question)
+
+
+def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[Match]:
+    """Return ``matches`` anew ordered, those far down that do something other than is asked."""
+    words_said = (word for token in tokens for word in (token.near or token.term, token.lower))
+    terms = set(words_said) - {""}
+    asks = only_asks(question)
+    judged = [
+        replace(
+            match,
+            confidence=match.confidence
+            * fitness(match.intent, terms, asks=asks, ignored=match.ignored),
+        )
+        if match.confidence >= _LIKELY
+        else match
+        for match in matches
+    ]
+    return sorted(judged, key=_order, reverse=True)
 
 
 def _order(match: Match) -> tuple[float, float]:
@@ -125,8 +160,8 @@ def _correct(tokens: Sequence[Token]) -> None:
     unknown = (t for t in tokens if t.term and t.term not in known and not t.kinds)
     for token, _ in zip(unknown, range(5), strict=False):
         if 3 < len(token.term) < 20 and token.term.isalpha():
-            like = [term for term in known if term[0] == token.term[0]]
-            token.near = next(iter(get_close_matches(token.term, like, 1, 0.84)), "")
+            like = (term for term in known if term[0] == token.term[0])
+            token.near = near(token.term, like)
 
 
 class _Overlay:
@@ -149,13 +184,17 @@ class _Overlay:
         for slot in waiting:
             self._fill(slot)
         self._fill_defaults()
+        ignored = False
         for at, token in enumerate(self._tokens):
             if at not in self._used:
                 self._lost += _weight(token)
+                ignored = ignored or (not token.term and _weight(token) > 0)
+        if 0 < len(self._values) < len(slots):
+            self._lost += _HALF
         whole = self._gained + self._lost
         confidence = self._gained / whole if whole else 0.0
         confidence += _WORDING * (self._likeness() - confidence)
-        return Match(self._intent, self._values, confidence, self._gained)
+        return Match(self._intent, self._values, confidence, self._gained, ignored)
 
     def _likeness(self) -> float:
         """Return how much of the wording is the same: words and pairs of them, by Dice."""
@@ -303,7 +342,10 @@ class _Overlay:
     def _is_all_that_is_left(self, slot: Slot, at: int) -> bool:
         """Return whether the question ends with a word that nothing else explains: a name."""
         token = self._tokens[at] if self._tokens else None
-        if token is None or slot.kind in _SENTENCES or at in self._used:
+        sentence = slot.kind in _SENTENCES
+        if slot.kind == "command" and len(self._phrasing.slots) == 1:
+            sentence = False
+        if token is None or sentence or at in self._used:
             return False
         left = [
             place
@@ -377,7 +419,7 @@ def _same_word(one: str, other: str) -> bool:
 
 def _weight(token: Token) -> float:
     """Return how much it counts against a phrasing that it says nothing of ``token``."""
-    if token.quoted or (token.kinds and not token.term):
+    if token.quoted or (token.kinds and not token.term and token.lower not in words().stop):
         return _LEFT_OVER
     if not token.term:
         return 0.0

@@ -24,6 +24,7 @@ _TOKEN: Final = re.compile(
     | (?<!\w)'(?P<single>[^']+)'(?!\w)
     | [\u201c\u201e](?P<curly>[^\u201c\u201d]+)[\u201c\u201d]
     | (?<!\S)@"(?P<mentioned>[^"]+)"
+    | (?<!\S)(?P<json>\{\s*"[^{}]*\}|\[\s*[\d"][^\[\]]*\])(?!\S)
     | (?P<url>(?:https?|ftp|ssh|git|file)://[^\s"'<>]+|git@[\w.-]+:[^\s"'<>]+)
     | (?P<size>(?<![\w./-])\d+(?:\.\d+)?\s?
         (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?)(?![\w/]))
@@ -79,7 +80,7 @@ _NUMBERS: Final = {
 _WHOLE_TOKEN: Final = re.compile(_TOKEN.pattern.replace("NUMBER", "|".join(_NUMBERS)), _TOKEN.flags)
 
 _QUOTED: Final = re.compile(
-    r"""`[^`]+`|(?<!\w)"[^"]+"|(?<!\w)'[^']+'(?!\w)|[\u201c\u201e][^\u201c\u201d]+[\u201c\u201d]"""
+    r"""(?<!\S)\{\s*"[^{}]*\}|`[^`]+`|(?<!\w)"[^"]+"|(?<!\w)'[^']+'(?!\w)|[\u201c\u201e][^\u201c\u201d]+[\u201c\u201d]"""
 )
 
 _SECONDS: Final = {
@@ -179,7 +180,7 @@ def _tokens(match: re.Match[str], places: Places) -> Iterator[Token]:
     assert kind is not None
     value = match[kind]
     start, end = match.span()
-    if kind in ("code", "double", "single", "curly", "mentioned"):
+    if kind in ("code", "double", "single", "curly", "mentioned", "json"):
         yield Token(
             value, "", start, end, quoted=True, kinds=dict(_kinds(value, places, quoted=True))
         )

@@ -11,6 +11,7 @@ from aish_lsp.models.offline.matching import THRESHOLD, Match, understood
 from aish_lsp.models.offline.places import Places
 from aish_lsp.models.offline.table import FREE, SLOT, Way, kind_of, terms_of
 from aish_lsp.models.offline.tokens import Token, cut, is_name
+from aish_lsp.models.offline.words import words
 
 #: Earlier questions that a follow-up may go back to.
 _EARLIER: Final = 6
@@ -87,7 +88,7 @@ def read(text: str, earlier: Sequence[str], places: Places) -> Reading:
 
 
 def _by_itself(text: str, places: Places) -> Reading:
-    whole = understood(cut(text, places))
+    whole = _matches(text, places)
     sure = whole[0].confidence if whole else 0.0
     if sure < _SURELY_ONE:
         parts = _in_parts(text, places, sure)
@@ -98,17 +99,22 @@ def _by_itself(text: str, places: Places) -> Reading:
     return Reading((), tuple(whole[:2]))
 
 
+def _matches(text: str, places: Places) -> list[Match]:
+    bare = words().bare(text)
+    return understood(cut(bare, places), bare)
+
+
 def _in_parts(text: str, places: Places, sure: float) -> list[Match]:
     """Return two or more things that ``text`` asks for, if that explains it better than one."""
     best: list[Match] = []
     for at, split in enumerate(_SPLIT.finditer(text)):
         if at >= _MOST_SPLITS:
             break
-        left = understood(cut(text[: split.start()], places))
+        left = _matches(text[: split.start()], places)
         if not left or left[0].confidence < THRESHOLD:
             continue
         rest = _with_names(text[split.end() :], left[0].values)
-        right = understood(cut(rest, places))
+        right = _matches(rest, places)
         parts = [left[0], *right[:1]]
         if right and right[0].confidence < _SURELY_ONE:
             more = _in_parts(rest, places, right[0].confidence)
@@ -146,7 +152,7 @@ def _following(text: str, before: Meant, places: Places) -> Meant | None:
             return acted
         named = _with_names(text, before.match.values)
         if named != text:
-            found = understood(cut(named, places))
+            found = _matches(named, places)
             if found and found[0].confidence >= THRESHOLD:
                 return Meant(found[0])
         return None

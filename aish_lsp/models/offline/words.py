@@ -29,6 +29,8 @@ class Words:
         phrases: several words that mean one, and that one.
         extensions: what files of a language or format are called after their dot.
         foreign: words that are common in other languages and are none in English.
+        deeds: the kinds of deed that a term names.
+        lead_in, trailer: what stands before and behind a question and says nothing.
     """
 
     stop: frozenset[str]
@@ -37,6 +39,17 @@ class Words:
     phrases: tuple[tuple[re.Pattern[str], str], ...]
     extensions: dict[str, str]
     foreign: frozenset[str]
+    deeds: dict[str, tuple[str, ...]]
+    lead_in: re.Pattern[str]
+    trailer: re.Pattern[str]
+
+    def bare(self, text: str) -> str:
+        """Return ``text`` without politeness: "could you please ... for me, thanks"."""
+        while (shorter := self.trailer.sub("", self.lead_in.sub("", text.strip()))) != text:
+            if not shorter:
+                break
+            text = shorter
+        return text
 
     def term(self, word: str) -> str:
         """Return what stands for ``word`` in a comparison; nothing for a stop word."""
@@ -77,7 +90,19 @@ def words() -> Words:
         phrases,
         extensions,
         frozenset(data["foreign"].split()),
+        _deeds(data["deeds"], canonical),
+        re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", re.IGNORECASE | re.VERBOSE),
+        re.compile(rf"[\s,(]+(?:{data['trailer']})[\s.!?)]*$", re.IGNORECASE | re.VERBOSE),
     )
+
+
+def _deeds(kinds: dict[str, str], canonical: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for kind, group in kinds.items():
+        for word in group.split():
+            term = canonical.get(word) or canonical.get(stem(word), stem(word))
+            found[term] = (*found.get(term, ()), kind)
+    return found
 
 
 def stem(word: str) -> str:

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aish_lsp.models.offline.answers import is_unknown, reply
+from aish_lsp.models.offline.deeds import deeds_of, only_asks, risk_of, verbs_of
+from aish_lsp.models.offline.question import Question
+from aish_lsp.models.offline.spelling import near
+from aish_lsp.models.offline.table import SLOT, table
+from aish_lsp.shell.risk import classify
+
+
+def commands(root: Path, question: str) -> list[str]:
+    lines = reply(Question(question, is_first=False), root).split("\n")
+    return [line.removeprefix("CMD: ") for line in lines if line.startswith("CMD: ")]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "list all emtpy dirs",
+        "do i have swap?",
+        "show os version",
+        "is the design of this codebase any good?",
+        "is notes.txt a text file or an image",
+        "which files did i change last?",
+        "what is in the folder old",
+        "are there any log files older than 7 days",
+        "who is root",
+        "how many files are there",
+        "show files ending in .log",
+        "is there an empty folder",
+    ],
+)
+def test_a_question_for_information_gets_no_command_that_loses_something(
+    tmp_path: Path, question: str
+) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "notes.txt").touch()
+    for command in commands(tmp_path, question):
+        assert classify(command, "bash").risk != "destructive", command
+
+
+@pytest.mark.parametrize(
+    "question", ["write a poem about the sea", "translate good morning to japanese"]
+)
+def test_what_only_sounds_like_a_task_is_unknown(tmp_path: Path, question: str) -> None:
+    assert is_unknown(reply(Question(question), tmp_path))
+
+
+def test_a_file_that_was_named_is_not_left_out_of_what_is_lost(tmp_path: Path) -> None:
+    (tmp_path / ".git").mkdir()
+    (tmp_path / "a.txt").touch()
+    for command in commands(tmp_path, "undo uncommited changes in a.txt"):
+        assert "a.txt" in command
+
+
+def test_deleting_by_name_spares_what_has_another(tmp_path: Path) -> None:
+    (tmp_path / ".DS_Store").touch()
+    (command,) = commands(tmp_path, "delete all .DS_Store files")
+    assert command.startswith("find . -type f -name .DS_Store ")
+
+
+def test_what_can_lose_something_is_asked_for_with_a_verb() -> None:
+    for intent in table().intents:
+        if risk_of(intent) == "destructive":
+            assert deeds_of(intent) or verbs_of(intent), intent.name
+
+
+def test_each_value_of_a_phrasing_is_used() -> None:
+    for phrasing in table().phrasings:
+        intent = table().intents[phrasing.intent]
+        texts = [text for way in intent.ways for text in (*way.run, *way.when)]
+        used = {name for text in texts for name, _ in SLOT.findall(text)}
+        used |= {name for text in texts for name in text.partition(":")[2].split("|")}
+        unused = {slot.name for slot in phrasing.slots} - used
+        assert intent.topic or not unused, (intent.name, phrasing.wording)
+
+
+@pytest.mark.parametrize(
+    ("question", "asks"),
+    [
+        ("which files are large?", True),
+        ("is port 80 free?", True),
+        ("how do i delete a.txt?", False),
+        ("could you please show me how to remove a folder", False),
+        ("what is the best way to delete old logs", False),
+        ("port 8080 is in use, kill it", False),
+        ("is port 8080 in use? if so, kill it", False),
+        ("show the log and the errors", True),
+    ],
+)
+def test_a_question_is_told_from_a_task(question: str, *, asks: bool) -> None:
+    assert only_asks(question) is asks
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("emtpy", "empty"), ("brnach", "branch"), ("comit", "commit"), ("xyzzy", "")],
+)
+def test_a_slip_of_the_pen(word: str, meant: str) -> None:
+    assert near(word, ["empty", "branch", "commit", "folder", "cart", "card"]) == meant
+
+
+def test_a_slip_that_may_be_two_words_is_neither() -> None:
+    assert not near("bandh", ["bands", "bandt"])
