@@ -16,7 +16,7 @@ from aish_lsp.lsp.text_sync import Documents
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "editors"
 
-QUESTION = "Wie geht das 😀: how do I run the tests here?"
+QUESTION = "😀 how do I run the tests here?"
 
 
 def blocks(page: str, language: str) -> list[str]:

@@ -131,7 +131,7 @@ def _of_the_connection() -> list[Row]:
         Row("It is closed before the answer", raw(b""), unavailable("broke off")),
         Row("Silence before the answer", raw(b"", "wait"), unavailable("sent nothing for"),
             patience=PATIENCE),
-        Row("What comes is no HTTP", garbage, unavailable("no HTTP")),
+        Row("What comes is no HTTP", garbage, unavailable("not HTTP")),
         Row("It is reset in mid-reply", then(end="reset"), broken("broke off")),
         Row("It is half-closed in mid-reply", then(end="half-close"), broken("broke off")),
         Row("Silence in mid-reply", then(end="wait"), broken("sent nothing for"),
