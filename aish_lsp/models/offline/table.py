@@ -18,64 +18,19 @@ from aish_lsp.models.offline.words import words
 
 FOLDER: Final = Path(__file__).with_name("intents")
 
-#: What a slot may be called; a digit tells two of a kind apart.
-KINDS: Final = frozenset(
-    [
-        "file",
-        "folder",
-        "path",
-        "archive",
-        "glob",
-        "extension",
-        "number",
-        "size",
-        "span",
-        "port",
-        "first",
-        "last",
-        "date",
-        "mode",
-        "host",
-        "login",
-        "url",
-        "repository",
-        "revision",
-        "version",
-        "text",
-        "pattern",
-        "name",
-        "branch",
-        "package",
-        "process",
-        "user",
-        "group",
-        "service",
-        "container",
-        "image",
-        "tag",
-        "remote",
-        "variable",
-        "command",
-    ]
-)
 #: The kinds without a shape of their own.
 FREE: Final = frozenset(
     [
-        "text",
-        "pattern",
-        "name",
-        "branch",
-        "package",
-        "process",
-        "user",
-        "group",
-        "service",
-        "container",
-        "image",
-        "tag",
-        "remote",
-        "variable",
-        "command",
+        *("text", "pattern", "name", "branch", "package", "process", "user", "group"),
+        *("service", "container", "image", "tag", "remote", "variable", "command"),
+    ]
+)
+#: What a slot may be called; a digit tells two of a kind apart.
+KINDS: Final = FREE | frozenset(
+    [
+        *("file", "folder", "path", "archive", "glob", "extension", "number", "size"),
+        *("span", "port", "first", "last", "date", "mode", "host", "login", "url"),
+        *("repository", "revision", "version"),
     ]
 )
 
