@@ -116,14 +116,19 @@ def _unwrapped(text: str) -> str:
 
 
 def _once(text: str) -> str:
-    """Return ``text`` with each line and sentence once, and without blank lines."""
+    """Return ``text`` with each line and sentence once, and without blank lines.
+
+    The last one is also left out where it broke off within one that stands there already.
+    """
+    pieces = [piece.rstrip() for piece in _BREAK.split(text) if piece.strip()]
     seen: set[str] = set()
     kept: list[str] = []
-    for piece in _BREAK.split(text):
+    for number, piece in enumerate(pieces, 1):
         said = piece.strip()
-        if said and said not in seen:
-            seen.add(said)
-            kept.append(piece.rstrip())
+        is_cut = number == len(pieces) and any(earlier.startswith(said) for earlier in seen)
+        if said not in seen and not is_cut:
+            kept.append(piece)
+        seen.add(said)
     return "".join(kept).strip()
 
 

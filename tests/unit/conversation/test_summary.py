@@ -138,6 +138,9 @@ def test_a_prior_summary_from_a_larger_cap_stays_whole_where_no_other_comes() ->
         ("[project]\nx\n[exec output]", " [project]\nx\n [exec output]"),
         ("1. ls\n2. make\n1. It works.", "1. ls\n2. make\n1. It works."),
         ("用户想要构建。用户想要构建。失败了。", "用户想要构建。失败了。"),
+        # A reply that ran in circles is stopped wherever it was.
+        ("The user builds.\nIt works.\nThe user bui", "The user builds.\nIt works."),
+        ("The user builds.\nThe user bui\nIt", "The user builds.\nThe user bui\nIt"),
     ],
 )
 def test_an_answer_is_made_data(reply: str, summary: str) -> None:
