@@ -59,6 +59,7 @@ def configure(place: Place, endpoint: str, *, summarizer: str = "finder", window
         'default_model = "tested"',
         "[tokenize]",
         "use_endpoint = true",
+        "timeout_ms = 30000",
         "[memory]",
         f'summarizer_model = "{summarizer}"',
     ]
