@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, Findings
+from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, Findings
 from aish_lsp.shell.risk.paths import How, normal, write_risk
 from aish_lsp.shell.risk.repository import why_not
 from aish_lsp.shell.risk.rules import OwnTables
 from aish_lsp.shell.risk.syntax import LONGEST
-from aish_lsp.shell.risk.words import HOLE, Variables
+from aish_lsp.shell.risk.words import HOLE, Variables, without_escapes
 
 #: How often a command may run another that runs another.
 _DEEPEST: Final = 12
@@ -50,12 +50,14 @@ class Review:
         folder: where it will run, if known.
         path: the PATH that it will run with; None is our own.
         confined: whether it will run confined.
-        read_secrets: whether something in it reads what may be secret.
+        read_secrets: whether something in it reads what may be secret, as far as its name tells.
+        reads: what its commands are told to read, which may be secret too.
     """
 
     __slots__ = (
         *("_count", "_waiting", "confined", "extra", "findings", "folder", "folders", "functions"),
-        *("git_places", "lost", "path", "plain_shell", "read_secrets", "variables", "written"),
+        *("git_places", "lost", "path", "plain_shell", "read_secrets", "reads", "variables"),
+        "written",
     )
 
     def __init__(
@@ -74,6 +76,7 @@ class Review:
         self.lost = False
         self.plain_shell = False
         self.read_secrets = False
+        self.reads: list[Sequence[str]] = []
         self._waiting: deque[tuple[str, int]] = deque()
         self._count = 0
 
@@ -167,3 +170,20 @@ class Review:
 def texts(words: Sequence[str]) -> str:
     """Return words as the text that ``eval`` or ``ssh`` would make of them."""
     return " ".join(words)
+
+
+def printed(words: list[str], given: Input) -> str:
+    """Return what a simple command prints, where that is plain to see; else a HOLE."""
+    name, *rest = words or [""]
+    if name == "echo":
+        while rest and re.fullmatch("-[neE]+", rest[0]):
+            del rest[0]
+        return without_escapes(" ".join(rest))
+    if name == "printf" and rest:
+        text, *values = rest
+        if "%" in text:
+            return " ".join([without_escapes(value) for value in values])
+        return without_escapes(text)
+    if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
+        return given() if callable(given) else given
+    return HOLE
