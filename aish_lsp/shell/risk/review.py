@@ -26,6 +26,9 @@ _FOLDERS: Final = 30
 #: What makes a folder's name one that is only known when the command runs.
 _CANNOT_TELL: Final = re.compile(rf"[{HOLE}*?\[$]|^-|^~[^/]")
 
+#: What in a folder's name makes several words of it where it is not quoted.
+_SEVERAL: Final = re.compile(rf"[\s*?\[{HOLE}]")
+
 #: What a command reads, where it stands behind a pipe or is given a text; unknown parts are HOLEs.
 Input = Callable[[], str] | str | None
 
@@ -79,6 +82,8 @@ class Review:
         self.reads: list[Sequence[str]] = []
         self._waiting: deque[tuple[str, int]] = deque()
         self._count = 0
+        if folder is not None:
+            self._note_folder(str(folder))
 
     def caution(self, reason: str) -> None:
         """Take down what changes something, or is not known."""
@@ -136,9 +141,16 @@ class Review:
         """Take down that a command changes to a folder, from any that it may be in."""
         if len(self.folders) > _FOLDERS or _CANNOT_TELL.search(place):
             self.lost = True
+            self._note_folder(HOLE)
         else:
+            self._note_folder(place)
             found = [posixpath.join(start, place) for start in ("", *self.folders)]
             self.folders += [folder for folder in found if folder not in self.folders]
+
+    def _note_folder(self, place: str) -> None:
+        """Take down that ``$PWD`` may come to several words, or to others than its own."""
+        if _SEVERAL.search(place):
+            self.variables.add("PWD", f"/{HOLE}")
 
     def git_runs_in(self, place: str) -> None:
         """Take down that git reads in ``place``, from where the command is then."""
