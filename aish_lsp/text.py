@@ -108,6 +108,8 @@ def hidden_characters(text: str) -> tuple[str, ...]:
 
     ``\n`` and ``\t`` do not count: they hide nothing from somebody who reads ``escaped``.
     """
+    if text.isascii() and text.isprintable():
+        return ()
     return tuple(
         f"U+{ord(character):04X} {unicodedata.name(character, '')}".rstrip()
         for character in dict.fromkeys("".join(_SUSPECT.findall(text)))

@@ -44,6 +44,19 @@ def least(rounds: int, run: Callable[[], object]) -> float:
     return best
 
 
+def least_of_parts(rounds: int, texts: list[str], run: Callable[[str], object]) -> float:
+    """Return the least seconds for a text; few at a time, so that others disturb less."""
+    parts = [texts[at : at + 8] for at in range(0, len(texts), 8)]
+    best = [float("inf")] * len(parts)
+    for _ in range(rounds):
+        for at, part in enumerate(parts):
+            begun = time.perf_counter()
+            for text in part:
+                run(text)
+            best[at] = min(best[at], time.perf_counter() - begun)
+    return sum(best) / len(texts)
+
+
 def tell(line: str) -> None:
     """Print a line."""
     sys.stdout.write(f"{line}\n")
@@ -54,8 +67,8 @@ def main(rounds: int) -> None:
     texts = list(commands())
     for text in texts:
         classify(text, "bash")
-    parsed = least(rounds, lambda: [parse(text.encode()) for text in texts]) / len(texts)
-    judged = least(rounds, lambda: [classify(text, "bash") for text in texts]) / len(texts)
+    parsed = least_of_parts(rounds, texts, lambda text: parse(text.encode()))
+    judged = least_of_parts(rounds, texts, lambda text: classify(text, "bash"))
     each = {
         text: least(rounds, lambda text=text: classify(text, "bash"))  # type: ignore[misc]
         / least(rounds, lambda text=text: parse(text.encode()))  # type: ignore[misc]
@@ -73,4 +86,4 @@ def main(rounds: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 5)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 20)

@@ -39,11 +39,14 @@ _OF_THE_ENVIRONMENT: Final = re.compile(
     r"|npm_config_update_notifier|_|SHLVL|core\.fsmonitor)=.*\n?",
     re.MULTILINE,
 )
-#: Commands that show what changes from moment to moment: of these it counts that they end in the
-#: same way, and that nothing was refused to them.
+#: Commands that show what changes from moment to moment, or by chance: of these it counts that they
+#: end in the same way, and that nothing was refused to them.
 _MOVES: Final = re.compile(
-    r"^(?:ps|pstree|pgrep|top|free|vmstat|iostat|uptime|w|df|date|time|env|printenv|cat /proc)\b"
+    r"^(?:ps|pstree|pgrep|top|free|vmstat|iostat|uptime|w|df|date|time|env|printenv|shuf"
+    r"|cat /proc)\b"
 )
+#: Commands that search in several threads, and print what they find as it comes.
+_IN_ANY_ORDER: Final = re.compile(r"^(?:rg|ag|fd)\b")
 
 Outcome = Literal["same", "differs", "not tried"]
 
@@ -182,6 +185,8 @@ def _difference(command: str, free: RunResult, held: RunResult) -> str:
     if _MOVES.match(command):
         return "something is refused to it" if held.refused else ""
     texts = [_OF_THE_ENVIRONMENT.sub("", result.output) for result in (free, held)]
+    if _IN_ANY_ORDER.match(command):
+        texts = ["\n".join(sorted(text.splitlines())) for text in texts]
     if texts[0] == texts[1]:
         return ""
     lines = [set(text.splitlines()) for text in texts]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +14,24 @@ from client import Client
 from conversing import SHOWS_NOTHING, Place, fine
 from fault_server import FaultServer, Peer, Request, Script
 
+from aish_lsp.shell.confinement.support import Confinement
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     """A workspace for a server process of the test's own."""
     return Place.make(tmp_path)
+
+
+@pytest.fixture
+async def confinement(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Confinement]:
+    """What confines commands, with a folder for temporary files that is the test's own."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path_factory.mktemp("temporary")))
+    made = Confinement(os.environ)
+    yield made
+    await made.aclose()
 
 
 @dataclass

@@ -12,7 +12,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from aish_lsp.shell.confinement import seccomp
 from aish_lsp.shell.confinement import support as support_module
 from aish_lsp.shell.confinement.places import secret_places
 from aish_lsp.shell.confinement.support import Confinement
+from aish_lsp.shell.confinement.temporary import shared_folder
 from aish_lsp.shell.runner import RunResult, run_command
 
 ATTEMPTS = Path(__file__).with_name("confined_attempts.py")
@@ -42,13 +44,6 @@ async def confined(
         return await run_command(
             text, cwd=cwd, shell="bash", timeout=60, env=os.environ, on_output=ignore, walls=walls
         )
-
-
-@pytest.fixture
-async def confinement() -> AsyncIterator[Confinement]:
-    made = Confinement(os.environ)
-    yield made
-    await made.aclose()
 
 
 @pytest.fixture
@@ -371,10 +366,16 @@ async def test_a_probe_that_cannot_run_is_told_as_that(
 async def test_a_probe_that_takes_too_long_is_told_as_that(
     monkeypatch: pytest.MonkeyPatch, confinement: Confinement
 ) -> None:
-    monkeypatch.setattr(support_module, "_PROBE_SECONDS", 0.001)
-    support = await confinement.support()
+    with monkeypatch.context() as slow:
+        slow.setattr(support_module, "_PROBE_SECONDS", 0.001)
+        support = await confinement.support()
     assert not support.available
     assert "could not be tried" in support.detail
+    # The machine was busy; it need not be for ever.
+    assert await confinement.support() is support
+    monkeypatch.setattr(support_module, "_RETRY_SECONDS", 0.0)
+    monkeypatch.setattr(support_module, "_PROBE_SECONDS", 120.0)
+    assert (await confinement.support()).available
 
 
 @linux
@@ -471,6 +472,7 @@ MOUNTED = """
 import asyncio, os, subprocess, sys
 from pathlib import Path
 from aish_lsp.shell.confinement.support import Confinement
+from aish_lsp.shell.confinement.temporary import shared_folder
 from aish_lsp.shell.runner import run_command
 
 async def ignore(*_): pass
@@ -536,6 +538,99 @@ async def test_what_is_cancelled_meanwhile_leaves_nothing(
     with await confinement.walls(tmp_path) as walls:  # It waits for those before it.
         assert list(shared.iterdir()) == [walls.temporary]
     assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+_SERVER = """
+import asyncio, os
+from pathlib import Path
+from aish_lsp.shell.confinement.support import Confinement
+from aish_lsp.shell.confinement.temporary import shared_folder
+from aish_lsp.shell.runner import run_command
+
+async def show(_stream, delta):
+    print(delta, end="", flush=True)
+
+async def main():
+    with await Confinement(os.environ).walls(Path.cwd()) as walls:
+        text = 'echo x > "$TMPDIR/file"; echo "$TMPDIR"; sleep 600'
+        await run_command(text, cwd=Path.cwd(), shell="sh", timeout=600, env=os.environ,
+            on_output=show, walls=walls)
+
+asyncio.run(main())
+"""
+
+
+@linux
+def test_a_killed_server_leaves_nothing_behind(tmp_path: Path) -> None:
+    """Neither by its end nor by those of others: their folders lie in the same one, which stays."""
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    (tmp_path / "work").mkdir()
+    environ = {**os.environ, "TMPDIR": str(temporary)}
+    folders = set()
+    for _ in range(3):
+        command = [sys.executable, "-c", _SERVER]
+        server = subprocess.Popen(
+            command, cwd=tmp_path / "work", env=environ, stdout=subprocess.PIPE, text=True
+        )
+        assert server.stdout is not None
+        folder = Path(server.stdout.readline().strip())
+        assert (folder / "file").read_text() == "x\n"
+        server.kill()
+        server.communicate()
+        while folder.exists():  # The supervisor sees the end of its pipe.
+            time.sleep(0.01)
+        folders.add(folder.parent)
+    assert len(folders) == 1
+    assert list(temporary.iterdir()) == list(folders)
+    assert list(folders.pop().iterdir()) == []
+
+
+@linux
+async def test_what_was_left_long_ago_goes_at_the_next_start(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    shared, _ = shared_folder()
+    now = time.time()
+    for folder in (shared, shared.parent):
+        for name, age in (("aish-probe-old", 90_000), ("aish-probe-new", 3_000)):
+            (folder / name / "inner").mkdir(parents=True)
+            (folder / name).chmod(0o700)
+            os.utime(folder / name, (now - age, now - age))
+    await confined(confinement, "true", tmp_path)
+    assert [path.name for path in shared.iterdir()] == ["aish-probe-new"]
+    assert {path.name for path in shared.parent.iterdir()} == {shared.name, "aish-probe-new"}
+
+
+@linux
+async def test_a_folder_that_others_can_write_is_not_used(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    shared, _ = shared_folder()
+    shared.chmod(0o777)
+    shared.with_name("elsewhere").mkdir()
+    for _ in range(2):
+        result = await confined(confinement, 'echo x > "$TMPDIR/x" && echo "$TMPDIR"', tmp_path)
+        folder = Path(result.output.strip()).parent
+        assert folder != shared
+        assert folder.stat().st_mode & 0o077 == 0
+    assert len(list(shared.parent.iterdir())) == 3
+    shared.rmdir()
+    shared.symlink_to(shared.with_name("elsewhere"))
+    assert shared_folder()[0] != shared
+
+
+@linux
+async def test_a_folder_that_was_made_anew_is_written(
+    tmp_path: Path, confinement: Confinement
+) -> None:
+    """The rulesets are made for the one that was there: somebody tidied it up meanwhile."""
+    text = 'echo x > "$TMPDIR/x" && cat "$TMPDIR/x"'
+    for _ in range(2):
+        assert (await confined(confinement, text, tmp_path)).output == "x\n"
+        shared, _ = shared_folder()
+        shared.rmdir()
+        shared_folder()
 
 
 @linux

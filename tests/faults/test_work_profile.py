@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -27,13 +26,6 @@ def _missing() -> str:
 
 
 pytestmark = pytest.mark.skipif(bool(_missing()), reason=_missing() or "there are namespaces")
-
-
-@pytest.fixture
-async def confinement() -> AsyncIterator[Confinement]:
-    made = Confinement(os.environ)
-    yield made
-    await made.aclose()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import ctypes
 import os
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,7 +82,7 @@ class _Split:
 
     Attributes:
         stamp: what changes with its entries.
-        entries: the inodes of those that may be read, by path.
+        entries: the inodes of those that may be read, by name.
         links: the links that lead from a closed place to another, and what each says.
     """
 
@@ -184,10 +184,10 @@ class Ruleset:
         for folder, before in list(self._split.items()):
             if _stamp(folder) == before.stamp:
                 continue
-            now = self._look_at(folder)
-            if before.entries.items() - now.entries.items() or before.links != now.links:
+            added = self._look_at(folder, before.entries)
+            if added is None or before.links != self._split[folder].links:
                 return False
-            for path in now.entries.keys() - before.entries.keys():
+            for path in added:
                 for below in self._open_paths(path):
                     self._allow(below, _READ)
         return all(
@@ -205,28 +205,42 @@ class Ruleset:
         while waiting:
             path = waiting.pop()
             if path in self._closed.parents:
-                waiting += self._look_at(path).entries
+                waiting += self._look_at(path, {}) or ()
             else:
                 yield path
 
-    def _look_at(self, folder: str) -> _Split:
-        """Return, and keep, the entries of a folder that has to be split."""
-        split = self._split[folder] = _Split(_stamp(folder))
+    def _look_at(self, folder: str, known: Mapping[str, int]) -> list[str] | None:
+        """Take in the entries of a folder that has to be split; return the paths of those to read.
+
+        Of these only such as are not ``known`` yet, with their inodes, which nobody else gets while
+        the ruleset names them; None says that one of those is gone.
+        """
+        split = self._split[folder] = _Split(_stamp(folder), dict(known))
         closed = self._closed.names_in(folder)
+        left = len(known)
+        added: list[str] = []
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    is_closed = closed.match(entry.name) is not None
+                    name = entry.name
+                    # Most of a folder is known, and it may hold thousands.
+                    if known and known.get(name) == entry.inode():
+                        left -= 1
+                        continue
+                    is_closed = closed.match(name) is not None
                     if entry.is_symlink():
                         if is_closed or entry.path in self._closed.parents:
                             split.links[entry.path] = os.readlink(entry.path)  # noqa: PTH115
                     elif is_closed:
                         self._inside[entry.path] = _Inside(_stamp(entry.path), links_in(entry.path))
                     elif entry.path != _DEVICES:
-                        split.entries[entry.path] = entry.inode()
+                        split.entries[name] = entry.inode()
+                        added.append(entry.path)
         except OSError:
-            split.entries.update(dict.fromkeys(self._known_in(folder, closed), 0))
-        return split
+            paths = {path.rpartition("/")[2]: path for path in self._known_in(folder, closed)}
+            split.entries.update(dict.fromkeys(paths, 0))
+            added += paths.values()
+        return None if left else added
 
     def _known_in(self, folder: str, closed: re.Pattern[str]) -> Iterator[str]:
         """Yield the entries that matter of a folder that may be entered and not listed.

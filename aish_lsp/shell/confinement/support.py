@@ -9,8 +9,8 @@ import shlex
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -20,6 +20,7 @@ from aish_lsp.files import private_dir
 from aish_lsp.paths import data_dir
 from aish_lsp.shell.confinement.places import secret_places
 from aish_lsp.shell.confinement.protected import protected_places
+from aish_lsp.shell.confinement.temporary import PROBE, remove_forgotten, shared_folder
 from aish_lsp.shell.confinement.walls import Walls
 from aish_lsp.shell.runner import run_command
 
@@ -30,16 +31,22 @@ R = TypeVar("R", Path, Path | None)
 
 _PROBE: Final = Path(__file__).with_name("probe.py")
 _PROBE_SECONDS: Final = 10.0
+#: Seconds after which it is tried again where it could not be tried: the machine was busy.
+_RETRY_SECONDS: Final = 60.0
 #: Characters of what the probe printed that the user is told.
 _MOST_TOLD: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Whether confinement can be had here; ``detail`` says by what, or why not."""
+    """Whether confinement can be had here; ``detail`` says by what, or why not.
+
+    ``undecided`` says that it could not be tried, which may be otherwise later.
+    """
 
     available: bool
     detail: str
+    undecided: bool = False
 
 
 class Confinement:
@@ -49,9 +56,10 @@ class Confinement:
         self._environ = environ
         self._support: Support | None = None
         self._deciding: asyncio.Task[Support] | None = None
+        self._decided_at = 0.0
         self._making = asyncio.Lock()
         self._rulesets: dict[Path | None, Ruleset] = {}
-        self._temporary: Path | None = None
+        self._temporary: tuple[Path, int] | None = None
 
     @property
     def available(self) -> bool:
@@ -60,11 +68,19 @@ class Confinement:
 
     def begin(self) -> None:
         """Begin to try it, if nobody has: who asks later waits less."""
+        support = self._support
+        if support is not None and support.undecided:
+            again = time.monotonic() - self._decided_at >= _RETRY_SECONDS
+            if again and self._deciding is not None and self._deciding.done():
+                self._deciding = None
         if self._deciding is None:
             self._deciding = asyncio.create_task(self._decide(), name="try the confinement")
 
     async def support(self) -> Support:
-        """Return whether commands can be confined; the first call tries it."""
+        """Return whether commands can be confined; the first call tries it.
+
+        So does one later where it could not be tried.
+        """
         self.begin()
         assert self._deciding is not None
         # Whoever is cancelled meanwhile leaves it to the others.
@@ -115,11 +131,6 @@ class Confinement:
         for ruleset in self._rulesets.values():
             ruleset.close()
         self._rulesets.clear()
-        if self._temporary is not None:
-            # A command that still runs has its folder in it, which goes with the command.
-            with suppress(OSError):
-                self._temporary.rmdir()
-            self._temporary = None
 
     def _make_walls(self, root: Path | None) -> Walls:
         temporary = self._temporary_folder()
@@ -128,11 +139,14 @@ class Confinement:
         return self._walls_of_linux(root, temporary)
 
     def _temporary_folder(self) -> Path:
-        """Return the folder that holds those of the commands."""
-        if self._temporary is None or not self._temporary.is_dir():
+        """Return the folder that holds those of the commands; the rulesets name it."""
+        if self._temporary is None:
+            remove_forgotten()
+        folder, inode = shared_folder(self._temporary[0] if self._temporary else None)
+        if self._temporary != (folder, inode):  # What the rulesets name keeps its inode.
             self._let_go()
-            self._temporary = Path(os.path.realpath(tempfile.mkdtemp(prefix="aish-")))
-        return self._temporary
+            self._temporary = folder, inode
+        return folder
 
     def _walls_of_linux(self, root: Path | None, temporary: Path) -> Walls:
         from aish_lsp.shell.confinement import landlock, seccomp  # noqa: PLC0415 - Linux alone
@@ -205,6 +219,7 @@ class Confinement:
 
     async def _decide(self) -> Support:
         self._support = await self._tried()
+        self._decided_at = time.monotonic()
         return self._support
 
     async def _tried(self) -> Support:
@@ -215,12 +230,12 @@ class Confinement:
         try:
             own = private_dir(data_dir())
             with (
-                tempfile.TemporaryDirectory(prefix="aish-probe-") as folder,
+                tempfile.TemporaryDirectory(prefix=PROBE) as folder,
                 tempfile.TemporaryDirectory(prefix="probe-", dir=own) as secrets,
             ):
                 return await self._probed(Path(folder), Path(secrets))
         except (OSError, AishError) as error:
-            return Support(False, f"it could not be tried: {error}")
+            return Support(False, f"it could not be tried: {error}", undecided=True)
 
     async def _probed(self, folder: Path, secrets: Path) -> Support:
         victim, secret = folder / "victim", secrets / "secret"
@@ -246,7 +261,8 @@ class Confinement:
                 walls=walls,
             )
         if result.finish_reason == "timeout":
-            return Support(False, f"it could not be tried within {_PROBE_SECONDS:.0f} seconds")
+            reason = f"it could not be tried within {_PROBE_SECONDS:.0f} seconds"
+            return Support(False, reason, undecided=True)
         if printed:
             found = ", ".join("".join(printed).splitlines())[:_MOST_TOLD]
             return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")

@@ -8,13 +8,17 @@ cannot be seen before it runs. All else is ``caution``.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from aish_lsp import events
 from aish_lsp.text import hidden_characters
+
+if TYPE_CHECKING:
+    from aish_lsp.shell.risk.levels import Findings
 
 
 class OwnRule(Protocol):
@@ -56,6 +60,14 @@ class Verdict:
     confine: bool = True
 
 
+@cache
+def _review() -> Callable[..., Findings]:
+    """Return what reviews a command: the parser and the tables come with the first, not earlier."""
+    from aish_lsp.shell.risk.whole import review  # noqa: PLC0415
+
+    return review
+
+
 def classify(
     text: str,
     shell: str,
@@ -74,14 +86,11 @@ def classify(
     hidden = hidden_characters(text)
     if hidden:
         return Verdict("destructive", (f"holds hidden characters: {', '.join(hidden[:5])}",))
-    # The parser and the tables come with the first command, not with the server's start.
-    from aish_lsp.shell.risk.whole import Setting, review  # noqa: PLC0415
-
-    setting = Setting(tuple(rules), folder, path, confined=confined)
-    findings = review(text, shell, setting)
-    if findings.unconfined and confined and findings.risk == "safe":
+    review, own = _review(), tuple(rules)
+    findings = review(text, shell, own, folder, path, confined=confined)
+    confine = True
+    if findings.unconfined and findings.risk == "safe":
         # The whole line would run unconfined: all else in it must be safe even so.
-        free = review(text, shell, replace(setting, confined=False))
-        return Verdict("safe", confine=free.risk != "safe")
-    confine = not (findings.unconfined and findings.risk == "safe")
+        free = review(text, shell, own, folder, path, confined=False) if confined else findings
+        confine = free.risk != "safe"
     return Verdict(findings.risk, findings.reasons, confine)

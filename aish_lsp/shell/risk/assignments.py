@@ -6,7 +6,7 @@ import os
 import re
 from typing import Final
 
-from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, SAFE
+from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, SAFE
 
 #: They load code into every program that starts.
 _LOADS: Final = re.compile(

@@ -13,10 +13,17 @@ if TYPE_CHECKING:
 
 #: Rounds in which what is made of other variables is looked at.
 _ROUNDS: Final = 3
-#: A text without these sets nothing.
-SETS: Final = re.compile(r"=|\b(?:for|select|read|mapfile|readarray|getopts|let)\b|printf\s+-v")
+#: In a text without any of these nothing is set.
+_SETS: Final = ("=", "for", "select", "read", "mapfile", "getopts", "let", "printf")
+_ASSIGNS: Final = re.compile(r"(?<![\w./:=,@%+-])\w+(?:\+?=|\[)")
 
 _READS_NAMES: Final = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let"})
+
+
+def may_set(text: str) -> bool:
+    """Return whether a text may set variables."""
+    found = [word for word in _SETS if word in text]
+    return bool(found) and (found != ["="] or _ASSIGNS.search(text) is not None)
 
 
 def collect(root: Node, resolver: Resolver, variables: Variables) -> bool:
@@ -58,7 +65,8 @@ def _collect(root: Node, resolver: Resolver, variables: Variables) -> set[str] |
             _loop(node, resolver, variables, derived)
         elif kind == "command":
             _reading(node, resolver, variables)
-        waiting += [(child, level + 1) for child in reversed(node.children)]
+        if node.child_count:
+            waiting += [(child, level + 1) for child in reversed(node.children)]
     resolver.inner = []
     return derived
 

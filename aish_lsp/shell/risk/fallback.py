@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from aish_lsp.shell.risk.findings import DESTRUCTIVE, Findings
 from aish_lsp.shell.risk.judge import judge
+from aish_lsp.shell.risk.levels import DESTRUCTIVE, Findings
 from aish_lsp.shell.risk.review import COMPUTED, UNSEEN, Review
 
 _ENDS: Final = re.compile(r"\|\||&&|\$\(|[;&|\n(){}`]")

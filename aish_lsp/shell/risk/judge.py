@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
-from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, SAFE
+from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
-from aish_lsp.shell.risk.programs import run_written_file
+from aish_lsp.shell.risk.programs import look_into, run_written_file
 from aish_lsp.shell.risk.resolving import distrust, is_builtin
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
 from aish_lsp.shell.risk.rules import Entry, Rule, tables, verdict
@@ -130,17 +129,20 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
         if first in review.functions or _is_settled(review, words, name, entry, depth):
             continue
         known = base == base.casefold() and folder in _FOLDERS
-        if entry.wrappers or name in HANDLERS:
-            review.caution_if(_not_meant(review, first, known=known))
         if entry.wrappers:
             inner = unwrap(review, words[1:], entry, depth, given)
             if inner is not None:
+                review.caution_if(_not_meant(review, first, known=known))
                 own = len(words) - max(map(len, inner), default=0)
                 _judge_wrapping(review, words[:own], entry)
                 waiting += inner
                 continue
-        command = _Command(name, words, entry, depth, given)
-        _judge_one(review, command, known=known)
+        if _is_handled(review, name, words, entry, depth=depth, given=given):
+            review.caution_if(_not_meant(review, first, known=known))
+            continue
+        _by_rows(review, name, words, entry, known=known)
+        if sends_secrets(review, name, words, given):
+            review.destructive("sends what may be secret to another machine")
 
 
 def is_known(name: str) -> bool:
@@ -151,49 +153,44 @@ def is_known(name: str) -> bool:
 def _plain_name(base: str) -> str:
     """Return a command's name as the tables have it: ``python`` for ``Python3.12.exe``."""
     name = base.casefold().removesuffix(".exe")
-    versioned = _VERSIONED.fullmatch(name)
+    versioned = _VERSIONED.fullmatch(name) if name[-1:].isdigit() else None
     return versioned[1] if versioned else name
 
 
 def _is_settled(review: Review, words: Sequence[str], name: str, entry: Entry, depth: int) -> bool:
     """Judge what is a file that was just written, or has a row of the user's own."""
-    if review.written and "/" in words[0] and run_written_file(review, words[0], "sh", depth):
+    if review.written and "/" in words[0] and run_written_file(review, words[0], None, depth):
         return True
     return review.extra is not None and _by_own_rules(review, words, name, entry.values)
 
 
-@dataclass(frozen=True, slots=True)
-class _Command:
-    """A simple command that wraps no other: its plain name, its words, what the tables know."""
-
-    name: str
-    words: Sequence[str]
-    entry: Entry
-    depth: int
-    given: Input
-
-
-def _judge_one(review: Review, command: _Command, *, known: bool) -> None:
-    """Judge a simple command. ``known``: its name is the system's own command."""
-    name, words, entry = command.name, command.words, command.entry
-    arguments = Arguments(words[1:], entry.values)
+def _is_handled(
+    review: Review, name: str, words: Sequence[str], entry: Entry, *, depth: int, given: Input
+) -> bool:
+    """Take down what no row can tell of a command; return whether that is all there is to say."""
     handler = HANDLERS.get(name)
-    if handler is not None and handler(review, words, command.depth, command.given):
-        return
-    if name not in _LISTS and (not words[1:] or names_secret(words[1:])):
-        review.read_secrets = review.read_secrets or name in _PRINTS_ALL or len(words) > 1
+    if handler is not None and handler(review, words, depth, given):
+        return True
+    return entry.program is not None and look_into(review, words, entry.program, depth, given)
+
+
+def _by_rows(review: Review, name: str, words: Sequence[str], entry: Entry, *, known: bool) -> None:
+    """Take down what the tables say of a command; ``known``: its name is the system's own."""
+    arguments = Arguments(words[1:], entry.values)
+    if name not in _LISTS:
+        review.reads.append(words)
+        review.read_secrets = review.read_secrets or (len(words) == 1 and name in _PRINTS_ALL)
     rule = verdict(entry, arguments)
     if rule is None:
-        found = _by_its_words(arguments)
-        told = f"not known to only read: {_told(words, entry, arguments)}"
-        level, reason = found or (CAUTION, told)
+        level, reason = _by_its_words(arguments) or (
+            CAUTION,
+            f"not known to only read: {_told(words, entry, arguments)}",
+        )
     elif rule.level == SAFE:
         level, reason = _reading(review, rule, name, words, known=known)
     else:
         level, reason = rule.level, rule.reason
     review.findings.add(level, reason)
-    if sends_secrets(review, name, words, command.given):
-        review.destructive("sends what may be secret to another machine")
 
 
 def _by_its_words(given: Arguments) -> tuple[int, str] | None:
@@ -233,7 +230,6 @@ def _reading(
         return CAUTION, reason
     if name in _LISTS or not names_secret(words[1:]):
         return SAFE, ""
-    review.read_secrets = True
     if names_keys(words[1:]):
         return DESTRUCTIVE, "prints keys or passwords"
     return CAUTION, "may print secrets, or read without an end"

@@ -17,15 +17,15 @@ A ``match`` reads like the command it means. Its words are
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from typing import Final
 
 from aish_lsp.shell.risk.words import HOLE
 
-_Globs = tuple[frozenset[str], tuple[str, ...]]
+#: The words that it speaks of, and what matches others.
+_Globs = tuple[frozenset[str], re.Pattern[str] | None]
 
 
 #: In an operand: it may come to any number of words.
@@ -152,8 +152,11 @@ class Arguments:
         self.options: list[str] = []
         self.given: list[tuple[str, str]] = []
         self.operands: list[str] = []
-        self.dashed = [word for word in words if word[:1] == "-" and word not in {"-", "--"}]
-        self.unknown = any(word[:1] == HOLE for word in words)
+        begins = {word[:1] for word in words}
+        self.dashed: list[str] = []
+        if "-" in begins:
+            self.dashed += [word for word in words if word[:1] == "-" and word not in {"-", "--"}]
+        self.unknown = HOLE in begins
         self.ended = False
         self.doubtful: list[int] = []
         if not self.dashed:
@@ -292,15 +295,24 @@ class Pattern:
         given, operands = read
         if self.absent and any(name[:1] == HOLE for name, _ in given):
             return False
-        counted = len(operands) if not any(map(_MANY.search, operands)) else sys.maxsize
-        return (
-            (self.most is None or counted <= self.most)
-            and all(any(_is_given(option, given) for option in options) for options in self.needed)
+        if self.most is not None and (
+            len(operands) > self.most or any(map(_MANY.search, operands))
+        ):
+            return False
+        return not (self.needed or self.absent or self.some or self.none) or (
+            all(any(_is_given(option, given) for option in options) for options in self.needed)
             and not any(_is_given(option, given) for option in self.absent)
-            and all(any(_like(wanted, word) for word in operands) for wanted in self.some)
-            and not any(
-                HOLE in word or _like(unwanted, word) for unwanted in self.none for word in operands
-            )
+            and self._holds_of(operands, HOLE)
+        )
+
+    def _holds_of(self, operands: Sequence[str], unknown: str = "") -> bool:
+        """Return whether what is said of further operands holds; what is ``unknown`` never does."""
+        if not all(any(_like(wanted, word) for word in operands) for wanted in self.some):
+            return False
+        return not any(
+            (unknown and unknown in word) or _like(unwanted, word)
+            for unwanted in self.none
+            for word in operands
         )
 
     def matches(self, given: Arguments, before: Options | None = None) -> bool:
@@ -315,12 +327,12 @@ class Pattern:
             if not _like(wanted, word):
                 return False
         rest = operands[count:]
-        return (
-            (self.most is None or len(rest) <= self.most)
-            and all(any(map(given.has, options)) for options in self.needed)
+        if self.most is not None and len(rest) > self.most:
+            return False
+        return not (self.needed or self.absent or self.some or self.none) or (
+            all(any(map(given.has, options)) for options in self.needed)
             and not any(map(given.has, self.absent))
-            and all(any(_like(wanted, word) for word in rest) for wanted in self.some)
-            and not any(_like(unwanted, word) for unwanted in self.none for word in rest)
+            and self._holds_of(rest)
         )
 
 
@@ -391,7 +403,8 @@ def _named(text: str, sets: Mapping[str, str]) -> str:
 def _globs(text: str) -> _Globs:
     alternatives = text.strip("{}").split("|")
     plain = frozenset(word for word in alternatives if not _WILD.search(word))
-    return plain, tuple(word for word in alternatives if word not in plain)
+    wild = [translate(word) for word in alternatives if word not in plain]
+    return plain, re.compile("|".join(wild)) if wild else None
 
 
 _WILD: Final = re.compile(r"[*?\[]")
@@ -399,7 +412,7 @@ _WILD: Final = re.compile(r"[*?\[]")
 
 def _like(globs: _Globs, word: str) -> bool:
     plain, wild = globs
-    return word in plain or any(fnmatchcase(word, glob) for glob in wild)
+    return word in plain or (wild is not None and wild.match(word) is not None)
 
 
 def first_words(pattern: Pattern) -> Iterable[str] | None:

@@ -9,7 +9,7 @@ against the substitutions that the walk went into.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -182,6 +182,8 @@ def misses(root: Node, source: bytes) -> str | None:
     waiting = [root]
     while waiting:
         node = waiting.pop()
+        if not node.child_count and node.type != "comment":
+            continue
         reason = _missed(node, source)
         if reason is not None:
             return reason
@@ -194,29 +196,24 @@ def _missed(node: Node, source: bytes) -> str | None:
     """Return what of one node, without those below it, the walk does not read."""
     kind, children = node.type, node.children
     allowed = _CHILDREN.get(kind, _NOTHING)
-    unread = next((child.type for child in children if child.type not in allowed), None)
-    if unread is not None:
-        return f"holds what is not looked into: {unread.replace('_', ' ')}"
     if kind == "comment" and not _begins_word(node, source):
         return "holds a comment within a word"
-    if children and any(_is_text(part, kind) for part in _between(node, source)):
-        return "holds text that is not looked into"
+    if children:
+        at, end = (0, len(source)) if node.parent is None else (node.start_byte, node.end_byte)
+        has_text = False
+        for child in children:
+            if child.type not in allowed:
+                return f"holds what is not looked into: {child.type.replace('_', ' ')}"
+            begin = child.start_byte
+            has_text = has_text or (at != begin and _is_text(source[at:begin], kind))
+            at = child.end_byte
+        if has_text or (at != end and _is_text(source[at:end], kind)):
+            return "holds text that is not looked into"
     if kind in _HOLDS and not _HOLDS[kind](node):
         return "calculates, or looks up, what is not known"
     if kind in _EXPANDS and _tells_secret(node):
         return "prints a variable that may be secret"
     return None
-
-
-def _between(node: Node, source: bytes) -> Iterator[bytes]:
-    """Yield the text before, between and behind the children of a node."""
-    at, end = node.start_byte, node.end_byte
-    if node.parent is None:
-        at, end = 0, len(source)
-    for child in node.children:
-        yield source[at : child.start_byte]
-        at = child.end_byte
-    yield source[at:end]
 
 
 def _begins_word(node: Node, source: bytes) -> bool:
@@ -283,6 +280,8 @@ def unseen_substitution(root: Node, source: bytes, visited: Collection[int]) -> 
 
     ``visited`` are the places where those begin (and a backtick ends) that it went into.
     """
+    if not (b"$" in source or b"`" in source or b"(" in source or b"\\" in source):
+        return False
     found = [(match.start(), match[0]) for match in _BEGINS.finditer(source)]
     ticks = any(text == b"`" for _, text in found)
     places = [

@@ -23,8 +23,9 @@ add your own, [stands there too](safety.md#rules-of-your-own). The worst row tha
 command without a row is *caution*, but for one whose subcommand or option says that it deletes. A
 row that is *safe* names every option that the command may have: with any other it does not match.
 Besides these rows, it counts what a command writes to, which variables it sets, and what the
-programs, statements and scripts do that stand in it (`sh -c`, `python -c`, `psql -c`, `sed`, `awk`,
-`find -exec`, here-documents).
+scripts do that stand in it (`sh -c`, `find -exec`, here-documents). Programs in other languages
+(`python -c`, `psql -c`, `sed`, `awk`) are only searched for what stands under
+[Programs that stand in a command](#programs-that-stand-in-a-command), as regular expressions.
 """
 
 
@@ -45,6 +46,14 @@ def _sections() -> Iterator[str]:
             yield from _rows(title, group["match"])
         for group in table.get("wrappers", ()):
             yield from _rows(f"Opened{_because(group)}", group["match"])
+        for row in table.get("programs", ()):
+            names = "all of these" if row["names"] == "*" else " ".join(row["names"].split())
+            yield f"\nIn the programs of {names}:\n"
+            for group in row.get("found", ()):
+                if group["risk"] != "safe":
+                    yield from _rows(
+                        f"{group['risk'].capitalize()}{_because(group)}", group["patterns"]
+                    )
 
 
 def _because(group: dict[str, Any]) -> str:

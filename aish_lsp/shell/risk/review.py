@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, Findings
+from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, Findings
 from aish_lsp.shell.risk.paths import How, normal, write_risk
 from aish_lsp.shell.risk.repository import why_not
 from aish_lsp.shell.risk.rules import OwnTables
 from aish_lsp.shell.risk.syntax import LONGEST
-from aish_lsp.shell.risk.words import HOLE, Variables
+from aish_lsp.shell.risk.words import HOLE, Variables, without_escapes
 
 #: How often a command may run another that runs another.
 _DEEPEST: Final = 12
@@ -25,6 +25,9 @@ _MOST: Final = 3000
 _FOLDERS: Final = 30
 #: What makes a folder's name one that is only known when the command runs.
 _CANNOT_TELL: Final = re.compile(rf"[{HOLE}*?\[$]|^-|^~[^/]")
+
+#: What in a folder's name makes several words of it where it is not quoted.
+_SEVERAL: Final = re.compile(rf"[\s*?\[{HOLE}]")
 
 #: What a command reads, where it stands behind a pipe or is given a text; unknown parts are HOLEs.
 Input = Callable[[], str] | str | None
@@ -50,12 +53,14 @@ class Review:
         folder: where it will run, if known.
         path: the PATH that it will run with; None is our own.
         confined: whether it will run confined.
-        read_secrets: whether something in it reads what may be secret.
+        read_secrets: whether something in it reads what may be secret, as far as its name tells.
+        reads: what its commands are told to read, which may be secret too.
     """
 
     __slots__ = (
         *("_count", "_waiting", "confined", "extra", "findings", "folder", "folders", "functions"),
-        *("git_places", "lost", "path", "plain_shell", "read_secrets", "variables", "written"),
+        *("git_places", "lost", "path", "plain_shell", "read_secrets", "reads", "variables"),
+        "written",
     )
 
     def __init__(
@@ -74,8 +79,11 @@ class Review:
         self.lost = False
         self.plain_shell = False
         self.read_secrets = False
+        self.reads: list[Sequence[str]] = []
         self._waiting: deque[tuple[str, int]] = deque()
         self._count = 0
+        if folder is not None:
+            self._note_folder(str(folder))
 
     def caution(self, reason: str) -> None:
         """Take down what changes something, or is not known."""
@@ -133,9 +141,16 @@ class Review:
         """Take down that a command changes to a folder, from any that it may be in."""
         if len(self.folders) > _FOLDERS or _CANNOT_TELL.search(place):
             self.lost = True
+            self._note_folder(HOLE)
         else:
+            self._note_folder(place)
             found = [posixpath.join(start, place) for start in ("", *self.folders)]
             self.folders += [folder for folder in found if folder not in self.folders]
+
+    def _note_folder(self, place: str) -> None:
+        """Take down that ``$PWD`` may come to several words, or to others than its own."""
+        if _SEVERAL.search(place):
+            self.variables.add("PWD", f"/{HOLE}")
 
     def git_runs_in(self, place: str) -> None:
         """Take down that git reads in ``place``, from where the command is then."""
@@ -167,3 +182,20 @@ class Review:
 def texts(words: Sequence[str]) -> str:
     """Return words as the text that ``eval`` or ``ssh`` would make of them."""
     return " ".join(words)
+
+
+def printed(words: list[str], given: Input) -> str:
+    """Return what a simple command prints, where that is plain to see; else a HOLE."""
+    name, *rest = words or [""]
+    if name == "echo":
+        while rest and re.fullmatch("-[neE]+", rest[0]):
+            del rest[0]
+        return without_escapes(" ".join(rest))
+    if name == "printf" and rest:
+        text, *values = rest
+        if "%" in text:
+            return " ".join([without_escapes(value) for value in values])
+        return without_escapes(text)
+    if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
+        return given() if callable(given) else given
+    return HOLE

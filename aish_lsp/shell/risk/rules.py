@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.shell.risk.findings import CAUTION, DESTRUCTIVE, LEVELS, SAFE
+from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, LEVELS, SAFE
 from aish_lsp.shell.risk.matching import Arguments, Options, Pattern, first_words, parse
 
 FOLDER: Final = Path(__file__).parent / "tables"
@@ -70,6 +71,41 @@ class Wrapper:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What is looked for in a program, and what it is where it is found.
+
+    ``secrets`` says that it tells them; where it ``runs`` a command or ``writes`` a file, the first
+    group of the pattern is that.
+    """
+
+    pattern: re.Pattern[str]
+    level: int
+    reason: str
+    secrets: bool = False
+    runs: bool = False
+    writes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """How a command is given a program in its own language, and what is looked for in that.
+
+    Attributes:
+        found: what is looked for.
+        without: what in it does not count, such as comments.
+        script: whether the first operand, or else the input, is a program.
+        input: whether what is read is one, too.
+        every: whether a word can be one that holds no sign but those of a name.
+    """
+
+    found: tuple[Found, ...]
+    without: re.Pattern[str] | None = None
+    script: bool = False
+    input: bool = False
+    every: bool = False
+
+
 @dataclass(slots=True)
 class Entry:
     """What the tables say of one command name."""
@@ -79,6 +115,7 @@ class Entry:
     rules: list[Rule] = field(default_factory=list)
     by_word: dict[str, list[Rule]] = field(default_factory=dict)
     wrappers: list[Wrapper] = field(default_factory=list)
+    program: Program | None = None
 
     def add(self, rule: Rule) -> None:
         """File a rule under the first words that it wants."""
@@ -92,8 +129,10 @@ class Entry:
         """Return the rules that may speak of these arguments."""
         if not self.by_word:
             return self.rules
-        firsts = [self.by_word.get(word, ()) for word in dict.fromkeys(given.operands[:2])]
-        return [*self.rules, *(rule for first in firsts for rule in first)]
+        found = self.rules[:]
+        for word in dict.fromkeys(given.operands[:2]):
+            found += self.by_word.get(word, ())
+        return found
 
 
 class Tables:
@@ -188,6 +227,28 @@ class Tables:
                 )
                 self._entries.setdefault(name, Entry()).wrappers.append(wrapper)
 
+    def add_programs(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Add commands that are given programs; the row of ``*`` comes first."""
+        of_all: tuple[Found, ...] = ()
+        for row in rows:
+            found = (*of_all, *(_found(group, row) for group in row.get("found", ())))
+            if row["names"] == "*":
+                of_all = found
+                continue
+            without = re.compile(row["without"], re.DOTALL) if "without" in row else None
+            kinds = {key: True for key in ("script", "input", "every") if key in row}
+            for name in row["names"].split():
+                entry = self._entries.setdefault(name, Entry())
+                entry.program = Program(found, without, **kinds)
+
+
+def _found(group: Mapping[str, Any], row: Mapping[str, Any]) -> Found:
+    text = f"{row.get('before', '')}(?:{'|'.join(group['patterns'])}){row.get('after', '')}"
+    flags = f"(?{row['flags']})" if "flags" in row else ""
+    kinds = {key: True for key in ("secrets", "runs", "writes") if key in group}
+    level = LEVELS.index(group["risk"])
+    return Found(re.compile(flags + text), level, group.get("reason", ""), **kinds)
+
 
 @dataclass(frozen=True, slots=True)
 class OwnTables:
@@ -207,6 +268,7 @@ def tables() -> Tables:
         found.add_before(data.get("before", {}))
         found.add_rules(data.get("rules", ()), data.get("options"))
         found.add_wrappers(data.get("wrappers", ()))
+        found.add_programs(data.get("programs", ()))
     return found
 
 

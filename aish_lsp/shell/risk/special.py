@@ -7,13 +7,11 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from aish_lsp.shell.risk import windows
-from aish_lsp.shell.risk.databases import DATABASES, database
-from aish_lsp.shell.risk.filters import awk, json_filter, sed
-from aish_lsp.shell.risk.finding import find
 from aish_lsp.shell.risk.gitting import git
 from aish_lsp.shell.risk.paths import names_keys, names_secret
-from aish_lsp.shell.risk.programs import INTERPRETERS, interpret, run_written_file
+from aish_lsp.shell.risk.programs import run_written_file
 from aish_lsp.shell.risk.review import UNSEEN, Input, Review, texts
+from aish_lsp.shell.risk.searching import find
 from aish_lsp.shell.risk.targets import WRITERS, writer
 from aish_lsp.shell.risk.words import HOLE
 
@@ -105,7 +103,7 @@ def _text(review: Review, words: Sequence[str], depth: int) -> None:
 def _script(review: Review, path: str, depth: int) -> None:
     if HOLE in path:
         review.destructive(UNSEEN)
-    elif not run_written_file(review, path, "sh", depth):
+    elif not run_written_file(review, path, None, depth):
         review.caution(f"runs the script {path[:60]}")
 
 
@@ -187,7 +185,9 @@ def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input)
     """Return whether a command sends to another machine what may be secret."""
     if name not in _SENDERS:
         return False
-    if given is not None and review.read_secrets:
+    if given is not None and (
+        review.read_secrets or any(names_secret(words[1:]) for words in review.reads)
+    ):
         return True
     for at, word in enumerate(words):
         value = word.rpartition("@")[2] if "@" in word and "://" not in word else ""
@@ -223,13 +223,8 @@ def opens_shell(review: Review, words: Sequence[str], _depth: int, given: Input)
 
 HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(_SHELLS, shell),
-    **dict.fromkeys(INTERPRETERS, interpret),
-    **dict.fromkeys(DATABASES, database),
     **dict.fromkeys(WRITERS, writer),
     **dict.fromkeys((".", "source"), source),
-    **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), awk),
-    **dict.fromkeys(("sed", "gsed"), sed),
-    **dict.fromkeys(("jq", "yq", "tomlq", "xq", "dasel", "gron"), json_filter),
     **dict.fromkeys(("at", "batch"), coming_later),
     **dict.fromkeys(("cd", "pushd", "popd"), change_folder),
     **dict.fromkeys(("nc", "ncat", "netcat", "socat"), opens_shell),

@@ -25,6 +25,8 @@ class Writer:
         keeps: options with which what is there stays.
         sources: whether what it takes from is gone afterwards.
         copies: whether it writes what it reads, so that the text is known.
+        only: the options without one of which it writes nothing.
+        program: options that hold its program; without one the first operand is that.
     """
 
     values: frozenset[str] = frozenset()
@@ -35,6 +37,8 @@ class Writer:
     keeps: tuple[str, ...] = ()
     sources: bool = False
     copies: bool = False
+    only: tuple[str, ...] = ()
+    program: tuple[str, ...] = ()
 
 
 def _options(text: str) -> frozenset[str]:
@@ -98,6 +102,16 @@ WRITERS: Final[dict[str, Writer]] = {
         )
         for name in names.split()
     },
+    **dict.fromkeys(
+        ("sed", "gsed"),
+        Writer(
+            _options("-e -f -l --expression --file"),
+            last=False,
+            keeps=("-i", "--in-place"),
+            only=("-i", "--in-place"),
+            program=("-e", "-f", "--expression", "--file"),
+        ),
+    ),
     "git": Writer(
         _options("-C -c -n -m -b --author --since"),
         operands=False,
@@ -113,21 +127,25 @@ def writer(review: Review, words: Sequence[str], depth: int, given: Input) -> bo
     name = words[0].rpartition("/")[2].casefold()
     how = WRITERS[name]
     arguments = Arguments(words[1:], how.values)
-    keeps = any(map(arguments.has, how.keeps))
+    if how.only and not any(map(arguments.has, how.only)):
+        return False
     if name in {"curl", "wget"}:
         _downloads(review, name, words, arguments)
-    for option in how.outputs:
-        for value in _values(words[1:], option):
+    if arguments.dashed:
+        for value in _values(words[1:], how.outputs):
             if value != "-":
                 review.writes(value)
-    for option in how.folders:
-        for value in _values(words[1:], option):
+        for value in _values(words[1:], how.folders):
             _folder(review, value, name)
+        for value in _values(words[1:], _RUNS.get(name, ())):
+            review.add_text(value.removeprefix("exec="), depth + 1)
     if name in _ARCHIVERS:
         _archive(review, name, words[1:], given)
     if how.operands:
-        _operands(review, how, name, arguments.operands, keeps=keeps, given=given)
-    _programs(review, words, depth)
+        # Without its program in an option, the first operand is that.
+        first = int(bool(how.program) and not any(map(arguments.has, how.program)))
+        keeps = any(map(arguments.has, how.keeps))
+        _operands(review, how, name, arguments.operands[first:], keeps=keeps, given=given)
     return False
 
 
@@ -164,12 +182,12 @@ def _archive(review: Review, name: str, words: Sequence[str], given: Input) -> N
     files: list[str] = []
     rest = [word for word in words if word[:1] != "-"]
     if name == "tar" and _creates(words):
-        files = _values(words, "-f") + _values(words, "--file")
+        files = _values(words, ("-f", "--file"))
         files += words[1:2] if words[0][:1] != "-" and "f" in words[0] else ()
     elif name == "git" and rest[:2] == ["bundle", "create"]:
         files = rest[2:3]
     elif name == "git" and rest[:1] == ["archive"]:
-        files = _values(words, "-o")
+        files = _values(words, ("-o",))
     elif name == "ssh-keygen" and given is not None and not {"-l", "-F", "-y"} & set(words):
         review.destructive("overwrites a key, and answers the question")
     for file in files:
@@ -197,18 +215,20 @@ def _text(given: Input) -> str:
     return given if isinstance(given, str) else given()
 
 
-def _values(words: Sequence[str], option: str) -> list[str]:
-    """Return the values that are given to ``option``."""
+def _values(words: Sequence[str], options: Sequence[str]) -> list[str]:
+    """Return the values that are given to ``options``."""
     found: list[str] = []
-    for at, word in enumerate(words):
-        if word == option or (
-            len(option) == 2 and word[:1] == "-" != word[1:2] and word[-1] == option[1]
-        ):
-            found += words[at + 1 : at + 2]
-        elif option[:2] == "--" and word.startswith(f"{option}="):
-            found.append(word[len(option) + 1 :])
-        elif len(option) == 2 and word[:2] == option:
-            found.append(word[2:])
+    for option in options:
+        is_letter = len(option) == 2
+        for at, word in enumerate(words):
+            if word == option or (
+                is_letter and word[:1] == "-" != word[1:2] and word[-1] == option[1]
+            ):
+                found += words[at + 1 : at + 2]
+            elif is_letter and word[:2] == option:
+                found.append(word[2:])
+            elif option[:2] == "--" and word.startswith(f"{option}="):
+                found.append(word[len(option) + 1 :])
     return found
 
 
@@ -235,10 +255,3 @@ _RUNS: Final = {
     "tar": ("-I", "--use-compress-program", "--to-command", "--checkpoint-action", "--rmt-command"),
     "rsync": ("-e", "--rsh"),
 }
-
-
-def _programs(review: Review, words: Sequence[str], depth: int) -> None:
-    name = words[0].rpartition("/")[2].casefold()
-    for option in _RUNS.get(name, ()):
-        for value in _values(words[1:], option):
-            review.add_text(value.removeprefix("exec="), depth + 1)

@@ -11,13 +11,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.shell.risk.assignments import assignment_risk
-from aish_lsp.shell.risk.collecting import SETS, collect
+from aish_lsp.shell.risk.collecting import collect, may_set
 from aish_lsp.shell.risk.fallback import look_through
-from aish_lsp.shell.risk.findings import DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.judge import is_known, judge
-from aish_lsp.shell.risk.output import printed
+from aish_lsp.shell.risk.levels import DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.proof import BASH_ALONE, misses, unseen_substitution
-from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review
+from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review, printed
 from aish_lsp.shell.risk.syntax import DEEPEST, parse
 from aish_lsp.shell.risk.words import HOLE, MOST_CHOICES, Resolver, joined
 
@@ -47,31 +46,32 @@ def walk(review: Review, text: str, depth: int) -> None:
 class _Walk:
     """The walk through one text."""
 
-    __slots__ = ("_depth", "_resolver", "_review", "_source", "_stack", "_visited")
+    __slots__ = ("_depth", "_resolver", "_review", "_source", "_stack", "_text", "_visited")
 
     def __init__(self, review: Review, text: str, depth: int) -> None:
         self._review = review
         self._depth = depth
         self._source = text.encode("utf-8", "replace")
+        self._text = text
         self._resolver = Resolver(self._source, review.variables, confined=review.confined)
         self._stack: list[tuple[Node, int, Input]] = []
         self._visited: set[int] = set()
 
     def run(self) -> None:
         root = parse(self._source)
-        text = self._source.decode()
+        text = self._text
         if root.has_error:
             self._review.caution("is not understood as bash")
             look_through(self._review, text, self._depth)
-        elif _SWALLOWED.search(text):
+        elif "\n" in text and _SWALLOWED.search(text):
             self._review.caution("has lines that begin with a backslash")
             look_through(self._review, text, self._depth)
-        if _INDEX.search(text) and _CALCULATES.search(text):
+        if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
             self._review.destructive("may run what stands in an index")
-        if SETS.search(text) and not collect(root, self._resolver, self._review.variables):
+        if may_set(text) and not collect(root, self._resolver, self._review.variables):
             self._review.destructive(TOO_MUCH)
             return
-        self._stack.append((root, 0, None))
+        self._push(root.children, 0, None)
         while self._stack:
             node, level, given = self._stack.pop()
             if level > DEEPEST:
@@ -89,7 +89,7 @@ class _Walk:
         review, source = self._review, self._source
         if review.findings.level == SAFE:
             review.caution_if(misses(root, source))
-            if review.plain_shell and BASH_ALONE.search(source.decode()):
+            if review.plain_shell and BASH_ALONE.search(self._text):
                 review.caution("only bash reads this so")
         if review.findings.level != DESTRUCTIVE and unseen_substitution(
             root, source, self._visited
@@ -126,14 +126,18 @@ class _Walk:
                 given = self._input(child, given)
                 if kind == "herestring_redirect":
                     given = self._herestring(child)
+            elif kind == "command_name" and child.child_count == 1:
+                nodes += child.children
             elif kind != "$" and not child.is_missing:
                 nodes.append(child)
         nodes += further
         resolver = self._resolver
         resolver.start()
         words = resolver.words(nodes)
-        self._push_inner(level)
-        self._judge(words, given)
+        if resolver.inner:
+            self._push_inner(level)
+        if words:
+            judge(self._review, words, self._depth, given)
         if resolver.most > 1:
             self._other_choices(nodes, given)
 
@@ -145,13 +149,9 @@ class _Walk:
             picks.append(-1)
         for pick in picks:
             resolver.pick = pick
-            self._judge(resolver.words(nodes), given)
+            judge(self._review, resolver.words(nodes), self._depth, given)
         resolver.start()
         resolver.inner = []
-
-    def _judge(self, words: list[str], given: Input) -> None:
-        if words:
-            judge(self._review, words, self._depth, given)
 
     def pipeline(self, node: Node, level: int, given: Input) -> None:
         stages = [child for child in node.children if child.is_named]

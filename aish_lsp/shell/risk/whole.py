@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.shell.risk import windows
-from aish_lsp.shell.risk.findings import SAFE, Findings
+from aish_lsp.shell.risk.levels import SAFE, Findings
 from aish_lsp.shell.risk.review import TOO_MUCH, Review
 from aish_lsp.shell.risk.rules import OwnTables, Tables
 from aish_lsp.shell.risk.syntax import LONGEST
@@ -22,20 +21,17 @@ if TYPE_CHECKING:
 _KNOWN: Final = frozenset({"bash", "sh"})
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """How a command will run: the user's rules, the folder, PATH, and whether confined."""
-
-    rules: tuple[OwnRule, ...] = ()
-    folder: Path | None = None
-    path: str | None = None
-    confined: bool = False
-
-
-def review(text: str, shell: str, setting: Setting) -> Findings:
+def review(
+    text: str,
+    shell: str,
+    rules: tuple[OwnRule, ...],
+    folder: Path | None,
+    path: str | None,
+    *,
+    confined: bool,
+) -> Findings:
     """Return what was found in ``text``, which holds no hidden characters."""
-    rules = _own_rules(setting.rules) if setting.rules else None
-    found = Review(rules, setting.folder, setting.path, confined=setting.confined)
+    found = Review(_own_rules(rules) if rules else None, folder, path, confined=confined)
     if shell not in _KNOWN:
         _other_shell(found, text, shell)
     found.plain_shell = not shell.endswith("bash")

@@ -162,6 +162,10 @@ class Resolver:
         found: list[str] = []
         for node in nodes:
             kind = node.type
+            if kind == "word":
+                text = self.text(node)
+                found.append(text if _SPECIAL.search(text) is None else self._bare(text))
+                continue
             if kind in _WHOLE:
                 found.append(self.word(node))
                 continue
@@ -233,7 +237,7 @@ class Resolver:
 
     def text(self, node: Node) -> str:
         """Return the text of a node as it stands."""
-        return self._source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+        return (node.text or b"").decode("utf-8", "replace")
 
     def read_joined(self, node: Node) -> str:
         """Return the parts of a word as one."""

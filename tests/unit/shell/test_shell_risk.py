@@ -506,3 +506,14 @@ def test_every_choice_of_several_variables_values_is_looked_at() -> None:
     many = "; ".join(f"{name}={value}" for name in "abc" for value in range(5))
     assert classify(f"{many}; echo $a $b $c", "bash").risk == "safe"
     assert classify(f"{many}; sort $a $b $c", "bash").risk == "caution"
+
+
+def test_the_name_of_the_folder_may_come_to_options(tmp_path: Path) -> None:
+    blanks = tmp_path / "a -oF"
+    blanks.mkdir()
+    for text in ("sort $PWD/x", "cd . && sort $PWD"):
+        assert classify(text, "bash", folder=tmp_path).risk == "safe"
+        assert classify(text, "bash", folder=blanks).risk == "caution"
+    assert classify('sort "$PWD/x"', "bash", folder=blanks).risk == "safe"
+    assert classify("cd 'b -oF' && sort $PWD", "bash", folder=tmp_path).risk == "caution"
+    assert classify('cd "$d" && sort $PWD', "bash", folder=tmp_path).risk == "caution"

@@ -34,8 +34,8 @@ class Findings:
 
     def add(self, level: int, reason: str) -> None:
         """Take down a finding; one that is safe needs no reason and leaves no trace."""
-        self.level = max(self.level, level)
         if level:
+            self.level = max(self.level, level)
             self._reasons[reason] = max(level, self._reasons.get(reason, SAFE))
 
     @property
@@ -46,5 +46,7 @@ class Findings:
     @property
     def reasons(self) -> tuple[str, ...]:
         """The reasons of the worst level, in the order in which they were found."""
+        if self.level == SAFE:
+            return ()
         worst = [reason for reason, level in self._reasons.items() if level == self.level]
         return tuple(worst[:_TOLD])
