@@ -58,7 +58,7 @@ WRITERS: Final[dict[str, Writer]] = {
     "cp": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=_COPY_KEEPS),
     "mv": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=_COPY_KEEPS, sources=True),
     "install": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=("-b", "-d", "--directory")),
-    "ln": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=_COPY_KEEPS),
+    "ln": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=("-b", "--backup", "-i")),
     "scp": Writer(_options("-i -P -F -o -J -l -c -S -D -X")),
     "rsync": Writer(
         _options("-e --rsh -f --filter --exclude --include --exclude-from --port"),

@@ -417,6 +417,11 @@ def test_every_destructive_row_says_why() -> None:
         ("pdftotext old", "caution"),
         ("objcopy -O binary a old", "destructive"),
         ("xsltproc -o old a b", "destructive"),
+        ("ln -sfn a old", "destructive"),
+        ("sqlite3 a.db '.output old' 'select 1'", "destructive"),
+        ("sqlite3 a.db '.backup new'", "caution"),
+        ("sqlite3 a.db <<E\n.mode csv\n.once old\nselect 1;\nE", "destructive"),
+        ("sqlite3 a.db '.once |rm new' 'select 1'", "destructive"),
     ],
 )
 def test_what_is_there_counts(tmp_path: Path, text: str, risk: str) -> None:
