@@ -13,7 +13,7 @@ of JSON: each attempt with the error that it met, or null where it went through.
 
 # System calls are what this is about.
 # ruff: noqa: PTH101, PTH102, PTH104, PTH106, PTH108, PTH110
-# ruff: noqa: PTH115, PTH118, PTH123, PTH211
+# ruff: noqa: PTH115, PTH118, PTH119, PTH120, PTH123, PTH211
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ O_TRUNC_READ = os.O_RDONLY | os.O_TRUNC
 AF_NETLINK_USERSOCK = 2
 FS_IOC_SETFLAGS = 0x40086602
 TIOCSTI = 0x5412
-PR_SET_MM = 35
+HUGE_PAGES = "/sys/kernel/mm/transparent_hugepage/enabled"
 
 Attempt = Callable[[], object]
 
@@ -164,17 +164,34 @@ def files(victim: str, folder: str) -> Iterator[tuple[str, Attempt]]:
         opened(victim, os.O_RDONLY, lambda d: fcntl.ioctl(d, FS_IOC_SETFLAGS, bytes(8))),
     )
     yield "fallocate", opened(victim, os.O_RDONLY, lambda d: os.posix_fallocate(d, 0, 100000))
+    yield "write hint", opened(victim, os.O_RDONLY, lambda d: fcntl.fcntl(d, 1036, bytes(8)))
+    yield "core dump", in_child(partial(crash, folder))
     yield "lease", opened(victim, os.O_RDONLY, lambda d: fcntl.fcntl(d, 1024, fcntl.F_RDLCK))
     yield "write to /proc/sys", opened("/proc/sys/vm/drop_caches", os.O_WRONLY, lambda _: None)
+    yield "write to its own memory", opened("/proc/self/mem", os.O_RDWR, lambda _: None)
+    if os.path.exists(HUGE_PAGES):
+        yield "write to /sys", opened(HUGE_PAGES, os.O_WRONLY, lambda _: None)
+    pipe = os.path.join(folder, "pipe")
+    yield "write to a named pipe", opened(pipe, os.O_WRONLY | os.O_NONBLOCK, lambda _: None)
     yield "write to its own /proc", opened("/proc/self/comm", os.O_WRONLY, lambda _: None)
     yield "write to /dev/shm", opened("/dev/shm/aish", os.O_WRONLY | os.O_CREAT, lambda _: None)
     yield "open_by_handle_at", numbered(304, 265, -100, bytes(136), 0)
     yield "mount", numbered(165, 40, b"none", folder.encode(), b"tmpfs", 0, None)
     yield "umount", numbered(166, 39, b"/proc", 2)
+    yield "pivot_root", numbered(155, 41, folder.encode(), folder.encode())
+    yield "acct", numbered(163, 89, victim.encode())
     yield "open_tree", numbered(428, 428, -100, folder.encode(), 1)
     yield "chroot", lambda: os.chroot(folder)
     yield "swapon", numbered(167, 224, victim.encode(), 0)
     yield "quotactl", numbered(179, 60, 0x800002, None, 0, None)
+
+
+def crash(folder: str) -> None:
+    """End as a program does that has an error, where the system would write its core."""
+    os.chdir(folder)
+    _, most = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (most, most))
+    ctypes.string_at(0)
 
 
 def write_through_link(victim: str, link: str) -> None:
@@ -192,6 +209,9 @@ def sockets(folder: str) -> Iterator[tuple[str, Attempt]]:
             yield f"{family} {kind}", partial(socket.socket, *constants)
     yield "raw socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_RAW, 1)
     yield "netlink", lambda: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, AF_NETLINK_USERSOCK)
+    yield "name of a socket", lambda: socket.socketpair()[0].bind(os.path.join(folder, "bound"))
+    yield "listen", socket.socketpair()[0].listen
+    yield "connect", lambda: socket.socketpair()[0].connect(os.path.join(folder, "socket"))
     yield "datagram from a pair", lambda: datagram_to_a_path(os.path.join(folder, "socket"))
 
 
@@ -206,14 +226,26 @@ def processes(stranger: int) -> Iterator[tuple[str, Attempt]]:
     yield "PTRACE_SEIZE", numbered(101, 117, 0x4206, stranger, None, None)
     local = struct.pack("QQ", id(b""), 8)
     yield "process_vm_readv", numbered(310, 270, stranger, local, 1, local, 1, 0)
+    yield "process_vm_writev", numbered(311, 271, stranger, local, 1, local, 1, 0)
+    yield "pidfd_getfd", numbered(438, 438, 0, 0, 0)
+    yield "pidfd_send_signal", numbered(424, 424, 0, 0, None, 0)
+    yield "process_madvise", numbered(440, 440, 0, local, 1, 21, 0)
+    yield "move_pages", numbered(279, 239, stranger, 0, None, None, None, 0)
+    yield "get_robust_list", numbered(274, 100, stranger, bytes(8), bytes(8))
+    yield "setpgid", lambda: os.setpgid(stranger, stranger)
+    yield "another user", lambda: os.setuid(os.getuid() + 1)
+    yield "another group", lambda: os.setgroups([os.getgid() + 1])
     yield "prlimit", lambda: resource.prlimit(stranger, resource.RLIMIT_NOFILE)
     yield "setpriority", lambda: os.setpriority(os.PRIO_PROCESS, stranger, 5)
     yield "setpriority of a user", lambda: os.setpriority(os.PRIO_USER, 0, 19)
     yield "sched_setaffinity", lambda: os.sched_setaffinity(stranger, {0})
     yield "sched_setscheduler", numbered(144, 119, stranger, 0, struct.pack("i", 0))
+    yield "sched_setparam", numbered(142, 118, stranger, struct.pack("i", 0))
+    yield "sched_setattr", numbered(314, 274, stranger, struct.pack("IIQiIQQQ", 48, *(0,) * 7), 0)
     yield "ioprio_set", numbered(251, 30, 1, stranger, 0x4007)
     yield "ioprio_set of a user", numbered(251, 30, 3, os.getuid(), 0x4007)
     yield "F_SETOWN", lambda: fcntl.fcntl(0, fcntl.F_SETOWN, stranger)
+    yield "F_SETSIG", lambda: fcntl.fcntl(0, 10, 10)
     yield "kcmp", numbered(312, 272, stranger, os.getpid(), 0, 0, 0)
     yield "migrate_pages", numbered(256, 238, stranger, 0, None, None)
     for name in ("environ", "mem", "maps", "auxv"):
@@ -233,6 +265,8 @@ def kernel() -> Iterator[tuple[str, Attempt]]:
     yield "bpf", numbered(321, 280, 0, bytes(128), 128)
     yield "perf_event_open", numbered(298, 241, bytes(128), 0, -1, -1, 0)
     yield "userfaultfd", numbered(323, 282, 1)
+    yield "request_key", numbered(249, 218, b"user", b"aish", None, 0)
+    yield "clock_settime", numbered(227, 112, 0, bytes(16))
     yield "keyctl", numbered(250, 219, 0, -3, 0)
     yield "add_key", numbered(248, 217, b"user", b"aish", b"x", 1, -3)
     yield "shmget", numbered(29, 194, 0, 4096, 0o1600)
@@ -294,10 +328,24 @@ def attempts(arguments: list[str]) -> dict[str, Attempt]:
             *kernel(),
             *devices(terminal),
             ("read a secret", opened(secret, os.O_RDONLY, lambda _: None)),
+            (
+                "read a secret by /proc",
+                opened(f"/proc/self/root{secret}", os.O_RDONLY, lambda _: None),
+            ),
+            ("read a secret from its folder", partial(read_from_folder, secret)),
             ("run a secret", in_child(lambda: os.execv(secret, [secret]))),
             ("regain a capability", regain),
         ]
     )
+
+
+def read_from_folder(path: str) -> None:
+    """Read a file by its name alone, from a descriptor of its folder."""
+    folder = os.open(os.path.dirname(path), os.O_PATH | os.O_DIRECTORY)
+    try:
+        os.close(os.open(os.path.basename(path), os.O_RDONLY, dir_fd=folder))
+    finally:
+        os.close(folder)
 
 
 def regain() -> None:

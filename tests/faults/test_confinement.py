@@ -95,6 +95,8 @@ async def test_everything_is_refused(
     secret = Path(tempfile.mkdtemp(dir=private_dir(data_dir()))) / "secret"
     secret.write_text("#!/bin/sh\necho secret\n")
     secret.chmod(0o700)
+    os.mkfifo(folder / "pipe")
+    reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(folder / "socket"))
         before = state(folder)
@@ -103,6 +105,7 @@ async def test_everything_is_refused(
         listening.setblocking(False)
         with pytest.raises(BlockingIOError):
             listening.recv(1)
+    os.close(reader)
     assert result.exit_code == 0, result.output
     tried = json.loads(result.output)
     assert [name for name, error in tried.items() if error is None] == []

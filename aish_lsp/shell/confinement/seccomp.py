@@ -191,7 +191,8 @@ _CLONE_NEW = (
     0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 )
 #: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE: signals to others, and leases that hold others up.
-_FCNTL_REFUSED = (8, 10, 15, 1024)
+#: F_SET_RW_HINT and F_SET_FILE_RW_HINT: how long a file's content is said to last.
+_FCNTL_REFUSED = (8, 10, 15, 1024, 1036, 1038)
 #: SYSLOG_ACTION_READ_ALL and _SIZE_BUFFER; others empty or silence the kernel's log.
 _SYSLOG_ALLOWED = (3, 10)
 #: TCGETS, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, TIOCGSID, FIONCLEX, FIOCLEX, FIOQSIZE, TCGETS2,

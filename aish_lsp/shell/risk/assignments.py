@@ -11,7 +11,7 @@ from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, SAFE
 #: They load code into every program that starts.
 _LOADS: Final = re.compile(
     r"LD_PRELOAD|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4]|SHELLOPTS|BASHOPTS|BASH_FUNC.*"
-    r"|BASH_XTRACEFD|PERL5OPT|PERL5DB|PERL5LIB|RUBYOPT|PYTHONSTARTUP|PYTHONHOME|GCONV_PATH|IFS"
+    r"|BASH_XTRACEFD|PERL5OPT|PERL5DB|PERL5LIB|RUBYOPT|PYTHONSTARTUP|PYTHONHOME|GCONV_PATH"
     r"|LESSOPEN|LESSCLOSE|GIT_EXEC_PATH|GIT_CONFIG.*|GIT_TEMPLATE_DIR|RIPGREP_CONFIG_PATH"
 )
 #: Where the shell writes down what was done.
@@ -29,16 +29,23 @@ _LEADS: Final = re.compile(
     r"|GREP_\w+|TMPDIR|FPATH|GLOBIGNORE|MAIL\w*|HOSTALIASES|AWS_\w+|RUSTC\w*|CC|CXX|MAKEFLAGS"
 )
 _LEADS_TOO: Final = re.compile(r"_proxy$|^(?:npm|pip|yarn|pnpm|cargo|git)_")
+#: The shell's own: what is set is calculated, split by, or obeyed, and may be more than text then.
+_SHELLS_OWN: Final = re.compile(
+    r"BASH\w*|COMP\w*|COPROC|DIRSTACK|EMACS|EPOCH\w*|EUID|EXECIGNORE|FIGNORE|FUNC\w+|GLOB\w+|GROUPS"
+    r"|HOST\w+|IFS|IGNOREEOF|INPUTRC|LINENO|MACHTYPE|MAPFILE|OLDPWD|OPT\w+|OSTYPE|PIPESTATUS"
+    r"|POSIXLY_CORRECT|PPID|PROMPT_\w+|PWD|RANDOM|READLINE_\w+|REPLY|SECONDS|SHLVL|SRANDOM"
+    r"|TIMEFORMAT|TMOUT|UID|auto_resume|histchars"
+)
 #: They change how things look and nothing else.
 _LOOKS: Final = re.compile(
     r"LC_\w+|LANG|LANGUAGE|TZ|TERM|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES"
-    r"|GIT_(?:OPTIONAL_LOCKS|TERMINAL_PROMPT)|BLOCK_?SIZE|PYTHONIOENCODING|PYTHONUNBUFFERED|DEBUG"
+    r"|GIT_TERMINAL_PROMPT|BLOCK_?SIZE|PYTHONIOENCODING|PYTHONUNBUFFERED|DEBUG"
 )
 
 
 def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]:
     """Return the level, the reason, and whether the value is a command, of setting ``name``."""
-    if _LOOKS.fullmatch(name) or name.islower():
+    if _LOOKS.fullmatch(name) or (name.islower() and not _SHELLS_OWN.fullmatch(name)):
         return (CAUTION if _LEADS_TOO.search(name) else SAFE), f"sets {name}", False
     for pattern, level, why, is_command in _KINDS:
         if pattern.fullmatch(name):
@@ -53,5 +60,6 @@ _KINDS: Final = (
     (_COMMANDS, CAUTION, ", which other programs run", True),
     (_REMEMBERS, DESTRUCTIVE, ", which hides what is done", False),
     (_LOADS, DESTRUCTIVE, ", which makes other programs run what cannot be seen", False),
+    (_SHELLS_OWN, CAUTION, ", which the shell itself obeys", False),
     (_LEADS, CAUTION, _MAY_CHANGE, False),
 )

@@ -37,7 +37,7 @@ _MENTIONED: Final = re.compile(
     rf"(?<![\w.-])(?:{PRIVATE_NAMES})(?![\w.-])", re.MULTILINE | re.IGNORECASE
 )
 _PUBLIC: Final = re.compile(
-    r"/dev/(?:null|stdout|stderr|tty|fd/63)|/sys/class/[\w/]*"
+    r"/dev/(?:null|u?random|stdout|stderr|tty|fd/63)|/sys/class/[\w/]*"
     r"|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|mounts|filesystems|partitions|swaps|stat)"
 )
 _WILD: Final = re.compile(rf"[*?{HOLE}]|\[[^\]]*\]")

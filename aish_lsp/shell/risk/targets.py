@@ -58,9 +58,12 @@ WRITERS: Final[dict[str, Writer]] = {
     "cp": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=_COPY_KEEPS),
     "mv": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=_COPY_KEEPS, sources=True),
     "install": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=("-b", "-d", "--directory")),
-    "ln": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=_COPY_KEEPS),
+    "ln": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=("-b", "--backup", "-i")),
     "scp": Writer(_options("-i -P -F -o -J -l -c -S -D -X")),
-    "rsync": Writer(_options("-e --rsh -f --filter --exclude --include --exclude-from --port")),
+    "rsync": Writer(
+        _options("-e --rsh -f --filter --exclude --include --exclude-from --port"),
+        keeps=("-n", "--dry-run"),
+    ),
     "curl": Writer(
         _options(
             "-o --output -H --header -d --data -X --request -u --user -A -e -F --form -b -c -K -T"
@@ -98,7 +101,8 @@ WRITERS: Final[dict[str, Writer]] = {
             ("strip objcopy", "-K -N", "-o"),
             ("zstd zstdcat lz4", "-T", "-o"),
             ("ssh-keygen", "-t -b -C -N", "-f"),
-            ("jupyter pdftotext rustfmt", "", "--output"),
+            ("jupyter rustfmt", "", "--output"),
+            ("xsltproc dia inkscape rst2html", "", "-o --output --export-filename"),
         )
         for name in names.split()
     },
@@ -119,6 +123,18 @@ WRITERS: Final[dict[str, Writer]] = {
     ),
     # The second operand, if there is one, is what they write.
     **dict.fromkeys(("uniq", "xxd", "pdftops"), Writer(_options("-f -s -w -l -c -g"))),
+    **dict.fromkeys(
+        ("pdftotext", "objcopy", "ps2pdf"), Writer(_options("-f -l -j -O -I -R -N -K"))
+    ),
+    **dict.fromkeys(
+        ("convert", "magick", "gm", "sox"),
+        Writer(_options("-resize -quality -density -geometry -crop -r -c -b -t -e")),
+    ),
+    "ffmpeg": Writer(
+        _options("-i -f -c -c:v -c:a -b:v -b:a -vf -af -ss -t -to -r -s -crf -preset -map -vn -an"),
+        last=False,
+    ),
+    "split": Writer(_options("-l -b -n -C -a"), operands=False),
 }
 
 
@@ -160,7 +176,8 @@ def _operands(
     if how.last:
         operands = operands[-1:] if len(operands) > 1 else []
     remote = name in {"scp", "rsync"}
-    how_it_is: How = "adds" if keeps or remote else "places" if how.last else "overwrites"
+    away = remote and any(":" in word.partition("/")[0] for word in operands)
+    how_it_is: How = "adds" if keeps or away else "places" if how.last else "overwrites"
     if how.last and is_emptied:
         review.destructive("empties a file")
     for target in operands:
@@ -254,4 +271,5 @@ _ARCHIVERS: Final = frozenset({"tar", "git", "ssh-keygen"})
 _RUNS: Final = {
     "tar": ("-I", "--use-compress-program", "--to-command", "--checkpoint-action", "--rmt-command"),
     "rsync": ("-e", "--rsh"),
+    "split": ("--filter",),
 }

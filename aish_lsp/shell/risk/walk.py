@@ -31,6 +31,11 @@ _CALCULATES: Final = re.compile(
     r"\[\[|\(\(|\$\[|\btest\b|\[\s|\b(?:read|let|declare|typeset|local|printf|unset|wait)\b"
     r"|\b(?:readonly|export|mapfile|readarray|getopts)\b|\$\{"
 )
+#: What runs the words that a variable comes to: how it is split decides what they are.
+_RUNS_WORDS: Final = re.compile(
+    r"(?:^|[\n;&|({`!]|\b(?:do|then|else|eval|exec|command|builtin|sudo|env|nohup|time|xargs|sh|-c))"
+    r"\s*\"?\$[\w{@*]"
+)
 #: The grammar takes a line that begins so for words of the line before it.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 
@@ -266,6 +271,11 @@ class _Walk:
         key = self._resolver.text(name).partition("[")[0] if name is not None else ""
         risk, reason, is_command = assignment_risk(key, before_command=before_command)
         review = self._review
+        if key == "IFS" and before_command and node.next_named_sibling is not None:
+            # In front of the shell's own ``read`` it only says how the line is split.
+            risk = SAFE if self._resolver.text(node.next_named_sibling) == "read" else risk
+        elif key == "IFS" and _RUNS_WORDS.search(self._source.decode()):
+            review.destructive("may split what it runs in another way")
         review.findings.add(risk, reason)
         if self._depth and not before_command:
             # What was said of a variable before this text was found may not hold any more.

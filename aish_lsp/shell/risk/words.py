@@ -29,6 +29,8 @@ ITEM: Final = "\2"
 MOST_VALUES: Final = 8
 #: Choices of several variables' values at once that are looked at.
 MOST_CHOICES: Final = 64
+#: Of the shell's own variables those that always come to a number, whichever.
+_NUMBERS: Final = frozenset("$#?")
 #: Words that the braces of one are looked at as.
 MOST_WORDS: Final = 64
 
@@ -190,8 +192,11 @@ class Resolver:
         return found
 
     def _has_braces(self, node: Node) -> bool:
-        """Return whether a word has braces of its own, not those of ``${...}``."""
-        return any("{" in self.text(child) for child in node.children if child.type == "word")
+        """Return whether a word has braces of its own that expand, not those of ``${...}``."""
+        text = self.text(node)
+        return ("," in text or ".." in text) and any(
+            "{" in self.text(child) for child in node.children if child.type == "word"
+        )
 
     def word(self, node: Node) -> str:
         """Return one word's text, with its HOLEs and SPLITs."""
@@ -278,6 +283,8 @@ class Resolver:
         return self._split(self._value(name))
 
     def _value(self, name: str) -> str:
+        if name in _NUMBERS:
+            return "0"
         values = self._variables.get(name)
         count = len(values)
         if count == 1:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import tomllib
 from pathlib import Path
 
@@ -404,6 +405,23 @@ def test_every_destructive_row_says_why() -> None:
         ("echo a > link", "destructive"),
         ("echo a >> link", "destructive"),
         ("sed -i s/a/b/ old", "caution"),
+        ("rsync -a a old", "destructive"),
+        ("rsync -an a old", "caution"),
+        ("rsync -a a host:old", "caution"),
+        ("rsync -a host:a old", "destructive"),
+        ("convert a.png -resize 50% old", "destructive"),
+        ("convert old a.png", "caution"),
+        ("ffmpeg -y -i a.mp4 old", "destructive"),
+        ("ffmpeg -i old a.mp4", "caution"),
+        ("pdftotext a.pdf old", "destructive"),
+        ("pdftotext old", "caution"),
+        ("objcopy -O binary a old", "destructive"),
+        ("xsltproc -o old a b", "destructive"),
+        ("ln -sfn a old", "destructive"),
+        ("sqlite3 a.db '.output old' 'select 1'", "destructive"),
+        ("sqlite3 a.db '.backup new'", "caution"),
+        ("sqlite3 a.db <<E\n.mode csv\n.once old\nselect 1;\nE", "destructive"),
+        ("sqlite3 a.db '.once |rm new' 'select 1'", "destructive"),
     ],
 )
 def test_what_is_there_counts(tmp_path: Path, text: str, risk: str) -> None:
@@ -517,3 +535,28 @@ def test_the_name_of_the_folder_may_come_to_options(tmp_path: Path) -> None:
     assert classify('sort "$PWD/x"', "bash", folder=blanks).risk == "safe"
     assert classify("cd 'b -oF' && sort $PWD", "bash", folder=tmp_path).risk == "caution"
     assert classify('cd "$d" && sort $PWD', "bash", folder=tmp_path).risk == "caution"
+
+
+#: What they are set to changes how things look.
+LOOKS = {"COLUMNS", "LINES", "TERM"}
+
+
+def test_what_the_shell_itself_sets_is_not_safe_to_set() -> None:
+    """Bash calculates what some of them are set to, and so runs what stands there as an index."""
+    bash = ["bash", "--norc", "--noprofile", "-c", "compgen -v"]
+    told = subprocess.run(bash, env={}, capture_output=True, text=True, check=True).stdout.split()
+    assert {"RANDOM", "OPTIND", "SECONDS", "IFS"} <= set(told)
+    for name in {*told, *BY_THE_MANUAL.split()} - LOOKS - {"_"}:
+        for text in (f"{name}=1; ls", f"{name}=1 ls", f"for {name} in 1; do ls; done"):
+            assert classify(text, "bash", confined=True).risk != "safe", text
+
+
+#: Those of its manual that a shell without a terminal does not have.
+BY_THE_MANUAL = """COMP_CWORD COMP_LINE COMPREPLY COPROC DIRSTACK EXECIGNORE FIGNORE FUNCNEST
+    GLOBIGNORE HISTCONTROL HOSTFILE IGNOREEOF INPUTRC MAPFILE OPTARG PROMPT_COMMAND PROMPT_DIRTRIM
+    READLINE_LINE REPLY SRANDOM EPOCHSECONDS TIMEFORMAT TMOUT auto_resume histchars"""
+
+
+@pytest.mark.parametrize("text", ["IFS=_; x=rm_-rf_src; $x", "IFS=_; x=rm_-rf_src; eval $x"])
+def test_words_that_are_split_in_another_way_may_be_anything(text: str) -> None:
+    assert classify(text, "bash").risk == "destructive"
