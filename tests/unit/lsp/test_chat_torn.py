@@ -70,8 +70,8 @@ def owners(content: Owned) -> set[Owner]:
     return {OWNERS[number] for _, number in content}
 
 
-def owned_by(content: Owned, owner: Owner) -> str:
-    return "".join(character for character, number in content if OWNERS[number] == owner)
+def owned_by(content: Owned, *owners: Owner) -> str:
+    return "".join(character for character, number in content if OWNERS[number] in owners)
 
 
 @dataclass(frozen=True)
@@ -526,7 +526,9 @@ class TornChat(RuleBasedStateMachine):
             assert not strays, strays
         if not self.tampered:
             contents = (content, self.disk) if self.was_read_early else (content,)
-            replies = [owned_by(one, "reply") for one in contents]
+            # What came blindly, told as one with the user's change, counts wherever it came.
+            ours: tuple[Owner, ...] = ("reply", "stray") if kind.merges else ("reply",)
+            replies = [owned_by(one, *ours) for one in contents]
             assert any(f"{self.written}{DELTAS[-1]}" in reply for reply in replies), replies
 
 
