@@ -520,11 +520,11 @@ class TornChat(RuleBasedStateMachine):
         self.nothing_else_is_touched()
         kind = self.editor.kind
         content = self.disk if self.editor.buffer is None else self.buffer
-        has_excuse = self.editor.has_doubled or self.has_saved_a_stray
-        if kind.never_harms or (kind.ends_well and not has_excuse):
+        has_doubled = self.editor.has_doubled and not kind.never_harms
+        if kind.never_harms or (kind.ends_well and not (has_doubled or self.has_saved_a_stray)):
             strays = owned_by(content, "stray")
             assert not strays, strays
-        if not self.tampered:
+        if not self.tampered and not has_doubled:
             contents = (content, self.disk) if self.was_read_early else (content,)
             # What came blindly, told as one with the user's change, counts wherever it came.
             ours: tuple[Owner, ...] = ("reply", "stray") if kind.merges else ("reply",)
