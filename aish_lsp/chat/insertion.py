@@ -49,14 +49,6 @@ class Insertion:
     behind: str = ""
     removes: int = 0
 
-    def made_in(self, text: str) -> str:
-        """Return ``text`` up to where this ends, once it is put there."""
-        return text[: self.offset] + self.text + self.behind
-
-    def whole_in(self, text: str) -> str:
-        """Return ``text`` with this in it."""
-        return self.made_in(text) + text[self.offset + self.removes :]
-
 
 def compose(text: str, batch: list[Piece], place: int | None) -> Insertion:
     """Return ``batch`` as one insertion into ``text``.

@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from lsprotocol import types
 from pygls.workspace import TextDocument, Workspace
 
-from aish_lsp.lsp.chat_writer import ANSWER_TIMEOUT, EditorCapabilities, OpenDocument
+from aish_lsp.lsp.chat_edits import ANSWER_TIMEOUT, EditorCapabilities, OpenDocument
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +22,10 @@ class Server(Protocol):
     @property
     def client_capabilities(self) -> types.ClientCapabilities:
         """The client's capabilities."""
+
+    @property
+    def initialize_params(self) -> types.InitializeParams | None:
+        """What the client sent with ``initialize``."""
 
     @property
     def workspace(self) -> Workspace:
@@ -51,11 +55,21 @@ class LspEditor:
         workspace, window = client.workspace, client.window
         edit = workspace.workspace_edit if workspace else None
         show = window.show_document if window else None
+        says_so = bool(edit and edit.document_changes)
+        # Neovim heeds versions and does not say so: only newer ones, and none of 0.
+        is_bare_neovim = not says_so and self._is_neovim()
         return EditorCapabilities(
             apply_edit=bool(workspace and workspace.apply_edit),
-            document_changes=bool(edit and edit.document_changes),
+            document_changes=says_so or is_bare_neovim,
             show_document=bool(show and show.support),
+            takes_0_for_none=is_bare_neovim,
         )
+
+    def _is_neovim(self) -> bool:
+        """Return whether the client is Neovim."""
+        params = self._server.initialize_params
+        info = params.client_info if params else None
+        return info is not None and info.name == "Neovim"
 
     def document(self, path: Path) -> OpenDocument | None:
         """Return the open document of ``path``, however the client spells its URI."""

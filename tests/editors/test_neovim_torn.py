@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from functools import partial
 from pathlib import Path
@@ -63,22 +64,40 @@ def another_writes(place: Place) -> None:
     place.chat.write_text(f"{NOTES}{place.chat.read_text()}")
 
 
+def make_bare(init: Path) -> None:
+    """Leave out what the page has to keep an edit from coming too late."""
+    text = init.read_text()
+    for part in (
+        r"^  flags = .*?\n",
+        r"^      workspaceEdit = .*?\n",
+        r'^    \["workspace/applyEdit"\] = .*?^    end,\n',
+    ):
+        text, count = re.subn(part, "", text, flags=re.MULTILINE | re.DOTALL)
+        assert count == 1
+    # It prints each edit that came too late, and waits for Enter where the line is too long.
+    init.write_text(f"{text}\nvim.o.cmdheight = 5\n")
+
+
 @pytest.mark.parametrize(
-    ("gone", "saves"),
+    ("gone", "saves", "is_bare"),
     [
-        (":e!<CR>", True),
-        (":e!<CR>", False),
-        (":bd!<CR>", False),
-        (":bd!<CR>:edit {chat}<CR>", False),
-        ("u", True),
-        ("uuu<C-r>", False),
-        (":w<CR>:e!<CR>", True),
-        ("another writes, :e!<CR>", True),
+        (":e!<CR>", True, False),
+        (":e!<CR>", False, False),
+        (":bd!<CR>", False, False),
+        (":bd!<CR>:edit {chat}<CR>", False, False),
+        ("u", True, False),
+        ("uuu<C-r>", False, False),
+        (":w<CR>:e!<CR>", True, False),
+        ("another writes, :e!<CR>", True, False),
+        (":e!<CR>", False, True),
+        ("uuu<C-r>", False, True),
     ],
 )
 def test_whatever_becomes_of_the_buffer_the_reply_comes_whole(
-    place: Place, init: Path, gone: str, saves: bool
+    place: Place, init: Path, gone: str, saves: bool, is_bare: bool
 ) -> None:
+    if is_bare:
+        make_bare(init)
     keys = gone.removeprefix("another writes, ").format(chat=place.chat)
     model = Model()
     with served(model.answer) as url, opened(place, init, f'endpoint = "{url}"') as neovim:

@@ -7,13 +7,15 @@ It knows of each character who wrote it: nothing but the reply's own place may e
 from __future__ import annotations
 
 import asyncio
-import itertools
 import tempfile
-from collections.abc import Callable, Coroutine, Sequence
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 import pytest
 from hypothesis import settings
@@ -27,33 +29,49 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 from lsprotocol import types
+from virtual_time import VirtualLoop
 
 from aish_lsp.chat.anchor import Edit
 from aish_lsp.chat.markdown import AISH, YOU
 from aish_lsp.chat.place import Change, Position
-from aish_lsp.lsp import chat_writer
-from aish_lsp.lsp.chat_writer import ChatWriter, EditorCapabilities, OpenDocument
+from aish_lsp.lsp import chat_edits, chat_writer
+from aish_lsp.lsp.chat_edits import EditorCapabilities, OpenDocument
+from aish_lsp.lsp.chat_writer import ChatWriter
 
+#: Seconds after which an editor tells its changes that does not at once, as Neovim does.
+TELLS_AFTER: Final = 0.15
+#: Seconds that a message is on its way between the editor and the server.
+DELAY: Final = 0.01
 #: Exchanges that the chat has already.
-OLDER: Final = 200
+OLDER: Final = 8
 EXCHANGE: Final = f"{YOU}\n\nhow do I run it?\n\n{AISH}\n\nYes, run it so. Yes, run it so.\n\n"
 ASKED: Final = f"{EXCHANGE * OLDER}{YOU}\n\nhow do I run it?\n\n"
 #: What replies are made of, so that each begins like many.
 DELTAS: Final = ("Yes", ", run it", " so.", " ", "\n", "Yes, run it so.", f"\n\n{YOU}\n\n")
 
-#: Characters with whose they are ("o" of others, "r" the reply's, "s" the reply's at a wrong place)
-#: and a number of their own.
-Owned: TypeAlias = tuple[tuple[str, str, int], ...]
+#: Characters, each with a number of its own.
+Owned: TypeAlias = tuple[tuple[str, int], ...]
+#: Whose the character of a number is: of others, the reply's, or the reply's at a wrong place.
+Owner: TypeAlias = Literal["others", "reply", "stray"]
+OWNERS: dict[int, Owner] = {}
 
-_number = itertools.count()
 
-
-def owned(text: str, owner: str = "o") -> Owned:
-    return tuple((character, owner, next(_number)) for character in text)
+def owned(text: str, owner: Owner = "others") -> Owned:
+    first = len(OWNERS)
+    OWNERS.update((number, owner) for number in range(first, first + len(text)))
+    return tuple(zip(text, range(first, first + len(text)), strict=True))
 
 
 def text_of(content: Owned) -> str:
-    return "".join(character for character, _, _ in content)
+    return "".join(character for character, _ in content)
+
+
+def owners(content: Owned) -> set[Owner]:
+    return {OWNERS[number] for _, number in content}
+
+
+def owned_by(content: Owned, *owners: Owner) -> str:
+    return "".join(character for character, number in content if OWNERS[number] in owners)
 
 
 @dataclass(frozen=True)
@@ -61,61 +79,87 @@ class Kind:
     """What an editor does.
 
     Attributes:
-        versioned: it makes no edit that is for an older version.
+        heeds: it makes no edit that is for another version; for a lower one than its own, unless
+            that is 0, as bare Neovim; or any edit.
         prompt: it tells each change at once, else a while later.
         answers: what it says of an edit: what is so, always "made", or always an error.
         recounts: its versions begin anew where it loads the file, as Neovim's do.
+        merges: it tells all that has changed as one change, as vim-lsp does.
     """
 
-    versioned: bool
+    heeds: Literal["versions", "newer", "none"]
     prompt: bool
     answers: Literal["as it is", "made", "failed"] = "as it is"
     recounts: bool = False
+    merges: bool = False
 
     @property
     def never_harms(self) -> bool:
         """Whether no edit may ever be made in a wrong place, were it for a moment."""
-        return self.versioned and not self.recounts
+        return self.heeds == "versions" and not self.recounts
 
     @property
     def ends_well(self) -> bool:
-        """Whether in the end nothing may stand in a wrong place, and the reply must be whole.
+        """Whether in the end nothing may stand in a wrong place.
 
-        What neither heeds versions nor tells its changes at once makes edits blindly that are meant
-        for a text which it has not any more: what comes of that is taken back where it can be
-        known, and that is not always.
+        Without versions nothing can be taken back for certain.
         """
-        return self.versioned or self.prompt
+        return self.heeds != "none"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether it tells where a change was; others tell any that comes to the same."""
+        return self.heeds == "none" and not self.merges
 
 
-KINDS: Final = st.builds(
-    Kind,
-    versioned=st.just(True),
-    prompt=st.booleans(),
-    answers=st.sampled_from(["as it is", "made", "failed"]),
-    recounts=st.booleans(),
-) | st.builds(Kind, versioned=st.just(False), prompt=st.booleans())
+KINDS: Final = (
+    st.builds(
+        Kind,
+        heeds=st.just("versions"),
+        prompt=st.booleans(),
+        answers=st.sampled_from(["as it is", "made", "failed"]),
+        recounts=st.booleans(),
+    )
+    | st.just(Kind("newer", prompt=False, answers="made", recounts=True))
+    | st.builds(Kind, heeds=st.just("none"), prompt=st.booleans())
+    | st.just(Kind("none", prompt=False, merges=True))
+)
 
 
 class Simulated:
-    """An editor of a kind, whose buffer knows its authors."""
+    """An editor of a kind, whose buffer knows its authors.
 
-    def __init__(self, content: Owned, path: Path, kind: Kind) -> None:
+    What it and the server say to each other takes its time: what the server knows is never all.
+    """
+
+    def __init__(self, content: Owned, path: Path, kind: Kind, loop: VirtualLoop) -> None:
         self.kind = kind
-        self.capabilities = EditorCapabilities(apply_edit=True, document_changes=kind.versioned)
+        self.loop = loop
+        self.capabilities = EditorCapabilities(
+            apply_edit=True,
+            document_changes=kind.heeds != "none",
+            takes_0_for_none=kind.heeds == "newer",
+        )
         self.buffer: Owned | None = content
         self.version = 1
-        self.told = OpenDocument(path.as_uri(), text_of(content), 1)
-        self.is_open = True
-        self.untold: list[tuple[Owned, Owned] | None] = []
+        self.untold: list[tuple[Owned, Owned]] = []
         self.undoes: list[Owned] = []
         self.writer: ChatWriter | None = None
         self.harm = ""
+        self.on_its_way: deque[Callable[[], None]] = deque()
+        # The edit that the server has sent last, and what it has come to.
+        self.sent: types.TextEdit | None = None
+        self.came_to: Owned | None = None
+        # That edit and a change of the user's were one and the same.
+        self.has_doubled = False
+        # What the server was told.
+        self.uri = path.as_uri()
+        self.told: OpenDocument | None = OpenDocument(self.uri, text_of(content), 1)
 
     # What the writer uses
 
     def document(self, _path: Path) -> OpenDocument | None:
-        return self.told if self.is_open else None
+        return self.told
 
     def width(self, text: str) -> int:
         return len(text)
@@ -126,94 +170,157 @@ class Simulated:
     def show(self, _path: Path, _line: int) -> None: ...
 
     async def apply_edit(self, edit: types.WorkspaceEdit) -> bool:
-        await asyncio.sleep(0)
-        made = self.make(edit)
+        version, self.sent = parts(edit)
+        self.came_to = None
+        await asyncio.sleep(DELAY)
+        made = self.buffer is not None and not self.refuses(version)
+        if made:
+            self.make(self.sent)
+        answered = asyncio.Event()
+        self.send(answered.set)
+        await answered.wait()
         if self.kind.answers == "failed":
             raise RuntimeError("it failed at something else")
         return made or self.kind.answers == "made"
 
-    def make(self, edit: types.WorkspaceEdit) -> bool:
-        if self.buffer is None:
+    def refuses(self, version: int | None) -> bool:
+        if self.kind.heeds == "none":
+            assert version is None
             return False
-        if edit.document_changes:
-            (change,) = edit.document_changes
-            assert isinstance(change, types.TextDocumentEdit)
-            if change.text_document.version != self.version:
-                return False
-            (text_edit,) = change.edits
-        else:
-            assert edit.changes
-            (text_edit,) = next(iter(edit.changes.values()))
-        assert isinstance(text_edit, types.TextEdit)
-        start, end = (
-            offset_of(text_of(self.buffer), at)
-            for at in (text_edit.range.start, text_edit.range.end)
-        )
-        if any(owner == "o" for _, owner, _ in self.buffer[start:end]):
+        assert version is not None
+        if self.kind.heeds == "newer":
+            return 0 < version < self.version
+        return version != self.version
+
+    def make(self, edit: types.TextEdit) -> None:
+        assert self.buffer is not None
+        start, end = places(self.buffer, edit)
+        if "others" in owners(self.buffer[start:end]):
             self.harm = "text was removed"
-        new = owned(text_edit.new_text, "r" if is_right(self.buffer, start) else "s")
-        if new and new[0][1] == "s" and self.kind.never_harms:
-            self.harm = f"at {start}: {text_edit.new_text!r}"
-        self.change(self.buffer[:start] + new + self.buffer[end:])
-        return True
+        is_right = may_go_on(self.buffer, start) or not edit.new_text
+        if not is_right and self.kind.never_harms:
+            self.harm = f"at {start}: {edit.new_text!r}"
+        new = owned(edit.new_text, "reply" if is_right else "stray")
+        self.came_to = self.buffer[:start] + new + self.buffer[end:]
+        self.become(self.came_to)
 
     # What the user and the world do
 
     def change(self, content: Owned, *, undoes: bool = False) -> None:
+        """Have the buffer hold ``content``, by one change."""
         assert self.buffer is not None
-        before = self.buffer
-        if text_of(before) == text_of(content):
-            self.buffer = content
+        if text_of(self.buffer) == text_of(content):
             return
         if not undoes:
             self.undoes.append(self.buffer)
+        self.become(content if self.kind.is_exact else as_told(self.buffer, content))
+
+    def become(self, content: Owned) -> None:
+        assert self.buffer is not None
+        self.untold.append((self.buffer, content))
         self.buffer = content
         self.version += 1
-        self.untold.append((before, content))
         if self.kind.prompt:
             self.tell()
+        elif len(self.untold) == 1:
+            self.loop.call_later(TELLS_AFTER, self.tell)
 
     def load(self, content: Owned) -> None:
         """Discard the buffer and show this; what was not told is not told any more."""
+        self.close()
         self.buffer = content
-        self.undoes = []
         self.version = 0 if self.kind.recounts else self.version + 1
-        self.untold = [None]
-        self.tell()
+        self.send(partial(self.hear, self.document_now()))
 
     def close(self) -> None:
         self.buffer = None
+        self.undoes = []
         self.untold = []
-        self.is_open = False
-        self.follow(())
+        self.send(partial(self.hear, None))
+
+    # What it tells
 
     def tell(self) -> None:
-        changes = []
-        for untold in self.untold:
-            if untold is None:
-                assert self.buffer is not None
-                self.is_open = True
-                self.told = OpenDocument(self.told.uri, text_of(self.buffer), self.version)
-                self.follow(())
-            else:
-                # What takes no versions tells where a change was; others may tell any change that
-                # comes to the same.
-                is_exact = not self.capabilities.document_changes
-                changes.append(change_of(*untold, is_exact=is_exact))
+        """Tell the changes that are not told yet."""
+        if self.untold:
+            merged = [(self.untold[0][0], self.untold[-1][1])]
+            changes = merged if self.kind.merges else self.untold
+            self.send(partial(self.hear, self.document_now(), changes))
         self.untold = []
-        if changes and self.buffer is not None:
-            self.told = OpenDocument(self.told.uri, text_of(self.buffer), self.version)
-            self.follow(changes)
 
-    def follow(self, changes: Sequence[Change]) -> None:
+    def document_now(self) -> OpenDocument:
+        assert self.buffer is not None
+        return OpenDocument(self.uri, text_of(self.buffer), self.version)
+
+    def send(self, message: Callable[[], None]) -> None:
+        self.on_its_way.append(message)
+        self.loop.call_later(DELAY, self.arrive)
+
+    def arrive(self) -> None:
+        self.on_its_way.popleft()()
+
+    def hear(
+        self, document: OpenDocument | None, changes: Sequence[tuple[Owned, Owned]] = ()
+    ) -> None:
+        """Have the server hear of what has become of the document."""
+        self.told = document
+        for before, after in changes:
+            self.look_for_a_double(before, after)
         if self.writer is not None:
-            self.writer.changed(changes)
+            exact = self.kind.is_exact
+            self.writer.changed([change_of(*change, is_exact=exact) for change in changes])
+
+    def look_for_a_double(self, before: Owned, after: Owned) -> None:
+        """Take a change for the edit that was sent, if nobody who is told could tell the two apart.
+
+        The user has written, at the very place and at that moment, the very text.
+        """
+        if self.sent is None or after is self.came_to:
+            return
+        start, end = places(before, self.sent)
+        new = self.sent.new_text
+        if text_of(after) == text_of(before[:start]) + new + text_of(before[end:]):
+            OWNERS.update((number, "reply") for _, number in after[start : start + len(new)])
+            self.has_doubled = True
 
 
-def is_right(content: Owned, at: int) -> bool:
+def parts(edit: types.WorkspaceEdit) -> tuple[int | None, types.TextEdit]:
+    """Return the version that an edit is for, if it says so, and its one change."""
+    version = None
+    if edit.document_changes:
+        (change,) = edit.document_changes
+        assert isinstance(change, types.TextDocumentEdit)
+        version = change.text_document.version
+        (text_edit,) = change.edits
+    else:
+        assert edit.changes
+        (text_edit,) = next(iter(edit.changes.values()))
+    assert isinstance(text_edit, types.TextEdit)
+    return version, text_edit
+
+
+def places(content: Owned, edit: types.TextEdit) -> tuple[int, int]:
+    text = text_of(content)
+    return offset_of(text, edit.range.start), offset_of(text, edit.range.end)
+
+
+def may_go_on(content: Owned, at: int) -> bool:
     """Return whether the reply may go on there: behind its own text, or at the very end."""
-    before = content[at - 1][1] if at else ""
-    return before == "r" or not text_of(content[at:]).strip("\n")
+    is_behind = at > 0 and OWNERS[content[at - 1][1]] == "reply"
+    return is_behind or not text_of(content[at:]).strip("\n")
+
+
+def as_told(before: Owned, after: Owned) -> Owned:
+    """Return ``after`` as if what came to it was just what is told.
+
+    Of repeated text nobody can tell which of it is new, or gone: it is what the editor says.
+    """
+    least = Edit(0, len(before), text_of(after)).least(text_of(before))
+    kept = (*before[: least.start], *before[least.end :])
+    numbers = {number for _, number in kept}
+    new = after[least.start : least.start + len(least.new)]
+    fresh = (one if one[1] not in numbers else owned(one[0])[0] for one in new)
+    return (*before[: least.start], *fresh, *before[least.end :])
 
 
 def change_of(before: Owned, after: Owned, *, is_exact: bool) -> Change:
@@ -242,44 +349,54 @@ def offset_of(text: str, at: types.Position) -> int:
     return sum(len(line) + 1 for line in lines[: at.line]) + min(at.character, len(lines[at.line]))
 
 
+#: Where the user changes something: in the whole text, or about the end of the reply.
+PLACES: Final = st.floats(0, 1) | st.integers(-12, 3)
+
+
 class TornChat(RuleBasedStateMachine):
     """One reply, and all that can happen to the buffer meanwhile."""
 
+    loop: ClassVar[VirtualLoop]
+
     def __init__(self) -> None:
         super().__init__()
-        self.loop = asyncio.new_event_loop()
         self.folder = tempfile.TemporaryDirectory()
         self.written = ""
         # The user has changed the reply itself: then it is theirs.
         self.tampered = False
+        # The file was written when the editor had read it and we did not know: it may not have all.
+        self.was_read_early = False
+        # What was made in a wrong place was saved before it could be taken back.
+        self.has_saved_a_stray = False
 
     @initialize(kind=KINDS, saved=st.booleans())
     def asks(self, kind: Kind, saved: bool) -> None:
+        OWNERS.clear()
         root = Path(self.folder.name)
         self.path = root / ".aish" / "chat.md"
         self.path.parent.mkdir()
         self.disk = owned(ASKED if saved else EXCHANGE * OLDER)
         self.path.write_text(text_of(self.disk))
-        self.editor = Simulated(owned(ASKED), self.path, kind)
+        self.editor = Simulated(owned(ASKED), self.path, kind, self.loop)
         self.writer = ChatWriter(root, self.editor)
         self.editor.writer = self.writer
-        self.run(self.write(lambda: self.writer.begin(f"{AISH}\n\n")))
+        write = self.writer._file.write
+
+        def write_and_look(*args: Any, **named: Any) -> bool:
+            written = write(*args, **named)
+            self.look_at_the_file()
+            self.was_read_early |= self.editor.buffer is not None and self.editor.told is None
+            return written
+
+        self.writer._file.write = write_and_look  # type: ignore[method-assign]
+        self.run(self.begin())
+
+    async def begin(self) -> None:
+        self.writer.begin(f"{AISH}\n\n")
+        await self.writer.flush()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> None:
-        async def with_the_editor() -> None:
-            task = asyncio.create_task(work)
-            while not task.done():
-                await asyncio.sleep(0.002)
-                self.editor.tell()
-            await task
-
-        self.loop.run_until_complete(with_the_editor())
-        self.look_at_the_file()
-
-    async def write(self, write: Callable[[], None], *, waits: bool = True) -> None:
-        write()
-        if waits:
-            await self.writer.flush()
+        self.loop.run_until_complete(work)
 
     def look_at_the_file(self) -> None:
         """Take over what was written to the file; it is one insertion at a right place."""
@@ -290,9 +407,9 @@ class TornChat(RuleBasedStateMachine):
         assert more > 0, "text of the file was removed"
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, before)))  # noqa: B905
         places = (at for at in range(shared, -1, -1) if text[at + more :] == before[at:])
-        at = next((at for at in places if is_right(self.disk, at)), None)
+        at = next((at for at in places if may_go_on(self.disk, at)), None)
         assert at is not None, f"the file was written to at {shared}: {text[shared:][:80]!r}"
-        self.disk = self.disk[:at] + owned(text[at : at + more], "r") + self.disk[at:]
+        self.disk = self.disk[:at] + owned(text[at : at + more], "reply") + self.disk[at:]
 
     @property
     def buffer(self) -> Owned:
@@ -302,33 +419,48 @@ class TornChat(RuleBasedStateMachine):
     def is_shown(self) -> bool:
         return self.editor.buffer is not None
 
-    @rule(delta=st.sampled_from(DELTAS[:-1]), waits=st.booleans())
-    def replies(self, delta: str, waits: bool) -> None:
+    @rule(delta=st.sampled_from(DELTAS[:-1]))
+    def replies(self, delta: str) -> None:
         self.written += delta
-        self.run(self.write(lambda: self.writer.append(delta), waits=waits))
+        self.run(self.append(delta))
+
+    async def append(self, delta: str) -> None:
+        self.writer.append(delta)
+
+    @rule(seconds=st.sampled_from([0.5 * DELAY, DELAY, 5 * DELAY, 0.1, 0.5, 3.0, 20.0]))
+    def passes(self, seconds: float) -> None:
+        self.run(asyncio.sleep(seconds))
 
     @rule()
-    def passes(self) -> None:
-        self.run(asyncio.sleep(0.005))
+    def all_is_written(self) -> None:
+        self.run(self.writer.flush())
 
     @precondition(is_shown)
-    @rule(where=st.floats(0, 1), typed=st.sampled_from(["\n", "Yes", "x", f"\n\n{YOU}\n\n"]))
+    @rule(where=PLACES, typed=st.sampled_from(["\n", "Yes", "x", f"\n\n{YOU}\n\n"]))
     def types_something(self, where: float, typed: str) -> None:
-        at = int(where * len(self.buffer))
-        inside = {owner for _, owner, _ in self.buffer[max(0, at - 1) : at + 1]} <= {"r", "s"}
+        at = self.place(where)
+        inside = "others" not in owners(self.buffer[max(0, at - 1) : at + 1])
         self.tampered |= inside and 0 < at < len(self.buffer)
         self.editor.change(self.buffer[:at] + owned(typed) + self.buffer[at:])
 
     @precondition(is_shown)
-    @rule(where=st.floats(0, 1), length=st.sampled_from([1, 5, len(EXCHANGE)]))
+    @rule(where=PLACES, length=st.sampled_from([1, 5, len(EXCHANGE)]))
     def deletes_something(self, where: float, length: int) -> None:
-        at = int(where * len(self.buffer))
-        self.tampered |= any(owner != "o" for _, owner, _ in self.buffer[at : at + length])
+        at = self.place(where)
+        self.tampered |= bool(owners(self.buffer[at : at + length]) - {"others"})
         self.editor.change(self.buffer[:at] + self.buffer[at + length :])
+
+    def place(self, where: float) -> int:
+        """Return a part of the buffer's length, or the place so many characters from the reply."""
+        if isinstance(where, float):
+            return int(where * len(self.buffer))
+        ends = (at for at in range(len(self.buffer), 0, -1) if may_go_on(self.buffer, at))
+        return min(max(0, next(ends, 0) + where), len(self.buffer))
 
     @precondition(is_shown)
     @rule()
     def saves(self) -> None:
+        self.has_saved_a_stray |= "stray" in owners(self.buffer)
         self.disk = self.buffer
         self.path.write_text(text_of(self.disk))
 
@@ -373,33 +505,123 @@ class TornChat(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             if hasattr(self, "writer"):
-                self.run(self.write(lambda: self.writer.append(DELTAS[-1])))
+                self.run(self.append(DELTAS[-1]))
+                self.run(self.writer.flush())
+                self.run(asyncio.sleep(1.0))
                 self.at_the_end()
         finally:
-            self.loop.run_until_complete(self.writer.close())
-            self.loop.close()
-            self.folder.cleanup()
+            try:
+                if hasattr(self, "writer"):
+                    self.loop.run_until_complete(self.writer.close())
+            finally:
+                self.folder.cleanup()
 
     def at_the_end(self) -> None:
         self.nothing_else_is_touched()
-        if not self.editor.kind.ends_well:
-            return
+        kind = self.editor.kind
         content = self.disk if self.editor.buffer is None else self.buffer
-        strays = [character for character, owner, _ in content if owner == "s"]
-        assert not strays, "".join(strays)
-        if not self.tampered:
-            reply = "".join(character for character, owner, _ in content if owner == "r")
-            assert f"{self.written}{DELTAS[-1]}" in text_of(content), reply
+        has_doubled = self.editor.has_doubled and not kind.never_harms
+        if kind.never_harms or (kind.ends_well and not (has_doubled or self.has_saved_a_stray)):
+            strays = owned_by(content, "stray")
+            assert not strays, strays
+        if not self.tampered and not has_doubled:
+            contents = (content, self.disk) if self.was_read_early else (content,)
+            # What came blindly, told as one with the user's change, counts wherever it came.
+            ours: tuple[Owner, ...] = ("reply", "stray") if kind.merges else ("reply",)
+            replies = [owned_by(one, *ours) for one in contents]
+            assert any(f"{self.written}{DELTAS[-1]}" in reply for reply in replies), replies
 
 
-def test_nothing_but_the_place_of_the_reply_is_ever_touched(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(chat_writer, "EDIT_INTERVAL", 0.0)
-    monkeypatch.setattr(chat_writer, "ECHO_TIMEOUT", 0.2)
-    monkeypatch.setattr(chat_writer, "REOPEN_TIMEOUT", 0.01)
-    monkeypatch.setattr(chat_writer, "UNVERSIONED_ECHO_TIMEOUT", 0.2)
+@pytest.fixture(autouse=True)
+def _virtual_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with closing(VirtualLoop()) as loop:
+        TornChat.loop = loop
+        for module in (chat_writer, chat_edits):
+            monkeypatch.setattr(module, "monotonic", loop.time)
+        yield
+
+
+def test_nothing_but_the_place_of_the_reply_is_ever_touched() -> None:
     run_state_machine_as_test(
         TornChat,
-        settings=settings(max_examples=60, stateful_step_count=15, deadline=None, derandomize=True),
+        settings=settings(
+            max_examples=150, stateful_step_count=20, deadline=None, derandomize=True
+        ),
     )
+
+
+VERSIONED: Final = Kind("versions", prompt=True)
+BARE_NEOVIM: Final = Kind("newer", prompt=False, answers="made", recounts=True)
+A_HEADING: Final = f"\n\n{YOU}\n\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "happens"),
+    [
+        # A heading is typed within the reply, and told as if it were behind its last blank line.
+        (
+            VERSIONED,
+            [
+                lambda chat: chat.types_something(where=-1, typed=A_HEADING),
+                lambda chat: chat.replies(delta="Yes"),
+                lambda chat: chat.types_something(where=0.0, typed="\n"),
+            ],
+        ),
+        # The same, by an editor that tells where it really was.
+        (
+            Kind("none", prompt=True),
+            [lambda chat: chat.types_something(where=-1, typed=A_HEADING)],
+        ),
+        # What the user types below is the very text that goes on in the reply.
+        (
+            VERSIONED,
+            [
+                lambda chat: chat.replies(delta="Yes"),
+                lambda chat: chat.types_something(where=0, typed="Yes"),
+                lambda chat: chat.passes(seconds=1.0),
+            ],
+        ),
+        # An edit is made, and its buffer discarded before that is told.
+        (
+            Kind("versions", prompt=False, recounts=True),
+            [
+                lambda chat: chat.discards(),
+                lambda chat: chat.passes(seconds=0.01),
+                lambda chat: chat.replies(delta="Yes"),
+                lambda chat: chat.passes(seconds=0.01),
+                lambda chat: chat.discards(),
+            ],
+        ),
+        # A line feed is taken back, and another one is told to be gone.
+        (
+            BARE_NEOVIM,
+            [
+                lambda chat: chat.replies(delta=", run it"),
+                lambda chat: chat.all_is_written(),
+                lambda chat: chat.another_editor_writes(older=True),
+                lambda chat: chat.discards(),
+                lambda chat: chat.replies(delta="\n"),
+                lambda chat: chat.all_is_written(),
+            ],
+        ),
+        # A document that was just loaded is changed: the edit that is for it was refused.
+        (
+            Kind("versions", prompt=True, answers="made", recounts=True),
+            [
+                lambda chat: chat.closes(),
+                lambda chat: chat.opens(),
+                lambda chat: chat.passes(seconds=0.1),
+                lambda chat: chat.deletes_something(where=0.0, length=1),
+            ],
+        ),
+    ],
+)
+def test_what_was_found_once(kind: Kind, happens: list[Callable[[TornChat], None]]) -> None:
+    chat = TornChat()
+    try:
+        chat.asks(kind=kind, saved=False)
+        for step in happens:
+            step(chat)
+            chat.nothing_else_is_touched()
+    finally:
+        chat.teardown()

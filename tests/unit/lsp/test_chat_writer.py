@@ -6,12 +6,13 @@ import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from lsprotocol import types
+from virtual_time import VirtualLoop
 
 from aish_lsp.chat.anchor import Edit
 from aish_lsp.chat.file import ChatFile
@@ -19,8 +20,9 @@ from aish_lsp.chat.insertion import LOST
 from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU
 from aish_lsp.chat.place import Change, Position
 from aish_lsp.errors import StoreUnavailable
-from aish_lsp.lsp import chat_writer
-from aish_lsp.lsp.chat_writer import ChatWriter, EditorCapabilities, OpenDocument
+from aish_lsp.lsp import chat_edits, chat_writer
+from aish_lsp.lsp.chat_edits import EditorCapabilities, OpenDocument
+from aish_lsp.lsp.chat_writer import ChatWriter
 
 #: How an editor meets an edit: makes it; makes it and tells the change late, or leaves that to the
 #: test; makes it but never answers; says no, without reason or because the user was faster; answers
@@ -39,11 +41,13 @@ def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     hurry(monkeypatch.setattr)
 
 
-def hurry(setattr_: Callable[[object, str, float], None]) -> None:
-    setattr_(chat_writer, "EDIT_INTERVAL", 0.002)
-    setattr_(chat_writer, "ANSWER_TIMEOUT", 0.25)
-    setattr_(chat_writer, "ECHO_TIMEOUT", 0.5)
-    setattr_(chat_writer, "UNVERSIONED_ECHO_TIMEOUT", 1.0)
+def hurry(setattr_: Callable[[object, str, Any], None]) -> None:
+    for module in (chat_writer, chat_edits):
+        setattr_(module, "monotonic", lambda: asyncio.get_running_loop().time())
+    setattr_(chat_edits, "EDIT_INTERVAL", 0.002)
+    setattr_(chat_edits, "ANSWER_TIMEOUT", 0.25)
+    setattr_(chat_edits, "ECHO_TIMEOUT", 0.5)
+    setattr_(chat_edits, "UNVERSIONED_ECHO_TIMEOUT", 1.0)
     setattr_(chat_writer, "OPEN_TIMEOUT", 0.1)
     setattr_(chat_writer, "REOPEN_TIMEOUT", 0.01)
 
@@ -248,7 +252,7 @@ async def test_what_comes_together_is_one_edit(tmp_path: Path) -> None:
 
 
 async def test_ten_edits_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chat_writer, "EDIT_INTERVAL", 0.1)
+    monkeypatch.setattr(chat_edits, "EDIT_INTERVAL", 0.1)
     editor = FakeEditor(OPEN)
     writer = chat_in(tmp_path, editor)
     for _ in range(30):
@@ -305,7 +309,7 @@ async def test_one_odd_edit_is_no_reason_to_give_up(tmp_path: Path, manner: Mann
 async def test_an_editor_that_tells_of_an_edit_only_after_a_while_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(chat_writer, "ECHO_TIMEOUT", 0.05)
+    monkeypatch.setattr(chat_edits, "ECHO_TIMEOUT", 0.05)
     editor = FakeEditor(OPEN, manners=["make", "untold", "make"])
     writer = chat_in(tmp_path, editor)
     writer.append("one ")
@@ -333,6 +337,75 @@ async def test_an_edit_without_a_version_is_not_made_twice(tmp_path: Path, manne
     await writer.flush()
     assert editor.buffer == f"{OPEN}one two"
     assert len(editor.edits) == 2
+    assert not writer.path.exists()
+
+
+UNVERSIONED = EditorCapabilities(apply_edit=True)
+
+
+async def test_an_edit_without_a_version_is_never_sent_again_where_nothing_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chat_edits, "UNVERSIONED_ECHO_TIMEOUT", 0.05)
+    editor = FakeEditor(OPEN, capabilities=UNVERSIONED, manners=["untold"])
+    writer = chat_in(tmp_path, editor)
+    writer.append("one ")
+    await writer.flush()
+    writer.append("two ")
+    await writer.flush()
+    assert len(editor.edits) == 1
+    assert writer.path.read_text() == f"{OPEN}one two "
+    # The user presses a key, and Vim tells what it has: it gets the rest.
+    editor.tell()
+    writer.append("three")
+    await writer.flush()
+    assert editor.buffer == f"{OPEN}one two three"
+
+
+@pytest.mark.parametrize(
+    ("above", "below", "end"),
+    [
+        ("typed\n", "", f"{AISH}\n\none two"),
+        # It may be ours as well.
+        ("", "typed", f"{AISH}\n\n{LOST}one two"),
+    ],
+)
+async def test_what_is_told_as_one_with_an_edit_is_known_or_all_comes_anew(
+    tmp_path: Path, above: str, below: str, end: str
+) -> None:
+    editor = FakeEditor(OPEN, capabilities=UNVERSIONED, manners=["make", "untold"])
+    writer = chat_in(tmp_path, editor)
+    writer.begin(f"{AISH}\n\n")
+    await writer.flush()
+    loop = asyncio.get_running_loop()
+
+    def type_and_tell() -> None:
+        editor.change(f"{above}{editor.buffer}{below}")
+
+    def once_it_is_made() -> None:
+        editor.on_edit = lambda: None
+        loop.call_later(0.02, type_and_tell)
+
+    editor.on_edit = once_it_is_made
+    writer.append("one ")
+    await writer.flush()
+    writer.append("two")
+    await writer.flush()
+    assert editor.buffer is not None
+    assert editor.buffer.startswith(f"{above}{OPEN}\n{AISH}\n\none ")
+    assert editor.buffer.endswith(end)
+
+
+async def test_nothing_is_taken_away_without_a_version(tmp_path: Path) -> None:
+    chat = f"{YOU}\n\nmake test\n"
+    editor = FakeEditor(chat, capabilities=UNVERSIONED)
+    writer = chat_in(tmp_path, editor)
+    writer.replace("make test", "make all")
+    writer.remark("> Running\n")
+    writer.withdraw("> Running\n")
+    await writer.flush()
+    assert editor.edits == []
+    assert editor.buffer == chat
     assert not writer.path.exists()
 
 
@@ -772,8 +845,10 @@ def test_a_hostile_editor_loses_and_doubles_nothing(
         await writer.flush()
         return document_of(editor, writer)
 
-    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        hurry(patch.setattr)
-        text = asyncio.run(scenario(Path(folder)))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        asyncio.Runner(loop_factory=VirtualLoop) as runner,
+    ):
+        text = runner.run(scenario(Path(folder)))
     start = f"{OPEN}\n<" if is_open else "<"
     assert text == start + "".join(deltas)

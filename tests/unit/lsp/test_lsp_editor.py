@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from aish_lsp.lsp.chat_writer import ChatWriter, EditorCapabilities, OpenDocument
+from aish_lsp.lsp.chat_edits import EditorCapabilities, OpenDocument
+from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.text_sync import Documents
 
@@ -28,6 +29,7 @@ class FakeServer:
                 show_document=types.ShowDocumentClientCapabilities(support=True)
             ),
         )
+        self.initialize_params: types.InitializeParams | None = None
         self.workspace = Documents(None, position_encoding=encoding)
         self.answer = answer
         self.requests: list[tuple[str, Any]] = []
@@ -60,6 +62,16 @@ def test_capabilities() -> None:
         window=types.WindowClientCapabilities(),
     )
     assert LspEditor(server).capabilities == EditorCapabilities(apply_edit=True)
+
+
+@pytest.mark.parametrize(("name", "heeds"), [("Neovim", True), ("another", False)])
+def test_neovim_heeds_versions_and_does_not_say_so(name: str, heeds: bool) -> None:
+    server = FakeServer(types.PositionEncodingKind.Utf16)
+    server.client_capabilities = types.ClientCapabilities()
+    server.initialize_params = types.InitializeParams(
+        server.client_capabilities, client_info=types.ClientInfo(name)
+    )
+    assert LspEditor(server).capabilities.document_changes is heeds
 
 
 def test_the_document_under_every_spelling(tmp_path: Path) -> None:
