@@ -15,6 +15,7 @@ from typing import Final
 
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.errors import StoreUnavailable
+from aish_lsp.files import ignored_folder
 from aish_lsp.project.git import git_command, git_environment
 from aish_lsp.text import shown_path
 
@@ -27,7 +28,7 @@ LARGEST: Final = 2 << 20
 #: Bytes of which it is still read: there is room for what is written meanwhile.
 _LARGEST_READ: Final = 2 * LARGEST
 
-#: Bytes that are no UTF-8 survive a read and a write.
+#: Bytes that are not UTF-8 survive a read and a write.
 _ODD_BYTES: Final = "surrogateescape"
 
 
@@ -132,8 +133,7 @@ class ChatFile:
         """
         self._check()
         with self._errors("create"):
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            self._create(self.folder / ".gitignore", "*\n")
+            ignored_folder(self.folder)
 
     def _check(self) -> None:
         """Refuse what is no folder and no file of our own.
@@ -260,6 +260,6 @@ def _refuse_second_name(path: Path, found: os.stat_result) -> None:
     """
     if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
         raise StoreUnavailable(
-            f"{shown_path(path)} has a second name (a hard link), and the chat is not written"
-            " to what else it is. Delete it, or put a copy in its place, and try again."
+            f"{shown_path(path)} has a second name (a hard link): the chat would change that file"
+            " too. Delete it, or put a copy in its place, and try again."
         )

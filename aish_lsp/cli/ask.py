@@ -31,7 +31,7 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     ask = commands.add_parser("ask", parents=[common], help="ask a question")
     ask.add_argument("question", help="the question; - reads it from stdin")
     ask.add_argument("--model", metavar="M", help="the model that answers")
-    ask.add_argument("--yes-safe", action="store_true", help="run what only reads without asking")
+    ask.add_argument("--yes-safe", action="store_true", help="run without asking what only reads")
     ask.set_defaults(run=run)
 
 
@@ -105,7 +105,11 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
             return
     # The user has just been shown exactly this text, and said yes to it.
     request = RunRequest(
-        command_id=command.id, edited=edited, approved=not unasked, unattended=unasked
+        command_id=command.id,
+        edited=edited,
+        approved=not unasked,
+        unattended=unasked,
+        shown_whole=True,
     )
     # Where its confinement was in the way, it is suggested once more, without.
     for info in await _run(workspace, request):

@@ -22,7 +22,6 @@ from aish_lsp.chat.markdown import (
     escape_reply,
     quote,
 )
-from aish_lsp.chat.outputs import WholeOutput
 from aish_lsp.chat.place import (
     Place,
     last_place,
@@ -137,7 +136,7 @@ class ChatDocument:
         """
         if self._section.locked():
             self._server.tell(
-                "A reply is being written. The command is put below it, under a new `## You`."
+                "aish is still writing. The command goes below that, under a new `## You`."
             )
         while True:
             async with self._section:
@@ -193,7 +192,7 @@ class ChatDocument:
 
         Raises:
             InvalidArgument: nothing is written there.
-            Busy: it is being sent already, or a reply is being written.
+            Busy: it is being sent already, or something is being written.
             StoreUnavailable, NotFound: there is no document to read, or no heading in it.
         """
         await self._ready()
@@ -246,8 +245,10 @@ class ChatDocument:
             return
         self._unanswered -= 1
         if runs is None:
-            told = f"Nothing was sent: the last line, `{escaped(line)}`, is a command of aish."
-            self._server.tell(f"{told} Send it alone, or write it so that it is none.")
+            self._server.tell(
+                f"Nothing was sent: the last line, `{escaped(line)}`, is a command of aish. Send it"
+                " alone, or begin the line with something other than `:`."
+            )
             return
         self._ask_message(message, written)
 
@@ -255,13 +256,13 @@ class ChatDocument:
         """Return what the user wrote.
 
         Raises:
-            Busy: it is being sent already, or a reply is being written.
+            Busy: it is being sent already, or something is being written.
             NotFound: there is no heading to write under.
         """
         if self._unanswered:
             raise Busy(f"A message is being sent already. Wait for its `{AISH}`.")
         if self._section.locked() and self._place is None and open_place(text) is None:
-            raise Busy(f"A reply is being written. A new `{YOU}` follows it: write there.")
+            raise Busy(f"aish is still writing here. A new `{YOU}` follows: write below that.")
         return prompt_after(text, self._place)
 
     def follow_run(self, job: Job[RunReport]) -> None:
@@ -512,8 +513,7 @@ class ChatDocument:
     async def _output(self, job: Job[RunReport], begin: Callable[[str], None]) -> None:
         """Write a command's output as it comes; ``begin`` writes its first piece."""
         block = OutputBlock(job.label)
-        whole = WholeOutput(self._writer.path.parent, job.id, self._workspace.without_secrets)
-        has_begun, told = await self._shown_output(job, block, whole, begin)
+        has_begun, told = await self._shown_output(job, block, begin)
         try:
             report = await job.result()
         except AishError as error:
@@ -525,25 +525,12 @@ class ChatDocument:
         if not has_begun:
             begin(block.open())
         self._writer.append(block.finish())
-        file = await self._kept(whole.close()) if block.left_out else None
-        self._writer.append(block.close(run_status(report, block.left_out, file)))
+        self._writer.append(block.close(run_status(report, block.left_out)))
         for message in told:
             self._writer.append(quote(message), apart=True)
 
-    async def _kept(self, keeping: Coroutine[Any, Any, R]) -> R | None:
-        """Have an output kept; where it cannot be, it is shown all the same."""
-        try:
-            return await keeping
-        except AishError as error:
-            logger.warning("an output is not kept: %s", error.message)
-            return None
-
     async def _shown_output(
-        self,
-        job: Job[RunReport],
-        block: OutputBlock,
-        whole: WholeOutput,
-        begin: Callable[[str], None],
+        self, job: Job[RunReport], block: OutputBlock, begin: Callable[[str], None]
     ) -> tuple[bool, list[str]]:
         """Write the output as it comes, and while it does that the command runs.
 
@@ -563,7 +550,6 @@ class ChatDocument:
                     begin(block.open())
                     self._writer.remark(running)
                 self._writer.append(block.feed(event.delta))
-                await self._kept(whole.add(event.delta))
         finally:
             if has_begun:
                 self._writer.withdraw(running)
@@ -602,11 +588,11 @@ class ChatDocument:
         There may be none: what was written anew at the end left the one of a draft above it.
         """
         await self._writer.flush()
-        self._place = open_place(await self._writer.text())
+        self._place = open_place(await self._writer.text_as_written())
         if self._place is None:
             self._writer.begin(f"{YOU}\n\n")
             await self._writer.flush()
-            self._place = open_place(await self._writer.text())
+            self._place = open_place(await self._writer.text_as_written())
 
 
 def _which_is_meant(line: str) -> Question:
