@@ -18,6 +18,7 @@ from aish_lsp.models.offline.known import spoken
 from aish_lsp.models.offline.language import is_foreign
 from aish_lsp.models.offline.machine import Machine
 from aish_lsp.models.offline.matching import Match
+from aish_lsp.models.offline.named import entry_parts
 from aish_lsp.models.offline.part import CONNECT, Part
 from aish_lsp.models.offline.question import Question
 from aish_lsp.models.offline.results import result_parts
@@ -65,7 +66,11 @@ def _parts(question: Question, workspace: Workspace) -> Sequence[Part]:
     command = explained_command(question.text, workspace)
     if command is not None:
         return explanation(command, workspace)
-    return _of_the_conversation(question, workspace) or _of_the_table(question, workspace)
+    return (
+        entry_parts(question.text, workspace)
+        or _of_the_conversation(question, workspace)
+        or _of_the_table(question, workspace)
+    )
 
 
 def _of_the_conversation(question: Question, workspace: Workspace) -> Sequence[Part]:

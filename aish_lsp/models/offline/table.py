@@ -23,11 +23,13 @@ FREE: Final = frozenset(
     [
         *("text", "pattern", "name", "branch", "package", "process", "user", "group"),
         *("service", "container", "image", "tag", "remote", "variable", "command"),
+        *("volume", "pod", "deployment", "namespace", "context", "script", "test"),
     ]
 )
 #: What a slot may be called; a digit tells two of a kind apart.
 KINDS: Final = FREE | frozenset(
     [
+        "remotepath",
         *("file", "folder", "path", "archive", "glob", "extension", "number", "size"),
         *("span", "port", "first", "last", "date", "mode", "host", "login", "url"),
         *("repository", "revision", "version"),

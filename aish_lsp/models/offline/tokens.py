@@ -103,6 +103,8 @@ _HOST: Final = re.compile(
     re.IGNORECASE,
 )
 _LOGIN: Final = re.compile(r"[\w.-]+@[\w.-]+")
+_REMOTE_PATH: Final = re.compile(r"[\w.-]+@[\w.-]+:[\w./~@+-]+|[\w-]+(?:\.[\w-]+)+:[/~][\w./~@+-]*")
+_UNIT: Final = re.compile(r"[\w@-]+\.(?:service|timer|socket|mount|target)")
 _VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-.]?\w+)*")
 _REVISION: Final = re.compile(
     r"(?=[0-9a-f]*\d)(?=[0-9]*[a-f])[0-9a-f]{7,40}|HEAD(?:[~^]\d*)*|\w[\w./-]*[~^]\d*",
@@ -254,6 +256,9 @@ def _kinds(  # noqa: C901, PLR0912 - a look for each kind
             if _ARCHIVE.fullmatch(there):
                 yield "archive", there
         return
+    if _REMOTE_PATH.fullmatch(value) and not value.startswith("git@"):
+        yield "remotepath", value
+        return
     if _HOST.fullmatch(value):
         yield "host", value
     if match := _EXTENSION.fullmatch(value):
@@ -263,7 +268,7 @@ def _kinds(  # noqa: C901, PLR0912 - a look for each kind
     if value.endswith("/") or value in (".", "..", "~") or value.startswith("~/"):
         yield "folder", value
     looks = _QUOTED_FILE if quoted else _FILE
-    if _FORMAT.fullmatch(value):
+    if _FORMAT.fullmatch(value) or _UNIT.fullmatch(value):
         return
     other = _VERSION.fullmatch(value) or _ADDRESS.fullmatch(value) or value.startswith("@")
     if looks.fullmatch(value) and not other and "\n" not in value and len(value) < 1024:

@@ -12,6 +12,7 @@ from aish_lsp.models.offline.choosing import Here
 from aish_lsp.models.offline.machine import Machine
 from aish_lsp.models.offline.part import Part
 from aish_lsp.models.offline.places import Places
+from aish_lsp.project.entries import Entry, find_entries
 from aish_lsp.project.safe_read import read_head
 from aish_lsp.project.tasks import Intent, Rank, Task, find_tasks
 from aish_lsp.text import without_hidden
@@ -60,6 +61,11 @@ class Workspace:
     def tasks(self) -> tuple[Task, ...]:
         """The project's tasks, the surest first."""
         return find_tasks(self.root)
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """What the project's own task runners can be told to do, by its names."""
+        return find_entries(self.root)
 
     @cached_property
     def in_git(self) -> bool:

@@ -75,6 +75,12 @@ def package_json(manifests: Manifests) -> Iterator[Task]:
     yield from _program(manifests, package)
 
 
+def package_scripts(manifests: Manifests) -> tuple[str, set[str]]:
+    """Return how the package's scripts are run, and their names."""
+    package = manifests.json("package.json")
+    return (f"{_manager(manifests, package)} run ", scripts_of(package)) if package else ("", set())
+
+
 def _node_tests(manifests: Manifests) -> Iterator[Task]:
     """Yield a guess at tests that nothing speaks of: Node finds those of these names itself."""
     for folder in ("test", ".", "src", "tests", "lib"):

@@ -46,17 +46,29 @@ def make(manifests: Manifests) -> Iterator[Task]:
     if name is None:
         return
     rules = _read(manifests, name)
-    # make takes a target that is a file, needs nothing, and is not declared phony, for made.
-    targets = {
-        target
-        for target, needs in rules.targets.items()
-        if needs or target in rules.phony or not manifests.has(target)
-    }
-    tasks = list(named_tasks(targets, "make ", name))
+    tasks = list(named_tasks(_made(rules, manifests), "make ", name))
     yield from tasks
     makes_a_file = rules.default.startswith(("$(", "${")) or rules.default == "default"
     if makes_a_file and not any(task.intent == "build" for task in tasks):
         yield Task("build", "make", name, Rank.OWN)
+
+
+def make_targets(manifests: Manifests) -> tuple[str, set[str]]:
+    """Return the makefile and its targets; no file where there is none."""
+    name = manifests.first(*_MAKEFILES)
+    return (name, _made(_read(manifests, name), manifests)) if name is not None else ("", set())
+
+
+def _made(rules: Rules, manifests: Manifests) -> set[str]:
+    """Return the targets that make would make.
+
+    It takes a target that is a file, needs nothing, and is not declared phony, for made.
+    """
+    return {
+        target
+        for target, needs in rules.targets.items()
+        if needs or target in rules.phony or not manifests.has(target)
+    }
 
 
 def _read(manifests: Manifests, name: str) -> Rules:

@@ -49,12 +49,16 @@ _TASK_KEY = re.compile(r"( +)(?:([\w:.-]+)|\"([\w:.-]+)\"|'([\w:.-]+)'):(?:\s|$)
 
 def just(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a justfile: recipes that need no argument, those that it imports too."""
+    name, recipes = justfile_recipes(manifests)
+    yield from named_tasks(recipes, "just ", name)
+
+
+def justfile_recipes(manifests: Manifests) -> tuple[str, set[str]]:
+    """Return the justfile and its recipes, with those imported; no file where there is none."""
     candidates = (n for n in sorted(manifests.names) if n.lower() in ("justfile", ".justfile"))
-    name = next(candidates, None)
-    if name is None:
-        return
+    name = next(candidates, "")
     recipes: set[str] = set()
-    waiting, read = [name], set[str]()
+    waiting, read = [name] if name else [], set[str]()
     while waiting and len(read) < _IMPORTS:
         path = waiting.pop(0)
         if path not in read:
@@ -62,7 +66,7 @@ def just(manifests: Manifests) -> Iterator[Task]:
             text = manifests.text(path)
             recipes |= just_recipes(text)
             waiting += (imported[2] for imported in _JUST_IMPORT.finditer(text))
-    yield from named_tasks(recipes, "just ", name)
+    return name, recipes
 
 
 def just_recipes(text: str) -> set[str]:
@@ -87,6 +91,12 @@ def just_recipes(text: str) -> set[str]:
 def taskfile(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Taskfile."""
     return _entries(manifests, _TASKFILES, taskfile_tasks, "task ")
+
+
+def taskfile_entries(manifests: Manifests) -> tuple[str, set[str]]:
+    """Return the Taskfile and all its tasks; no file where there is none."""
+    name = manifests.first(*_TASKFILES)
+    return (name, taskfile_tasks(manifests.text(name))) if name is not None else ("", set())
 
 
 def taskfile_tasks(text: str) -> set[str]:
