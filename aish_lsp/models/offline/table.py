@@ -30,7 +30,7 @@ KINDS: Final = FREE | frozenset(
     [
         *("file", "folder", "path", "archive", "glob", "extension", "number", "size"),
         *("span", "port", "first", "last", "date", "mode", "host", "login", "url"),
-        *("repository", "revision", "version"),
+        *("repository", "revision", "version", "sum", "assignment"),
     ]
 )
 
