@@ -17,8 +17,8 @@ from aish_lsp.models.offline.installing import to_install
 from aish_lsp.models.offline.known import spoken
 from aish_lsp.models.offline.language import is_foreign
 from aish_lsp.models.offline.machine import Machine
-from aish_lsp.models.offline.matching import Match
 from aish_lsp.models.offline.named import entry_parts
+from aish_lsp.models.offline.overlay import Match
 from aish_lsp.models.offline.part import CONNECT, Part
 from aish_lsp.models.offline.question import Question
 from aish_lsp.models.offline.results import result_parts

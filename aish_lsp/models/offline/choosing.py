@@ -214,6 +214,7 @@ def quoted_path(path: str) -> str:
 
 
 _FORMS: Final[dict[str, Callable[[str], str]]] = {
+    "key": lambda value: value.lstrip("."),
     "seconds": lambda value: value,
     "minutes": lambda value: str(max(1, -(-int(value) // 60))),
     "hours": lambda value: str(max(1, -(-int(value) // 3600))),

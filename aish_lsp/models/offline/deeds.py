@@ -33,15 +33,17 @@ _LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
 _NO_SUCH_DEED: Final = 0.3
 _OTHER_DEED: Final = 0.8
 _IGNORED: Final = 0.8
+#: The same where the deed is what the question begins with.
+_FIRST_DEED: Final = 0.65
 #: Deeds that are no everyday nouns.
 _HARD_DEEDS: Final = frozenset(["delete", "undo", "install"])
 
 
-def fitness(intent: Intent, terms: set[str], *, asks: bool, ignored: bool) -> float:
+def fitness(intent: Intent, terms: set[str], first: str, *, asks: bool, ignored: bool) -> float:
     """Return how far ``intent`` does just what is asked: 1, or less by what tells against it.
 
-    ``terms`` are the question's; ``asks`` says that it asks to be told something, ``ignored`` that
-    the intent leaves out a value that it was asked with.
+    ``terms`` are the question's, ``first`` the one that it begins with; ``asks`` says that it asks
+    to be told something, ``ignored`` that the intent leaves out a value that it was asked with.
     """
     does, asked, risk = deeds_of(intent), deeds(terms), risk_of(intent)
     factor = 1.0
@@ -51,7 +53,7 @@ def fitness(intent: Intent, terms: set[str], *, asks: bool, ignored: bool) -> fl
         if risk == "destructive" or (risk == "caution" and does):
             factor *= _NO_SUCH_DEED
         elif asked & _HARD_DEEDS and not intent.topic:
-            factor *= _OTHER_DEED
+            factor *= _FIRST_DEED if deeds([first]) & _HARD_DEEDS else _OTHER_DEED
     elif asks and (risk == "destructive" or (risk == "caution" and does and not is_asked(intent))):
         factor *= _NO_SUCH_DEED
     return factor
@@ -73,6 +75,27 @@ def only_asks(question: str) -> bool:
         return True
     begins = re.match(r"\W*([\w'-]+)", clause["rest"])
     return begins is None or not deeds([words().term(begins[1].lower())])
+
+
+#: What is not to be done, and what asks for a definition: nothing that a command does.
+_NO_REQUEST: Final = re.compile(
+    r"\W*(?:please\s+)?(?:(?:i\s+)?(?:do\s+not|do ?n['\u2019]?t|never)"
+    r"(?!\s+(?:know|remember|have|see|get|understand|care|need|"
+    r"want\s+(?:the|this|that|my)\b))|what\s+(?:happens|would\s+happen)\s+(?:if|when)|should\s+i|"
+    r"is\s+it\s+(?:safe|ok|okay|dangerous|bad|good)|"
+    r"(?:why|when)\s+(?:should|would|do)\s+(?:i|we|people|you)\b)"
+    r"|\W*what(?:['\u2019]s|s|\s+is|\s+are)\s+(?:an?\s+)?[a-z]+\W*$",
+    re.IGNORECASE,
+)
+
+
+def is_request(question: str) -> bool:
+    """Return whether ``question`` asks for what a command can do or tell."""
+    return (
+        _NO_REQUEST.match(question) is None
+        or question.endswith("any more")
+        or "anymore" in question
+    )
 
 
 #: So many of an intent's phrasings have a word for a deed where it is there for that.
@@ -166,6 +189,9 @@ def _judged(intent: Intent) -> list[Risk]:
 
     if intent.topic.startswith("task:"):
         return ["caution"]
-    commands = {command for way in intent.ways for command in way.run}
+    # A command that is the user's own is asked for by its name.
+    commands = {
+        command.replace("{command|raw}", "true") for way in intent.ways for command in way.run
+    }
     shown = (_PLACEHOLDER.sub("x", render(command, intent.defaults)) for command in commands)
     return [classify(command, "bash").risk for command in shown]

@@ -35,10 +35,20 @@ _THIS_ONE: Final = (
     r"what\s+(?:does|would|will)\s+(?:the|this|that)\s+(?:shell\s+)?command\s+(?:do|mean)\s*:\s*"
     r"(?P<e>.+?)"
 )
+_PARTS_OF: Final = (
+    r"(?:what|which)\b.*\b(?:flags|options|switches|arguments|parts)\b\s*"
+    r"(?:do|does|mean|are|is)?\s*(?:in|of|for|to|with|:)\s+"
+    r"(?P<g>\S+\s+.*?-\S+.*?)(?:\s+(?:do|mean))?"
+)
 _ASKED: Final = (
     *(_OPTION_OF, _EXPLAIN, _WHAT_DOES, _THIS_ONE),
     r"what\s+(?:is|are)\s+(?:the\s+command\s+)?(?P<c>[^\s]+)(?:\s+for)?",
     r"how\s+does\s+(?:the\s+command\s+)?(?P<d>.+?)\s+work",
+    r"(?:is|how\s+(?:dangerous|safe)\s+is)\s+(?P<h>\S+\s+.*?-\S+.*?)\s*(?:(?:dangerous|safe|harmful|risky|ok)\b.*)?",
+    r"(?P<f>\S+\s+(?:\S+\s+)*?-\S+(?:\s+\S+)*?)\s*[,:;-]?\s+(?:what|explain)\b.*",
+    _PARTS_OF,
+    r"(?:what(?:'s|s|\s+is)\s+)?(?:the\s+)?meaning\s+of\s+(?P<i>\S+\s+.*)",
+    r"what(?:'s|s|\s+is|\s+does)\s+(?:the\s+)?(?P<m>[0-7]{3,4}|[ugoa]*[+-][rwxst]+)(?:\s+mean)?\s+(?:in|for|with|of)\s+chmod(?:\s+mean)?",
 )
 _QUESTION: Final = re.compile(rf"\W*(?:{'|'.join(_ASKED)})\s*[?.!]*", re.IGNORECASE | re.DOTALL)
 
@@ -100,7 +110,8 @@ def explained_command(  # noqa: PLR0911 - what rules it out, one after the other
     if match["o"]:
         command, quoted = f"{match['p'].strip('`')} {match['o'].strip('`')}", False
     else:
-        said = next(filter(None, (match[name] for name in "abcde")))
+        mode = match["m"] and f"chmod {match['m']}"
+        said = mode or next(filter(None, (match[name] for name in "abcdefghi")))
         command = said.strip().strip("`\"'").strip()
         quoted = said.strip()[:1] in "`\"'"
         command = command if quoted else command.rstrip("?!.,")
@@ -113,7 +124,7 @@ def explained_command(  # noqa: PLR0911 - what rules it out, one after the other
         return command if known or _MARKS.search(command) or len(words) > 1 else None
     if not known or not re.fullmatch(r"[\w.+-]+", program) or program != program.lower():
         return None
-    if len(words) == 1 or _MARKS.search(command):
+    if len(words) == 1 or _MARKS.search(command) or re.search(r"\s\S*\d", command):
         return command
     return command if program in _WITH_COMMANDS and len(words) < 4 else None
 
@@ -244,9 +255,24 @@ def _explained(words: Sequence[str], found: Manual) -> Iterator[str]:
         elif old_style and re.fullmatch(r"[a-zA-Z]+", word):
             marks = ("-",) if name == "tar" else ("",)
             yield from _letters(word, rest, found.text, marks[0])
+        elif name == "chmod" and re.fullmatch("0?[0-7]{3}", word):
+            yield f"{word}: {_permissions(word)}"
         else:
             yield f"{word}: an argument"
         old_style = False
+
+
+def _permissions(mode: str) -> str:
+    """Return what a mode in octal digits allows, in words: "755"."""
+    told = []
+    for who, digit in zip(("the owner", "the group", "others"), mode[-3:], strict=True):
+        bits = int(digit)
+        names = [name for bit, name in ((4, "read"), (2, "write"), (1, "execute")) if bits & bit]
+        letters = "".join(
+            letter if bits & bit else "-" for bit, letter in ((4, "r"), (2, "w"), (1, "x"))
+        )
+        told.append(f"{who} may {', '.join(names) or 'do nothing'} ({letters})")
+    return "; ".join(told)
 
 
 def _option(word: str, rest: list[str], text: str) -> Iterator[str]:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import Final
 
 from aish_lsp.models.offline.words import stem
+from aish_lsp.project.safe_read import read_regular
 
 #: Entries that are looked at for a name that stands somewhere below, and how deep.
 _MOST: Final = 3000
 _DEPTH: Final = 4
+
+#: Bytes of the list of branches that are read.
+_REFS_LIMIT: Final = 262144
 
 _PASSED_OVER: Final = {"node_modules", "__pycache__", "venv", "target", "dist", "build"}
 
@@ -51,6 +56,25 @@ class Places:
         """Return the one entry here that ``word`` means in another spelling: "readme"."""
         found = self._spoken.get(stem(word.lower()), ())
         return found[0] if len(found) == 1 else None
+
+    def has_branch(self, name: str) -> bool:
+        """Return whether the repository here has a branch of that name."""
+        return name in self._branches
+
+    @cached_property
+    def _branches(self) -> frozenset[str]:
+        git = self.root / ".git"
+        refs = read_regular(git / "packed-refs", _REFS_LIMIT) or b""
+        packed = re.findall(
+            r" refs/(?:heads|remotes/[^/\s]+)/(\S+)", refs.decode("utf-8", "replace")
+        )
+        heads = git / "refs" / "heads"
+        loose: list[str] = []
+        for folder, _, names in os.walk(heads):
+            loose += (os.path.relpath(f"{folder}/{name}", heads) for name in names)
+            if len(loose) > _MOST:
+                break
+        return frozenset((*packed, *loose))
 
     @cached_property
     def _entries(self) -> list[str]:

@@ -32,7 +32,7 @@ KINDS: Final = FREE | frozenset(
         "remotepath",
         *("file", "folder", "path", "archive", "glob", "extension", "number", "size"),
         *("span", "port", "first", "last", "date", "mode", "host", "login", "url"),
-        *("repository", "revision", "version"),
+        *("repository", "revision", "version", "sum", "assignment"),
     ]
 )
 

@@ -31,6 +31,11 @@ _TOKEN: Final = re.compile(
     | (?P<span>(?<![\w./-])(?:(?:last|past|previous)\s+)?(?:\d+|NUMBER|an?|couple\sof)\s?
         (?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?)(?!\w)
       |(?<!\w)(?:last|past|this)\s+(?:minute|hour|day|week|month|year)(?!\w)|(?<!\w)(?:today|yesterday|tonight)(?!\w))
+    | (?P<range>(?:(?<=lines\s)|(?<=line\s)|(?<=rows\s)|(?<=from\s)|(?<=between\s)|(?<=numbers\s)
+          |(?<=print\s)|(?<=count\s))
+        \d{1,7}\s+(?:to|through|thru|until|till|up\sto|and|-)\s+(?:line\s+)?\d{1,7}(?![\w.]))
+    | (?P<sum>(?<![\w./-])\(*\d+(?:\.\d+)?\)*
+        (?:\s*(?:\*\*?|[+%^/]|\s-\s)\s*\(*\d+(?:\.\d+)?\)*)+(?![\w./-]))
     | (?P<word>\S+)
     """,
     re.VERBOSE | re.IGNORECASE,
@@ -93,6 +98,9 @@ _SECONDS: Final = {
     "year": 365 * 86400,
 }
 
+#: What there is one first of: "the first column".
+_COUNTED: Final = frozenset(("column", "field", "row", "line", "word", "entry"))
+
 _PUNCTUATION: Final = ".,;:!?)\u2026\u201d"
 _ADDRESS: Final = re.compile(
     r"(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?|localhost|[0-9a-f:]*::[0-9a-f:]*"
@@ -121,6 +129,14 @@ _FORMAT: Final = re.compile(r"tar\.\w+", re.IGNORECASE)
 _EXTENSION: Final = re.compile(r"(?:\*?\.)([A-Za-z]\w{0,9})")
 _FILE: Final = re.compile(r"[^\s*?]*[^\s*?./]\.[A-Za-z]\w{0,9}|.+/[^/]+")
 _QUOTED_FILE: Final = re.compile(r"[^*?]*[^*?./]\.[A-Za-z]\w{0,9}|.+/[^/]+")
+_HOST_AND_PORT: Final = re.compile(r"([A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(\d{2,5})")
+#: What looks like the name of a file and is none: a unit of systemd, a time zone, an address.
+_NO_FILE: Final = re.compile(
+    r"[\w@-]+\.(?:service|timer|socket)|(?:Africa|America|Asia|Atlantic|Australia|Etc|Europe|Indian|Pacific|US)/\S+"
+    r"|[\w.-]+@[\w-]+(?:\.[\w-]+)*(?::.*)?"
+)
+_SUM: Final = re.compile(r"[\d.()\s]*\d[)\s]*(?:\*\*?|[+%^/]|-)[\s(]*\d[\d.()+*/%^\s-]*")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=[^\s=].*")
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][\w.@/:+-]*")
 
 
@@ -136,6 +152,7 @@ class Token:
         quoted: whether it stood in quotes.
         kinds: what it may be, and the value in that case.
         near: a word of the table that it is probably a slip for.
+        branch: whether the repository has a branch of that name.
         start, end: where it stands in the question.
     """
 
@@ -149,6 +166,7 @@ class Token:
     behind: str = ""
     kinds: dict[str, str] = field(default_factory=dict)
     near: str = ""
+    branch: bool = False
 
     @property
     def lower(self) -> str:
@@ -194,6 +212,11 @@ def _tokens(match: re.Match[str], places: Places) -> Iterator[Token]:
         yield Token(value, "", start, end, kinds=kinds)
     elif kind == "size":
         yield Token(value, "", start, end, kinds={"size": _size(value)})
+    elif kind == "range":
+        first, *_, last = re.findall(r"\d+", value)
+        yield Token(value, "", start, end, kinds={"first": first, "last": last})
+    elif kind == "sum":
+        yield Token(value, "", start, end, kinds={"sum": value.replace("**", "^")})
     elif kind == "span":
         yield Token(value, "", start, end, kinds={"span": str(_seconds(value))})
     else:
@@ -208,11 +231,14 @@ def _word(raw: str, start: int, places: Places) -> Iterator[Token]:
         bare = bare.rstrip(_PUNCTUATION + "]}\"'") or bare
     if not bare or not any(character.isalnum() or character in "._~*/-" for character in bare):
         return
+    owned = re.fullmatch(r"([^\W\d_]{2,})['\u2019]s", bare)
+    if owned and bare.lower().replace("\u2019", "'") not in words().stop:
+        bare = owned[1]
     mentioned = bare.startswith("@") and len(bare) > 1 and places.exists(bare[1:])
     value = bare[1:] if mentioned else bare
     kinds = dict(_kinds(value, places, quoted=mentioned))
     lower = value.lower()
-    number = _NUMBERS.get(lower)
+    number = _ordinal(lower) or _NUMBERS.get(lower)
     if number is not None:
         kinds["number"] = str(number)
     plain = bool(re.fullmatch(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*", value))
@@ -220,6 +246,12 @@ def _word(raw: str, start: int, places: Places) -> Iterator[Token]:
     if not plain and not kinds:
         term = words().term(lower)
     yield Token(value, term, start + lead, start + lead + len(bare), mentioned, kinds=kinds)
+
+
+def _ordinal(word: str) -> int | None:
+    """Return the number in "7th"."""
+    match = re.fullmatch(r"(\d{1,6})(?:st|nd|rd|th)", word)
+    return int(match[1]) if match else None
 
 
 def _kinds(  # noqa: C901, PLR0912 - a look for each kind
@@ -247,6 +279,13 @@ def _kinds(  # noqa: C901, PLR0912 - a look for each kind
     ):
         if pattern.fullmatch(value):
             yield kind, value
+    if value.endswith(".git") and "/" in value:
+        yield "repository", value
+    if quoted and _SUM.fullmatch(value):
+        yield "sum", value.replace("**", "^")
+    if _ASSIGNMENT.fullmatch(value):
+        yield "assignment", value
+        return
     there = places.find(value)
     if there is not None:
         if places.is_folder(there):
@@ -270,7 +309,16 @@ def _kinds(  # noqa: C901, PLR0912 - a look for each kind
     looks = _QUOTED_FILE if quoted else _FILE
     if _FORMAT.fullmatch(value) or _UNIT.fullmatch(value):
         return
-    other = _VERSION.fullmatch(value) or _ADDRESS.fullmatch(value) or value.startswith("@")
+    if match := _HOST_AND_PORT.fullmatch(value):
+        yield "host", match[1]
+        yield "port", match[2]
+        return
+    other = (
+        _NO_FILE.fullmatch(value)
+        or _VERSION.fullmatch(value)
+        or _ADDRESS.fullmatch(value)
+        or value.startswith("@")
+    )
     if looks.fullmatch(value) and not other and "\n" not in value and len(value) < 1024:
         yield "file", value
         if not re.search(r"\.\w+$", value):
@@ -289,6 +337,11 @@ def _look_around(tokens: list[Token], places: Places) -> None:
         token.before = tokens[before].lower if before >= 0 else ""
         token.behind = tokens[at - 1].lower if at else ""
         token.after = tokens[at + 1].lower if at + 1 < len(tokens) else ""
+        token.branch = places.has_branch(token.text)
+        if token.lower == "first" and token.after in _COUNTED:
+            token.kinds["number"] = "1"
+        elif token.lower in _SECONDS and token.behind in ("each", "every", "per"):
+            token.kinds = {"span": str(_SECONDS[token.lower])}
         if token.quoted or token.kinds:
             continue
         if token.after in ("folder", "directory", "dir") and (
@@ -299,7 +352,8 @@ def _look_around(tokens: list[Token], places: Places) -> None:
             extension = words().extensions.get(token.lower)
             if extension is not None:
                 token.kinds["extension"] = extension
-        if not token.kinds and (there := places.alike(token.text)):
+        known = token.lower in words().names
+        if not token.kinds and not known and (there := places.alike(token.text)):
             token.kinds["folder" if places.is_folder(there) else "file"] = there
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from aish_lsp.models.offline.matching import THRESHOLD, Match, understood
+from aish_lsp.models.offline.matching import THRESHOLD, understood
+from aish_lsp.models.offline.overlay import Match
 from aish_lsp.models.offline.places import Places
 from aish_lsp.models.offline.table import FREE, SLOT, Way, kind_of, terms_of
 from aish_lsp.models.offline.tokens import Token, cut, is_name
@@ -31,6 +32,23 @@ _GOES_ON: Final = re.compile(
     r"^\W*(?:and|now|but|then|also|ok(?:ay)?)?[\s,]*"
     r"(?:(?:do |show |give )?(?:me )?(?:the )?same(?: thing| again)?(?: but)?(?: only)?"
     r"|only|just|what about|how about|instead|not recursive|but|and|now)\b[\s,]*",
+    re.IGNORECASE,
+)
+_AGAIN: Final = re.compile(
+    r"^\W*(?:and|now|ok(?:ay)?|please|then)?[\s,]*"
+    r"(?:can you |could you )?(?:do|run|try|repeat|use) "
+    r"(?:(?:the )?same(?: thing)?|that|it|this)(?: again| too| now)?(?: but)?\b[\s,]*",
+    re.IGNORECASE,
+)
+#: "only the first 3", "limit that to ten".
+_SOME_OF_THEM: Final = re.compile(
+    r"^\W*(?:and |now |but |ok(?:ay)? |please )*"
+    r"(?:(?:show |give |list )?(?:me )?(?:only|just)|(?:show|give|list) me"
+    r"|limit(?: (?:that|it|this|them|those|the (?:list|output|results?)))?(?: to)?"
+    r"|cut (?:it|that) (?:off )?(?:to|at|after))?\s*"
+    r"(?:(?:to )?the )?(?P<end>first|top|last|bottom|biggest|largest|newest|latest)?\s*"
+    r"(?P<number>\w+)"
+    r"(?: (?:of (?:them|those|these)|lines|results?|entries|items|ones|only))*\W*$",
     re.IGNORECASE,
 )
 _PLACE: Final = re.compile(
@@ -78,7 +96,7 @@ class Reading:
 
 def read(text: str, earlier: Sequence[str], places: Places) -> Reading:
     """Return what ``text`` asks for; ``earlier`` are the questions before it, the oldest first."""
-    if earlier and (_GOES_ON.search(text) or _PRONOUN.search(text)):
+    if earlier and any(one.search(text) for one in (_GOES_ON, _PRONOUN, _SOME_OF_THEM)):
         before = read(earlier[-1], earlier[:-1][-_EARLIER:], places)
         if before.meant:
             going_on = _following(text, before.meant[-1], places)
@@ -146,24 +164,64 @@ def _it(values: Mapping[str, str]) -> str | None:
 
 def _following(text: str, before: Meant, places: Places) -> Meant | None:
     """Return what ``text`` asks for as a follow-up to ``before``, or None where it is none."""
+    found = _some_of_them(text, before, places)
+    again = _AGAIN.match(text)
+    if found is None and again is not None:
+        found = _with_other_values(text[again.end() :], before, places)
+    if found is not None:
+        return found
     if _PRONOUN.search(text):
-        acted = _acting(text, before, places)
-        if acted is not None:
-            return acted
-        named = _with_names(text, before.match.values)
-        if named != text:
-            found = _matches(named, places)
-            if found and found[0].confidence >= THRESHOLD:
-                return Meant(found[0])
-        return None
+        return _acting(text, before, places) or _of_it(text, before, places)
     start = _GOES_ON.match(text)
     if start is None or not start[0].strip():
         return None
-    rest = text[start.end() :]
-    values = _changed(cut(_unprefixed(rest), places), before)
-    if values is None:
+    return _with_other_values(text[start.end() :], before, places)
+
+
+def _of_it(text: str, before: Meant, places: Places) -> Meant | None:
+    """Return what is asked for with the value of ``before`` in the place of "it"."""
+    named = _with_names(text, before.match.values)
+    if named == text:
         return None
-    return replace(before, match=replace(before.match, values=values))
+    found = _matches(named, places)
+    return Meant(found[0]) if found and found[0].confidence >= THRESHOLD else None
+
+
+def _with_other_values(text: str, before: Meant, places: Places) -> Meant | None:
+    """Return ``before`` with the values in ``text``, or None where it has no place for them."""
+    values = _changed(cut(_unprefixed(text), places), before)
+    return None if values is None else replace(before, match=replace(before.match, values=values))
+
+
+def _some_of_them(text: str, before: Meant, places: Places) -> Meant | None:
+    """Return ``before`` with the first or last few of what it prints, if ``text`` asks for that."""
+    match = _SOME_OF_THEM.match(text)
+    if match is None:
+        return None
+    tokens = cut(match["number"], places)
+    number = tokens[0].kinds.get("number") if tokens else None
+    if number is None:
+        return None
+    slots = (*before.match.values, *_slots(before))
+    slot = next((slot for slot in slots if kind_of(slot) == "number"), "")
+    if slot:
+        values = {**before.match.values, slot: number}
+        return replace(before, match=replace(before.match, values=values))
+    end = "tail" if (match["end"] or "").lower() in ("last", "bottom") else "head"
+    head = " | tail -n +2" if _has_a_head(before) else ""
+    values = {**before.match.values, "number9": number}
+    return Meant(
+        replace(before.match, values=values),
+        before.ways,
+        f"{before.suffix}{head} | {end} -n {{number9}}",
+        before.sentence,
+    )
+
+
+def _has_a_head(before: Meant) -> bool:
+    """Return whether what ``before`` prints begins with a line that is none of the list."""
+    ways = before.ways or before.match.intent.ways
+    return any(command.startswith("ls -l") for way in ways for command in way.run)
 
 
 def _unprefixed(text: str) -> str:

@@ -24,6 +24,8 @@ class Words:
 
     Attributes:
         stop: words that say nothing of what is wanted.
+        names: programs, services and packages that are known by their names.
+        light: terms that say little where nothing else has them.
         fillers: words that may stand between a word and the value that it announces.
         canonical: the word of its group that stands for a stem.
         phrases: several words that mean one, and that one.
@@ -34,6 +36,8 @@ class Words:
     """
 
     stop: frozenset[str]
+    names: frozenset[str]
+    light: frozenset[str]
     fillers: frozenset[str]
     canonical: dict[str, str]
     phrases: tuple[tuple[re.Pattern[str], str], ...]
@@ -77,7 +81,7 @@ def words() -> Words:
         for word in (name, *group.split()):
             canonical[word] = canonical[stem(word)] = name
     phrases = tuple(
-        (re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), word)
+        (re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE), word)
         for word, pattern in data["phrases"].items()
     )
     extensions = {
@@ -85,6 +89,8 @@ def words() -> Words:
     }
     return Words(
         frozenset(data["stop"].split()),
+        frozenset(data["names"].split()),
+        frozenset(_term(word, canonical) for word in data["light"].split()),
         frozenset(data["fillers"].split()),
         canonical,
         phrases,
@@ -96,11 +102,15 @@ def words() -> Words:
     )
 
 
+def _term(word: str, canonical: dict[str, str]) -> str:
+    return canonical.get(word) or canonical.get(stem(word), stem(word))
+
+
 def _deeds(kinds: dict[str, str], canonical: dict[str, str]) -> dict[str, tuple[str, ...]]:
     found: dict[str, tuple[str, ...]] = {}
     for kind, group in kinds.items():
         for word in group.split():
-            term = canonical.get(word) or canonical.get(stem(word), stem(word))
+            term = _term(word, canonical)
             found[term] = (*found.get(term, ()), kind)
     return found
 
