@@ -12,23 +12,26 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from aish_lsp.conversation.turns import ExecOutput
-from aish_lsp.errors import AishError, Denied, InvalidArgument, NotFound
+from aish_lsp.errors import AishError, Busy, Denied, InvalidArgument, NotFound
 from aish_lsp.events import Command, End, FinishReason, Notice, Output
 from aish_lsp.job import to_its_end
 from aish_lsp.shell.approval import Origin, needs_approval, question_for
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
+from aish_lsp.shell.pending import new_id
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
+from aish_lsp.shell.suggestions import FoundCommand
 from aish_lsp.shell.terminal import line_for_terminal
 from aish_lsp.text import escaped, shown_path
 from aish_lsp.undo.git import NoUndo, Nowhere
 from aish_lsp.wording import shown
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.session import Session
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.events import CommandInfo, Source
-    from aish_lsp.job import Emit
-    from aish_lsp.workspace import Workspace
+    from aish_lsp.job import Emit, Job
 
 #: Seconds that a command may take where nobody says otherwise: nothing runs for ever unseen.
 DEFAULT_TIMEOUT = 3600.0
@@ -104,7 +107,7 @@ class Plan:
     free: bool
 
 
-def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
+def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
     """Settle what ``request`` runs and where.
 
     Raises:
@@ -112,11 +115,12 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
             there are gaps in the suggestion that only the user can fill in.
         NotFound: no such suggestion, or the folder or the shell that it is for is gone.
     """
+    workspace = session.workspace
     text = request.edited if request.edited is not None else request.text
     named = request.shell
     source: Source = "cmd"
     if request.command_id is not None:
-        suggestion = workspace.commands.suggestion(request.command_id)
+        suggestion = session.commands.suggestion(request.command_id)
         named, source = suggestion.shell, suggestion.info.source
         if text is None or text == suggestion.info.text:
             text = _without_gaps(suggestion.info)
@@ -142,14 +146,14 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
         origin="user" if request.command_id and request.edited is not None else request.origin,
         approved=request.approved,
         unattended=request.unattended,
-        free=_runs_free(workspace, request),
+        free=_runs_free(session, request),
     )
 
 
-def _runs_free(workspace: Workspace, request: RunRequest) -> bool:
+def _runs_free(session: Session, request: RunRequest) -> bool:
     if request.command_id is None:
         return request.origin == "user"
-    return request.edited is None and workspace.commands.suggestion(request.command_id).unconfined
+    return request.edited is None and session.commands.suggestion(request.command_id).unconfined
 
 
 def _without_gaps(info: CommandInfo) -> str:
@@ -199,16 +203,46 @@ def _identities(*folders: Path) -> tuple[tuple[int, int], ...]:
         raise NotFound(f"{shown_path(os.fsdecode(error.filename))} is gone.") from error
 
 
-def approved(planned: Plan) -> Plan:
-    """Return the plan as one that the user has approved."""
-    return replace(planned, approved=True)
+def run(session: Session, request: RunRequest) -> Job[RunReport]:
+    """Begin to run a command.
+
+    Raises:
+        InvalidArgument: nothing to run, or a folder outside of the workspace.
+        NotFound: no such suggestion, or the folder is gone.
+        Busy: that suggestion is being asked about, or runs, already.
+    """
+    if request.command_id in session.jobs:
+        raise Busy("That command is being asked about, or runs, already.")
+    planned = plan(session, request, request.command_id or new_id())
+    # Whoever is asked anew has not approved what stood before.
+    session.awaiting.pop(planned.command_id, None)
+    return _begin(session, planned)
+
+
+def approve(session: Session, command_id: str) -> Job[RunReport]:
+    """Run, once, a command that nobody could be asked about before.
+
+    Raises:
+        NotFound: no such command waits for approval.
+    """
+    begin = session.awaiting.pop(command_id, None)
+    if begin is None:
+        raise NotFound(f"No command {command_id[:40]!r} waits for approval.")
+    return begin()
+
+
+def _begin(session: Session, planned: Plan) -> Job[RunReport]:
+    return session.jobs.start(
+        planned.command_id, lambda emit: Execution(session, planned, emit).execute(), planned.text
+    )
 
 
 class Execution:
     """The state of one command while it is approved and run."""
 
-    def __init__(self, workspace: Workspace, planned: Plan, emit: Emit) -> None:
-        self._workspace = workspace
+    def __init__(self, session: Session, planned: Plan, emit: Emit) -> None:
+        self._session = session
+        self._workspace = session.workspace
         self._plan = planned
         self._emit = emit
         self._can_confine = False
@@ -267,7 +301,10 @@ class Execution:
 
     async def _offer_unconfined(self) -> None:
         """Offer the command once more, where its confinement may have been in the way."""
-        info = self._workspace.offer_unconfined(self._plan)
+        planned = self._plan
+        other = planned.shell if planned.shell != self._workspace.config.safety.shell else ""
+        found = FoundCommand(planned.text, 0, source=planned.source, shell=other)
+        info = self._session.offer_unconfined(found, planned.cwd, planned.shell)
         await self._emit(Command(info))
         await self._emit(Notice("info", _WAS_CONFINED))
 
@@ -300,7 +337,8 @@ class Execution:
             question = replace(question, message=f"{question.message}\n\n{await self._prospect()}")
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
-            self._workspace.await_approval(planned)
+            approved = replace(planned, approved=True)
+            self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
             hint = f"Not run: nobody said yes. `:approve {planned.command_id}` runs it, once."
             await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
         return answer is True
@@ -320,11 +358,12 @@ class Execution:
             return False
         try:
             label = self._plan.text
-            await self._workspace.undo.before(self._plan.command_id, label, self._plan.cwd)
+            undo, group = self._workspace.undo, self._plan.command_id
+            await undo.before(group, label, self._plan.cwd, self._session.id)
         except NoUndo as reason:
             notice = f"This command cannot be undone: {reason}."
             # Where there never is one, once is enough.
-            if self._workspace.first_time(notice) or not isinstance(reason, Nowhere):
+            if self._session.first_time(notice) or not isinstance(reason, Nowhere):
                 await self._emit(Notice("warning", notice))
             return False
         return True
@@ -346,7 +385,7 @@ class Execution:
                 f"Not run: another folder has taken the place of {shown_path(planned.cwd)} since"
                 " the command was judged. Run it again to have it judged there."
             )
-        workspace.command_started(planned.command_id)
+        self._session.command_started(planned.command_id)
         # It may be silent for long: who listens is told that it runs.
         await self._emit(Output(planned.command_id, "stdout", ""))
 
@@ -381,7 +420,7 @@ class Execution:
         kept = ExecOutput(text, exit_status(result), output)
         # A cancel that comes now comes too late to stop anything.
         with suppress(asyncio.CancelledError):
-            await self._workspace.command_ended(self._plan.command_id, kept)
+            await self._session.command_ended(self._plan.command_id, kept)
 
     def _report(self, result: RunResult) -> RunReport:
         return RunReport(

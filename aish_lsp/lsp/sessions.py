@@ -1,4 +1,4 @@
-"""``aish.session.*``: the session that is open, and those that can be gone back to."""
+"""``aish.session.*``: the sessions that are open, and those that can be gone back to."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.protocol import (
         SessionHistoryParams,
         SessionListParams,
+        SessionNewParams,
         SessionParams,
         SessionSaveParams,
-        Target,
     )
     from aish_lsp.server import AishServer
 
@@ -29,8 +29,9 @@ def setup(server: AishServer) -> None:
         found = await sessions.search(params.query or "")
         return {"sessions": [to_wire(one.session) | {"snippet": one.snippet} for one in found]}
 
-    async def new(_call: Call, params: Target) -> object:
-        return {"id": await server.workspaces.resolve(params).sessions.new()}
+    async def new(_call: Call, params: SessionNewParams) -> object:
+        session = await server.workspaces.resolve(params).sessions.new(show=params.show)
+        return {"id": session.id}
 
     async def resume(_call: Call, params: SessionParams) -> object:
         workspace = server.workspaces.resolve(params)
@@ -38,19 +39,20 @@ def setup(server: AishServer) -> None:
         resumed = await workspace.sessions.resume(params.id)
         for notice in resumed.notices:
             server.tell(notice)
-        return {"id": resumed.id, "turns": resumed.turns}
+        return {"id": resumed.session.id, "turns": resumed.turns}
 
     async def save(_call: Call, params: SessionSaveParams) -> object:
-        sessions = server.workspaces.resolve(params).sessions
-        name = await sessions.save(params.name)
-        return {"id": sessions.open_id, "name": name}
+        session = await server.workspaces.session(params)
+        name = await session.workspace.sessions.save(session, params.name)
+        return {"id": session.id, "name": name}
 
     async def delete(_call: Call, params: SessionParams) -> object:
         deleted = await server.workspaces.resolve(params).sessions.delete(params.id)
         return {"deleted": int(deleted)}
 
     async def shown(_call: Call, params: SessionHistoryParams) -> object:
-        loaded = await server.workspaces.resolve(params).sessions.history(params.id)
+        session = await server.workspaces.session(params)
+        loaded = await session.workspace.sessions.history(params.id or session.id)
         for notice in loaded.notices[:1]:
             server.tell(notice)
         return {"turns": history(loaded)}
