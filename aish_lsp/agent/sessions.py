@@ -7,6 +7,7 @@ A session that is open elsewhere can be read, and is neither resumed nor deleted
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -16,7 +17,12 @@ from aish_lsp.errors import AishError, Busy, Denied, InvalidArgument, NotFound, 
 from aish_lsp.model_choice import ModelChoice
 from aish_lsp.questions import Question
 from aish_lsp.resumption import Resumption, resumption
-from aish_lsp.sessions.listing import delete_session, find_session, list_sessions
+from aish_lsp.sessions.listing import (
+    delete_session,
+    find_session,
+    last_session,
+    list_sessions,
+)
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.reading import LoadedSession, load
 from aish_lsp.sessions.recorder import Recorder
@@ -35,6 +41,8 @@ if TYPE_CHECKING:
     from aish_lsp.sessions.search import Found
 
 R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
 
 #: Characters of a session's name.
 NAME_LIMIT: Final = 80
@@ -62,6 +70,7 @@ class Sessions:
 
     Attributes:
         shown: that one.
+        begun_with: the earlier session that ``begin`` has gone on with, if any.
     """
 
     def __init__(self, workspace: Workspace, data: Path) -> None:
@@ -71,6 +80,7 @@ class Sessions:
         self._usage = data / "usage.jsonl"
         self._changing = asyncio.Lock()
         self._replacing: asyncio.Task[Any] | None = None
+        self.begun_with: Resumed | None = None
         models = ModelChoice(workspace.services, workspace.folder, lambda: workspace.config)
         self.shown = Session(workspace, self._recorder(), models)
         # Those that were opened beside the one that is shown, and stay.
@@ -80,6 +90,35 @@ class Sessions:
         root = self._workspace.root
         uri = root.as_uri() if root else None
         return Recorder(self._data, uri, self._workspace.without_secrets, log)
+
+    def begin(self, settled: Coroutine[Any, Any, object]) -> Coroutine[Any, Any, Resumed | None]:
+        """Go on with the last session, where the configuration says so once it is ``settled``.
+
+        ``named`` waits for it from now on. Return what waits for all of it, and tells the session.
+        """
+        return self._begun(self._replace(lambda: self._begin(settled)))
+
+    async def _begin(
+        self, settled: Coroutine[Any, Any, object]
+    ) -> tuple[Resumed, str | None] | None:
+        await settled
+        if self._workspace.config.sessions.resume != "always":
+            return None
+        last = await self.last()
+        return await self._resume(last.id) if last else None
+
+    async def _begun(
+        self, beginning: asyncio.Task[tuple[Resumed, str | None] | None]
+    ) -> Resumed | None:
+        try:
+            found = await asyncio.shield(beginning)
+        except AishError as error:
+            logger.warning("the last session is not gone on with: %s", error.message)
+            return None
+        if found is None:
+            return None
+        self.begun_with, model = found
+        return self.begun_with if model is None else await self._with_model(self.begun_with, model)
 
     @property
     def open(self) -> list[Session]:
@@ -139,7 +178,7 @@ class Sessions:
             Busy: a question is being answered in the one that is shown, or a command runs.
         """
         if show:
-            return await self._replace(self._new)
+            return await asyncio.shield(self._replace(self._new))
         session = self._session()
         self._beside.append(session)
         return session
@@ -158,8 +197,17 @@ class Sessions:
         models = self.shown.models.copy()
         return Session(self._workspace, self._recorder(log), models, before, usage)
 
-    async def resume(self, key: str) -> Resumed:
-        """Go on with the session that has this id or name, and show it.
+    async def last(self) -> SessionInfo | None:
+        """Return the session last written to that is not open, here or elsewhere; None for none.
+
+        Raises:
+            StoreUnavailable: their folder cannot be read.
+        """
+        taken = {session.id for session in self.open}
+        return await asyncio.to_thread(last_session, self._logs, taken)
+
+    async def resume(self, key: str | None) -> Resumed:
+        """Go on with the session that has this id or name, or with the ``last``, and show it.
 
         One from a newer version is gone on with in a copy, of what is understood of it.
 
@@ -168,11 +216,16 @@ class Sessions:
             NotFound: there is none; the message names the nearest.
             StoreUnavailable: it cannot be read or written.
         """
-        resumed, model = await self._replace(lambda: self._resume(key))
+        resumed, model = await asyncio.shield(self._replace(lambda: self._resume(key)))
         return resumed if model is None else await self._with_model(resumed, model)
 
-    async def _resume(self, key: str) -> tuple[Resumed, str | None]:
+    async def _resume(self, key: str | None) -> tuple[Resumed, str | None]:
         """Do what ``resume`` does; return the model that the session was switched to, too."""
+        if key is None:
+            last = await self.last()
+            if last is None:
+                raise NotFound("There is no earlier session of this workspace to go on with.")
+            key = last.id
         path = await self._find(key)
         is_open = self._open_at(path)
         if is_open is self.shown:
@@ -321,8 +374,11 @@ class Sessions:
             await before.aclose()
         return session
 
-    async def _replace(self, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-        """Do ``work``, which shows another session, to its end even where nobody waits for it."""
+    def _replace(self, work: Callable[[], Coroutine[Any, Any, R]]) -> asyncio.Task[R]:
+        """Begin ``work``, which shows another session; ``named`` waits for it from now on.
+
+        It is done to its end even where nobody waits for it.
+        """
 
         async def take_turn() -> R:
             async with self._changing:
@@ -330,10 +386,12 @@ class Sessions:
 
         task = asyncio.create_task(take_turn(), name="show another session")
         self._replacing = task
-        return await asyncio.shield(task)
+        return task
 
     async def aclose(self) -> None:
         """Stop what runs in any of them, and let go of their logs."""
+        if self._replacing is not None:
+            await asyncio.wait([self._replacing])
         await asyncio.gather(*(session.aclose() for session in self.open))
 
 

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.chat.markdown import fence_for, head_and_tail, open_fence
-from aish_lsp.errors import InvalidArgument
+from aish_lsp.chat.remarks import goes_on, last_was
+from aish_lsp.errors import InvalidArgument, StoreUnavailable
 from aish_lsp.sessions.history import HistoryTurn, history
 from aish_lsp.text import escaped
 
@@ -15,11 +16,12 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent.session import Session
     from aish_lsp.agent.sessions import Sessions
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.sessions.listing import SessionInfo
     from aish_lsp.sessions.reading import LoadedSession
     from aish_lsp.sessions.search import Found
 
-USAGE: Final = "[list [TEXT]|new|resume ID|save NAME|delete ID|history [ID] [PAGE]]"
+USAGE: Final = "[list [TEXT]|new|resume [ID]|save NAME|delete ID|history [ID] [PAGE]]"
 VERBS: Final = ("list", "new", "resume", "save", "delete", "history")
 
 #: The commands, as they are typed without the colon, that a session's id or name may follow.
@@ -55,7 +57,7 @@ async def session_command(session: Session, argument: str) -> str:
         case "new":
             return f"A new session has begun: {(await sessions.new()).id}."
         case "resume":
-            return await _resume(sessions, _needed(verb, "ID", key))
+            return await _resume(sessions, key or None)
         case "save":
             name = await sessions.save(session, _needed(verb, "NAME", key))
             return f"This session is saved as {name}. `:resume {name}` continues it."
@@ -89,13 +91,28 @@ def _needed(verb: str, what: str, argument: str) -> str:
     return argument
 
 
-async def _resume(sessions: Sessions, key: str) -> str:
+async def _resume(sessions: Sessions, key: str | None) -> str:
     resumed = await sessions.resume(key)
     told = f"Session {resumed.session.id} continues, with {_count(resumed.turns, 'message')}."
     waiting = len(resumed.session.last_turn_commands)
     if waiting:
         told += f" {_count(waiting, 'suggested command')} can still be run."
     return "\n\n".join([told, *resumed.notices])
+
+
+async def first_line(workspace: Workspace) -> str:
+    """Return what the chat says first: which session goes on, or could; empty for nothing."""
+    session = await workspace.sessions.named(None)
+    resumed = workspace.sessions.begun_with
+    if resumed is not None and resumed.session is session:
+        return goes_on(session.recorder.title)
+    if workspace.config.sessions.resume != "ask":
+        return ""
+    try:
+        last = await workspace.sessions.last()
+    except StoreUnavailable:
+        return ""
+    return last_was(last.title) if last else ""
 
 
 async def _history(session: Session, argument: str) -> str:

@@ -32,6 +32,7 @@ from aish_lsp.chat.place import (
     without_blank_lines,
 )
 from aish_lsp.chat.remarks import left_behind, runs, waits
+from aish_lsp.chat.sessions import first_line
 from aish_lsp.chat.transcript import ReplyTranscript, run_status
 from aish_lsp.errors import AishError, Busy, InvalidArgument
 from aish_lsp.events import End, Notice, Output
@@ -80,6 +81,7 @@ class ChatDocument:
         self._place: Place | None = None
         self._section = asyncio.Lock()
         self._making = asyncio.Lock()
+        self._has_begun = False
         # Messages that were sent and whose answer's heading is not in the document yet.
         self._unanswered = 0
         # What `open` put under the heading last, as it stands there.
@@ -353,6 +355,11 @@ class ChatDocument:
                     cut_off = last_place(text) is not None
                     self._writer.begin(f"{quote(_CUT_OFF)}\n{YOU}\n\n" if cut_off else f"{YOU}\n\n")
                     await self._writer.flush()
+                if not self._has_begun:
+                    self._has_begun = True
+                    # Not waited for: an editor that waits for us makes no edit meanwhile.
+                    if line := await first_line(self._workspace):
+                        self._writer.remark(line)
 
     # What is written
 

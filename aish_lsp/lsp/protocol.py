@@ -253,6 +253,13 @@ class SessionParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResumeParams(Target):
+    """``id`` is a session's id or name; by default it is the last one that is not open."""
+
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSaveParams(SessionTarget):
     """The name of the open session, which no other one may have."""
 
@@ -513,9 +520,10 @@ _SPECS = (
     ),
     CommandSpec(
         "aish.session.resume",
-        SessionParams,
+        SessionResumeParams,
         "{id, turns}",
-        "Go on with an earlier session, in its file: with its turns, summary, pending output,\n"
+        "Go on with an earlier session, in its file, by default with the last one that is open\n"
+        "nowhere: with its turns, summary, pending output,\n"
         "costs, the suggestions of its last reply that were not run, and the model that it was\n"
         "switched to. `turns` counts the messages in force. It takes the place of the one that\n"
         "the chat shows: `busy` while a question is answered or a command runs there, or where\n"

@@ -8,12 +8,18 @@ from aish_lsp.events import to_wire
 from aish_lsp.sessions.history import history
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from aish_lsp.agent.sessions import Resumed
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import (
         SessionHistoryParams,
         SessionListParams,
         SessionNewParams,
         SessionParams,
+        SessionResumeParams,
         SessionSaveParams,
     )
     from aish_lsp.server import AishServer
@@ -33,7 +39,7 @@ def setup(server: AishServer) -> None:
         session = await server.workspaces.resolve(params).sessions.new(show=params.show)
         return {"id": session.id}
 
-    async def resume(_call: Call, params: SessionParams) -> object:
+    async def resume(_call: Call, params: SessionResumeParams) -> object:
         workspace = server.workspaces.resolve(params)
         await server.configurations.settled(workspace.root)
         resumed = await workspace.sessions.resume(params.id)
@@ -57,9 +63,23 @@ def setup(server: AishServer) -> None:
             server.tell(notice)
         return {"turns": history(loaded)}
 
+    server.workspaces.on_open(lambda workspace: _begin(server, workspace))
     server.bind("aish.session.list", listed)
     server.bind("aish.session.new", new)
     server.bind("aish.session.resume", resume)
     server.bind("aish.session.save", save)
     server.bind("aish.session.delete", delete)
     server.bind("aish.session.history", shown)
+
+
+def _begin(server: AishServer, workspace: Workspace) -> None:
+    """Go on with the last session of a workspace that was opened, where that is configured."""
+
+    async def tell(beginning: Coroutine[Any, Any, Resumed | None]) -> None:
+        resumed = await beginning
+        for notice in resumed.notices if resumed else ():
+            server.tell(notice)
+
+    # What the editor's settings say counts, too.
+    settled = server.configurations.settled(workspace.root)
+    server.spawn(tell(workspace.sessions.begin(settled)), "begin with the last session")

@@ -75,6 +75,11 @@ class Recorder:
         """The session's log; it is there once something was written down."""
         return self._log.path
 
+    @property
+    def title(self) -> str | None:
+        """The first question's first line; None before it."""
+        return self._log.title
+
     async def save(self, name: str) -> None:
         """Save the session under a name.
 

@@ -481,7 +481,7 @@ async def test_the_chat_lists_and_resumes(place: Place) -> None:
     assert page.endswith("\n\nYes.")
     assert "A new session has begun" in await typed(workspace, ":session new")
     assert await typed(workspace, ":session delete plans") == "Deleted."
-    for wrong in (":session nothing", ":session resume", ":session save"):
+    for wrong in (":session nothing", ":session delete", ":session save"):
         with pytest.raises(InvalidArgument):
             await typed(workspace, wrong)
 
@@ -546,3 +546,48 @@ async def test_history_of_another_session_is_read_only(place: Place) -> None:
     assert "~~~ open fence\n~~~\n" in page
     assert (log.path.read_bytes(), log.path.stat().st_mtime_ns) == before
     assert json.loads(before[0].splitlines()[0])["meta"]["id"] == log.id
+
+
+async def test_the_last_session_is_the_one_that_nobody_has_open(place: Place) -> None:
+    workspace = place.open()
+    assert await workspace.sessions.last() is None
+    with pytest.raises(NotFound, match="no earlier session"):
+        await typed(workspace, ":resume")
+    older, newer = (written(workspace, records.user(text), REPLY) for text in ("Old?", "New?"))
+    set_time(older, "2026-01-01T00:00:00Z")
+    last = await workspace.sessions.last()
+    assert last is not None
+    assert (last.id, last.title) == (newer.id, "New?")
+    other = place.open()
+    await other.sessions.resume(newer.id)
+    assert f"Session {older.id} continues" in await typed(workspace, ":resume")
+    # Both are open now.
+    assert await other.sessions.last() is None
+
+
+def set_time(log: SessionLog, time: str) -> None:
+    """Have a log look as if it had been written at ``time``."""
+    text = log.path.read_text()
+    log.path.write_text(re.sub(r'"ts": "[^"]*"', f'"ts": "{time}"', text))
+
+
+async def test_what_was_resumed_at_the_start_waits_for_the_settings(place: Place) -> None:
+    workspace = place.open()
+    log = written(workspace, USER, REPLY)
+    settings = asyncio.Event()
+
+    async def settled() -> None:
+        await settings.wait()
+        config = place.root.parent / "config.toml"
+        config.write_text(f'{config.read_text()}[sessions]\nresume = "always"\n')
+        await workspace.reload()
+
+    beginning = workspace.sessions.begin(settled())
+    meant = asyncio.create_task(workspace.sessions.named(None))
+    await asyncio.sleep(0)
+    assert not meant.done()
+    settings.set()
+    resumed = await beginning
+    assert resumed is not None
+    assert (resumed.session.id, resumed.turns) == (log.id, 2)
+    assert await meant is resumed.session is workspace.shown
