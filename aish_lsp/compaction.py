@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aish_lsp.conversation.budget import Budget
+from aish_lsp.job import Outcome
 from aish_lsp.shell.pending import new_id
 from aish_lsp.summarizer import Summarizer
 
@@ -36,12 +37,12 @@ def compact(session: Session) -> Job[Compacted]:
     return session.jobs.start(new_id(), lambda emit: _compact(session, emit))
 
 
-async def _compact(session: Session, emit: Emit) -> Compacted:
+async def _compact(session: Session, emit: Emit) -> Outcome[Compacted]:
     try:
         async with session.turn_lock:
-            return await _summarize(session, emit)
+            return Outcome(await _summarize(session, emit))
     except asyncio.CancelledError:
-        return _compacted(session, 0, "Stopped. Nothing was summarized.")
+        return Outcome(_compacted(session, 0, "Stopped. Nothing was summarized."), "cancelled")
 
 
 async def _summarize(session: Session, emit: Emit) -> Compacted:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 from aish_lsp.conversation.turns import ExecOutput
-from aish_lsp.errors import AishError, Busy, Denied, InvalidArgument, NotFound
-from aish_lsp.events import Command, End, FinishReason, Notice, Output
-from aish_lsp.job import to_its_end
+from aish_lsp.errors import Busy, Denied, InvalidArgument, NotFound
+from aish_lsp.events import Command, FinishReason, Notice, Output
+from aish_lsp.job import Outcome, to_its_end
 from aish_lsp.shell.approval import Origin, needs_approval, question_for
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
@@ -247,7 +247,7 @@ class Execution:
         self._emit = emit
         self._can_confine = False
 
-    async def execute(self) -> RunReport:
+    async def execute(self) -> Outcome[RunReport]:
         """Ask where asking is due, run, and keep the output for the next question.
 
         On cancellation the whole process group is ended and the partial output is returned.
@@ -259,35 +259,30 @@ class Execution:
         try:
             verdict = await self._verdict()
         except asyncio.CancelledError:
-            return await self._not_run("cancelled")
+            return self._not_run("cancelled")
         if self._must_ask(verdict):
             try:
                 allowed = await self._ask(verdict)
             except asyncio.CancelledError:
-                return await self._not_run("cancelled")
+                return self._not_run("cancelled")
             if not allowed:
-                return await self._not_run("denied")
+                return self._not_run("denied")
         try:
             covered = await self._snapshot(verdict)
         except asyncio.CancelledError:
-            return await self._not_run("cancelled")
+            return self._not_run("cancelled")
         try:
-            try:
-                result = await self._run(verdict)
-            finally:
-                if covered:
-                    await self._uncover()
-        except AishError as error:
-            await self._emit(End("error", error.to_wire()))
-            raise
+            result = await self._run(verdict)
+        finally:
+            if covered:
+                await self._uncover()
         if result.wants_terminal:
             line = escaped(line_for_terminal(self._plan.text, self._plan.cwd))
             await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
         await self._keep(result)
         if result.refused:
             await self._offer_unconfined()
-        await self._emit(End(result.finish_reason))
-        return self._report(result)
+        return self._outcome(result)
 
     async def _verdict(self) -> Verdict:
         """Return the risk; what is to run without confinement is not safe."""
@@ -308,9 +303,8 @@ class Execution:
         await self._emit(Command(info))
         await self._emit(Notice("info", _WAS_CONFINED))
 
-    async def _not_run(self, reason: FinishReason) -> RunReport:
-        await self._emit(End(reason))
-        return self._report(RunResult(None, None, "", False, 0, reason))
+    def _not_run(self, reason: FinishReason) -> Outcome[RunReport]:
+        return self._outcome(RunResult(None, None, "", False, 0, reason))
 
     def _must_ask(self, verdict: Verdict) -> bool:
         """Return whether the user is to be asked first."""
@@ -421,6 +415,9 @@ class Execution:
         # A cancel that comes now comes too late to stop anything.
         with suppress(asyncio.CancelledError):
             await self._session.command_ended(self._plan.command_id, kept)
+
+    def _outcome(self, result: RunResult) -> Outcome[RunReport]:
+        return Outcome(self._report(result), result.finish_reason)
 
     def _report(self, result: RunResult) -> RunReport:
         return RunReport(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from aish_lsp.conversation.extraction import extraction_request
 from aish_lsp.conversation.summary import without_reasoning
 from aish_lsp.errors import AishError, BackendUnavailable, NotFound, OverBudget
-from aish_lsp.events import End, Level, Notice, Text, Usage
-from aish_lsp.job import own_fault, to_its_end
+from aish_lsp.events import Level, Notice, Text, Usage
+from aish_lsp.job import Outcome, own_fault, to_its_end
 from aish_lsp.memory.candidates import MOST, Candidate, candidates
 from aish_lsp.resumption import turn_of
 from aish_lsp.sessions.recorder import Reply
@@ -62,7 +62,7 @@ class Extractor:
         self._usage: Usage | None = None
         self._finish: FinishReason = "stop"
 
-    async def extract(self) -> Extracted:
+    async def extract(self) -> Outcome[Extracted]:
         """Return the candidates; of a reply that broke off, those that were named by then.
 
         Raises:
@@ -88,7 +88,7 @@ class Extractor:
             self._finish, error = "error", own_fault(failure)
         return await to_its_end(self._conclude(turns, error))
 
-    async def _conclude(self, turns: Sequence[Turn], error: AishError | None) -> Extracted:
+    async def _conclude(self, turns: Sequence[Turn], error: AishError | None) -> Outcome[Extracted]:
         """Tell how it ended; return what was found, or raise ``error`` if that is nothing."""
         for trouble in await self._session.workspace.refresh_memory():
             await self._notice("warning", trouble)
@@ -102,10 +102,9 @@ class Extractor:
             await self._notice("warning", f"{error.message} This is what was found until then.")
         for trouble in self._session.troubles():
             await self._notice("warning", trouble)
-        await self._emit(End(self._finish, error.to_wire() if error else None))
         if error is not None and not found:
             raise error
-        return Extracted(found)
+        return Outcome(Extracted(found), self._finish, error)
 
     def _outcome(self, turns: Sequence[Turn], found: Sequence[Candidate]) -> Iterator[str]:
         """Yield what the candidates alone do not tell."""

@@ -10,12 +10,12 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from aish_lsp.errors import AishError
-from aish_lsp.events import Event, Output, Reasoning, Text
+from aish_lsp.events import End, Event, FinishReason, Output, Reasoning, Text
 
 R = TypeVar("R")
 
@@ -23,6 +23,35 @@ Emit: TypeAlias = Callable[[Event], Awaitable[None]]
 
 #: Characters of text and output that may wait for a slow listener before the work waits for it too.
 PENDING_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[R]):
+    """What work came to: its result, how it ended, and the error that broke it off, if one did."""
+
+    result: R
+    finish: FinishReason = "stop"
+    error: AishError | None = None
+
+
+def ending(work: Callable[[Emit], Awaitable[Outcome[R]]]) -> Callable[[Emit], Awaitable[R]]:
+    """Return the body of a job that does ``work`` and then tells how it ended, as its last event.
+
+    Nobody else tells that.
+    """
+
+    async def body(emit: Emit) -> R:
+        try:
+            outcome = await work(emit)
+        except Exception as error:
+            told = error if isinstance(error, AishError) else own_fault(error)
+            await emit(End("error", told.to_wire()))
+            raise
+        error_told = outcome.error.to_wire() if outcome.error else None
+        await emit(End(outcome.finish, error_told))
+        return outcome.result
+
+    return body
 
 
 class Job(Generic[R]):

@@ -27,7 +27,6 @@ from aish_lsp.errors import (
 from aish_lsp.events import (
     Command,
     CommandInfo,
-    End,
     FinishReason,
     Level,
     Notice,
@@ -38,7 +37,7 @@ from aish_lsp.events import (
     Usage,
 )
 from aish_lsp.fallback import Succession
-from aish_lsp.job import own_fault, to_its_end
+from aish_lsp.job import Outcome, own_fault, to_its_end
 from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
 from aish_lsp.models.reasoning import reasoning_source
 from aish_lsp.models.repetition import guarded
@@ -119,7 +118,7 @@ class Turn:
         self._finish: FinishReason = "stop"
         self._error: AishError | None = None
 
-    async def take(self) -> AskResult:
+    async def take(self) -> Outcome[AskResult]:
         """Take the turn; on cancellation keep what arrived and return it as cut off.
 
         Raises:
@@ -135,14 +134,13 @@ class Turn:
         except asyncio.CancelledError:
             # Nothing was written down yet, and nothing is to be kept.
             self._finish = "cancelled"
-            await self._emit(End("cancelled"))
-            return self._result()
+            return self._outcome()
         try:
             return await self._take_in_turn()
         finally:
             lock.release()
 
-    async def _take_in_turn(self) -> AskResult:
+    async def _take_in_turn(self) -> Outcome[AskResult]:
         try:
             await self._prepare()
             await self._receive_from_somebody()
@@ -155,12 +153,13 @@ class Turn:
             logger.exception("a turn failed")
             self._finish, self._error = "error", own_fault(error)
         await to_its_end(self._record())
-        await self._tell_the_end()
+        await self._tell_what_it_took()
         if self._error is not None and not self._text:
             raise self._error
-        return self._result()
+        return self._outcome()
 
-    async def _tell_the_end(self) -> None:
+    async def _tell_what_it_took(self) -> None:
+        """Tell what was used, and what the user should know of how it went."""
         if self._usage is not None:
             await self._emit(self._usage)
         ending = self._request and told_of(
@@ -170,7 +169,6 @@ class Turn:
             await self._notice("warning", ending)
         for trouble in self._session.troubles():
             await self._notice("warning", trouble)
-        await self._emit(End(self._finish, self._error.to_wire() if self._error else None))
 
     async def _prepare(self) -> None:
         """Write the question down, choose the model, and make the request fit."""
@@ -449,6 +447,9 @@ class Turn:
 
     async def _notice(self, level: Level, message: str) -> None:
         await self._emit(Notice(level, message))
+
+    def _outcome(self) -> Outcome[AskResult]:
+        return Outcome(self._result(), self._finish, self._error)
 
     def _result(self) -> AskResult:
         return AskResult(
