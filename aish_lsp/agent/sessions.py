@@ -98,27 +98,20 @@ class Sessions:
         """
         return self._begun(self._replace(lambda: self._begin(settled)))
 
-    async def _begin(
-        self, settled: Coroutine[Any, Any, object]
-    ) -> tuple[Resumed, str | None] | None:
+    async def _begin(self, settled: Coroutine[Any, Any, object]) -> Resumed | None:
         await settled
         if self._workspace.config.sessions.resume != "always":
             return None
         last = await self.last()
-        return await self._resume(last.id) if last else None
+        self.begun_with = await self._resume(last.id) if last else None
+        return self.begun_with
 
-    async def _begun(
-        self, beginning: asyncio.Task[tuple[Resumed, str | None] | None]
-    ) -> Resumed | None:
+    async def _begun(self, beginning: asyncio.Task[Resumed | None]) -> Resumed | None:
         try:
-            found = await asyncio.shield(beginning)
+            return await asyncio.shield(beginning)
         except AishError as error:
             logger.warning("the last session is not gone on with: %s", error.message)
             return None
-        if found is None:
-            return None
-        self.begun_with, model = found
-        return self.begun_with if model is None else await self._with_model(self.begun_with, model)
 
     @property
     def open(self) -> list[Session]:
@@ -216,11 +209,9 @@ class Sessions:
             NotFound: there is none; the message names the nearest.
             StoreUnavailable: it cannot be read or written.
         """
-        resumed, model = await asyncio.shield(self._replace(lambda: self._resume(key)))
-        return resumed if model is None else await self._with_model(resumed, model)
+        return await asyncio.shield(self._replace(lambda: self._resume(key)))
 
-    async def _resume(self, key: str | None) -> tuple[Resumed, str | None]:
-        """Do what ``resume`` does; return the model that the session was switched to, too."""
+    async def _resume(self, key: str | None) -> Resumed:
         if key is None:
             last = await self.last()
             if last is None:
@@ -229,10 +220,10 @@ class Sessions:
         path = await self._find(key)
         is_open = self._open_at(path)
         if is_open is self.shown:
-            return _resumed(is_open), None
+            return _resumed(is_open)
         _refuse_while_busy(self.shown)
         if is_open is not None:
-            return _resumed(await self._show(is_open)), None
+            return _resumed(await self._show(is_open))
         log, loaded = await asyncio.to_thread(_open, path, self._workspace.without_secrets)
         try:
             found = resumption(loaded)
@@ -242,7 +233,9 @@ class Sessions:
         except BaseException:
             log.close()
             raise
-        return _resumed(await self._show(session), notices), found.model
+        resumed = _resumed(await self._show(session), notices)
+        # Before anything is asked in it: another model may not be meant to see it.
+        return resumed if found.model is None else await self._with_model(resumed, found.model)
 
     def _used(self, session_id: str, reset_at: int, notices: list[str]) -> UsageTotals:
         """Return what a session has used since the call ``reset_at``; or say that nobody knows."""

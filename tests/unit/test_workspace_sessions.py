@@ -573,7 +573,7 @@ def set_time(log: SessionLog, time: str) -> None:
 
 async def test_what_was_resumed_at_the_start_waits_for_the_settings(place: Place) -> None:
     workspace = place.open()
-    log = written(workspace, USER, REPLY)
+    log = written(workspace, USER, REPLY, records.model("mine"))
     settings = asyncio.Event()
 
     async def settled() -> None:
@@ -587,7 +587,11 @@ async def test_what_was_resumed_at_the_start_waits_for_the_settings(place: Place
     await asyncio.sleep(0)
     assert not meant.done()
     settings.set()
+    session = await meant
+    assert session is workspace.shown
+    assert (session.id, len(session.conversation.turns)) == (log.id, 2)
+    # Whoever it was switched to answers, from the first question on.
+    assert session.active_model == "mine"
     resumed = await beginning
     assert resumed is not None
-    assert (resumed.session.id, resumed.turns) == (log.id, 2)
-    assert await meant is resumed.session is workspace.shown
+    assert (resumed.session, resumed.turns) == (session, 2)
