@@ -212,7 +212,7 @@ def run(session: Session, request: RunRequest) -> Job[RunReport]:
         Busy: that suggestion is being asked about, or runs, already.
     """
     if request.command_id in session.jobs:
-        raise Busy("That command is being asked about, or runs, already.")
+        raise Busy("That command is already running, or waiting for your answer.")
     planned = plan(session, request, request.command_id or new_id())
     # Whoever is asked anew has not approved what stood before.
     session.awaiting.pop(planned.command_id, None)

@@ -152,7 +152,7 @@ class Session:
             if exchange is None:
                 raise NotFound("There is no question in this session yet to ask again.")
             raise NotFound(
-                "That question is not among those that are still sent. Ask it as a new question."
+                "That question is no longer sent to the model. Ask it as a new question."
             )
         asked = questions[-1]
         return Ask(asked.content, model, attached=asked.attached, again=asked.exchange)

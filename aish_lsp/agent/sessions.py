@@ -215,7 +215,7 @@ class Sessions:
         if key is None:
             last = await self.last()
             if last is None:
-                raise NotFound("There is no earlier session of this workspace to go on with.")
+                raise NotFound("There is no earlier session here to continue.")
             key = last.id
         path = await self._find(key)
         is_open = self._open_at(path)
@@ -403,8 +403,9 @@ def _refuse_while_busy(session: Session) -> None:
         return
     running = ", ".join(label for label in session.jobs.labels if label)
     what = f"`{escaped(running)[:120]}` runs" if running else "A question is being answered"
-    msg = f"{what} in this session. Wait for its end or stop it (`aish.cancel`), then try again."
-    raise Busy(msg)
+    raise Busy(
+        f"{what} in this session. Wait until it ends, or stop it (`aish.cancel`), then try again."
+    )
 
 
 def _open(path: Path, redact: Callable[[str], str]) -> tuple[SessionLog, LoadedSession]:
@@ -420,7 +421,7 @@ def _told(loaded: LoadedSession, log_id: str) -> list[str]:
     notices = list(loaded.notices)
     if loaded.newer:
         notices.append(
-            f"The session {loaded.id} is from a newer version of aish. It was not touched: what is"
-            f" understood of it goes on in a copy, {log_id}."
+            f"The session {loaded.id} is from a newer version of aish. It was not changed: what"
+            f" this version understands of it goes on in a copy, {log_id}."
         )
     return notices

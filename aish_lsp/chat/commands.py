@@ -257,7 +257,7 @@ async def _save(chat: Chat, argument: str) -> str:
     return await session_command(chat.session, f"save {argument}")
 
 
-@colon("resume", usage="[ID]", help="continue an earlier session, by its id or name; or the last")
+@colon("resume", usage="[ID]", help="continue an earlier session, by its id or name; else the last")
 async def _resume(chat: Chat, argument: str) -> str:
     return await session_command(chat.session, f"resume {argument}")
 

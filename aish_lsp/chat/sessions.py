@@ -30,7 +30,9 @@ _TAKE_A_SESSION: Final = (
     *("resume", "history"),
 )
 
-_HOW_TO_RESUME: Final = "`:resume ID` continues one of them; its name works as well."
+_HOW_TO_RESUME: Final = (
+    "`:resume ID` continues one of them, by its id or name; `:resume` alone, the last one."
+)
 
 #: Exchanges on a page of ``:history``.
 PAGE: Final = 5
@@ -204,7 +206,7 @@ def _head(loaded: LoadedSession) -> str:
 
 
 def _nothing(loaded: LoadedSession) -> str:
-    return f"Nothing was said in session {loaded.id} yet."
+    return f"Nothing has been said in session {loaded.id} yet."
 
 
 def _turn(turn: HistoryTurn, *, short: bool = False) -> str:
