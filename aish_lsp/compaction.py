@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aish_lsp.conversation.budget import Budget
+from aish_lsp.job import Outcome
 from aish_lsp.shell.pending import new_id
 from aish_lsp.summarizer import Summarizer
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.session import Session
     from aish_lsp.conversation.report import ContextReport
     from aish_lsp.job import Emit, Job
-    from aish_lsp.workspace import Workspace
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,48 +29,48 @@ class Compacted:
     told: str
 
 
-def compact(workspace: Workspace) -> Job[Compacted]:
+def compact(session: Session) -> Job[Compacted]:
     """Begin to put every exchange but the last into the rolling summary.
 
     Where no summary comes of it nothing is lost: the messages stay.
     """
-    return workspace.jobs.start(new_id(), lambda emit: _compact(workspace, emit))
+    return session.jobs.start(new_id(), lambda emit: _compact(session, emit))
 
 
-async def _compact(workspace: Workspace, emit: Emit) -> Compacted:
+async def _compact(session: Session, emit: Emit) -> Outcome[Compacted]:
     try:
-        async with workspace.turn_lock:
-            return await _summarize(workspace, emit)
+        async with session.turn_lock:
+            return Outcome(await _summarize(session, emit))
     except asyncio.CancelledError:
-        return _compacted(workspace, 0, "Stopped. Nothing was summarized.")
+        return Outcome(_compacted(session, 0, "Stopped. Nothing was summarized."), "cancelled")
 
 
-async def _summarize(workspace: Workspace, emit: Emit) -> Compacted:
-    conversation, config = workspace.conversation, workspace.config
+async def _summarize(session: Session, emit: Emit) -> Compacted:
+    conversation, config = session.conversation, session.workspace.config
     if len(list(conversation.exchanges())) < 2:
         msg = (
             "There is nothing to summarize yet: only what came before your last question is"
             " summarized."
         )
-        return _compacted(workspace, 0, msg)
-    preset = (await workspace.choose_model(None)).preset
-    limit = await workspace.accounting.limits(preset, config)
-    counter = workspace.accounting.counter(preset, config)
-    summarizer = Summarizer(workspace, preset, emit)
-    budget = Budget(workspace.blocks(), config.context, limit, counter)
+        return _compacted(session, 0, msg)
+    preset = (await session.choose_model(None)).preset
+    limit = await session.accounting.limits(preset, config)
+    counter = session.accounting.counter(preset, config)
+    summarizer = Summarizer(session, preset, emit)
+    budget = Budget(session.blocks(), config.context, limit, counter)
     done = await budget.compact(conversation, summarizer.roll)
     if done is None:
         why = summarizer.trouble or "The model's summary was of no use."
-        return _compacted(workspace, 0, f"Nothing was summarized, and nothing is lost. {why}")
-    await workspace.recorder.evicted(done.evicted, done.summary)
-    workspace.meter.evicted()
-    workspace.changed()
+        return _compacted(session, 0, f"Nothing was summarized, and nothing is lost. {why}")
+    await session.recorder.evicted(done.evicted, done.summary)
+    session.meter.evicted()
+    session.workspace.changed()
     count = len(done.evicted)
-    return _compacted(workspace, count, f"{count} messages went into the summary.")
+    return _compacted(session, count, f"{count} messages went into the summary.")
 
 
-def _compacted(workspace: Workspace, evicted: int, told: str) -> Compacted:
-    context = workspace.next_request().context()
+def _compacted(session: Session, evicted: int, told: str) -> Compacted:
+    context = session.next_request().context()
     if evicted:
         share = f"{context.total:,} of {context.token_budget:,} tokens"
         told = f"{told} The next request takes {share}."

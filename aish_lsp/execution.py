@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from aish_lsp.conversation.turns import ExecOutput
-from aish_lsp.errors import AishError, Denied, InvalidArgument, NotFound
-from aish_lsp.events import Command, End, FinishReason, Notice, Output
-from aish_lsp.job import to_its_end
+from aish_lsp.errors import AishError, Busy, Denied, InvalidArgument, NotFound
+from aish_lsp.events import Command, FinishReason, Notice, Output
+from aish_lsp.job import Outcome, to_its_end
 from aish_lsp.shell.approval import Origin, needs_approval, question_for
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
+from aish_lsp.shell.pending import new_id
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
+from aish_lsp.shell.suggestions import FoundCommand
 from aish_lsp.shell.terminal import line_for_terminal
 from aish_lsp.shell.whole_output import WholeOutput
 from aish_lsp.text import escaped, shown_path
@@ -29,9 +31,10 @@ from aish_lsp.undo.git import NoUndo, Nowhere
 from aish_lsp.wording import shown
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.session import Session
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.events import CommandInfo, Source
-    from aish_lsp.job import Emit
-    from aish_lsp.workspace import Workspace
+    from aish_lsp.job import Emit, Job
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +120,7 @@ class Plan:
     shown_whole: bool
 
 
-def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
+def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
     """Settle what ``request`` runs and where.
 
     Raises:
@@ -125,11 +128,12 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
             there are gaps in the suggestion that only the user can fill in.
         NotFound: no such suggestion, or the folder or the shell that it is for is gone.
     """
+    workspace = session.workspace
     text = request.edited if request.edited is not None else request.text
     named = request.shell
     source: Source = "cmd"
     if request.command_id is not None:
-        suggestion = workspace.commands.suggestion(request.command_id)
+        suggestion = session.commands.suggestion(request.command_id)
         named, source = suggestion.shell, suggestion.info.source
         if text is None or text == suggestion.info.text:
             text = _without_gaps(suggestion.info)
@@ -157,15 +161,15 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
         origin="user" if request.command_id and request.edited is not None else request.origin,
         approved=request.approved,
         unattended=request.unattended,
-        free=_runs_free(workspace, request),
+        free=_runs_free(session, request),
         shown_whole=request.shown_whole,
     )
 
 
-def _runs_free(workspace: Workspace, request: RunRequest) -> bool:
+def _runs_free(session: Session, request: RunRequest) -> bool:
     if request.command_id is None:
         return request.origin == "user"
-    return request.edited is None and workspace.commands.suggestion(request.command_id).unconfined
+    return request.edited is None and session.commands.suggestion(request.command_id).unconfined
 
 
 def _without_gaps(info: CommandInfo) -> str:
@@ -215,23 +219,53 @@ def _identities(*folders: Path) -> tuple[tuple[int, int], ...]:
         raise NotFound(f"{shown_path(os.fsdecode(error.filename))} is gone.") from error
 
 
-def approved(planned: Plan) -> Plan:
-    """Return the plan as one that the user has approved."""
-    return replace(planned, approved=True)
+def run(session: Session, request: RunRequest) -> Job[RunReport]:
+    """Begin to run a command.
+
+    Raises:
+        InvalidArgument: nothing to run, or a folder outside of the workspace.
+        NotFound: no such suggestion, or the folder is gone.
+        Busy: that suggestion is being asked about, or runs, already.
+    """
+    if request.command_id in session.jobs:
+        raise Busy("That command is already running, or waiting for your answer.")
+    planned = plan(session, request, request.command_id or new_id())
+    # Whoever is asked anew has not approved what stood before.
+    session.awaiting.pop(planned.command_id, None)
+    return _begin(session, planned)
+
+
+def approve(session: Session, command_id: str) -> Job[RunReport]:
+    """Run, once, a command that nobody could be asked about before.
+
+    Raises:
+        NotFound: no such command waits for approval.
+    """
+    begin = session.awaiting.pop(command_id, None)
+    if begin is None:
+        raise NotFound(f"No command {command_id[:40]!r} waits for approval.")
+    return begin()
+
+
+def _begin(session: Session, planned: Plan) -> Job[RunReport]:
+    return session.jobs.start(
+        planned.command_id, lambda emit: Execution(session, planned, emit).execute(), planned.text
+    )
 
 
 class Execution:
     """The state of one command while it is approved and run."""
 
-    def __init__(self, workspace: Workspace, planned: Plan, emit: Emit) -> None:
-        self._workspace = workspace
+    def __init__(self, session: Session, planned: Plan, emit: Emit) -> None:
+        self._session = session
+        self._workspace = session.workspace
         self._plan = planned
         self._emit = emit
         self._can_confine = False
-        folder = workspace.folder / ".aish"
-        self._whole = WholeOutput(folder, planned.command_id, workspace.without_secrets)
+        folder = self._workspace.folder / ".aish"
+        self._whole = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
 
-    async def execute(self) -> RunReport:
+    async def execute(self) -> Outcome[RunReport]:
         """Ask where asking is due, run, and keep the output for the next question.
 
         On cancellation the whole process group is ended and the partial output is returned.
@@ -243,27 +277,23 @@ class Execution:
         try:
             verdict = await self._verdict()
         except asyncio.CancelledError:
-            return await self._not_run("cancelled")
+            return self._not_run("cancelled")
         if self._must_ask(verdict):
             try:
                 allowed = await self._ask(verdict)
             except asyncio.CancelledError:
-                return await self._not_run("cancelled")
+                return self._not_run("cancelled")
             if not allowed:
-                return await self._not_run("denied")
+                return self._not_run("denied")
         try:
             covered = await self._snapshot(verdict)
         except asyncio.CancelledError:
-            return await self._not_run("cancelled")
+            return self._not_run("cancelled")
         try:
-            try:
-                result = await self._run(verdict)
-            finally:
-                if covered:
-                    await self._uncover()
-        except AishError as error:
-            await self._emit(End("error", error.to_wire()))
-            raise
+            result = await self._run(verdict)
+        finally:
+            if covered:
+                await self._uncover()
         if result.wants_terminal:
             line = escaped(line_for_terminal(self._plan.text, self._plan.cwd))
             await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
@@ -271,8 +301,7 @@ class Execution:
         file = await to_its_end(self._kept_whole(self._whole.close()))
         if result.refused:
             await self._offer_unconfined()
-        await self._emit(End(result.finish_reason))
-        return self._report(result, file)
+        return self._outcome(result, file)
 
     async def _verdict(self) -> Verdict:
         """Return the risk; what is to run without confinement is not safe."""
@@ -286,13 +315,15 @@ class Execution:
 
     async def _offer_unconfined(self) -> None:
         """Offer the command once more, where its confinement may have been in the way."""
-        info = self._workspace.offer_unconfined(self._plan)
+        planned = self._plan
+        other = planned.shell if planned.shell != self._workspace.config.safety.shell else ""
+        found = FoundCommand(planned.text, 0, source=planned.source, shell=other)
+        info = self._session.offer_unconfined(found, planned.cwd, planned.shell)
         await self._emit(Command(info))
         await self._emit(Notice("info", _WAS_CONFINED))
 
-    async def _not_run(self, reason: FinishReason) -> RunReport:
-        await self._emit(End(reason))
-        return self._report(RunResult(None, None, "", False, 0, reason))
+    def _not_run(self, reason: FinishReason) -> Outcome[RunReport]:
+        return self._outcome(RunResult(None, None, "", False, 0, reason))
 
     def _must_ask(self, verdict: Verdict) -> bool:
         """Return whether the user is to be asked first."""
@@ -319,7 +350,8 @@ class Execution:
             question = replace(question, message=f"{question.message}\n\n{await self._prospect()}")
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
-            self._workspace.await_approval(planned)
+            approved = replace(planned, approved=True)
+            self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
             hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."
             await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
         return answer is True
@@ -339,11 +371,12 @@ class Execution:
             return False
         try:
             label = self._plan.text
-            await self._workspace.undo.before(self._plan.command_id, label, self._plan.cwd)
+            undo, group = self._workspace.undo, self._plan.command_id
+            await undo.before(group, label, self._plan.cwd, self._session.id)
         except NoUndo as reason:
             notice = f"This command cannot be undone: {reason}."
             # Where there never is one, once is enough.
-            if self._workspace.first_time(notice) or not isinstance(reason, Nowhere):
+            if self._session.first_time(notice) or not isinstance(reason, Nowhere):
                 await self._emit(Notice("warning", notice))
             return False
         return True
@@ -365,7 +398,7 @@ class Execution:
                 f"Not run: another folder has taken the place of {shown_path(planned.cwd)} since"
                 " the command was judged. Run it again to have it judged there."
             )
-        workspace.command_started(planned.command_id)
+        self._session.command_started(planned.command_id)
         # It may be silent for long: who listens is told that it runs.
         await self._emit(Output(planned.command_id, "stdout", ""))
 
@@ -410,7 +443,10 @@ class Execution:
         kept = ExecOutput(text, exit_status(result), output)
         # A cancel that comes now comes too late to stop anything.
         with suppress(asyncio.CancelledError):
-            await self._workspace.command_ended(self._plan.command_id, kept)
+            await self._session.command_ended(self._plan.command_id, kept)
+
+    def _outcome(self, result: RunResult, file: Path | None = None) -> Outcome[RunReport]:
+        return Outcome(self._report(result, file), result.finish_reason)
 
     def _report(self, result: RunResult, file: Path | None = None) -> RunReport:
         return RunReport(

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from aish_lsp.conversation.extraction import extraction_request
 from aish_lsp.conversation.summary import without_reasoning
 from aish_lsp.errors import AishError, BackendUnavailable, NotFound, OverBudget
-from aish_lsp.events import End, Level, Notice, Text, Usage
-from aish_lsp.job import own_fault, to_its_end
+from aish_lsp.events import Level, Notice, Text, Usage
+from aish_lsp.job import Outcome, own_fault, to_its_end
 from aish_lsp.memory.candidates import MOST, Candidate, candidates
 from aish_lsp.resumption import turn_of
 from aish_lsp.sessions.recorder import Reply
@@ -25,6 +25,7 @@ from aish_lsp.side_request import ask_aside
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.conversation.transcript import Fits
     from aish_lsp.conversation.turns import Turn
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from aish_lsp.job import Emit, Job
     from aish_lsp.models.request import Message
     from aish_lsp.sessions.records import Record
-    from aish_lsp.workspace import Workspace
 
 
 logger = logging.getLogger(__name__)
@@ -45,24 +45,24 @@ class Extracted:
     candidates: tuple[Candidate, ...]
 
 
-def extract(workspace: Workspace) -> Job[Extracted]:
-    """Begin to look for what is worth remembering in the session that is open."""
-    return workspace.jobs.start(
-        new_id(), lambda emit: Extractor(workspace, emit).extract(), "memory summarize"
+def extract(session: Session) -> Job[Extracted]:
+    """Begin to look for what is worth remembering in a session."""
+    return session.jobs.start(
+        new_id(), lambda emit: Extractor(session, emit).extract(), "memory summarize"
     )
 
 
 class Extractor:
-    """Reads the open session of ``workspace`` and has a model name candidates for the memory."""
+    """Reads what was said in ``session`` and has a model name candidates for the memory."""
 
-    def __init__(self, workspace: Workspace, emit: Emit) -> None:
-        self._workspace = workspace
+    def __init__(self, session: Session, emit: Emit) -> None:
+        self._session = session
         self._emit = emit
         self._said: list[str] = []
         self._usage: Usage | None = None
         self._finish: FinishReason = "stop"
 
-    async def extract(self) -> Extracted:
+    async def extract(self) -> Outcome[Extracted]:
         """Return the candidates; of a reply that broke off, those that were named by then.
 
         Raises:
@@ -73,9 +73,9 @@ class Extractor:
         error: AishError | None = None
         turns: list[Turn] = []
         try:
-            if self._workspace.turn_lock.locked():
+            if self._session.turn_lock.locked():
                 await self._notice("info", "A question is being answered; this waits.")
-            async with self._workspace.turn_lock:
+            async with self._session.turn_lock:
                 turns = await self._turns()
                 if turns:
                     await self._ask(turns)
@@ -88,9 +88,9 @@ class Extractor:
             self._finish, error = "error", own_fault(failure)
         return await to_its_end(self._conclude(turns, error))
 
-    async def _conclude(self, turns: Sequence[Turn], error: AishError | None) -> Extracted:
+    async def _conclude(self, turns: Sequence[Turn], error: AishError | None) -> Outcome[Extracted]:
         """Tell how it ended; return what was found, or raise ``error`` if that is nothing."""
-        for trouble in await self._workspace.refresh_memory():
+        for trouble in await self._session.workspace.refresh_memory():
             await self._notice("warning", trouble)
         found = await asyncio.to_thread(self._candidates, turns)
         if self._usage is not None:
@@ -100,12 +100,11 @@ class Extractor:
                 await self._notice("info", notice)
         elif found:
             await self._notice("warning", f"{error.message} This is what was found until then.")
-        for trouble in self._workspace.troubles():
+        for trouble in self._session.troubles():
             await self._notice("warning", trouble)
-        await self._emit(End(self._finish, error.to_wire() if error else None))
         if error is not None and not found:
             raise error
-        return Extracted(found)
+        return Outcome(Extracted(found), self._finish, error)
 
     def _outcome(self, turns: Sequence[Turn], found: Sequence[Candidate]) -> Iterator[str]:
         """Yield what the candidates alone do not tell."""
@@ -122,7 +121,7 @@ class Extractor:
 
     async def _turns(self) -> list[Turn]:
         """Return what was said in the session since its last reset, the oldest turn first."""
-        loaded = await self._workspace.sessions.history()
+        loaded = await self._session.workspace.sessions.history(self._session.id)
         for notice in loaded.notices:
             await self._notice("warning", notice)
         return [turn_of(record) for record in _in_question(loaded.records)]
@@ -143,7 +142,7 @@ class Extractor:
             return request.messages if request else None
 
         await self._notice("info", f"{preset.name} reads {len(turns)} messages of this session.")
-        reply = await ask_aside(self._workspace, preset, "memory", compose, self._told)
+        reply = await ask_aside(self._session, preset, "memory", compose, self._told)
         if reply is None:
             raise OverBudget(
                 f"Not one message of this session fits into the window of {preset.name}. Name a"
@@ -152,7 +151,7 @@ class Extractor:
         self._finish = reply.finish
         if left_out:
             await self._notice("info", f"The oldest {left_out} messages did not fit.")
-        await self._workspace.recorder.extraction(
+        await self._session.recorder.extraction(
             Reply(reply.text, preset.name, None, (), reply.usage, reply.finish, ())
         )
 
@@ -165,14 +164,14 @@ class Extractor:
 
     async def _preset(self) -> Preset:
         """Return who is asked: the model of ``memory.summarizer_model``, else the active one."""
-        workspace = self._workspace
-        name = workspace.config.memory.summarizer_model
+        session = self._session
+        name = session.workspace.config.memory.summarizer_model
         if name:
             try:
-                return (await workspace.choose_model(name)).preset
+                return (await session.choose_model(name)).preset
             except NotFound as error:
                 await self._notice("warning", f"memory.summarizer_model: {error.message}")
-        return (await workspace.choose_model(None)).preset
+        return (await session.choose_model(None)).preset
 
     def _candidates(self, turns: Iterable[Turn]) -> tuple[Candidate, ...]:
         reply = "".join(self._said)
@@ -189,7 +188,7 @@ class Extractor:
             read += (part.text for part in turn.attached)
         return candidates(
             without_reasoning(reply),
-            self._workspace.memory.items(),
+            self._session.workspace.memory.items(),
             # What the model said does not count: it repeats what it read.
             said="\n".join(turn.content for turn in turns if turn.role == "user"),
             read="\n".join(read),

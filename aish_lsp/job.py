@@ -7,22 +7,57 @@ so that a front end can be cancelled, stall or go away without the work being le
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from aish_lsp.errors import AishError
-from aish_lsp.events import Event, Output, Reasoning, Text
+from aish_lsp.events import End, Event, FinishReason, Output, Reasoning, Text
 
 R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
 
 Emit: TypeAlias = Callable[[Event], Awaitable[None]]
 
 #: Characters of text and output that may wait for a slow listener before the work waits for it too.
 PENDING_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[R]):
+    """What work came to: its result, how it ended, and the error that broke it off, if one did."""
+
+    result: R
+    finish: FinishReason = "stop"
+    error: AishError | None = None
+
+
+def ending(work: Callable[[Emit], Awaitable[Outcome[R]]]) -> Callable[[Emit], Awaitable[R]]:
+    """Return the body of a job that does ``work`` and then tells how it ended, as its last event.
+
+    Nobody else tells that.
+    """
+
+    async def body(emit: Emit) -> R:
+        try:
+            outcome = await work(emit)
+        except AishError as error:
+            await emit(End("error", error.to_wire()))
+            raise
+        except Exception as error:
+            logger.exception("a job failed")
+            await emit(End("error", own_fault(error).to_wire()))
+            raise
+        error_told = outcome.error.to_wire() if outcome.error else None
+        await emit(End(outcome.finish, error_told))
+        return outcome.result
+
+    return body
 
 
 class Job(Generic[R]):
@@ -51,7 +86,7 @@ class Job(Generic[R]):
         """Begin the work; return the job itself. ``ended`` is called when the work has ended."""
         assert self._task is None, "the job was started before"
         self._task = asyncio.create_task(self._run(), name=f"job {self.id}")
-        self._task.add_done_callback(lambda _task: self._changed.set())
+        self._task.add_done_callback(self._done)
         if ended is not None:
             self.on_end(ended)
         return self
@@ -60,6 +95,12 @@ class Job(Generic[R]):
         """Have ``ended`` called when the work, which has begun, has ended."""
         assert self._task is not None, "the job was not started"
         self._task.add_done_callback(lambda _task: ended())
+
+    def _done(self, task: asyncio.Task[R]) -> None:
+        self._changed.set()
+        if not task.cancelled():
+            # An error is told by the last event, too: nothing is lost where nobody asks for it.
+            task.exception()
 
     async def _run(self) -> R:
         return await self._body(self._emit)

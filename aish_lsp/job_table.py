@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aish_lsp.job import Job
+from aish_lsp.job import Job, ending
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from aish_lsp.job import Emit
+    from aish_lsp.job import Emit, Outcome
 
 R = TypeVar("R")
 
@@ -33,9 +33,11 @@ class JobTable:
         """What each of them is, to a person; empty for a turn."""
         return [job.label for job in self._jobs.values()]
 
-    def start(self, job_id: str, body: Callable[[Emit], Awaitable[R]], label: str = "") -> Job[R]:
-        """Begin a job."""
-        job = Job(job_id, body, label)
+    def start(
+        self, job_id: str, work: Callable[[Emit], Awaitable[Outcome[R]]], label: str = ""
+    ) -> Job[R]:
+        """Begin a job that does ``work``, and tells at last how that ended."""
+        job = Job(job_id, ending(work), label)
         self._jobs[job_id] = job
 
         def ended() -> None:

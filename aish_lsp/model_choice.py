@@ -26,7 +26,7 @@ class Routed:
 
 
 class ModelChoice:
-    """The models of one workspace, whose commands run in ``folder``.
+    """The models of one session, whose commands run in ``folder``.
 
     Attributes:
         question_class: what the last question was taken for; its base prompt is in force.
@@ -40,6 +40,13 @@ class ModelChoice:
         self._used: str | None = None
         self._last_preset: Preset | None = None
         self._models: dict[str, Model] = {}
+
+    def copy(self) -> ModelChoice:
+        """Return the choice for another session, in which the same model answers at first."""
+        other = ModelChoice(self._services, self._folder, self._config)
+        other._used, other._last_preset = self._used, self._last_preset
+        other._models = self._models
+        return other
 
     @property
     def active(self) -> Preset:

@@ -22,10 +22,11 @@ from aish_lsp.text import escaped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aish_lsp.agent.session import Session
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.config.schema import Config
     from aish_lsp.conversation.transcript import Fits
     from aish_lsp.side_request import Told
-    from aish_lsp.workspace import Workspace
 
 #: The one question that a model is asked: nothing of the project goes along.
 QUESTION: Final = "Say hello in one short sentence."
@@ -161,7 +162,7 @@ async def write(workspace: Workspace, preset: Preset, *, default: bool) -> None:
         raise NotFound(msg)
 
 
-async def try_out(workspace: Workspace, name: str, told: Told | None = None) -> str:
+async def try_out(session: Session, name: str, told: Told | None = None) -> str:
     """Ask a configured model the one question; return its answer.
 
     Raises:
@@ -172,7 +173,8 @@ async def try_out(workspace: Workspace, name: str, told: Told | None = None) -> 
         messages = Message("system", _SYSTEM), Message("user", QUESTION)
         return messages if fits(messages) else None
 
-    reply = await ask_aside(workspace, workspace.config.models[name], "main", compose, told)
+    preset = session.workspace.config.models[name]
+    reply = await ask_aside(session, preset, "main", compose, told)
     text = reply.text.strip() if reply else ""
     if not text:
         raise BackendUnavailable(f"{name} answered with nothing. Ask it again in the chat.")

@@ -17,6 +17,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
 
 from aish_lsp import __version__
+from aish_lsp.agent.workspace import Workspace
 from aish_lsp.lsp.chats import ChatDocuments
 from aish_lsp.lsp.configuration import Configurations
 from aish_lsp.lsp.editor import LspEditor
@@ -33,7 +34,6 @@ from aish_lsp.lsp.text_sync import TEXT_SYNC
 from aish_lsp.lsp.workspaces import Workspaces
 from aish_lsp.services import Services
 from aish_lsp.text import with_line_feeds
-from aish_lsp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 

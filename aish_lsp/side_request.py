@@ -22,13 +22,13 @@ from aish_lsp.models.retrying import patient_stream
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
+    from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.conversation.counter import Counter
     from aish_lsp.conversation.transcript import Fits
     from aish_lsp.conversation.usage import Category
     from aish_lsp.events import FinishReason
     from aish_lsp.models.request import Message
-    from aish_lsp.workspace import Workspace
 
 #: Hears of a reply.
 Told: TypeAlias = "Callable[[Text | Usage], Awaitable[None]]"
@@ -47,7 +47,7 @@ class SideReply:
 
 
 async def ask_aside(
-    workspace: Workspace,
+    session: Session,
     preset: Preset,
     category: Category,
     compose: Callable[[Fits], tuple[Message, ...] | None],
@@ -56,7 +56,7 @@ async def ask_aside(
     """Ask ``preset`` one question; return its reply, or None where not even a short one fits.
 
     Args:
-        workspace: whose costs it counts to.
+        session: whose costs it counts to.
         preset: who is asked.
         category: what it is counted as.
         compose: makes the messages, a system and a user one, within the budget that it is given.
@@ -66,18 +66,18 @@ async def ask_aside(
     Raises:
         AishError: the model did not answer in whole, or may not be paid for.
     """
-    accounting = workspace.accounting
-    counter = accounting.counter(preset, workspace.config)
+    accounting = session.accounting
+    counter = accounting.counter(preset, session.workspace.config)
     for last in (False, False, True):
-        composed = await _compose(workspace, counter, compose)
+        composed = await _compose(session, counter, compose)
         if composed is None:
             return None
         messages, tokens = composed
-        accounting.check_cap(preset, workspace.config, tokens)
+        accounting.check_cap(preset, session.workspace.config, tokens)
         reply = _Reply(told)
         overflow = None
         try:
-            await _receive(workspace, ModelRequest(preset, messages), reply)
+            await _receive(session, ModelRequest(preset, messages), reply)
         except (BackendRejected, BackendUnavailable) as error:
             overflow = overflow_of(error)
             if last or overflow is None or reply.said:
@@ -85,25 +85,25 @@ async def ask_aside(
         finally:
             # What came of a reply that broke off was paid for too.
             if reply.said or reply.usage:
-                await _account(workspace, counter, category, reply, tokens)
+                await _account(session, counter, category, reply, tokens)
         if overflow is None:
             return SideReply("".join(reply.text), reply.finish, reply.usage)
         # It is estimated too low by as much as the server says, or else by a half.
         actual = overflow.prompt_tokens or tokens * 3 // 2
         ratio = counter.ratio * max(1.1, actual / max(1, tokens))
-        counter = accounting.counter(preset, workspace.config, ratio)
+        counter = accounting.counter(preset, session.workspace.config, ratio)
     raise AssertionError("the last try returns or raises")
 
 
 async def _compose(
-    workspace: Workspace, counter: Counter, compose: Callable[[Fits], tuple[Message, ...] | None]
+    session: Session, counter: Counter, compose: Callable[[Fits], tuple[Message, ...] | None]
 ) -> tuple[tuple[Message, ...], int] | None:
     """Return messages that fit, by the model's own tokenizer where it is asked, and their tokens.
 
     None where even a short request is too long.
     """
-    accounting, preset = workspace.accounting, counter.preset
-    limit = await accounting.limits(preset, workspace.config)
+    accounting, preset = session.accounting, counter.preset
+    limit = await accounting.limits(preset, session.workspace.config)
     for _ in range(_TRIES):
 
         def fits(messages: Sequence[Message], counter: Counter = counter) -> bool:
@@ -119,7 +119,7 @@ async def _compose(
         if fits(messages):
             return messages, _size(messages, counter).total
         ratio = counter.ratio * _size(messages, counter).total / max(1, estimated)
-        counter = accounting.counter(preset, workspace.config, ratio)
+        counter = accounting.counter(preset, session.workspace.config, ratio)
     return None
 
 
@@ -133,19 +133,19 @@ def _size(messages: Sequence[Message], counter: Counter) -> Measure:
 
 
 async def _account(
-    workspace: Workspace, counter: Counter, category: Category, reply: _Reply, tokens: int
+    session: Session, counter: Counter, category: Category, reply: _Reply, tokens: int
 ) -> None:
     """Add a call to the session, by what the server reported, else by estimates."""
-    preset, accounting = counter.preset, workspace.accounting
+    preset, accounting = counter.preset, session.accounting
     said = counter.settled(counter.text("".join(reply.said)))
     usage, estimated = accounting.charged(
-        preset, workspace.config, reply.usage, Usage(tokens, said)
+        preset, session.workspace.config, reply.usage, Usage(tokens, said)
     )
     usage = accounting.call_ended(preset, category, usage)
     reply.usage = usage
     if reply.told is not None:
         await reply.told(usage)
-    await workspace.recorder.usage(
+    await session.recorder.usage(
         preset,
         category,
         usage,
@@ -154,16 +154,16 @@ async def _account(
     )
 
 
-async def _receive(workspace: Workspace, request: ModelRequest, reply: _Reply) -> None:
+async def _receive(session: Session, request: ModelRequest, reply: _Reply) -> None:
     """Have ``reply`` filled, as far as it arrives.
 
     Raises:
         AishError: no whole reply, within the preset's timeout: somebody waits for what follows.
     """
-    model = workspace.open_model(request.preset)
+    model = session.open_model(request.preset)
     seconds = request.preset.timeout
     stream = patient_stream(model, request)
-    if workspace.models.is_guarded(request.preset):
+    if session.models.is_guarded(request.preset):
         stream = guarded(stream)
     try:
         async with asyncio.timeout(seconds), aclosing(stream) as events:

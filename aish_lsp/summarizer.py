@@ -12,19 +12,19 @@ from aish_lsp.side_request import ask_aside
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.conversation.transcript import Fits
     from aish_lsp.conversation.turns import Turn
     from aish_lsp.job import Emit
     from aish_lsp.models.request import Message
-    from aish_lsp.workspace import Workspace
 
 
 class Summarizer:
     """Extends the rolling summary, for one turn.
 
     Args:
-        workspace: whose conversation it is.
+        session: whose conversation it is.
         active: the model that answers; it summarizes too, unless another one is configured.
         emit: where the user is told.
 
@@ -32,8 +32,8 @@ class Summarizer:
         trouble: what kept the last summary from being written; empty where nothing did.
     """
 
-    def __init__(self, workspace: Workspace, active: Preset, emit: Emit) -> None:
-        self._workspace = workspace
+    def __init__(self, session: Session, active: Preset, emit: Emit) -> None:
+        self._session = session
         self._active = active
         self._emit = emit
         self.trouble = ""
@@ -61,11 +61,12 @@ class Summarizer:
         return await rolled(prior, evicted, summarize, max_chars)
 
     async def _preset(self) -> Preset:
-        name = self._workspace.config.context.summary_model
+        workspace = self._session.workspace
+        name = workspace.config.context.summary_model
         if not name:
             return self._active
-        services = self._workspace.services
-        chosen = await services.catalog.choose(self._workspace.config, name, services.ask_user)
+        services = workspace.services
+        chosen = await services.catalog.choose(workspace.config, name, services.ask_user)
         return chosen.preset
 
     async def _ask(
@@ -80,5 +81,5 @@ class Summarizer:
         def compose(fits: Fits) -> tuple[Message, ...] | None:
             return summary_request(prior, evicted, max_chars=max_chars, fits=fits)
 
-        reply = await ask_aside(self._workspace, preset, "summary", compose)
+        reply = await ask_aside(self._session, preset, "summary", compose)
         return reply.text if reply else None

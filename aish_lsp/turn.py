@@ -27,7 +27,6 @@ from aish_lsp.errors import (
 from aish_lsp.events import (
     Command,
     CommandInfo,
-    End,
     FinishReason,
     Level,
     Notice,
@@ -38,50 +37,32 @@ from aish_lsp.events import (
     Usage,
 )
 from aish_lsp.fallback import Succession
-from aish_lsp.job import own_fault, to_its_end
+from aish_lsp.job import Outcome, own_fault, to_its_end
 from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
 from aish_lsp.models.reasoning import reasoning_source
 from aish_lsp.models.repetition import guarded
 from aish_lsp.models.request import StoredReasoning
 from aish_lsp.models.retrying import cause, patient_stream
 from aish_lsp.sessions.recorder import Reply
+from aish_lsp.shell.pending import new_id
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add
 from aish_lsp.turn_request import TurnRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from pathlib import Path
 
+    from aish_lsp.agent.session import Ask, Session
     from aish_lsp.attached.sent import SentAlong
     from aish_lsp.config.schema import Preset
     from aish_lsp.conversation.report import ContextReport
     from aish_lsp.conversation.turns import Attached, TakenOut
-    from aish_lsp.job import Emit
+    from aish_lsp.job import Emit, Job
     from aish_lsp.models.events import ModelEvent
-    from aish_lsp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 
 #: What is told of a question that is asked while another is answered.
 WAITS: Final = "Another question is being answered; this one waits."
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """A question. ``model`` names a preset for it alone; ``ephemeral`` leaves no trace.
-
-    ``notice`` is told to the user before the turn starts; ``attached`` is what the question is
-    about, beside the files that it names itself; ``at`` is the file that it is asked in; ``again``
-    is the exchange that it asks again, whose answer is no longer sent once there is another.
-    """
-
-    prompt: str
-    model: str | None = None
-    ephemeral: bool = False
-    notice: str = ""
-    attached: tuple[Attached, ...] = ()
-    at: Path | None = None
-    again: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +86,22 @@ class AskResult:
     attached: tuple[SentAlong, ...] = ()
 
 
+def ask(session: Session, question: Ask) -> Job[AskResult]:
+    """Begin a turn. In a session one is taken at a time: a second waits."""
+    turn_id = new_id()
+    return session.jobs.start(turn_id, lambda emit: Turn(session, question, turn_id, emit).take())
+
+
 class Turn:
     """The state of one turn while it is taken."""
 
-    def __init__(self, workspace: Workspace, ask: Ask, turn_id: str, emit: Emit) -> None:
-        self._workspace = workspace
+    def __init__(self, session: Session, ask: Ask, turn_id: str, emit: Emit) -> None:
+        self._session = session
+        self._workspace = session.workspace
         self._ask = ask
         self._id = turn_id
         self._emit = emit
-        self._conversation = Conversation() if ask.ephemeral else workspace.conversation
+        self._conversation = Conversation() if ask.ephemeral else session.conversation
         self._succession: Succession | None = None
         self._request: TurnRequest | None = None
         self._sent = False
@@ -130,7 +118,7 @@ class Turn:
         self._finish: FinishReason = "stop"
         self._error: AishError | None = None
 
-    async def take(self) -> AskResult:
+    async def take(self) -> Outcome[AskResult]:
         """Take the turn; on cancellation keep what arrived and return it as cut off.
 
         Raises:
@@ -138,7 +126,7 @@ class Turn:
         """
         if not self._ask.prompt.strip():
             raise InvalidArgument("The question is empty.", path="prompt")
-        lock = self._workspace.turn_lock
+        lock = self._session.turn_lock
         try:
             if lock.locked():
                 await self._notice("info", WAITS)
@@ -146,14 +134,13 @@ class Turn:
         except asyncio.CancelledError:
             # Nothing was written down yet, and nothing is to be kept.
             self._finish = "cancelled"
-            await self._emit(End("cancelled"))
-            return self._result()
+            return self._outcome()
         try:
             return await self._take_in_turn()
         finally:
             lock.release()
 
-    async def _take_in_turn(self) -> AskResult:
+    async def _take_in_turn(self) -> Outcome[AskResult]:
         try:
             await self._prepare()
             await self._receive_from_somebody()
@@ -166,12 +153,13 @@ class Turn:
             logger.exception("a turn failed")
             self._finish, self._error = "error", own_fault(error)
         await to_its_end(self._record())
-        await self._tell_the_end()
+        await self._tell_what_it_took()
         if self._error is not None and not self._text:
             raise self._error
-        return self._result()
+        return self._outcome()
 
-    async def _tell_the_end(self) -> None:
+    async def _tell_what_it_took(self) -> None:
+        """Tell what was used, and what the user should know of how it went."""
         if self._usage is not None:
             await self._emit(self._usage)
         ending = self._request and told_of(
@@ -179,9 +167,8 @@ class Turn:
         )
         if ending:
             await self._notice("warning", ending)
-        for trouble in self._workspace.troubles():
+        for trouble in self._session.troubles():
             await self._notice("warning", trouble)
-        await self._emit(End(self._finish, self._error.to_wire() if self._error else None))
 
     async def _prepare(self) -> None:
         """Write the question down, choose the model, and make the request fit."""
@@ -199,11 +186,11 @@ class Turn:
         at_hand = self._ask.at or (workspace.folder / about[0].path if about else None)
         if at_hand is not None:
             workspace.project.at_hand(at_hand)
-        for notice in await workspace.refresh():
+        for notice in await self._session.refresh():
             await self._notice("warning", notice)
-        routed = await workspace.models.route(prompt, self._ask.model or named)
+        routed = await self._session.models.route(prompt, self._ask.model or named)
         chosen = routed.chosen
-        if chosen.notice and workspace.first_time(chosen.notice):
+        if chosen.notice and self._session.first_time(chosen.notice):
             await self._notice("info", chosen.notice)
         self._succession = Succession(chosen.preset, workspace.config)
         self._request = self._request_to(chosen.preset)
@@ -226,10 +213,10 @@ class Turn:
             # The name may be one that was configured a moment ago.
             for notice in await self._workspace.reload():
                 await self._notice("warning", notice)
-        return self._workspace.models.addressed(prompt)
+        return self._session.models.addressed(prompt)
 
     def _request_to(self, preset: Preset) -> TurnRequest:
-        return TurnRequest(self._workspace, self._conversation, preset, self._emit)
+        return TurnRequest(self._session, self._conversation, preset, self._emit)
 
     async def _about(self, prompt: str) -> list[Attached]:
         """Return what the question is about, without keys of ours; tell what cannot be had."""
@@ -241,7 +228,7 @@ class Turn:
         for notice in found.notices:
             await self._notice("warning", notice)
         secret = found.secret | secret_selection(self._ask.attached, self._ask.at, workspace.folder)
-        about, refusals = await workspace.consents.sift(
+        about, refusals = await self._session.consents.sift(
             (*self._ask.attached, *found.attached), secret, workspace.services.ask_user
         )
         if not all(part in about for part in self._ask.attached):
@@ -263,8 +250,8 @@ class Turn:
         turn = self._conversation.turns[-1]
         if self._ask.ephemeral:
             return
-        self._workspace.turn_began(self._id)
-        recorder = self._workspace.recorder
+        self._session.turn_began(self._id)
+        recorder = self._session.recorder
         again = self._asked_before.turns[0].n if self._asked_before else 0
         writing = asyncio.create_task(recorder.question(turn, again), name="write a question")
         try:
@@ -357,10 +344,10 @@ class Turn:
 
     def _stream(self, request: TurnRequest) -> AsyncGenerator[ModelEvent, None]:
         """Send the request; return its reply, which is stopped where it runs in circles."""
-        model = self._workspace.open_model(request.preset)
+        model = self._session.open_model(request.preset)
         self._sent = True
         reply = patient_stream(model, request.to_model(), self._notice)
-        return guarded(reply) if self._workspace.models.is_guarded(request.preset) else reply
+        return guarded(reply) if self._session.models.is_guarded(request.preset) else reply
 
     async def _suggest(self, scanner: SuggestionScanner, delta: str) -> None:
         for found in scanner.feed(delta):
@@ -371,7 +358,7 @@ class Turn:
         await self._workspace.can_confine()  # Some commands are safe only then.
         at = add(self._found, found)
         repeated = self._commands[at].id if at < len(self._commands) else None
-        info = self._workspace.add_command(found, self._id, repeated)
+        info = self._session.add_command(found, self._id, repeated)
         self._commands[at:] = [info, *self._commands[at + 1 :]]
         await self._emit(Command(info))
 
@@ -396,13 +383,13 @@ class Turn:
 
     async def _record_reply(self, text: str) -> None:
         if not self._ask.ephemeral:
-            self._workspace.unanswered = None
+            self._session.unanswered = None
         if self._asked_before is not None:
-            self._workspace.drop_suggestions(self._ask.again)
+            self._session.drop_suggestions(self._ask.again)
         reasoning = self._stored_reasoning()
         n = 0
         if not self._ask.ephemeral:
-            n = await self._workspace.recorder.reply(
+            n = await self._session.recorder.reply(
                 Reply(
                     text=text,
                     model=self._model,
@@ -421,7 +408,7 @@ class Turn:
         for at, result in enumerate(self._conversation.cancel_calls(), first):
             if not self._ask.ephemeral:
                 call_id = result.tool_call_id or ""
-                written = await self._workspace.recorder.tool_result(call_id, result.content)
+                written = await self._session.recorder.tool_result(call_id, result.content)
                 turns[at] = replace(result, n=written)
 
     async def _withdraw(self) -> None:
@@ -436,14 +423,14 @@ class Turn:
             self._keep_to_ask_again()
             self._conversation.withdraw_user()
         if self._question_n is not None:
-            await self._workspace.recorder.unanswered(self._question_n)
+            await self._session.recorder.unanswered(self._question_n)
 
     def _keep_to_ask_again(self) -> None:
         """Keep a question that got no answer: it is what is asked again next."""
         if not self._ask.ephemeral:
             question = self._conversation.turns[-1]
             asked = replace(self._ask, prompt=question.content, attached=question.attached)
-            self._workspace.unanswered = replace(asked, notice="", again=self._id)
+            self._session.unanswered = replace(asked, notice="", again=self._id)
 
     def _stored_reasoning(self) -> StoredReasoning | None:
         """Return the reasoning with what its provider wants back; empty reasoning is none."""
@@ -461,10 +448,13 @@ class Turn:
     async def _notice(self, level: Level, message: str) -> None:
         await self._emit(Notice(level, message))
 
+    def _outcome(self) -> Outcome[AskResult]:
+        return Outcome(self._result(), self._finish, self._error)
+
     def _result(self) -> AskResult:
         return AskResult(
             turn_id=self._id,
-            session_id=self._workspace.recorder.session_id,
+            session_id=self._session.id,
             model=self._model,
             text="".join(self._text),
             reasoning="".join(self._reasoning),
@@ -473,6 +463,6 @@ class Turn:
             finish_reason=self._finish,
             error=self._error.to_wire() if self._error else None,
             evicted_turns=self._request.evicted if self._request else 0,
-            context=self._workspace.next_request().context(),
+            context=self._session.next_request().context(),
             attached=self._attached,
         )

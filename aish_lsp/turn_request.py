@@ -18,11 +18,11 @@ from aish_lsp.summarizer import Summarizer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.conversation.turns import Conversation
     from aish_lsp.errors import AishError
     from aish_lsp.job import Emit
-    from aish_lsp.workspace import Workspace
 
 #: Tokens. No model that one can talk to has less; a server that says so makes a mistake.
 _SMALLEST_WINDOW = 256
@@ -38,8 +38,8 @@ class TurnRequest:
     """What one question sends to its model, once it was made to ``fit``.
 
     Args:
-        workspace: where it is asked.
-        conversation: what it goes on; the workspace's own, unless it is to leave no trace.
+        session: where it is asked.
+        conversation: what it goes on; the session's own, unless it is to leave no trace.
         preset: the model.
         emit: where the user is told.
 
@@ -48,14 +48,15 @@ class TurnRequest:
     """
 
     def __init__(
-        self, workspace: Workspace, conversation: Conversation, preset: Preset, emit: Emit
+        self, session: Session, conversation: Conversation, preset: Preset, emit: Emit
     ) -> None:
         self.preset = preset
         self.evicted = 0
-        self._workspace = workspace
+        self._session = session
+        self._workspace = session.workspace
         self._conversation = conversation
         self._emit = emit
-        self._counter = workspace.accounting.counter(preset, workspace.config)
+        self._counter = session.accounting.counter(preset, self._workspace.config)
         self._limit: Limits | None = None
         self._prepared: Prepared | None = None
         self._reported: Usage | None = None
@@ -91,12 +92,12 @@ class TurnRequest:
             CostCap: it might cross the session's cap. Nothing is lost either.
         """
         workspace = self._workspace
-        await workspace.accounting.ask_price(self.preset)
+        await self._session.accounting.ask_price(self.preset)
         # Of one that may not be paid for, nothing else is asked at all.
         self._allow(0)
-        self._limit = await workspace.accounting.limits(self.preset, workspace.config)
+        self._limit = await self._session.accounting.limits(self.preset, workspace.config)
         await self._bound_attached(self._limit)
-        if workspace.accounting.counts_requests(self.preset, workspace.config):
+        if self._session.accounting.counts_requests(self.preset, workspace.config):
             # Before anything is evicted by an estimate; below, what an eviction leaves.
             await self._count(await self._budget(self._limit).whole(self._conversation))
         self._prepared = await self._prepare(self._limit)
@@ -111,7 +112,7 @@ class TurnRequest:
             CostCap: as ``fit``.
         """
         overflow = overflow_of(error)
-        refused, accounting = self._fitted, self._workspace.accounting
+        refused, accounting = self._fitted, self._session.accounting
         if overflow is None or refused.cut or self.preset.local_compress:
             raise error
         assert self._limit is not None
@@ -146,19 +147,19 @@ class TurnRequest:
 
     def _allow(self, tokens: int) -> None:
         """See whether so many tokens may be paid for; CostCap where not."""
-        self._workspace.accounting.check_cap(self.preset, self._workspace.config, tokens)
+        self._session.accounting.check_cap(self.preset, self._workspace.config, tokens)
 
     def _budget(self, limit: Limits) -> Budget:
         workspace = self._workspace
         context = workspace.config.context
-        return Budget(workspace.blocks(), context, limit, self._counter, allow=self._allow)
+        return Budget(self._session.blocks(), context, limit, self._counter, allow=self._allow)
 
     async def _count(self, prepared: Prepared) -> bool:
         """Have the server count a request that is only estimated; return whether it did."""
-        workspace, accounting = self._workspace, self._workspace.accounting
+        workspace, accounting = self._workspace, self._session.accounting
         if not accounting.counts_requests(self.preset, workspace.config):
             return False
-        model = workspace.open_model(self.preset)
+        model = self._session.open_model(self.preset)
         tokens = await accounting.count(
             self._conversation, prepared, self._counter, model, workspace.config
         )
@@ -170,18 +171,19 @@ class TurnRequest:
         return True
 
     async def _prepare(self, limit: Limits) -> Prepared:
-        workspace, conversation = self._workspace, self._conversation
+        conversation, session = self._conversation, self._session
         budget = self._budget(limit)
-        summarizing = workspace.config.context.summarize and conversation is workspace.conversation
-        summarizer = Summarizer(workspace, self.preset, self._emit)
+        wanted = self._workspace.config.context.summarize
+        summarizing = wanted and conversation is session.conversation
+        summarizer = Summarizer(session, self.preset, self._emit)
         prepared = await budget.prepare(conversation, summarizer.roll if summarizing else None)
         await self._tell_what_was_given_up(prepared)
         return prepared
 
     async def _tell_what_was_given_up(self, prepared: Prepared) -> None:
         if prepared.evicted:
-            await self._workspace.recorder.evicted(prepared.evicted, prepared.summary)
-            self._workspace.meter.evicted()
+            await self._session.recorder.evicted(prepared.evicted, prepared.summary)
+            self._session.meter.evicted()
             self.evicted += len(prepared.evicted)
             became = "were left out" if prepared.summary is None else "went into the summary"
             await self._emit(Notice("info", f"{len(prepared.evicted)} old messages {became}."))
@@ -196,7 +198,7 @@ class TurnRequest:
         What the server did not report is estimated; ``said`` is all that it sent. Dollars that it
         named are taken as they are.
         """
-        accounting, counter = self._workspace.accounting, self._counter
+        accounting, counter = self._session.accounting, self._counter
         self._reported = usage
         self._plausible = usage is not None and accounting.believes(
             self._fitted, counter, usage.input_tokens
@@ -216,19 +218,19 @@ class TurnRequest:
         reported, workspace = self._reported, self._workspace
         if reported is None:
             return ""
-        accounting, prepared = workspace.accounting, self._fitted
+        accounting, prepared = self._session.accounting, self._fitted
         read = reported.input_tokens
         # Where the server has counted the request before, that count may be what is wrong.
         known = prepared.measure.total == self._counted
         limit = None
         if not known:
             limit = accounting.silent_limit(self._conversation, prepared, self._counter, read)
-        if self._conversation is workspace.conversation:
-            workspace.meter.verified(self.preset, reported, prepared.measure)
+        if self._conversation is self._session.conversation:
+            self._session.meter.verified(self.preset, reported, prepared.measure)
         if limit is not None:
             # What a part of it has tells nothing of the whole; that it is little is told with it.
             accounting.take_doubts()
-            is_new = workspace.first_time(f"{self.preset.name} cuts what it is sent")
+            is_new = self._session.first_time(f"{self.preset.name} cuts what it is sent")
             return cut_silently(self.preset, self.tokens, read, limit) if is_new else ""
         if self._plausible:
             if self._counted is not None and known:
@@ -240,6 +242,6 @@ class TurnRequest:
     async def record_usage(self, usage: Usage) -> None:
         """Write down what the call took, as ``account`` had it."""
         local = is_local(self.preset) and usage.cost is None
-        await self._workspace.recorder.usage(
+        await self._session.recorder.usage(
             self.preset, _CATEGORY, usage, local=local, estimated=self._estimated
         )

@@ -11,14 +11,14 @@ from aish_lsp.errors import InvalidArgument, NotFound
 from aish_lsp.memory.candidates import Accepted, accept
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.session import Session
     from aish_lsp.chat.checklist import Entry
-    from aish_lsp.workspace import Workspace
 
 #: Digits of a candidate's number.
 _DIGITS: Final = 3
 
 
-async def accept_candidates(workspace: Workspace, rest: str, chat: str) -> str:
+async def accept_candidates(session: Session, rest: str, chat: str) -> str:
     """Keep candidates by their numbers, or one of them in other words; return the answer.
 
     ``chat`` is the chat's text: what its last checklist says by now is what is kept.
@@ -43,8 +43,7 @@ async def accept_candidates(workspace: Workspace, rest: str, chat: str) -> str:
             "Say which: `:memory accept 1 3`, `:memory accept 2 TEXT` or `:memory accept all`, by"
             " the numbers of the last list. `all` takes what has neither a tick nor a `careful`."
         )
-    session = workspace.recorder.session_id
-    ids = await asyncio.to_thread(accept, workspace.memory, accepted, session)
+    ids = await asyncio.to_thread(accept, session.workspace.memory, accepted, session.id)
     if not ids:
         return "There is nothing to keep."
     kept = dict(zip(ids, accepted, strict=True))

@@ -25,18 +25,20 @@ from aish_lsp.chat.undo import WAYS as UNDO_WAYS
 from aish_lsp.compaction import compact
 from aish_lsp.conversation.report import context_page, cost_page
 from aish_lsp.errors import Denied, InvalidArgument, NotFound
-from aish_lsp.execution import RunRequest
+from aish_lsp.execution import RunRequest, approve, run
 from aish_lsp.questions import Question
 from aish_lsp.shell.blocks import SHELL_TAGS, tag_of
 from aish_lsp.text import cut, escaped
+from aish_lsp.turn import ask
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.session import Session
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.execution import RunReport
     from aish_lsp.extractor import Extracted
     from aish_lsp.job import Job
     from aish_lsp.shell.approval import Origin
     from aish_lsp.turn import AskResult
-    from aish_lsp.workspace import Workspace
 
 
 R = TypeVar("R")
@@ -51,20 +53,25 @@ class Wait(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Chat:
-    """Where a ``:`` command was typed.
+    """Where a ``:`` command was typed: in which session, and how it is answered.
 
     ``follow`` shows a command's output while it runs, ``offer`` what is found worth remembering;
     ``shown`` returns the chat's text. ``answer`` shows a reply as it comes; ``wait`` waits for a
     job, with a word on what it does. ``is_typed``: the user was seen typing it.
     """
 
-    workspace: Workspace
+    session: Session
     follow: Callable[[Job[RunReport]], None]
     offer: Callable[[Job[Extracted]], None]
     shown: Callable[[], Awaitable[str]]
     answer: Callable[[Job[AskResult]], None]
     wait: Wait
     is_typed: bool = True
+
+    @property
+    def workspace(self) -> Workspace:
+        """The context of the session's folder."""
+        return self.session.workspace
 
 
 #: Commands that change nothing, and those that change nothing without an argument.
@@ -135,17 +142,17 @@ async def _help(_chat: Chat, argument: str) -> str:
     choices=(ADD,),
 )
 async def _model(chat: Chat, argument: str) -> str:
-    workspace = chat.workspace
+    session, workspace = chat.session, chat.workspace
     verb, _, rest = argument.partition(" ")
     if verb == ADD:
-        return (await add_model(workspace, rest.strip())).told
+        return (await add_model(session, rest.strip())).told
     # The file may have been written a moment ago, as by `aish-lsp setup`.
     told = await workspace.reload()
     if argument:
-        return "\n\n".join([*told, f"{await workspace.use_model(argument)} answers from now on."])
+        return "\n\n".join([*told, f"{await session.use_model(argument)} answers from now on."])
     models = await workspace.services.catalog.list(workspace.config)
     rows = [
-        f"- {f'**{row.name}**' if row.name == workspace.active_model else row.name}"
+        f"- {f'**{row.name}**' if row.name == session.active_model else row.name}"
         f" ({row.source}): {row.model or 'its only model'}"
         f"{f' at {row.endpoint}' if row.endpoint else ''}"
         for row in models
@@ -156,7 +163,7 @@ async def _model(chat: Chat, argument: str) -> str:
 
 @colon("remember", usage="TEXT", help="remember a fact in this workspace")
 async def _remember(chat: Chat, argument: str) -> str:
-    return await remember(chat.workspace, "fact", argument)
+    return await remember(chat.session, "fact", argument)
 
 
 @colon("memory", usage=USAGE, help="what is remembered across sessions", choices=VERBS)
@@ -164,9 +171,9 @@ async def _memory(chat: Chat, argument: str) -> str:
     if argument == "summarize":
         from aish_lsp.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
 
-        chat.offer(extract(chat.workspace))
+        chat.offer(extract(chat.session))
         return ""
-    return await memory_command(chat.workspace, argument, chat.shown)
+    return await memory_command(chat.session, argument, chat.shown)
 
 
 @colon(
@@ -195,8 +202,8 @@ async def _tree(chat: Chat, argument: str) -> str:
 
 @colon("context", help="where the tokens of the next request go")
 async def _context(chat: Chat, _argument: str) -> str:
-    troubles = await chat.workspace.refresh()
-    upcoming = chat.workspace.next_request()
+    troubles = await chat.session.refresh()
+    upcoming = chat.session.next_request()
     await upcoming.count()
     return "\n\n".join([*troubles, context_page(upcoming.context(), upcoming.messages())])
 
@@ -211,19 +218,19 @@ async def _cost(chat: Chat, argument: str) -> str:
     if argument not in ("", "detail", "reset"):
         raise InvalidArgument("Use `:cost`, `:cost detail` or `:cost reset`.")
     if argument == "reset":
-        await chat.workspace.reset_costs()
-    return cost_page(chat.workspace.next_request().cost(), detail=argument == "detail")
+        await chat.session.reset_costs()
+    return cost_page(chat.session.next_request().cost(), detail=argument == "detail")
 
 
 @colon("reset", help="forget the conversation; memory, project and costs stay")
 async def _reset(chat: Chat, _argument: str) -> str:
-    await chat.workspace.reset()
+    await chat.session.reset()
     return "The conversation starts over."
 
 
 @colon("compact", help="summarize now all that was said before the last question")
 async def _compact(chat: Chat, _argument: str) -> str:
-    done = await chat.wait(compact(chat.workspace), "aish summarizes the conversation")
+    done = await chat.wait(compact(chat.session), "aish summarizes the conversation")
     return done.told
 
 
@@ -231,7 +238,7 @@ async def _compact(chat: Chat, _argument: str) -> str:
     "retry", usage="[MODEL]", help="ask the last question again; `:retry NAME` asks another model"
 )
 async def _retry(chat: Chat, argument: str) -> str:
-    chat.answer(chat.workspace.ask(chat.workspace.asked_again(model=argument or None)))
+    chat.answer(ask(chat.session, chat.session.asked_again(model=argument or None)))
     return ""
 
 
@@ -242,27 +249,27 @@ async def _retry(chat: Chat, argument: str) -> str:
     choices=SESSION_VERBS,
 )
 async def _session(chat: Chat, argument: str) -> str:
-    return await session_command(chat.workspace, argument)
+    return await session_command(chat.session, argument)
 
 
 @colon("sessions", usage="[TEXT]", help="the sessions of this workspace, or those about TEXT")
 async def _sessions(chat: Chat, argument: str) -> str:
-    return await session_command(chat.workspace, f"list {argument}")
+    return await session_command(chat.session, f"list {argument}")
 
 
 @colon("save", usage="NAME", help="give this session a name")
 async def _save(chat: Chat, argument: str) -> str:
-    return await session_command(chat.workspace, f"save {argument}")
+    return await session_command(chat.session, f"save {argument}")
 
 
 @colon("resume", usage="[ID]", help="continue an earlier session, by its id or name; else the last")
 async def _resume(chat: Chat, argument: str) -> str:
-    return await session_command(chat.workspace, f"resume {argument}")
+    return await session_command(chat.session, f"resume {argument}")
 
 
 @colon("history", usage="[ID] [PAGE]", help="what was said in this session, or in another: a page")
 async def _history(chat: Chat, argument: str) -> str:
-    return await session_command(chat.workspace, f"history {argument}")
+    return await session_command(chat.session, f"history {argument}")
 
 
 @colon(
@@ -271,7 +278,7 @@ async def _history(chat: Chat, argument: str) -> str:
     help="run suggestion N of the last reply, or a command; its output goes with your next message",
 )
 async def _run(chat: Chat, argument: str) -> str:
-    chat.follow(chat.workspace.run(_to_run(chat, argument)))
+    chat.follow(run(chat.session, _to_run(chat, argument)))
     return ""
 
 
@@ -280,7 +287,7 @@ def _to_run(chat: Chat, argument: str) -> RunRequest:
     if not argument:
         raise InvalidArgument("Say what to run: `:run COMMAND`, or `:run N` for a suggestion.")
     if argument.isdecimal():
-        number = _numbered(chat.workspace, int(argument))
+        number = _numbered(chat.session, int(argument))
         return RunRequest(command_id=number, origin="reply" if chat.is_typed else "document")
     origin: Origin = "user" if chat.is_typed else "document"
     block = block_of(argument)
@@ -290,9 +297,9 @@ def _to_run(chat: Chat, argument: str) -> RunRequest:
     return RunRequest(text=block.text.removesuffix("\n"), shell=shell, origin=origin)
 
 
-def _numbered(workspace: Workspace, number: int) -> str:
+def _numbered(session: Session, number: int) -> str:
     """Return the id of a suggestion of the last reply, by its place in it, from 1."""
-    waiting = {one.number: one.info for one in workspace.last_turn_suggestions}
+    waiting = {one.number: one.info for one in session.last_turn_suggestions}
     if number in waiting:
         return waiting[number].id
     numbers = ", ".join(map(str, sorted(waiting)))
@@ -302,9 +309,9 @@ def _numbered(workspace: Workspace, number: int) -> str:
 
 @colon("approve", usage="ID", help="allow, once, what you were asked about and did not answer")
 async def _approve(chat: Chat, argument: str) -> str:
-    if places := chat.workspace.consents.approve(argument):
+    if places := chat.session.consents.approve(argument):
         return f"{places} may be sent in this session, as it is now. Ask again."
-    chat.follow(chat.workspace.approve(argument))
+    chat.follow(approve(chat.session, argument))
     return ""
 
 
@@ -327,18 +334,18 @@ async def _trust(chat: Chat, argument: str) -> str:
     choices=UNDO_WAYS,
 )
 async def _undo(chat: Chat, argument: str) -> str:
-    return await undo_command(chat.workspace, argument)
+    return await undo_command(chat.session, argument)
 
 
 @colon("redo", usage=REDO_USAGE, help="do again what was last undone", choices=REDO_WAYS)
 async def _redo(chat: Chat, argument: str) -> str:
-    return await redo_command(chat.workspace, argument)
+    return await redo_command(chat.session, argument)
 
 
 @colon("prompt", help="the exact request that would be sent")
 async def _prompt(chat: Chat, _argument: str) -> str:
-    parts = await chat.workspace.refresh()
-    for message in chat.workspace.next_request().messages():
+    parts = await chat.session.refresh()
+    for message in chat.session.next_request().messages():
         fence = fence_for(message.content)
         parts.append(f"**{message.role}**\n\n{fence}text\n{message.content}\n{fence}")
     return "\n\n".join(parts)

@@ -16,7 +16,8 @@ from aish_lsp.memory.clearing import clear_by_consent
 from aish_lsp.memory.items import KINDS, SCOPES, Kind, MemoryItem, Scope
 
 if TYPE_CHECKING:
-    from aish_lsp.workspace import Workspace
+    from aish_lsp.agent.session import Session
+    from aish_lsp.agent.workspace import Workspace
 
 VERBS: Final = ("list", "add", "forget", "edit", "clear", "summarize", "accept", "inject")
 USAGE: Final = (
@@ -28,7 +29,7 @@ _ID: Final = re.compile(rf"(?:({'|'.join(SCOPES)}):)?([0-9]{{1,16}})")
 
 
 async def memory_command(
-    workspace: Workspace, argument: str, shown: Callable[[], Awaitable[str]]
+    session: Session, argument: str, shown: Callable[[], Awaitable[str]]
 ) -> str:
     """Do what ``:memory ARGUMENT`` says; return the answer, Markdown.
 
@@ -40,23 +41,23 @@ async def memory_command(
     """
     verb, _, rest = argument.partition(" ")
     if verb == "accept":
-        return await accept_candidates(workspace, rest.strip(), await shown())
+        return await accept_candidates(session, rest.strip(), await shown())
     handler = _VERBS.get(verb or "list")
     if handler is None:
         known = ", ".join(f"`:memory {known}`" for known in USAGE.split("|"))
         raise InvalidArgument(f"Use one of {known}.")
-    return await handler(workspace, rest.strip())
+    return await handler(session, rest.strip())
 
 
-async def remember(workspace: Workspace, kind: Kind, content: str) -> str:
+async def remember(session: Session, kind: Kind, content: str) -> str:
     """Add an item to the workspace's memory; return the answer.
 
     Raises:
-        InvalidArgument, Busy, StoreUnavailable: as ``Workspace.remember``.
+        InvalidArgument, Busy, StoreUnavailable: as ``Session.remember``.
     """
     if not content.strip():
         raise InvalidArgument("Say what to remember: `:remember TEXT`.")
-    added = await asyncio.to_thread(workspace.remember, kind, content.strip())
+    added = await asyncio.to_thread(session.remember, kind, content.strip())
     if added.duplicate:
         return f"That is known already, as item {added.id}."
     return f"Remembered as item {added.id}. The model knows it from your next question on."
@@ -75,9 +76,9 @@ def argument_values(items: Sequence[MemoryItem], chat: str) -> dict[str, list[st
     }
 
 
-async def _list(workspace: Workspace, _rest: str) -> str:
-    troubles = await workspace.refresh()
-    return "\n\n".join([*troubles, _listed(workspace)])
+async def _list(session: Session, _rest: str) -> str:
+    troubles = await session.refresh()
+    return "\n\n".join([*troubles, _listed(session.workspace)])
 
 
 def _listed(workspace: Workspace) -> str:
@@ -91,26 +92,28 @@ def _listed(workspace: Workspace) -> str:
     )
 
 
-async def _add(workspace: Workspace, rest: str) -> str:
+async def _add(session: Session, rest: str) -> str:
     word, _, content = rest.partition(" ")
     kind: Kind | None = next((kind for kind in KINDS if kind == word), None)
     if kind is None:
         raise InvalidArgument(f"Name its kind: `:memory add {'|'.join(KINDS)} TEXT`.")
-    return await remember(workspace, kind, content)
+    return await remember(session, kind, content)
 
 
-async def _forget(workspace: Workspace, rest: str) -> str:
+async def _forget(session: Session, rest: str) -> str:
     scope, item_id = _which(rest, "`:memory forget ID`")
-    forgotten = await asyncio.to_thread(workspace.memory.forget, item_id, scope)
+    memory = session.workspace.memory
+    forgotten = await asyncio.to_thread(memory.forget, item_id, scope)
     return f"Forgot {_items(forgotten)}."
 
 
-async def _edit(workspace: Workspace, rest: str) -> str:
+async def _edit(session: Session, rest: str) -> str:
     name, _, content = rest.partition(" ")
     scope, item_id = _which(name, "`:memory edit ID TEXT`")
     if not content.strip():
         raise InvalidArgument("Give the new text: `:memory edit ID TEXT`.")
-    new_id = await asyncio.to_thread(workspace.memory.edit, item_id, content.strip(), scope)
+    memory = session.workspace.memory
+    new_id = await asyncio.to_thread(memory.edit, item_id, content.strip(), scope)
     if new_id == item_id:
         return f"Item {item_id} says that already."
     return f"It is now item {new_id}, in place of {item_id}."
@@ -124,20 +127,22 @@ def _which(name: str, usage: str) -> tuple[Scope | None, int]:
     return next((scope for scope in SCOPES if scope == match[1]), None), int(match[2])
 
 
-async def _clear(workspace: Workspace, rest: str) -> str:
+async def _clear(session: Session, rest: str) -> str:
     scope = next((scope for scope in SCOPES if scope == rest), None)
     if rest and scope is None:
         raise InvalidArgument(
             f"Say of which scope: `:memory clear {'|'.join(SCOPES)}`, or of none."
         )
+    workspace = session.workspace
     forgotten = await clear_by_consent(workspace.memory, scope, workspace.services.ask_user)
     if forgotten is None:
         return "Nothing was forgotten: it was not confirmed."
     return f"Forgot {_items(forgotten)}."
 
 
-async def _inject(workspace: Workspace, _rest: str) -> str:
-    troubles = await workspace.refresh()
+async def _inject(session: Session, _rest: str) -> str:
+    troubles = await session.refresh()
+    workspace = session.workspace
     selected = select(workspace.memory.items(), workspace.config.memory.inject_max_chars)
     told = f"The model is told {_items(len(selected.items))}, {selected.characters} characters"
     left = f"; {selected.dropped} more do not fit" if selected.dropped else ""
@@ -148,7 +153,7 @@ def _items(count: int) -> str:
     return f"{count} item{'' if count == 1 else 's'}"
 
 
-_VERBS: Final[Mapping[str, Callable[[Workspace, str], Awaitable[str]]]] = {
+_VERBS: Final[Mapping[str, Callable[[Session, str], Awaitable[str]]]] = {
     "list": _list,
     "add": _add,
     "forget": _forget,

@@ -23,8 +23,8 @@ from aish_lsp.text import escaped
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aish_lsp.agent.session import Session
     from aish_lsp.model_setup import Candidate
-    from aish_lsp.workspace import Workspace
 
 #: What says that a model is to be added: no model of that name can be chosen.
 ADD: Final = "add"
@@ -53,13 +53,14 @@ class Adding:
     told: str
 
 
-async def add_model(workspace: Workspace, argument: str) -> Adding:
+async def add_model(session: Session, argument: str) -> Adding:
     """Set a model up: what ``argument`` names, or what the user chooses where they can be asked.
 
     Raises:
         InvalidArgument, NotFound: there is nothing of that number or address.
         AishError: it cannot be written.
     """
+    workspace = session.workspace
     which, _, model = argument.partition(" ")
     if "://" in which:
         chosen = await at_address(workspace, which)
@@ -78,21 +79,22 @@ async def add_model(workspace: Workspace, argument: str) -> Adding:
             chosen = listed[answer]
     if model.strip():
         chosen = chosen.serving(model.strip())
-    return await _added(workspace, chosen)
+    return await _added(session, chosen)
 
 
-async def _added(workspace: Workspace, chosen: Candidate) -> Adding:
+async def _added(session: Session, chosen: Candidate) -> Adding:
     """Write a model down, have it answer from now on, and ask it one question."""
+    workspace = session.workspace
     name, said = configured_as(workspace.config, chosen.preset), "is configured already"
     if not name:
         name = chosen.preset.name
         default = needs_default(workspace.config, name)
         await write(workspace, chosen.preset, default=default)
         said = f"now stands in `{escaped(str(config_file()))}`"
-    await workspace.use_model(name)
+    await session.use_model(name)
     told = f"**{escaped(name)}** {said}, and answers from now on."
     try:
-        reply = await try_out(workspace, name)
+        reply = await try_out(session, name)
     except AishError as error:
         return Adding(name, f"{told} It could not be tried, though: {error.message}")
     fence = fence_for(reply)

@@ -7,10 +7,13 @@ from collections.abc import Callable
 from typing import Final
 
 from aish_lsp.chat.markdown import quote
+from aish_lsp.text import escaped
 
 _REMARK: Final = re.compile(
     r"^> (?:Running \(([0-9a-f]{8})\)\. `aish\.cancel` stops it\."
-    r"|Waits until what runs has ended \(([0-9a-f]{8})\): .*)$",
+    r"|Waits until what runs has ended \(([0-9a-f]{8})\): .*"
+    r"|The last session was \*.*\*\. `:resume` goes on with it\."
+    r"|The session \*.*\* goes on\. `:session new` begins another\.)$",
     re.MULTILINE,
 )
 
@@ -25,7 +28,21 @@ def waits(job_id: str, question: str) -> str:
     return quote(f"Waits until what runs has ended ({job_id}): {question}")
 
 
+def last_was(title: str | None) -> str:
+    """Return the line that a new session begins with, where there was one before."""
+    return quote(f"The last session was *{_shown(title)}*. `:resume` goes on with it.")
+
+
+def goes_on(title: str | None) -> str:
+    """Return the line that a session begins with which goes on."""
+    return quote(f"The session *{_shown(title)}* goes on. `:session new` begins another.")
+
+
+def _shown(title: str | None) -> str:
+    return escaped(title or "no title")
+
+
 def left_behind(text: str, is_there: Callable[[str], bool]) -> list[str]:
-    """Return such lines of jobs that are not there any more: a server was killed meanwhile."""
+    """Return such lines of an earlier server: on its session, and on jobs that are not there."""
     found = _REMARK.finditer(text)
-    return [f"{line[0]}\n" for line in found if not is_there(line[1] or line[2])]
+    return [f"{line[0]}\n" for line in found if not is_there(line[1] or line[2] or "")]

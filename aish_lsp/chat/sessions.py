@@ -6,18 +6,20 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.chat.markdown import fence_for, head_and_tail, open_fence
-from aish_lsp.errors import InvalidArgument, NotFound
+from aish_lsp.chat.remarks import goes_on, last_was
+from aish_lsp.errors import InvalidArgument, StoreUnavailable
 from aish_lsp.sessions.history import HistoryTurn, history
 from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from aish_lsp.agent.session import Session
+    from aish_lsp.agent.sessions import Sessions
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.sessions.listing import SessionInfo
     from aish_lsp.sessions.reading import LoadedSession
     from aish_lsp.sessions.search import Found
-    from aish_lsp.workspace import Workspace
-    from aish_lsp.workspace_sessions import Sessions
 
 USAGE: Final = "[list [TEXT]|new|resume [ID]|save NAME|delete ID|history [ID] [PAGE]]"
 VERBS: Final = ("list", "new", "resume", "save", "delete", "history")
@@ -41,8 +43,8 @@ _PAGE: Final = re.compile(r"(?:(.*\S)\s+)?(\d{1,3})")
 _WHO: Final = {"user": "You", "assistant": "aish", "tool": "Tool result"}
 
 
-async def session_command(workspace: Workspace, argument: str) -> str:
-    """Carry ``:session`` out; return the answer, Markdown.
+async def session_command(session: Session, argument: str) -> str:
+    """Carry ``:session`` out, typed in ``session``; return the answer, Markdown.
 
     Raises:
         InvalidArgument: there is no such verb, or it lacks its argument.
@@ -50,21 +52,22 @@ async def session_command(workspace: Workspace, argument: str) -> str:
     """
     verb, _, rest = argument.partition(" ")
     key = rest.strip()
+    sessions = session.workspace.sessions
     match verb:
         case "" | "list":
-            return await _list(workspace.sessions, key)
+            return await _list(session, key)
         case "new":
-            return f"A new session has begun: {await workspace.sessions.new()}."
+            return f"A new session has begun: {(await sessions.new()).id}."
         case "resume":
-            return await _resume(workspace, key or await _last(workspace.sessions))
+            return await _resume(sessions, key or None)
         case "save":
-            name = await workspace.sessions.save(_needed(verb, "NAME", key))
+            name = await sessions.save(session, _needed(verb, "NAME", key))
             return f"This session is saved as {name}. `:resume {name}` continues it."
         case "delete":
-            deleted = await workspace.sessions.delete(_needed(verb, "ID", key))
+            deleted = await sessions.delete(_needed(verb, "ID", key))
             return "Deleted." if deleted else "Not deleted."
         case "history":
-            return await _history(workspace, key)
+            return await _history(session, key)
     known = ", ".join(f"`:session {known}`" for known in VERBS)
     raise InvalidArgument(f"Use one of {known}.")
 
@@ -90,28 +93,35 @@ def _needed(verb: str, what: str, argument: str) -> str:
     return argument
 
 
-async def _last(sessions: Sessions) -> str:
-    """Return the id of the session that was written to last, but for the open one."""
-    for info in await sessions.all():
-        if info.id != sessions.open_id:
-            return info.id
-    raise NotFound("There is no earlier session here to continue.")
-
-
-async def _resume(workspace: Workspace, key: str) -> str:
-    resumed = await workspace.sessions.resume(key)
-    told = f"Session {resumed.id} continues, with {_count(resumed.turns, 'message')}."
-    waiting = len(workspace.last_turn_commands)
+async def _resume(sessions: Sessions, key: str | None) -> str:
+    resumed = await sessions.resume(key)
+    told = f"Session {resumed.session.id} continues, with {_count(resumed.turns, 'message')}."
+    waiting = len(resumed.session.last_turn_commands)
     if waiting:
         told += f" {_count(waiting, 'suggested command')} can still be run."
     return "\n\n".join([told, *resumed.notices])
 
 
-async def _history(workspace: Workspace, argument: str) -> str:
+async def first_line(workspace: Workspace) -> str:
+    """Return what the chat says first: which session goes on, or could; empty for nothing."""
+    session = await workspace.sessions.named(None)
+    resumed = workspace.sessions.begun_with
+    if resumed is not None and resumed.session is session:
+        return goes_on(session.recorder.title)
+    if workspace.config.sessions.resume != "ask":
+        return ""
+    try:
+        last = await workspace.sessions.last()
+    except StoreUnavailable:
+        return ""
+    return last_was(last.title) if last else ""
+
+
+async def _history(session: Session, argument: str) -> str:
     """Return a page of what was said: the newest, or the one whose number ends ``argument``."""
     match = _PAGE.fullmatch(argument)
     key = (match[1] or "") if match else argument
-    loaded = await workspace.sessions.history(key or None)
+    loaded = await session.workspace.sessions.history(key or session.id)
     page = int(match[2]) if match else 1
     return "\n\n".join([*loaded.notices, _page(loaded, page, f":history {key}".rstrip())])
 
@@ -143,10 +153,11 @@ def _exchanges(turns: Sequence[HistoryTurn]) -> list[list[HistoryTurn]]:
     return exchanges
 
 
-async def _list(sessions: Sessions, query: str) -> str:
+async def _list(session: Session, query: str) -> str:
+    sessions, open_id = session.workspace.sessions, session.id
     if query:
-        return _found(await sessions.search(query), sessions.open_id, query)
-    infos, open_id = await sessions.all(), sessions.open_id
+        return _found(await sessions.search(query), open_id, query)
+    infos = await sessions.all()
     if not infos:
         return "Nothing has been asked in this workspace yet."
     return "\n".join([*(_row(info, open_id) for info in infos), "", _HOW_TO_RESUME])

@@ -16,8 +16,8 @@ from aish_lsp.config.granting import (
 from aish_lsp.errors import Denied, InvalidArgument
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.config.loading import Configuration
-    from aish_lsp.workspace import Workspace
 
 USAGE: Final = "[grant|revoke]"
 VERBS: Final = ("grant", "revoke")

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, cast
 from aish_lsp.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.session import Session
     from aish_lsp.undo.undo import Conflicts, Undone
-    from aish_lsp.workspace import Workspace
 
 WAYS: Final = ("keep", "overwrite", "earlier")
 REDO_WAYS: Final = ("keep", "overwrite")
@@ -16,7 +16,7 @@ USAGE: Final = f"[{'|'.join(WAYS)}]"
 REDO_USAGE: Final = f"[{'|'.join(REDO_WAYS)}]"
 
 
-async def undo_command(workspace: Workspace, argument: str) -> str:
+async def undo_command(session: Session, argument: str) -> str:
     """Carry ``:undo`` out; return the answer, Markdown.
 
     Raises:
@@ -28,14 +28,16 @@ async def undo_command(workspace: Workspace, argument: str) -> str:
         raise InvalidArgument("Use `:undo`, `:undo keep`, `:undo overwrite` or `:undo earlier`.")
     way = cast("Conflicts", next((word for word in words if word != "earlier"), "ask"))
     earlier = "earlier" in words
-    done = await workspace.undo.undo(workspace.services.ask_user, way, earlier=earlier)
+    workspace = session.workspace
+    asks = workspace.services.ask_user
+    done = await workspace.undo.undo(session.id, asks, way, earlier=earlier)
     if done.earlier:
         return f"{done.told}\n\n`:undo earlier` undoes that."
     again = "`:undo` again undoes the one before it, `:redo` does this one again."
     return _answer(done, ":undo earlier" if earlier else ":undo", again)
 
 
-async def redo_command(workspace: Workspace, argument: str) -> str:
+async def redo_command(session: Session, argument: str) -> str:
     """Carry ``:redo`` out; return the answer, Markdown.
 
     Raises:
@@ -45,7 +47,8 @@ async def redo_command(workspace: Workspace, argument: str) -> str:
     if argument and argument not in REDO_WAYS:
         raise InvalidArgument("Use `:redo`, `:redo keep` or `:redo overwrite`.")
     way = cast("Conflicts", argument or "ask")
-    done = await workspace.undo.redo(workspace.services.ask_user, way)
+    workspace = session.workspace
+    done = await workspace.undo.redo(session.id, workspace.services.ask_user, way)
     return _answer(done, ":redo", "`:undo` takes this back.")
 
 

@@ -8,20 +8,22 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from aish_lsp.agent.session import Ask
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import edit_text, open_workspace, read_line
 from aish_lsp.errors import AishError
 from aish_lsp.events import Command, CommandInfo, End, Event, Notice, Output, Text, to_wire
 from aish_lsp.execution import RunRequest
+from aish_lsp.execution import run as begin
 from aish_lsp.text import escaped
-from aish_lsp.turn import Ask
+from aish_lsp.turn import ask
 
 if TYPE_CHECKING:
     import argparse
 
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.job import Job
-    from aish_lsp.workspace import Workspace
 
 R = TypeVar("R")
 
@@ -39,7 +41,7 @@ async def run(arguments: argparse.Namespace) -> int:
     """Ask, stream the reply, offer its commands; return the exit code."""
     question = sys.stdin.read() if arguments.question == "-" else arguments.question
     async with open_workspace(workspace_folder(arguments)) as workspace:
-        job = workspace.ask(Ask(question, arguments.model))
+        job = ask(workspace.shown, Ask(question, arguments.model))
         result = await _watched(job, _as_json if arguments.json else _print)
         if arguments.json:
             _as_json(result)
@@ -83,7 +85,7 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
 
     Without a question only a ``CMD: `` line runs: of a fence the model may have meant to show it.
     """
-    suggestion = workspace.commands.suggestion(command.id)
+    suggestion = workspace.shown.commands.suggestion(command.id)
     unasked = safe_unasked and command.risk == "safe" and command.source == "cmd"
     edited = None
     if not unasked:
@@ -126,7 +128,7 @@ async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
         _print(event)
 
     try:
-        report = await _watched(workspace.run(request), show)
+        report = await _watched(begin(workspace.shown, request), show)
     except AishError as error:
         output.tell(error.message)
         return []

@@ -34,11 +34,11 @@ async def run(arguments: argparse.Namespace) -> int:
     """
     # Nobody is asked whether a found key may be used: nothing of the project is sent here.
     async with open_workspace(workspace_folder(arguments), nobody) as workspace:
-        calls = workspace.recorder.usage_of_all_sessions()
+        calls = workspace.shown.recorder.usage_of_all_sessions()
         if calls and not arguments.all:
             calls = [call for call in calls if call.session == calls[-1].session]
-        await workspace.choose_model(None)
-        upcoming = workspace.next_request()
+        await workspace.shown.choose_model(None)
+        upcoming = workspace.shown.next_request()
         await upcoming.ask_limit()
         report = upcoming.cost_of(UsageTotals.of(calls))
     if arguments.json:

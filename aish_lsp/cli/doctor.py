@@ -25,8 +25,8 @@ from aish_lsp.paths import config_file, data_dir
 if TYPE_CHECKING:
     import argparse
 
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.config.schema import Preset
-    from aish_lsp.workspace import Workspace
 
 #: Seconds for a command that prints a key; a request waits longer for it.
 KEY_TIMEOUT = 10.0

@@ -22,7 +22,7 @@ from aish_lsp.memory.transfer import Imported, exported, import_items
 from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
-    from aish_lsp.workspace import Workspace
+    from aish_lsp.agent.workspace import Workspace
 
 #: Carries an action out; returns the exit code.
 _Action: TypeAlias = Callable[[argparse.Namespace, "Workspace"], Awaitable[int]]

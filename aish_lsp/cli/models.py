@@ -13,8 +13,8 @@ from aish_lsp.text import escaped
 if TYPE_CHECKING:
     import argparse
 
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.models.catalog import ModelInfo
-    from aish_lsp.workspace import Workspace
 
 _DESCRIPTION: Final = (
     "List the models: those that are configured, found on this machine or behind a key in the"
@@ -41,7 +41,7 @@ async def run(arguments: argparse.Namespace) -> int:
             output.tell(trouble)
         rows = await workspace.services.catalog.list(workspace.config)
         told = await asyncio.gather(*(_told(workspace, row) for row in rows))
-        active = workspace.active_model
+        active = workspace.shown.active_model
     if arguments.json:
         output.out.as_json({"active": active, "models": told}, indent=2)
         return 0

@@ -24,8 +24,8 @@ from aish_lsp.paths import recent_log
 from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.cli.doctor import Finding
-    from aish_lsp.workspace import Workspace
 
 #: Libraries whose versions tell something.
 _LIBRARIES: Final = ("pygls", "lsprotocol", "httpx", "tree-sitter", "tree-sitter-bash")

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.events import Usage
-    from aish_lsp.workspace import Workspace
 
 _DESCRIPTION: Final = (
     "Look for model servers on this machine and for keys in the environment, ask which model is to"
@@ -113,7 +113,7 @@ async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
     preset = replace(chosen.preset, name=name)
     default = needs_default(workspace.config, name)
     if configured:
-        now = workspace.active_model
+        now = workspace.shown.active_model
         default = await _yes(f"Should it answer by default, in place of {escaped(now)}?")
     if not is_loopback(preset.endpoint):
         _say(
@@ -181,7 +181,7 @@ async def _try(workspace: Workspace, name: str) -> int:
             output.out.write(event.delta)
 
     try:
-        await try_out(workspace, name, told)
+        await try_out(workspace.shown, name, told)
     except AishError as error:
         _say(f"{error.message}\n\n{escaped(name)} is configured, but did not answer.")
         _say("`aish-lsp doctor` says more; `aish-lsp setup` chooses another one.")

@@ -15,10 +15,10 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aish_lsp.agent.workspace import Workspace
 from aish_lsp.cli import output
 from aish_lsp.questions import nobody
 from aish_lsp.services import Services
-from aish_lsp.workspace import Workspace
 
 if TYPE_CHECKING:
     from aish_lsp.questions import AskUser, Question

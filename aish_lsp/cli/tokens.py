@@ -17,7 +17,7 @@ from aish_lsp.text import escaped
 if TYPE_CHECKING:
     import argparse
 
-    from aish_lsp.workspace import Workspace
+    from aish_lsp.agent.workspace import Workspace
 
 _DESCRIPTION: Final = (
     "Count the tokens of files, or of stdin. With tokenize.use_endpoint the model's own server"
@@ -70,7 +70,7 @@ def _row(file: str, text: str, counter: Counter) -> dict[str, Any]:
 def _preset(workspace: Workspace, name: str | None) -> Preset:
     """Return the preset of a name; of one that is not configured, a model of that name."""
     if name is None:
-        return workspace.preset
+        return workspace.shown.preset
     return workspace.config.models.get(name) or Preset(name=name, model=name)
 
 

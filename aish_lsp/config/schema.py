@@ -179,6 +179,17 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sessions:
+    """Which session an editor begins with."""
+
+    resume: Literal["ask", "always", "never"] = key(
+        "ask",
+        "`ask`: a new one, and the chat tells how to go on with the last; `always`: the last one"
+        " that is not open elsewhere; `never`: a new one",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestions:
     """What of a reply can be run, and when a reply has said enough."""
 
@@ -278,6 +289,7 @@ class Config:
     project: Project = field(default_factory=Project)
     routing: Routing = field(default_factory=Routing)
     cost: Cost = field(default_factory=Cost)
+    sessions: Sessions = field(default_factory=Sessions)
     suggestions: Suggestions = field(default_factory=Suggestions)
     tools: Tools = field(default_factory=Tools)
     safety: Safety = field(default_factory=Safety)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from aish_lsp.agent.session import Ask
 from aish_lsp.errors import InvalidArgument
 from aish_lsp.events import to_wire
 from aish_lsp.lsp.selected import selected
 from aish_lsp.lsp.uris import path_of
 from aish_lsp.text import shown_path
-from aish_lsp.turn import Ask
+from aish_lsp.turn import ask as begin
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.session import Session
     from aish_lsp.job import Job
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import AskParams, CancelParams, RetryParams, Token
@@ -35,9 +37,11 @@ def setup(server: AishServer) -> None:
         attached = about.attached if about else ()
         at = path_of(params.uri) if params.uri is not None else None
         question = Ask(params.prompt, params.model, params.ephemeral, notice, attached, at)
+        session = await workspace.sessions.named(params.session)
         if params.partial_result_token is None:
+            refuse_unshown(session)
             return {"turnId": await server.chats.of(workspace).ask(question, about)}
-        job = workspace.ask(question)
+        job = begin(session, question)
         if about is not None:
             server.selections.follow(job, about)
         return await stream(call, params.partial_result_token, job, "aish answers")
@@ -45,19 +49,36 @@ def setup(server: AishServer) -> None:
     async def retry(call: Call, params: RetryParams) -> object:
         workspace = server.workspaces.resolve(params)
         await server.configurations.settled(workspace.root)
-        question = workspace.asked_again(params.turn_id, params.model)
+        session = await workspace.sessions.named(params.session)
+        question = session.asked_again(params.turn_id, params.model)
         if params.partial_result_token is None:
+            refuse_unshown(session)
             return {"turnId": await server.chats.of(workspace).ask(question)}
-        job = workspace.ask(question)
+        job = begin(session, question)
         server.selections.follow_again(job, question.again)
         return await stream(call, params.partial_result_token, job, "aish answers again")
 
     async def cancel(_call: Call, params: CancelParams) -> object:
-        return {"cancelled": server.workspaces.resolve(params).jobs.cancel(params.turn_id)}
+        workspace = server.workspaces.resolve(params)
+        meant = workspace.sessions.open
+        if params.session is not None:
+            meant = [await workspace.sessions.named(params.session)]
+        return {"cancelled": sum(session.jobs.cancel(params.turn_id) for session in meant)}
 
     server.bind("aish.ask", ask)
     server.bind("aish.retry", retry)
     server.bind("aish.cancel", cancel)
+
+
+def refuse_unshown(session: Session) -> None:
+    """See that the chat document shows a session, whose events would go there.
+
+    Raises:
+        InvalidArgument: it does not.
+    """
+    if session is not session.workspace.shown:
+        msg = f"The chat does not show the session {session.id}: its events need a token."
+        raise InvalidArgument(msg, path="partialResultToken")
 
 
 async def stream(call: Call, token: Token, job: Job[R], title: str) -> R:

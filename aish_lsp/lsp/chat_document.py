@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lsprotocol import types
 
+from aish_lsp.agent.session import Ask
 from aish_lsp.chat.checklist import checklist
 from aish_lsp.chat.colon import ColonCommand, CommandBelow, command_below, parse
 from aish_lsp.chat.commands import COLON_COMMANDS, Chat, carry_out
@@ -30,6 +31,7 @@ from aish_lsp.chat.place import (
     without_blank_lines,
 )
 from aish_lsp.chat.remarks import left_behind, runs, waits
+from aish_lsp.chat.sessions import first_line
 from aish_lsp.chat.transcript import ReplyTranscript, run_status
 from aish_lsp.errors import AishError, Busy, InvalidArgument
 from aish_lsp.events import End, Notice, Output
@@ -41,16 +43,16 @@ from aish_lsp.lsp.tracking import change_of
 from aish_lsp.paths import workspace_dir
 from aish_lsp.questions import Question
 from aish_lsp.text import escaped
-from aish_lsp.turn import WAITS, Ask
+from aish_lsp.turn import WAITS, ask
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.execution import RunReport
     from aish_lsp.extractor import Extracted
     from aish_lsp.job import Job
     from aish_lsp.lsp.selected import Selected
     from aish_lsp.server import AishServer
     from aish_lsp.turn import AskResult
-    from aish_lsp.workspace import Workspace
 
 R = TypeVar("R")
 
@@ -78,6 +80,7 @@ class ChatDocument:
         self._place: Place | None = None
         self._section = asyncio.Lock()
         self._making = asyncio.Lock()
+        self._has_begun = False
         # Messages that were sent and whose answer's heading is not in the document yet.
         self._unanswered = 0
         # What `open` put under the heading last, as it stands there.
@@ -171,11 +174,12 @@ class ChatDocument:
         """
         await self._ready()
         await self._writer.show()
+        await self._workspace.sessions.named(None)
         return self._begin_turn(question, question.prompt, about)
 
     def _begin_turn(self, question: Ask, prompt: str | None, about: Selected | None) -> str:
         """Begin a turn and follow it; ``prompt`` is written down before. Return the turn's id."""
-        job = self._workspace.ask(question)
+        job = ask(self._workspace.shown, question)
         if about is not None:
             self._server.selections.follow(job, about)
         elif question.again:
@@ -196,6 +200,8 @@ class ChatDocument:
             StoreUnavailable, NotFound: there is no document to read, or no heading in it.
         """
         await self._ready()
+        # What is sent while another session is about to be shown is meant for that one.
+        await self._workspace.sessions.named(None)
         message = prompt
         if message is None:
             # From here on nothing is awaited: a second request must not read the same message.
@@ -281,7 +287,7 @@ class ChatDocument:
 
         await self._ready()
         await self._writer.show()
-        job = extract(self._workspace)
+        job = extract(self._workspace.shown)
         self._follow(job, self._candidates(job), _READS)
         return job.id
 
@@ -342,7 +348,7 @@ class ChatDocument:
                 return
             async with self._section:
                 text = await self._writer.text()
-                for remark in left_behind(text, self._workspace.jobs.__contains__):
+                for remark in left_behind(text, self._workspace.shown.jobs.__contains__):
                     self._writer.withdraw(remark)
                 await self._writer.flush()
                 text = await self._writer.text()
@@ -350,6 +356,11 @@ class ChatDocument:
                     cut_off = last_place(text) is not None
                     self._writer.begin(f"{quote(_CUT_OFF)}\n{YOU}\n\n" if cut_off else f"{YOU}\n\n")
                     await self._writer.flush()
+                if not self._has_begun:
+                    self._has_begun = True
+                    # Not waited for: an editor that waits for us makes no edit meanwhile.
+                    if line := await first_line(self._workspace):
+                        self._writer.remark(line)
 
     # What is written
 
@@ -443,7 +454,7 @@ class ChatDocument:
         async with self._section:
             is_above = await self._begin_section(prompt)
             try:
-                parts = self._workspace, runs.append, searches.append, self._writer.text
+                parts = self._workspace.shown, runs.append, searches.append, self._writer.text
                 chat = Chat(*parts, retries.append, self._wait, is_typed=is_typed)
                 text = await carry_out(chat, command)
             except AishError as error:

@@ -20,10 +20,10 @@ from aish_lsp.lsp.chat_document import ChatDocument
 from aish_lsp.lsp.protocol import Target
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import ChatParams
     from aish_lsp.server import AishServer
-    from aish_lsp.workspace import Workspace
 
 
 class ChatDocuments:

@@ -12,8 +12,8 @@ from aish_lsp.text import escaped
 if TYPE_CHECKING:
     from lsprotocol import types
 
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.server import AishServer
-    from aish_lsp.workspace import Workspace
 
 
 def setup(server: AishServer) -> None:

@@ -9,29 +9,29 @@ from aish_lsp.compaction import compact
 if TYPE_CHECKING:
     from aish_lsp.conversation.report import ContextReport
     from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.protocol import Target
+    from aish_lsp.lsp.protocol import SessionTarget
     from aish_lsp.server import AishServer
 
 
 def setup(server: AishServer) -> None:
     """Bind the context commands."""
 
-    async def show(_call: Call, params: Target) -> ContextReport:
-        workspace = server.workspaces.resolve(params)
-        for notice in await workspace.refresh():
+    async def show(_call: Call, params: SessionTarget) -> ContextReport:
+        session = await server.workspaces.session(params)
+        for notice in await session.refresh():
             server.tell(notice)
-        upcoming = workspace.next_request()
+        upcoming = session.next_request()
         await upcoming.count()
         return upcoming.context()
 
-    async def reset(_call: Call, params: Target) -> object:
-        await server.workspaces.resolve(params).reset()
+    async def reset(_call: Call, params: SessionTarget) -> object:
+        await (await server.workspaces.session(params)).reset()
         return {}
 
-    async def compacted(call: Call, params: Target) -> object:
+    async def compacted(call: Call, params: SessionTarget) -> object:
         workspace = server.workspaces.resolve(params)
         await server.configurations.settled(workspace.root)
-        job = compact(workspace)
+        job = compact(await workspace.sessions.named(params.session))
         call.on_cancel(job.cancel)
         progress = call.progress("aish summarizes the conversation")
         try:

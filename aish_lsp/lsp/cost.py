@@ -16,13 +16,13 @@ def setup(server: AishServer) -> None:
     """Bind the cost commands."""
 
     async def show(_call: Call, params: CostParams) -> CostReport:
-        workspace = server.workspaces.resolve(params)
+        upcoming = (await server.workspaces.session(params)).next_request()
         if params.all_sessions:
-            return await asyncio.to_thread(workspace.next_request().cost_of_all_sessions)
-        return workspace.next_request().cost()
+            return await asyncio.to_thread(upcoming.cost_of_all_sessions)
+        return upcoming.cost()
 
     async def reset(call: Call, params: CostParams) -> CostReport:
-        await server.workspaces.resolve(params).reset_costs()
+        await (await server.workspaces.session(params)).reset_costs()
         return await show(call, params)
 
     server.bind("aish.cost.show", show)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from aish_lsp.lsp.ask import stream
+from aish_lsp.lsp.ask import refuse_unshown, stream
 from aish_lsp.memory.background import select
 from aish_lsp.memory.candidates import Accepted, accept
 from aish_lsp.memory.clearing import clear_by_consent
 from aish_lsp.memory.listing import listed
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import (
         MemoryAcceptParams,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
         Target,
     )
     from aish_lsp.server import AishServer
-    from aish_lsp.workspace import Workspace
 
 
 def setup(server: AishServer) -> None:
@@ -40,9 +40,9 @@ def setup(server: AishServer) -> None:
 
 
 async def _add(call: Call, params: MemoryAddParams) -> object:
-    workspace = call.server.workspaces.resolve(params)
+    session = await call.server.workspaces.session(params)
     added = await asyncio.to_thread(
-        workspace.remember,
+        session.remember,
         params.kind,
         params.content,
         tags=tuple(params.tags),
@@ -90,19 +90,21 @@ async def _summarize(call: Call, params: MemorySummarizeParams) -> object:
     server = call.server
     workspace = server.workspaces.resolve(params)
     await server.configurations.settled(workspace.root)
+    session = await workspace.sessions.named(params.session)
     if params.partial_result_token is None:
+        refuse_unshown(session)
         return {"turnId": await server.chats.of(workspace).summarize()}
-    job = extract(workspace)
+    job = extract(session)
     return await stream(call, params.partial_result_token, job, "aish reads the session")
 
 
 async def _accept(call: Call, params: MemoryAcceptParams) -> object:
-    workspace = call.server.workspaces.resolve(params)
+    session = await call.server.workspaces.session(params)
     accepted = [
         Accepted(one.kind, one.content, tuple(one.tags), one.scope) for one in params.candidates
     ]
-    session = workspace.recorder.session_id
-    return {"ids": await asyncio.to_thread(accept, workspace.memory, accepted, session)}
+    memory = session.workspace.memory
+    return {"ids": await asyncio.to_thread(accept, memory, accepted, session.id)}
 
 
 async def _inject(call: Call, params: Target) -> object:

@@ -19,12 +19,12 @@ from aish_lsp.project.current import PENDING_LIMIT
 from aish_lsp.project.tree import ProjectBlock
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import ProjectParams
     from aish_lsp.project.current import CurrentFiles
     from aish_lsp.project.files import Listing, Scan
     from aish_lsp.server import AishServer
-    from aish_lsp.workspace import Workspace
 
 logger = logging.getLogger(__name__)
 

@@ -22,6 +22,13 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTarget(Target):
+    """``session`` is the id of an open one; by default the one that the chat shows is meant."""
+
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
     """A place in a document, from 0, in the negotiated encoding."""
 
@@ -53,7 +60,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskParams(Target):
+class AskParams(SessionTarget):
     """``model`` names a preset for this question; ``ephemeral`` leaves no trace.
 
     ``range`` is the part of the document ``uri`` that the question is about, an empty one the line;
@@ -69,7 +76,7 @@ class AskParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RetryParams(Target):
+class RetryParams(SessionTarget):
     """``turn_id`` is the exchange's, by default the last one's; ``model`` names a preset."""
 
     turn_id: str | None = None
@@ -86,14 +93,14 @@ class ReplaceParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CancelParams(Target):
-    """``turn_id`` is a turn's or a command's; without it all of the workspace is stopped."""
+class CancelParams(SessionTarget):
+    """``turn_id`` is a turn's or a command's; without it all is stopped."""
 
     turn_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunParams(Target):
+class RunParams(SessionTarget):
     """``edited`` is run in place of the suggestion; ``timeout`` is in seconds (an hour if none).
 
     ``cwd`` is a folder in the workspace: relative to it, absolute, or a URI.
@@ -108,14 +115,14 @@ class RunParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DismissParams(Target):
+class DismissParams(SessionTarget):
     """The suggestion to drop."""
 
     command_id: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CopyParams(Target):
+class CopyParams(SessionTarget):
     """The suggestion to copy."""
 
     command_id: str
@@ -133,21 +140,21 @@ class ChatParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelUseParams(Target):
+class ModelUseParams(SessionTarget):
     """The preset that answers from now on."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelAddParams(Target):
+class ModelAddParams(SessionTarget):
     """``choice`` is what follows ``:model add``: a number of its list or an address, a model."""
 
     choice: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryAddParams(Target):
+class MemoryAddParams(SessionTarget):
     """``force`` keeps what looks like a secret."""
 
     kind: Literal["fact", "pref", "context"]
@@ -191,7 +198,7 @@ class MemoryClearParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemorySummarizeParams(Target):
+class MemorySummarizeParams(SessionTarget):
     """With a token, events and then the result; without, the candidates come in the chat."""
 
     partial_result_token: Token | None = None
@@ -210,7 +217,7 @@ class AcceptedCandidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MemoryAcceptParams(Target):
+class MemoryAcceptParams(SessionTarget):
     """What the user keeps, edited at will. Where one is refused, none is stored."""
 
     candidates: list[AcceptedCandidate]
@@ -232,6 +239,13 @@ class SessionListParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SessionNewParams(Target):
+    """``show``: in the chat, in place of the one there; false opens it beside that one."""
+
+    show: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionParams(Target):
     """``id`` is a session's id, or the name it was saved under."""
 
@@ -239,21 +253,28 @@ class SessionParams(Target):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionSaveParams(Target):
+class SessionResumeParams(Target):
+    """``id`` is a session's id or name; by default it is the last one that is not open."""
+
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSaveParams(SessionTarget):
     """The name of the open session, which no other one may have."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SessionHistoryParams(Target):
+class SessionHistoryParams(SessionTarget):
     """``id`` is a session's id or name; the open one is shown without."""
 
     id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CostParams(Target):
+class CostParams(SessionTarget):
     """``detail`` adds a row a model; ``all_sessions`` adds the sessions before this one."""
 
     detail: bool = False
@@ -296,7 +317,7 @@ _SPECS = (
         "aish.cancel",
         CancelParams,
         "{cancelled}",
-        "Stop a turn or a command, or all.",
+        "Stop a turn or a command, or all that runs in the workspace; with a `session`, in that.",
     ),
     CommandSpec(
         "aish.run",
@@ -310,7 +331,7 @@ _SPECS = (
     ),
     CommandSpec(
         "aish.commands.list",
-        Target,
+        SessionTarget,
         "{commands: [{id, text, line, endLine, source, placeholders[], risk, reasons[]}]}",
         "The commands suggested and not yet run or dismissed.",
     ),
@@ -344,7 +365,7 @@ _SPECS = (
     ),
     CommandSpec(
         "aish.model.list",
-        Target,
+        SessionTarget,
         "{active, models: [{name, provider, model, endpoint, source}]}",
         "The models there are.",
     ),
@@ -445,20 +466,20 @@ _SPECS = (
     ),
     CommandSpec(
         "aish.context.show",
-        Target,
+        SessionTarget,
         "{total, tokenBudget, contextWindow, outputReserve, free, percent, basis, "
         "breakdown, lastCall, newSince, accuracy, compactions, tokenizer}",
         "Where the tokens of the next request go.",
     ),
     CommandSpec(
         "aish.context.reset",
-        Target,
+        SessionTarget,
         "{}",
         "Forget the conversation; memory, project and costs stay.",
     ),
     CommandSpec(
         "aish.context.compact",
-        Target,
+        SessionTarget,
         "{evictedTurns, context}",
         "Summarize now what an eviction would: all that was said before the last question.\n"
         "`evictedTurns` counts messages, `context` is as for aish.context.show. Where no summary\n"
@@ -490,20 +511,26 @@ _SPECS = (
     ),
     CommandSpec(
         "aish.session.new",
-        Target,
+        SessionNewParams,
         "{id}",
         "Begin a new session. Turns, summary, pending output, suggestions and costs begin anew;\n"
-        "memory, project and model stay. `busy` while a question is answered or a command runs.",
+        "memory, project and model stay. It takes the place of the one that the chat shows:\n"
+        "`busy` while a question is answered or a command runs there. With `show` false it is\n"
+        "opened beside that one, and both answer at the same time: other commands name it as\n"
+        "`session`. It stays open until it is deleted or the workspace closes;\n"
+        "`aish.session.resume` shows it.",
     ),
     CommandSpec(
         "aish.session.resume",
-        SessionParams,
+        SessionResumeParams,
         "{id, turns}",
-        "Go on with an earlier session, in its file: with its turns, summary, pending output,\n"
+        "Go on with an earlier session, in its file, by default with the last one that is open\n"
+        "nowhere: with its turns, summary, pending output,\n"
         "costs, the suggestions of its last reply that were not run, and the model that it was\n"
-        "switched to. `turns` counts the messages in force. `busy` while a question is answered\n"
-        "or a command runs here, or where another editor has it open. What is damaged is left\n"
-        "out, and told; one from a newer version goes on in a copy, whose `id` is the result.",
+        "switched to. `turns` counts the messages in force. It takes the place of the one that\n"
+        "the chat shows: `busy` while a question is answered or a command runs there, or where\n"
+        "another editor has it open. What is damaged is left out, and told; one from a newer\n"
+        "version goes on in a copy, whose `id` is the result.",
     ),
     CommandSpec(
         "aish.session.save",
@@ -516,7 +543,8 @@ _SPECS = (
         SessionParams,
         "{deleted}",
         "Delete a session for good: the server asks, and only a yes counts. `deleted` is\n"
-        "1, or 0 after a no. `busy` where it is open, here or in another editor.",
+        "1, or 0 after a no. `busy` where the chat shows it, something runs in it, or another\n"
+        "editor has it open.",
     ),
     CommandSpec(
         "aish.session.history",
@@ -549,7 +577,7 @@ _SPECS = (
     ),
     CommandSpec(
         "aish.undo",
-        Target,
+        SessionTarget,
         "{restored[], removed[], conflicts[]}",
         "Undo what the last command of this session that is not undone yet did to the files of\n"
         "the work tree. Where none is left, the user is asked about the last one of an earlier\n"
@@ -559,14 +587,14 @@ _SPECS = (
     ),
     CommandSpec(
         "aish.redo",
-        Target,
+        SessionTarget,
         "{restored[], removed[], conflicts[]}",
         "Do again what was undone last in this session, as long as no command ran since. As for\n"
         "`aish.undo`; `notFound` where there is nothing to do again.",
     ),
     CommandSpec(
         "aish.status",
-        Target,
+        SessionTarget,
         "{model, busy, context: {total, budget}, cost, commands, trusted, servers}",
         "The workspace at a glance.",
     ),

@@ -99,7 +99,9 @@ def _lines() -> Iterator[str]:
     yield (
         "One JSON object as the only argument, or none; unknown fields are refused. `workspace`\n"
         "(a folder's URI) and `uri` (a document's) are taken by all; without them the only folder\n"
-        "is meant, or the one last used.\n"
+        "is meant, or the one last used. Of the sessions that are open there it is the one that\n"
+        "the chat shows, or the one whose id is `session`: several answer at the same time. One\n"
+        "that the chat does not show needs a token for what comes in pieces.\n"
     )
     for spec in COMMANDS.values():
         yield f"### `{spec.name}`\n\n{spec.doc}\n"

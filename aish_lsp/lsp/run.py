@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aish_lsp.execution import RunRequest
-from aish_lsp.lsp.ask import stream
+from aish_lsp.execution import run as begin
+from aish_lsp.lsp.ask import refuse_unshown, stream
 from aish_lsp.lsp.clipboard import to_clipboard
 from aish_lsp.text import escaped, shown_path
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.protocol import CopyParams, DismissParams, RunParams, Target
+    from aish_lsp.lsp.protocol import CopyParams, DismissParams, RunParams, SessionTarget
     from aish_lsp.server import AishServer
     from aish_lsp.shell.approval import Origin
 
@@ -34,21 +35,25 @@ def setup(server: AishServer) -> None:
             timeout=params.timeout,
             origin=_origin(params),
         )
-        job = workspace.run(request)
+        session = await workspace.sessions.named(params.session)
+        if params.partial_result_token is None:
+            refuse_unshown(session)
+        job = begin(session, request)
         if params.partial_result_token is None:
             server.chats.of(workspace).follow_run(job)
             return {"commandId": job.id}
         return await stream(call, params.partial_result_token, job, "aish runs a command")
 
-    async def listed(_call: Call, params: Target) -> object:
-        return {"commands": server.workspaces.resolve(params).commands.all()}
+    async def listed(_call: Call, params: SessionTarget) -> object:
+        return {"commands": (await server.workspaces.session(params)).commands.all()}
 
     async def dismiss(_call: Call, params: DismissParams) -> object:
-        await server.workspaces.resolve(params).dismiss(params.command_id)
+        await (await server.workspaces.session(params)).dismiss(params.command_id)
         return {}
 
     async def copy(_call: Call, params: CopyParams) -> object:
-        text = server.workspaces.resolve(params).commands.get(params.command_id).text
+        session = await server.workspaces.session(params)
+        text = session.commands.get(params.command_id).text
         copied = await to_clipboard(text, server.services.environ)
         if not copied:
             shown = "\n".join(map(escaped, text.split("\n")))

@@ -20,9 +20,9 @@ from aish_lsp.project.safe_read import read_head
 from aish_lsp.text import one_line, with_line_feeds
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.protocol import AskParams, Position, Problem
     from aish_lsp.server import AishServer
-    from aish_lsp.workspace import Workspace
 
 #: Problems that go with one question, and characters of each.
 _MOST_PROBLEMS: Final = 20

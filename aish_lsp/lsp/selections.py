@@ -20,11 +20,11 @@ from aish_lsp.lsp.tracking import Span, change_of
 from aish_lsp.text import escaped, with_line_feeds
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.job import Job
     from aish_lsp.lsp.open_documents import OpenedDocument
     from aish_lsp.server import AishServer
     from aish_lsp.turn import AskResult
-    from aish_lsp.workspace import Workspace
 
 #: Questions that are remembered.
 _MOST: Final = 20

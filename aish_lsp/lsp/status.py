@@ -1,4 +1,4 @@
-"""``aish.status`` and ``aish/status``: a workspace at a glance."""
+"""``aish.status`` and ``aish/status``: a session at a glance."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from aish_lsp.events import to_wire
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.session import Status
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.protocol import Target
+    from aish_lsp.lsp.protocol import SessionTarget
     from aish_lsp.server import AishServer
-    from aish_lsp.workspace import Status, Workspace
 
 #: Seconds between two ``aish/status`` notifications of a workspace.
 _STATUS_PAUSE = 0.25
@@ -20,8 +21,8 @@ _STATUS_PAUSE = 0.25
 def setup(server: AishServer) -> None:
     """Bind the command, and send ``aish/status`` to clients that asked for it."""
 
-    async def status(_call: Call, params: Target) -> Status:
-        return server.workspaces.resolve(params).status()
+    async def status(_call: Call, params: SessionTarget) -> Status:
+        return (await server.workspaces.session(params)).status()
 
     server.bind("aish.status", status)
     server.workspaces.on_open(lambda workspace: _announce(server, workspace))
@@ -35,7 +36,7 @@ def _announce(server: AishServer, workspace: Workspace) -> None:
     def send() -> None:
         nonlocal waiting, last
         waiting = None
-        status = to_wire(workspace.status())
+        status = to_wire(workspace.shown.status())
         if status != last:
             last = status
             server.protocol.notify("aish/status", status)

@@ -28,10 +28,10 @@ from aish_lsp.shell.risk import classify
 from aish_lsp.text import escaped, with_line_feeds
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.events import Risk
     from aish_lsp.server import AishServer
     from aish_lsp.shell.pending import Suggestion
-    from aish_lsp.workspace import Workspace
 
 #: Seconds after a change before hints are made anew.
 _PAUSE = 0.2
@@ -153,7 +153,7 @@ class Suggestions:
             (_Rank.OTHER, one) for offered in asked for one in offered(self._server, params)
         )
         workspace = self._server.workspaces.of_document(uri)
-        for suggestion in workspace.last_turn_suggestions if workspace else []:
+        for suggestion in workspace.shown.last_turn_suggestions if workspace else []:
             if suggestion.info.id not in here:
                 actions += _actions_of(Runnable.of(suggestion), uri)
         actions.sort(key=lambda item: item[0])
@@ -262,7 +262,7 @@ def _waiting(workspace: Workspace | None) -> dict[str, Suggestion]:
     """Return the suggestions by their text; of two with the same text the later."""
     if workspace is None:
         return {}
-    return {_key(suggestion.info.text): suggestion for suggestion in workspace.commands}
+    return {_key(suggestion.info.text): suggestion for suggestion in workspace.shown.commands}
 
 
 def _key(text: str) -> str:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.config.granting import asked_for, grant_by_consent
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import Target
     from aish_lsp.server import AishServer
-    from aish_lsp.workspace import Workspace
 
 
 def setup(server: AishServer) -> None:

@@ -8,7 +8,7 @@ from aish_lsp.lsp.uris import path_of
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.protocol import Target
+    from aish_lsp.lsp.protocol import SessionTarget
     from aish_lsp.server import AishServer
     from aish_lsp.undo.undo import Undone
 
@@ -27,14 +27,14 @@ def setup(server: AishServer) -> None:
             "conflicts": done.conflicts,
         }
 
-    async def undo(_call: Call, params: Target) -> object:
-        workspace = server.workspaces.resolve(params)
-        done = await workspace.undo.undo(server.services.ask_user)
+    async def undo(_call: Call, params: SessionTarget) -> object:
+        session = await server.workspaces.session(params)
+        done = await session.workspace.undo.undo(session.id, server.services.ask_user)
         return answer(done, ":undo keep and :undo overwrite")
 
-    async def redo(_call: Call, params: Target) -> object:
-        workspace = server.workspaces.resolve(params)
-        done = await workspace.undo.redo(server.services.ask_user)
+    async def redo(_call: Call, params: SessionTarget) -> object:
+        session = await server.workspaces.session(params)
+        done = await session.workspace.undo.redo(session.id, server.services.ask_user)
         return answer(done, ":redo keep and :redo overwrite")
 
     def saved(uri: str) -> None:

@@ -10,12 +10,13 @@ from urllib.parse import unquote
 
 from lsprotocol import types
 
+from aish_lsp.agent.workspace import Workspace
 from aish_lsp.errors import NotFound
 from aish_lsp.lsp.uris import path_of
 from aish_lsp.text import escaped
-from aish_lsp.workspace import Workspace
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.session import Session
     from aish_lsp.server import AishServer
 
 
@@ -29,6 +30,14 @@ class Target(Protocol):
     @property
     def uri(self) -> str | None:
         """A document."""
+
+
+class SessionTarget(Target, Protocol):
+    """What names a session, of the workspace that it names."""
+
+    @property
+    def session(self) -> str | None:
+        """The session's id."""
 
 
 class Workspaces:
@@ -91,6 +100,14 @@ class Workspaces:
         if len(folders) > 1:
             return self._get(self._last if self._last in folders else folders[0])
         return self._get(folders[0] if folders else None)
+
+    async def session(self, target: SessionTarget) -> Session:
+        """Return the open session that a command means; the one that is shown where it names none.
+
+        Raises:
+            NotFound: it names a folder or a session that is not open.
+        """
+        return await self.resolve(target).sessions.named(target.session)
 
     def guess(self, target: Target) -> str:
         """Return why ``resolve`` took what was not named, as a clause; empty where it was named.

@@ -6,13 +6,13 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from aish_lsp.errors import NotFound, StoreUnavailable
-from aish_lsp.files import open_append, store_errors, sync_dir
+from aish_lsp.errors import AishError, NotFound, StoreUnavailable
+from aish_lsp.files import open_append, open_to_read, store_errors, sync_dir
 from aish_lsp.sessions.log import hold
 from aish_lsp.sessions.reading import SUFFIX, described, is_question, load
 from aish_lsp.sessions.records import SUMMARIZE
@@ -91,6 +91,35 @@ def list_sessions(
     folder = os.fspath(directory)
     infos = [info for name in names if (info := _info(folder, name, costs or {})) is not None]
     return sorted(infos, key=lambda info: (info.updated or "", info.id), reverse=True)
+
+
+def last_session(directory: Path, taken: Collection[str]) -> SessionInfo | None:
+    """Return the session last written to that nobody has open; None where there is none.
+
+    Args:
+        directory: the folder of the workspace's sessions; it may be missing.
+        taken: the ids of those that are passed over.
+
+    Raises:
+        StoreUnavailable: the folder cannot be read.
+    """
+    infos = (info for info in list_sessions(directory) if info.id not in taken)
+    return next((info for info in infos if _is_free(directory / f"{info.id}{SUFFIX}")), None)
+
+
+def _is_free(path: Path) -> bool:
+    """Return whether no editor has a log open."""
+    try:
+        fd = open_to_read(path)
+    except OSError:
+        return False
+    try:
+        hold(fd, path)
+    except AishError:
+        return False
+    finally:
+        os.close(fd)
+    return True
 
 
 def find_session(directory: Path, key: str) -> Path:

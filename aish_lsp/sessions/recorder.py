@@ -1,4 +1,4 @@
-"""What a workspace writes down while it works: its session's log, and what its calls used.
+"""What a session writes down while it goes on: its log, and what its calls used.
 
 A full disk does not stop a conversation: what could not be written is told once, as a trouble.
 """
@@ -15,7 +15,7 @@ from aish_lsp.errors import AishError
 from aish_lsp.events import to_wire
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.usage import UsageRecord, append_usage, now, read_costs, read_usage
+from aish_lsp.sessions.usage import UsageRecord, append_usage, now, read_usage
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -43,27 +43,27 @@ class Reply:
 class Recorder:
     """Writes one session, in threads: a slow disk or a held lock holds nothing else up.
 
+    That is the one of ``log``, or a new one.
+
     Lines are written in the order in which their methods were called. Whoever stops waiting for a
     method does not stop its line.
     """
 
     def __init__(
-        self, folder: Path, workspace_uri: str | None, redact: Callable[[str], str]
+        self,
+        folder: Path,
+        workspace_uri: str | None,
+        redact: Callable[[str], str],
+        log: SessionLog | None = None,
     ) -> None:
-        self.sessions = folder / "sessions"
-        self.redact = redact
         self._usage_path = folder / "usage.jsonl"
-        self._workspace_uri = workspace_uri
-        self._log = self._new_log()
+        self._log = log or SessionLog.create(folder / "sessions", workspace_uri, redact)
         self._troubles: list[str] = []
         self._told: dict[str, str] = {}
         # One each, since usage may wait long for other processes and the log never does.
         self._log_turn = asyncio.Lock()
         self._usage_turn = asyncio.Lock()
         self._writing: set[asyncio.Task[Any]] = set()
-
-    def _new_log(self) -> SessionLog:
-        return SessionLog.create(self.sessions, self._workspace_uri, self.redact)
 
     @property
     def session_id(self) -> str:
@@ -75,11 +75,10 @@ class Recorder:
         """The session's log; it is there once something was written down."""
         return self._log.path
 
-    async def switch(self, log: SessionLog | None = None) -> None:
-        """Write into ``log`` from now on, or into a new one; let go of the one before."""
-        before, self._log = self._log, log or self._new_log()
-        self._told.pop("session", None)
-        await self._in_order(self._log_turn, before.close)
+    @property
+    def title(self) -> str | None:
+        """The first question's first line; None before it."""
+        return self._log.title
 
     async def save(self, name: str) -> None:
         """Save the session under a name.
@@ -87,8 +86,7 @@ class Recorder:
         Raises:
             StoreUnavailable, Busy: it could not be written.
         """
-        log = self._log
-        await self._in_order(self._log_turn, lambda: log.set_name(name))
+        await self._in_order(self._log_turn, lambda: self._log.set_name(name))
 
     async def settled(self) -> None:
         """Wait until what was to be written to the log by now is written."""
@@ -139,8 +137,7 @@ class Recorder:
     async def unanswered(self, n: int) -> None:
         """Write that question ``n`` got no reply."""
         if n:
-            log = self._log
-            await self._logged(lambda: log.mark_unanswered(n))
+            await self._logged(lambda: self._log.mark_unanswered(n))
 
     async def evicted(self, turns: Sequence[Turn], summary: str | None = None) -> None:
         """Write that these turns are sent no more."""
@@ -209,14 +206,6 @@ class Recorder:
         """
         return read_usage(self._usage_path)
 
-    def costs(self) -> dict[str, float | None]:
-        """Return the dollars of each session.
-
-        Raises:
-            StoreUnavailable: as above.
-        """
-        return read_costs(self._usage_path)
-
     def usage_of(self, session_id: str) -> list[UsageRecord]:
         """Return every call of one session, in their order.
 
@@ -250,8 +239,7 @@ class Recorder:
 
     async def _append(self, record: Mapping[str, Any], *, sync: bool = False) -> int:
         """Append a line; return its number, 0 where it could not be written."""
-        log = self._log
-        return await self._logged(lambda: log.append(record, sync=sync)) or 0
+        return await self._logged(lambda: self._log.append(record, sync=sync)) or 0
 
     async def _logged(self, write: Callable[[], R]) -> R | None:
         try:

@@ -74,14 +74,11 @@ class _Running:
 class Undo:
     """The snapshots of one workspace, and the way back.
 
-    ``without_secrets`` returns a text as it may be written down, ``session`` the id of the session
-    in which a command runs now.
+    ``without_secrets`` returns a text as it may be written down. Each command belongs to a session,
+    which is named by its id.
     """
 
-    def __init__(
-        self, folder: Path, without_secrets: Callable[[str], str], session: Callable[[], str]
-    ) -> None:
-        self._session = session
+    def __init__(self, folder: Path, without_secrets: Callable[[str], str]) -> None:
         self._folder = folder
         self._without_secrets = without_secrets
         self._lock = asyncio.Lock()
@@ -96,8 +93,8 @@ class Undo:
             return _reason(error)
         return self._refusal
 
-    async def before(self, group: str, text: str, cwd: Path) -> None:
-        """Take a snapshot before a command runs. Commands of one ``group`` are one undo.
+    async def before(self, group: str, text: str, cwd: Path, session: str) -> None:
+        """Take a snapshot before a command of ``session`` runs. Those of one group are one undo.
 
         Raises:
             Nowhere: there never is one here.
@@ -111,7 +108,6 @@ class Undo:
                 raise NoUndo(self._refusal)
             label = escaped(self._without_secrets(text))[:_LABEL]
             try:
-                session = self._session()
                 begun = await self._in_thread(
                     lambda worker: worker.begin(group, label, session), SNAPSHOT_SECONDS
                 )
@@ -162,9 +158,9 @@ class Undo:
             logger.info("a snapshot could not be forgotten: %s", type(error).__name__)
 
     async def undo(
-        self, ask: AskUser, conflicts: Conflicts = "ask", *, earlier: bool = False
+        self, session: str, ask: AskUser, conflicts: Conflicts = "ask", *, earlier: bool = False
     ) -> Undone:
-        """Take back what the last command of this session did that is not undone yet.
+        """Take back what the last command of ``session`` did that is not undone yet.
 
         Where there is none left, that is the last one of an earlier session, if the user says so;
         ``earlier``: they did.
@@ -174,21 +170,24 @@ class Undo:
             Busy: a command runs.
             StoreUnavailable: it cannot be done; the message says why.
         """
-        return await self._take_back("undo", ask, conflicts, "*" if earlier else "")
+        return await self._take_back("undo", session, ask, conflicts, "*" if earlier else "")
 
-    async def redo(self, ask: AskUser, conflicts: Conflicts = "ask") -> Undone:
-        """Take back the last undo of this session, unless a command ran since.
+    async def redo(self, session: str, ask: AskUser, conflicts: Conflicts = "ask") -> Undone:
+        """Take back the last undo of ``session``, unless a command ran since.
 
         Raises:
             NotFound, Busy, StoreUnavailable: as ``undo``.
         """
-        return await self._take_back("redo", ask, conflicts, "")
+        return await self._take_back("redo", session, ask, conflicts, "")
 
     async def _take_back(
-        self, kind: Literal["undo", "redo"], ask: AskUser, conflicts: Conflicts, earlier: str
+        self,
+        kind: Literal["undo", "redo"],
+        session: str,
+        ask: AskUser,
+        conflicts: Conflicts,
+        earlier: str,
     ) -> Undone:
-        session = self._session()
-
         async def revert(overwrite: frozenset[bytes] | None, *, decided: bool) -> Reverted:
             return await self._revert(
                 lambda worker: worker.revert(

@@ -25,7 +25,11 @@ def create() -> AishServer:
             "tokens": len(protocol._on_token_cancel),
             "pending": len(protocol._pending),
             "spawned": len(server._tasks),
-            "jobs": sum(len(workspace.jobs) for workspace in server.workspaces.all()),
+            "jobs": sum(
+                len(session.jobs)
+                for workspace in server.workspaces.all()
+                for session in workspace.sessions.open
+            ),
             "objects": len(gc.get_objects()),
         }
 

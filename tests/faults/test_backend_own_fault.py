@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 
+from aish_lsp.agent.session import Ask
+from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.errors import AishError
 from aish_lsp.events import End, Event
 from aish_lsp.models.events import Finish, ModelEvent, Text
 from aish_lsp.models.request import ModelRequest
 from aish_lsp.services import Services
-from aish_lsp.turn import Ask
-from aish_lsp.workspace import Workspace
+from aish_lsp.turn import ask as begin_turn
 
 
 class Faulty:
@@ -46,29 +47,29 @@ async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
 
 def answer_with(monkeypatch: pytest.MonkeyPatch, workspace: Workspace, *steps: Any) -> None:
-    monkeypatch.setattr(workspace, "open_model", lambda _: Faulty(*steps))
+    monkeypatch.setattr(workspace.shown, "open_model", lambda _: Faulty(*steps))
 
 
 async def test_what_arrived_is_kept(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     answer_with(monkeypatch, workspace, Text("So far."), KeyError("ours"))
-    result = await workspace.ask(Ask("Well?")).result()
+    result = await begin_turn(workspace.shown, Ask("Well?")).result()
     assert (result.text, result.finish_reason) == ("So far.", "error")
     assert result.error is not None
     assert "KeyError" in result.error["message"]
-    assert [turn.content for turn in workspace.conversation.turns] == ["Well?", "So far."]
+    assert [turn.content for turn in workspace.shown.conversation.turns] == ["Well?", "So far."]
 
     answer_with(monkeypatch, workspace, Text("Fine."), Finish("stop"))
-    assert (await workspace.ask(Ask("And now?")).result()).text == "Fine."
+    assert (await begin_turn(workspace.shown, Ask("And now?")).result()).text == "Fine."
 
 
 async def test_where_nothing_arrived_it_is_an_error(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer_with(monkeypatch, workspace, ZeroDivisionError())
-    job = workspace.ask(Ask("Well?"))
+    job = begin_turn(workspace.shown, Ask("Well?"))
     events: list[Event] = [event async for event in job.events()]
     assert isinstance(events[-1], End)
     assert events[-1].finish_reason == "error"
     with pytest.raises(AishError, match="ZeroDivisionError"):
         await job.result()
-    assert workspace.conversation.turns == []
+    assert workspace.shown.conversation.turns == []

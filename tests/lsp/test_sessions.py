@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from client import RpcError
-from conversing import Place, ask, chat_holds
+from conversing import SHOWS_NOTHING, Place, ask, chat_holds
 from fault_server import FaultServer, Peer, Request, chunk_of
 
 USAGE = {"prompt_tokens": 100, "completion_tokens": 9}
@@ -140,7 +140,7 @@ async def test_what_is_not_there_and_what_is_open(place: Place) -> None:
             await client.command_result("aish.session.delete", {"id": "plans"})
         assert refused.value.code == 1007
         with pytest.raises(RpcError) as refused:
-            await client.command_result("aish.session.resume", {})
+            await client.command_result("aish.session.delete", {})
         assert (refused.value.code, refused.value.data["path"]) == (-32602, "id")
 
         fresh = await client.command_result("aish.session.new")
@@ -191,3 +191,78 @@ async def test_a_command_that_runs_keeps_its_session(place: Place) -> None:
         assert (await running)["finishReason"] == "cancelled"
         resumed = await client.command_result("aish.session.resume", {"id": asked["sessionId"]})
         assert resumed["turns"] == 2
+
+
+def resuming(place: Place, model: FaultServer, how: str) -> None:
+    """Write a configuration that says how a session is begun."""
+    place.configure(model.url, context_window=8192)
+    with place.config.open("a") as file:
+        file.write(f'[sessions]\nresume = "{how}"\n')
+
+
+async def asked_before(place: Place, *prompts: str) -> list[str]:
+    """Ask questions, each in a session of its own; return their sessions."""
+    ids = []
+    async with place.client() as client:
+        await client.initialize(place.folder)
+        for number, prompt in enumerate(prompts):
+            await client.command_result("aish.session.new")
+            ids.append((await ask(client, prompt, f"before {number}"))["sessionId"])
+    return ids
+
+
+async def test_the_chat_tells_once_how_to_go_on_with_the_last_session(place: Place) -> None:
+    async with FaultServer(answered) as model:
+        resuming(place, model, "ask")
+        _, last = await asked_before(place, "The first one?", "The *last* one?")
+        line = "> The last session was *The *last* one?*. `:resume` goes on with it."
+        for _ in range(2):
+            async with place.client() as client:
+                await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+                await client.command_result("aish.chat.open")
+                text = await chat_holds(client, place, line)
+                assert text.index(line) < text.rindex("## You")
+                assert text.count(line) == 1
+                assert not client.asked("window/showMessageRequest")
+                # It is a new one until the user says so.
+                assert (await client.command_result("aish.context.show"))["breakdown"]
+                history = await client.command_result("aish.session.history")
+                assert history == {"turns": []}
+        async with place.client() as client:
+            await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+            await client.command_result("aish.chat.send", {"prompt": ":resume"})
+            text = await chat_holds(client, place, f"Session {last} continues, with 2 messages.")
+            assert text.count(line) == 1
+            assert text.index(line) < text.index(":resume\n")
+            resumed = await ask(client, "And then?", "c")
+            assert resumed["sessionId"] == last
+
+
+async def test_the_last_session_that_is_open_nowhere_goes_on(place: Place) -> None:
+    async with FaultServer(answered) as model:
+        resuming(place, model, "always")
+        first, last = await asked_before(place, "The first one?", "The last one?")
+        async with place.client() as one, place.client() as other:
+            await one.initialize(place.folder, capabilities=SHOWS_NOTHING)
+            # What is asked at once waits for it.
+            assert (await ask(one, "Here?", "a"))["sessionId"] == last
+            await one.command_result("aish.chat.open")
+            text = await chat_holds(one, place, "> The session *The last one?* goes on. `:session")
+            assert "last session was" not in text
+            await other.initialize(place.folder, capabilities=SHOWS_NOTHING)
+            assert (await ask(other, "There?", "b"))["sessionId"] == first
+            with pytest.raises(RpcError, match="no earlier session"):
+                await other.command_result("aish.session.resume")
+
+
+async def test_a_session_may_begin_without_a_word(place: Place) -> None:
+    async with FaultServer(answered) as model:
+        resuming(place, model, "never")
+        [before] = await asked_before(place, "The only one?")
+        async with place.client() as client:
+            await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+            await client.command_result("aish.chat.send", {"prompt": "Here?"})
+            await chat_holds(client, place, "Reply 1.")
+            text = await chat_holds(client, place, "## You", times=3)
+            assert "session" not in text
+            assert await client.command_result("aish.session.resume") == {"id": before, "turns": 2}

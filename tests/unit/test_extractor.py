@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from aish_lsp.agent.session import Ask
+from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.conversation.turns import ExecOutput, Turn
 from aish_lsp.errors import AishError, BackendUnavailable
@@ -16,8 +18,7 @@ from aish_lsp.extractor import Extracted, extract
 from aish_lsp.models.events import Finish, ModelEvent
 from aish_lsp.models.request import ModelRequest
 from aish_lsp.services import Services
-from aish_lsp.turn import Ask
-from aish_lsp.workspace import Workspace
+from aish_lsp.turn import ask as begin_turn
 
 REPLY = "fact: first\nfact: second\nfact: thi"
 
@@ -49,7 +50,7 @@ async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     root = tmp_path / "workspace"
     root.mkdir()
     opened = Workspace(root, services, Configuration(root, services.trust, services.environ))
-    await opened.recorder.question(
+    await opened.shown.recorder.question(
         Turn("user", "We ship with make.", exec=(ExecOutput("cat x", 0, "the second"),))
     )
     yield opened
@@ -60,12 +61,12 @@ async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 def answer(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, *script: ModelEvent | Exception
 ) -> None:
-    monkeypatch.setattr(workspace, "open_model", lambda _: Scripted(*script))
+    monkeypatch.setattr(workspace.shown, "open_model", lambda _: Scripted(*script))
 
 
 async def search(workspace: Workspace) -> tuple[list[Event], Extracted | AishError]:
     """Search; return the events and what came of it."""
-    job = extract(workspace)
+    job = extract(workspace.shown)
     events = [event async for event in job.events()]
     try:
         return events, await job.result()
@@ -89,7 +90,7 @@ async def test_a_whole_reply_is_told_with_what_it_cost(
     events, found = await search(workspace)
     assert contents(found) == ["first", "second", "thi"]
     assert events[-2:] == [Usage(1000, 100, cost=0.002), End("stop")]
-    logged = (await workspace.sessions.history()).records[-1]
+    logged = (await workspace.sessions.history(workspace.shown.id)).records[-1]
     assert (logged["meta"], logged["usage"]["cost"]) == ("summarize", 0.002)
 
 
@@ -135,7 +136,7 @@ async def test_a_fault_of_ours_ends_it_too(
     assert isinstance(found, AishError)
     assert "aish itself failed (RuntimeError)" in found.message
     assert isinstance(events[-1], End)
-    assert not workspace.turn_lock.locked()
+    assert not workspace.shown.turn_lock.locked()
 
 
 async def test_stopped_at_any_moment_it_ends_with_an_end(
@@ -146,7 +147,7 @@ async def test_stopped_at_any_moment_it_ends_with_an_end(
     )
     reasons = set()
     for steps in range(0, 120, 4):
-        job = extract(workspace)
+        job = extract(workspace.shown)
         listening = asyncio.create_task(listen(job.events()))
         for _ in range(steps):
             # Threads, which read and write files, get some time as well.
@@ -160,10 +161,10 @@ async def test_stopped_at_any_moment_it_ends_with_an_end(
         if any(isinstance(event, Text) for event in events):
             assert "first" in contents(found)
             assert any(isinstance(event, Usage) for event in events)
-        assert not workspace.turn_lock.locked()
+        assert not workspace.shown.turn_lock.locked()
     assert "cancelled" in reasons
     await asyncio.sleep(0)
-    assert len(workspace.jobs) == 0
+    assert len(workspace.shown.jobs) == 0
 
 
 async def listen(events: AsyncIterator[Event]) -> list[Event]:
@@ -174,7 +175,7 @@ async def test_what_is_wrong_with_the_files_is_told(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer(workspace, monkeypatch, Text("none"), Finish("stop"))
-    with workspace.recorder.session_path.open("a") as log:
+    with workspace.shown.recorder.session_path.open("a") as log:
         log.write("no JSON\n")
     workspace.memory.store("workspace").path.write_text('{"id": 1, "ts"')
     events, found = await search(workspace)
@@ -189,13 +190,15 @@ async def test_what_a_model_repeats_of_an_output_is_not_what_the_user_said(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     output = ExecOutput("cat README", 0, "The release key is on build-7.")
-    await workspace.recorder.question(
+    await workspace.shown.recorder.question(
         Turn("user", "So? I say: the tests take a minute.", exec=(output,))
     )
     reply = "It says: the release key is on build-7."
-    monkeypatch.setattr(workspace, "open_model", lambda _: Scripted(Text(reply), Finish("stop")))
-    await workspace.use_model("mine")
-    await workspace.ask(Ask("What does it say?")).result()
+    monkeypatch.setattr(
+        workspace.shown, "open_model", lambda _: Scripted(Text(reply), Finish("stop"))
+    )
+    await workspace.shown.use_model("mine")
+    await begin_turn(workspace.shown, Ask("What does it say?")).result()
     found = "fact: the release key is on build-7\nfact: the tests take a minute"
     answer(workspace, monkeypatch, Text(found), Finish("stop"))
     _, extracted = await search(workspace)
@@ -216,7 +219,7 @@ async def test_a_cancel_at_the_very_end_comes_too_late(
         return []
 
     monkeypatch.setattr(workspace, "refresh_memory", refresh)
-    job = extract(workspace)
+    job = extract(workspace.shown)
     events = await listen(job.events())
     assert contents(await job.result()) == ["first", "second", "thi"]
     assert events[-1] == End("stop")

@@ -22,8 +22,11 @@ FLOORS = (
     {"server"},
     {"lsp"},
     {"chat"},
-    {"workspace", "turn", "turn_request", "next_request", "summarizer", "execution"}
-    | {"workspace_sessions", "side_request", "extractor", "compaction", "model_setup"},
+    {"turn", "compaction", "execution", "extractor", "model_setup"},
+    {"turn_request"},
+    {"summarizer"},
+    {"side_request"},
+    {"agent"},
     {"accounting", "attached", "composition", "endings", "fallback", "job_table", "model_choice"}
     | {"resumption"},
     {"services"},
@@ -34,16 +37,6 @@ FLOORS = (
 #: What is not strictly downward: who imports, what, and why it may.
 EXCEPTIONS = {
     # Run time
-    ("workspace", "turn"): "a cycle of one floor: a turn is taken in a workspace, which begins it",
-    ("workspace", "execution"): "as above",
-    ("workspace", "workspace_sessions"): "a workspace's part, which switches its session",
-    ("turn", "turn_request"): "a turn's part, which asks in its workspace's name too",
-    ("turn_request", "summarizer"): "as above",
-    ("model_setup", "side_request"): "it asks in its workspace's name",
-    ("compaction", "summarizer"): "it summarizes before a turn has to",
-    ("summarizer", "side_request"): "it asks in its workspace's name",
-    ("extractor", "side_request"): "as above",
-    ("workspace", "next_request"): "a workspace's part, which shows what it would send",
     ("lsp.reference", "server"): "a script: it asks a whole server what it says of itself",
     ("models.catalog", "config.schema"): "a preset is what a model is asked for by",
     ("models.discovery", "config.schema"): "as above: what is found becomes a preset",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from aish_lsp import job as job_module
 from aish_lsp.errors import Denied
 from aish_lsp.events import End, Event, Notice, Output, Reasoning, Text
-from aish_lsp.job import Emit, Job
+from aish_lsp.job import Emit, Job, Outcome, ending
 
 T = TypeVar("T")
 
@@ -433,3 +433,36 @@ async def test_what_the_work_raises_comes_with_the_result_after_the_events() -> 
         with pytest.raises(Denied, match="No"):
             await soon(job.result())
     assert not job.cancel()
+
+
+async def ended(work: Callable[[Emit], Awaitable[Outcome[str]]]) -> tuple[Job[str], list[Event]]:
+    """Do ``work`` as a job that tells its end; return it with its events."""
+    job = Job("1", ending(work)).start()
+    return job, await soon(listened(job))
+
+
+@pytest.mark.parametrize("error", [None, Denied("No.")])
+async def test_how_work_ended_is_its_last_event(error: Denied | None) -> None:
+    async def work(emit: Emit) -> Outcome[str]:
+        await emit(Text("a"))
+        return Outcome("done", "length", error)
+
+    job, events = await ended(work)
+    assert events == [Text("a"), End("length", error.to_wire() if error else None)]
+    assert await job.result() == "done"
+
+
+@pytest.mark.parametrize(("error", "told"), [(Denied("No."), "No."), (ValueError("x"), "itself")])
+async def test_that_work_failed_is_told_too(error: Exception, told: str) -> None:
+    async def work(emit: Emit) -> Outcome[str]:
+        await emit(Text("a"))
+        raise error
+
+    job, events = await ended(work)
+    [text, end] = events
+    assert text == Text("a")
+    assert isinstance(end, End)
+    assert end.finish_reason == "error"
+    assert told in (end.error or {})["message"]
+    with pytest.raises(type(error)):
+        await job.result()

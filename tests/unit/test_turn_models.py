@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from aish_lsp.agent.session import Ask
+from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
 from aish_lsp.conversation.prompt import CONTRACT, ROLE
@@ -17,8 +19,8 @@ from aish_lsp.events import Event, Notice, Reasoning, Route, Start, Usage
 from aish_lsp.models.events import Finish, ModelEvent, Text
 from aish_lsp.models.request import ModelRequest
 from aish_lsp.services import Services
-from aish_lsp.turn import Ask, AskResult
-from aish_lsp.workspace import Workspace
+from aish_lsp.turn import AskResult
+from aish_lsp.turn import ask as begin_turn
 
 CONFIG = """
 default_model = "plain"
@@ -69,7 +71,7 @@ class Place:
             yield event
 
     async def ask(self, prompt: str, **fields: Any) -> AskResult:
-        job = self.workspace.ask(Ask(prompt, **fields))
+        job = begin_turn(self.workspace.shown, Ask(prompt, **fields))
         self.events = [event async for event in job.events()]
         return await job.result()
 
@@ -97,7 +99,7 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     def open_model(_: Preset) -> Place:
         return made
 
-    monkeypatch.setattr(made.workspace, "open_model", open_model)
+    monkeypatch.setattr(made.workspace.shown, "open_model", open_model)
     yield made
     await made.workspace.aclose()
     await made.workspace.services.aclose()
@@ -120,7 +122,7 @@ async def test_the_class_chooses_the_model(
     assert place.start.route.class_ == class_
     assert place.start.route.why.startswith(why)
     # Who answers when nothing is known of the question stays the same.
-    assert place.workspace.active_model == "plain"
+    assert place.workspace.shown.active_model == "plain"
 
 
 async def test_each_has_its_own_window_and_budget(place: Place) -> None:
@@ -139,7 +141,7 @@ async def test_what_the_user_says_comes_first(place: Place) -> None:
     assert (place.start.model, place.question) == ("plain", SHELL)
     await place.ask(SHELL)
     assert place.start.model == "fast"
-    await place.workspace.use_model("deep")
+    await place.workspace.shown.use_model("deep")
     await place.ask(SHELL)
     assert place.start.model == "deep"
     await place.ask(f"@fast {SHELL}")
@@ -182,17 +184,17 @@ async def test_the_class_has_its_own_words_and_the_contract_stays(place: Place) 
         assert place.system.startswith(f"{words}\n{CONTRACT}\nSystem: ")
         assert ROLE not in place.system
         # What is shown afterwards is what was sent.
-        report = place.workspace.next_request()
+        report = place.workspace.shown.next_request()
         assert report.messages()[0].content == place.system
 
 
 async def test_the_words_of_the_class_count_in_the_breakdown(place: Place) -> None:
     await place.ask(CODE)
-    before = place.workspace.next_request().context().breakdown.system
+    before = place.workspace.shown.next_request().context().breakdown.system
     text = json.dumps("You know shells. " * 100)
     place.config.write_text(CONFIG.replace('"You know shells."', text))
     await place.ask(SHELL)
-    assert place.workspace.next_request().context().breakdown.system > before + 200
+    assert place.workspace.shown.next_request().context().breakdown.system > before + 200
 
 
 async def test_an_unknown_class_is_refused(place: Place) -> None:
@@ -235,7 +237,7 @@ async def test_an_ephemeral_question_leaves_no_trace_with_whoever_answers_it(pla
     place.down = {"fast": BackendUnavailable("The fast one is down.")}
     result = await place.ask(SHELL, ephemeral=True)
     assert (result.text, result.model) == ("Well.", "deep")
-    assert [turn.role for turn in place.workspace.conversation.turns] == ["user", "assistant"]
+    assert [turn.role for turn in place.workspace.shown.conversation.turns] == ["user", "assistant"]
 
 
 async def test_a_fault_of_ours_is_not_hidden_by_another_model(place: Place) -> None:

@@ -12,13 +12,15 @@ from typing import Any
 
 import pytest
 
+from aish_lsp.agent.session import Ask
+from aish_lsp.agent.workspace import Workspace
 from aish_lsp.chat.colon import parse
 from aish_lsp.chat.commands import COLON_COMMANDS, Chat
 from aish_lsp.chat.sessions import takes_a_session
 from aish_lsp.config.loading import Configuration
 from aish_lsp.conversation.turns import ExecOutput, Turn
 from aish_lsp.errors import Busy, Denied, InvalidArgument, NotFound, StoreUnavailable
-from aish_lsp.execution import RunRequest
+from aish_lsp.execution import RunRequest, run
 from aish_lsp.job import Job
 from aish_lsp.questions import Question
 from aish_lsp.services import Services
@@ -26,8 +28,7 @@ from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.records import Record
 from aish_lsp.sessions.usage import UsageRecord, append_usage
-from aish_lsp.turn import Ask
-from aish_lsp.workspace import Workspace
+from aish_lsp.turn import ask as begin_turn
 
 OUTPUT = {"command": "ls", "exit": 0, "output": "a\n"}
 USER, REPLY = records.user("Old?"), records.assistant("Yes.", "offline", finish="stop")
@@ -77,12 +78,12 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 
 
 async def ask(workspace: Workspace, prompt: str) -> Any:
-    return await workspace.ask(Ask(prompt)).result()
+    return await begin_turn(workspace.shown, Ask(prompt)).result()
 
 
 def written(workspace: Workspace, *lines: Record, name: str | None = None) -> SessionLog:
     """Write a session as an earlier process has left it."""
-    log = SessionLog.create(workspace.recorder.sessions, None)
+    log = SessionLog.create(workspace.shown.recorder.session_path.parent, None)
     for line in lines:
         log.append(line)
     if name:
@@ -99,7 +100,7 @@ def _chat(workspace: Workspace) -> Chat:
         assert title
         return await job.result()
 
-    return Chat(workspace, lambda _: None, lambda _: None, shown, lambda _: None, wait)
+    return Chat(workspace.shown, lambda _: None, lambda _: None, shown, lambda _: None, wait)
 
 
 async def typed(workspace: Workspace, line: str) -> str:
@@ -112,33 +113,33 @@ async def test_a_session_goes_on_in_its_file_with_all_it_had(place: Place) -> No
     first = place.open()
     asked = await ask(first, "How do I run the tests?")
     [command] = asked.commands
-    await first.use_model("mine")
-    first.conversation.summary = ""
+    await first.shown.use_model("mine")
+    first.shown.conversation.summary = ""
     await place.close()
 
     second = place.open()
     resumed = await second.sessions.resume(asked.session_id)
-    assert (resumed.id, resumed.turns, resumed.notices) == (asked.session_id, 2, ())
-    turns = second.conversation.turns
+    assert (resumed.session.id, resumed.turns, resumed.notices) == (asked.session_id, 2, ())
+    turns = second.shown.conversation.turns
     assert [(turn.role, turn.n) for turn in turns] == [("user", 1), ("assistant", 2)]
     assert turns[1].content == asked.text
-    assert second.last_turn_commands == [command]
-    assert second.active_model == "mine"
-    assert second.meter.usage.total().calls == 1
-    report = await second.run(RunRequest(command_id=command.id, approved=True)).result()
+    assert second.shown.last_turn_commands == [command]
+    assert second.shown.active_model == "mine"
+    assert second.shown.meter.usage.total().calls == 1
+    report = await run(second.shown, RunRequest(command_id=command.id, approved=True)).result()
     assert report.output == "tests ran\n"
 
     await place.close()
     third = place.open()
     await third.sessions.resume(asked.session_id)
-    assert third.conversation.pending == [ExecOutput("make test", 0, "tests ran\n")]
-    assert third.commands.all() == []
+    assert third.shown.conversation.pending == [ExecOutput("make test", 0, "tests ran\n")]
+    assert third.shown.commands.all() == []
     again = await ask(third, "Did it work?")
     assert again.session_id == asked.session_id
-    assert [turn.n for turn in third.conversation.turns] == [1, 2, 5, 6]
-    assert third.conversation.turns[2].exec == (ExecOutput("make test", 0, "tests ran\n"),)
-    assert len(list(third.recorder.sessions.iterdir())) == 1
-    assert third.meter.usage.total().calls == 2
+    assert [turn.n for turn in third.shown.conversation.turns] == [1, 2, 5, 6]
+    assert third.shown.conversation.turns[2].exec == (ExecOutput("make test", 0, "tests ran\n"),)
+    assert len(list(third.shown.recorder.session_path.parent.iterdir())) == 1
+    assert third.shown.meter.usage.total().calls == 2
 
 
 async def test_an_evicted_range_a_summary_and_an_unanswered_question(place: Place) -> None:
@@ -154,12 +155,12 @@ async def test_an_evicted_range_a_summary_and_an_unanswered_question(place: Plac
     )
     resumed = await workspace.sessions.resume(log.id)
     assert resumed.turns == 2
-    conversation = workspace.conversation
+    conversation = workspace.shown.conversation
     assert conversation.turns == [Turn("user", "Second?", 3), Turn("assistant", "Two.", 4)]
     assert conversation.summary == "They talked."
     assert conversation.pending == [ExecOutput("ls", 0, "a\n")]
-    assert workspace.next_request().context().compactions == 1
-    shown = await workspace.sessions.history()
+    assert workspace.shown.next_request().context().compactions == 1
+    shown = await workspace.sessions.history(workspace.shown.id)
     assert len([record for record in shown.records if "role" in record]) == 5
     page = await typed(workspace, ":session history")
     assert page.count("no longer sent") == 3
@@ -170,57 +171,58 @@ async def test_what_was_reset_does_not_come_back(place: Place) -> None:
     workspace = place.open()
     log = written(workspace, USER, REPLY, records.ran("c", OUTPUT), records.reset())
     assert (await workspace.sessions.resume(log.id)).turns == 0
-    assert workspace.conversation.pending == []
-    assert workspace.conversation.turns == []
+    assert workspace.shown.conversation.pending == []
+    assert workspace.shown.conversation.turns == []
 
 
 async def test_the_session_before_leaves_nothing_in_the_next(place: Place) -> None:
     workspace = place.open()
     asked = await ask(workspace, "How do I run the tests?")
-    workspace.conversation.append_output(ExecOutput("ls", 0, ""))
-    workspace.conversation.summary = "old"
-    fresh = await workspace.sessions.new()
-    assert fresh == workspace.sessions.open_id != asked.session_id
-    conversation = workspace.conversation
+    workspace.shown.conversation.append_output(ExecOutput("ls", 0, ""))
+    workspace.shown.conversation.summary = "old"
+    fresh = (await workspace.sessions.new()).id
+    assert fresh == workspace.shown.id != asked.session_id
+    conversation = workspace.shown.conversation
     assert (conversation.turns, conversation.summary, conversation.pending) == ([], "", [])
-    assert workspace.commands.all() == []
-    assert workspace.meter.usage.total().calls == 0
+    assert workspace.shown.commands.all() == []
+    assert workspace.shown.meter.usage.total().calls == 0
     # Nothing was written yet, and the one before is free again.
     assert [info.id for info in await workspace.sessions.all()] == [asked.session_id]
     other = place.open()
     assert (await other.sessions.resume(asked.session_id)).turns == 2
 
 
-async def test_a_session_is_not_switched_while_something_runs(place: Place) -> None:
+async def test_a_session_is_not_replaced_while_something_runs(place: Place) -> None:
     workspace = place.open()
     log = written(workspace, USER, REPLY)
-    job = workspace.run(RunRequest(text="sleep 60", approved=True))
-    for switch in (workspace.sessions.new, lambda: workspace.sessions.resume(log.id)):
+    job = run(workspace.shown, RunRequest(text="sleep 60", approved=True))
+    for replace in (workspace.sessions.new, lambda: workspace.sessions.resume(log.id)):
         with pytest.raises(Busy, match="`sleep 60` runs in this session"):
-            await switch()
+            await replace()
     job.cancel()
     await job.result()
-    before = workspace.sessions.open_id
-    turn = workspace.ask(Ask("hello"))
+    before = workspace.shown.id
+    turn = begin_turn(workspace.shown, Ask("hello"))
     with pytest.raises(Busy, match="A question is being answered"):
         await workspace.sessions.resume(log.id)
     await turn.result()
-    assert workspace.sessions.open_id == before
+    assert workspace.shown.id == before
     await workspace.sessions.resume(log.id)
 
 
-async def test_a_question_that_comes_while_the_session_is_switched_goes_into_the_new_one(
+async def test_a_question_that_comes_while_the_session_is_replaced_goes_into_the_new_one(
     place: Place,
 ) -> None:
     workspace = place.open()
     log = written(workspace, USER, REPLY)
     switching = asyncio.create_task(workspace.sessions.resume(log.id))
-    while not workspace.turn_lock.locked():
-        await asyncio.sleep(0)
-    asked = workspace.ask(Ask("hello"))
+    await asyncio.sleep(0)  # It has begun, and nothing more.
+    before = workspace.shown
+    meant = await workspace.sessions.named(None)
+    assert meant is not before
+    assert (await begin_turn(meant, Ask("hello")).result()).session_id == log.id
     await switching
-    assert (await asked.result()).session_id == log.id
-    assert [turn.content for turn in workspace.conversation.turns][:3] == ["Old?", "Yes.", "hello"]
+    assert [turn.content for turn in meant.conversation.turns][:3] == ["Old?", "Yes.", "hello"]
 
 
 async def test_a_session_that_another_editor_has_open_is_busy(place: Place) -> None:
@@ -231,18 +233,18 @@ async def test_a_session_that_another_editor_has_open_is_busy(place: Place) -> N
         await other.sessions.resume(asked.session_id)
     with pytest.raises(Busy, match="in another editor"):
         await other.sessions.delete(asked.session_id)
-    # It can be read, and nothing was switched.
+    # It can be read, and nothing was replaced.
     assert (await other.sessions.history(asked.session_id)).records[0]["content"] == "hello"
-    assert other.sessions.open_id == own
-    assert len(other.conversation.turns) == 2
+    assert other.shown.id == own
+    assert len(other.shown.conversation.turns) == 2
 
 
 async def test_the_open_session_resumed_goes_on_as_it_is(place: Place) -> None:
     workspace = place.open()
-    assert (await workspace.sessions.resume(workspace.sessions.open_id)).turns == 0
+    assert (await workspace.sessions.resume(workspace.shown.id)).turns == 0
     asked = await ask(workspace, "hello")
     resumed = await workspace.sessions.resume(asked.session_id)
-    assert (resumed.turns, len(workspace.conversation.turns)) == (2, 2)
+    assert (resumed.turns, len(workspace.shown.conversation.turns)) == (2, 2)
 
 
 TORN = b'{"n": 5, "ts": "2026-05-13T19:01:01Z", "role": "us'
@@ -272,7 +274,7 @@ async def test_a_damaged_log_goes_on_as_far_as_it_is_sound(place: Place, damage:
     log.path.write_bytes(change(log.path.read_bytes()))
     before = log.path.read_bytes()
     resumed = await workspace.sessions.resume(log.id)
-    assert (resumed.id, resumed.turns) == (log.id, turns)
+    assert (resumed.session.id, resumed.turns) == (log.id, turns)
     assert notice in "\n".join(resumed.notices)
     assert len(resumed.notices) <= 5
     # What is there is not touched, and what is added can be read.
@@ -281,8 +283,8 @@ async def test_a_damaged_log_goes_on_as_far_as_it_is_sound(place: Place, damage:
     await place.close()
     later = place.open()
     await later.sessions.resume(log.id)
-    assert later.conversation.turns[-1].content == asked.text
-    assert len(later.conversation.turns) == turns + 2
+    assert later.shown.conversation.turns[-1].content == asked.text
+    assert len(later.shown.conversation.turns) == turns + 2
 
 
 async def test_a_newer_log_goes_on_in_a_copy(place: Place) -> None:
@@ -291,25 +293,25 @@ async def test_a_newer_log_goes_on_in_a_copy(place: Place) -> None:
     log.path.write_text(log.path.read_text().replace('"version": 1', '"version": 2'))
     before = log.path.read_bytes()
     resumed = await workspace.sessions.resume("plans")
-    assert resumed.id != log.id
+    assert resumed.session.id != log.id
     assert resumed.turns == 2
     assert "newer version" in resumed.notices[0]
     await ask(workspace, "More?")
     assert log.path.read_bytes() == before
     await place.close()
     later = place.open()
-    again = await later.sessions.resume(resumed.id)
-    assert (again.id, again.turns, again.notices) == (resumed.id, 4, ())
+    again = await later.sessions.resume(resumed.session.id)
+    assert (again.session.id, again.turns, again.notices) == (resumed.session.id, 4, ())
     assert {info.id: info.name for info in await later.sessions.all()} == {
         log.id: "plans",
-        resumed.id: None,
+        resumed.session.id: None,
     }
 
 
 async def test_an_empty_or_a_deleted_session_is_not_there(place: Place) -> None:
     workspace = place.open()
     log = written(workspace, USER, REPLY)
-    (workspace.recorder.sessions / "empty.jsonl").touch()
+    (workspace.shown.recorder.session_path.parent / "empty.jsonl").touch()
     with pytest.raises(NotFound, match="no session 'empty'"):
         await workspace.sessions.resume("empty")
     with pytest.raises(NotFound, match=f"Did you mean {log.id}"):
@@ -326,7 +328,7 @@ async def test_a_session_deleted_between_the_look_and_the_lock(
 ) -> None:
     workspace = place.open()
     log = written(workspace, USER, REPLY)
-    before = workspace.sessions.open_id
+    before = workspace.shown.id
 
     def hold_too_late(*arguments: Any) -> None:
         log.path.unlink(missing_ok=True)
@@ -338,20 +340,20 @@ async def test_a_session_deleted_between_the_look_and_the_lock(
     monkeypatch.setattr(module, "hold", hold_too_late)
     with pytest.raises(NotFound, match="any more"):
         await workspace.sessions.resume(log.id)
-    assert workspace.sessions.open_id == before
+    assert workspace.shown.id == before
     assert not log.path.exists()
 
 
 async def test_what_is_said_after_the_log_was_removed_is_written_down(place: Place) -> None:
     workspace = place.open()
     asked = await ask(workspace, "First?")
-    workspace.recorder.session_path.unlink()
+    workspace.shown.recorder.session_path.unlink()
     await ask(workspace, "Second?")
     await place.close()
     later = place.open()
     resumed = await later.sessions.resume(asked.session_id)
     assert resumed.notices == ()
-    assert [turn.n for turn in later.conversation.turns] == [3, 4]
+    assert [turn.n for turn in later.shown.conversation.turns] == [3, 4]
 
 
 async def test_a_model_that_is_gone_is_told(place: Place) -> None:
@@ -366,7 +368,7 @@ async def test_a_model_that_is_gone_is_told(place: Place) -> None:
 async def test_costs_come_back_and_the_cap_counts_them(place: Place) -> None:
     workspace = place.open()
     log = written(workspace, USER, REPLY)
-    usage = workspace.recorder.sessions.parent / "usage.jsonl"
+    usage = workspace.shown.recorder.session_path.parent.parent / "usage.jsonl"
     for session, cost in ((log.id, 0.5), ("other", 3.0), (log.id, 0.25)):
         call = UsageRecord(
             ts="t", session=session, model="m", provider="p", category="main",
@@ -375,8 +377,8 @@ async def test_costs_come_back_and_the_cap_counts_them(place: Place) -> None:
         append_usage(usage, call)
     assert [info.cost for info in await workspace.sessions.all()] == [0.75]
     await workspace.sessions.resume(log.id)
-    assert workspace.meter.usage.total().cost == 0.75
-    assert workspace.status().cost == 0.75
+    assert workspace.shown.meter.usage.total().cost == 0.75
+    assert workspace.shown.status().cost == 0.75
 
 
 async def test_a_name_is_one_session_s(place: Place) -> None:
@@ -384,14 +386,14 @@ async def test_a_name_is_one_session_s(place: Place) -> None:
     other = written(workspace, USER, REPLY, name="taken")
     for name in ("", " ", "a\nb", "x" * 81, "\u202e"):
         with pytest.raises(InvalidArgument, match="visible characters"):
-            await workspace.sessions.save(name)
+            await workspace.sessions.save(workspace.shown, name)
     for name in ("taken", other.id):
         with pytest.raises(InvalidArgument, match="has that name"):
-            await workspace.sessions.save(name)
+            await workspace.sessions.save(workspace.shown, name)
     # Before the first question, too; and once more.
-    assert await workspace.sessions.save(" mine ") == "mine"
-    assert await workspace.sessions.save("mine") == "mine"
-    assert (await workspace.sessions.resume("mine")).id == workspace.sessions.open_id
+    assert await workspace.sessions.save(workspace.shown, " mine ") == "mine"
+    assert await workspace.sessions.save(workspace.shown, "mine") == "mine"
+    assert (await workspace.sessions.resume("mine")).session.id == workspace.shown.id
     assert "saved as other one" in await typed(workspace, ":save other one")
 
 
@@ -409,7 +411,7 @@ async def test_only_a_yes_deletes(place: Place) -> None:
     assert not log.path.exists()
     assert "Old?" in place.asked[0]
     with pytest.raises(Busy, match=":session new"):
-        await workspace.sessions.delete(workspace.sessions.open_id)
+        await workspace.sessions.delete(workspace.shown.id)
 
 
 async def test_a_suggestion_that_held_a_secret_does_not_come_back(place: Place) -> None:
@@ -422,7 +424,7 @@ async def test_a_suggestion_that_held_a_secret_does_not_come_back(place: Place) 
     reply = records.assistant(text, "offline", finish="stop", commands=commands)
     log = written(workspace, USER, reply, records.ran("2", OUTPUT))
     await workspace.sessions.resume(log.id)
-    assert [(info.id, info.text, info.line) for info in workspace.last_turn_commands] == [
+    assert [(info.id, info.text, info.line) for info in workspace.shown.last_turn_commands] == [
         ("1", "ls", 2)
     ]
 
@@ -438,7 +440,7 @@ async def test_reasoning_and_tool_calls_come_back(place: Place) -> None:
         records.assistant("Done.", "m", finish="stop"),
     )
     await workspace.sessions.resume(log.id)
-    _, called, result, _ = workspace.conversation.turns
+    _, called, result, _ = workspace.shown.conversation.turns
     assert called.reasoning is not None
     assert called.reasoning.metadata == {"signature": "s"}
     assert called.tool_calls[0].name == "read"
@@ -450,7 +452,7 @@ async def test_a_session_that_cannot_be_written_is_refused(
 ) -> None:
     workspace = place.open()
     log = written(workspace, USER, REPLY)
-    before = workspace.sessions.open_id
+    before = workspace.shown.id
 
     def refuse(path: Path) -> int:
         raise StoreUnavailable(f"cannot open {path}: Permission denied.")
@@ -458,7 +460,7 @@ async def test_a_session_that_cannot_be_written_is_refused(
     monkeypatch.setattr("aish_lsp.sessions.log.open_append", refuse)
     with pytest.raises(StoreUnavailable, match="Permission denied"):
         await workspace.sessions.resume(log.id)
-    assert workspace.sessions.open_id == before
+    assert workspace.shown.id == before
 
 
 async def test_the_chat_lists_and_resumes(place: Place) -> None:
@@ -483,7 +485,7 @@ async def test_the_chat_lists_and_resumes(place: Place) -> None:
     assert await typed(workspace, ":session delete plans") == "Deleted."
     with pytest.raises(NotFound, match="no earlier session"):
         await typed(workspace, ":resume")
-    for wrong in (":session nothing", ":session save"):
+    for wrong in (":session nothing", ":session delete", ":session save"):
         with pytest.raises(InvalidArgument):
             await typed(workspace, wrong)
 
@@ -548,3 +550,52 @@ async def test_history_of_another_session_is_read_only(place: Place) -> None:
     assert "~~~ open fence\n~~~\n" in page
     assert (log.path.read_bytes(), log.path.stat().st_mtime_ns) == before
     assert json.loads(before[0].splitlines()[0])["meta"]["id"] == log.id
+
+
+async def test_the_last_session_is_the_one_that_nobody_has_open(place: Place) -> None:
+    workspace = place.open()
+    assert await workspace.sessions.last() is None
+    with pytest.raises(NotFound, match="no earlier session"):
+        await typed(workspace, ":resume")
+    older, newer = (written(workspace, records.user(text), REPLY) for text in ("Old?", "New?"))
+    set_time(older, "2026-01-01T00:00:00Z")
+    last = await workspace.sessions.last()
+    assert last is not None
+    assert (last.id, last.title) == (newer.id, "New?")
+    other = place.open()
+    await other.sessions.resume(newer.id)
+    assert f"Session {older.id} continues" in await typed(workspace, ":resume")
+    # Both are open now.
+    assert await other.sessions.last() is None
+
+
+def set_time(log: SessionLog, time: str) -> None:
+    """Have a log look as if it had been written at ``time``."""
+    text = log.path.read_text()
+    log.path.write_text(re.sub(r'"ts": "[^"]*"', f'"ts": "{time}"', text))
+
+
+async def test_what_was_resumed_at_the_start_waits_for_the_settings(place: Place) -> None:
+    workspace = place.open()
+    log = written(workspace, USER, REPLY, records.model("mine"))
+    settings = asyncio.Event()
+
+    async def settled() -> None:
+        await settings.wait()
+        config = place.root.parent / "config.toml"
+        config.write_text(f'{config.read_text()}[sessions]\nresume = "always"\n')
+        await workspace.reload()
+
+    beginning = workspace.sessions.begin(settled())
+    meant = asyncio.create_task(workspace.sessions.named(None))
+    await asyncio.sleep(0)
+    assert not meant.done()
+    settings.set()
+    session = await meant
+    assert session is workspace.shown
+    assert (session.id, len(session.conversation.turns)) == (log.id, 2)
+    # Whoever it was switched to answers, from the first question on.
+    assert session.active_model == "mine"
+    resumed = await beginning
+    assert resumed is not None
+    assert (resumed.session, resumed.turns) == (session, 2)

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from aish_lsp.agent.session import Ask
+from aish_lsp.agent.workspace import Workspace
 from aish_lsp.chat.colon import parse
 from aish_lsp.chat.commands import COLON_COMMANDS, Chat
 from aish_lsp.config.loading import Configuration
@@ -19,8 +21,7 @@ from aish_lsp.models.events import Finish, ModelEvent, Text
 from aish_lsp.models.keys import resolve_key
 from aish_lsp.models.request import ModelRequest
 from aish_lsp.services import Services
-from aish_lsp.turn import Ask
-from aish_lsp.workspace import Workspace
+from aish_lsp.turn import ask as begin_turn
 
 KEY = "plain-looking value"
 
@@ -73,8 +74,8 @@ async def test_a_key_that_a_command_has_printed_is_masked_like_any_other(
 async def say(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, text: str, ask: Ask | None = None
 ) -> None:
-    monkeypatch.setattr(workspace, "open_model", lambda _: Saying(text))
-    await workspace.ask(ask or Ask("Well?", model="offline")).result()
+    monkeypatch.setattr(workspace.shown, "open_model", lambda _: Saying(text))
+    await begin_turn(workspace.shown, ask or Ask("Well?", model="offline")).result()
 
 
 def _chat(workspace: Workspace) -> Chat:
@@ -85,7 +86,7 @@ def _chat(workspace: Workspace) -> Chat:
         assert title
         return await job.result()
 
-    return Chat(workspace, lambda _: None, lambda _: None, shown, lambda _: None, wait)
+    return Chat(workspace.shown, lambda _: None, lambda _: None, shown, lambda _: None, wait)
 
 
 async def typed(workspace: Workspace, line: str) -> str:
@@ -102,7 +103,7 @@ def written(tmp_path: Path) -> str:
 async def test_keys_are_not_written_down_whatever_they_look_like(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    workspace.conversation.append_output(ExecOutput(f"echo {KEY}", 0, f"it is {'b' * 9}"))
+    workspace.shown.conversation.append_output(ExecOutput(f"echo {KEY}", 0, f"it is {'b' * 9}"))
     await say(workspace, monkeypatch, f"I saw {KEY}.", Ask(f"Is {KEY} one?", model="offline"))
     log = written(tmp_path)
     assert KEY not in log
@@ -114,10 +115,10 @@ async def test_keys_are_not_written_down_whatever_they_look_like(
 @pytest.mark.parametrize("force", [False, True])
 async def test_keys_are_not_remembered(workspace: Workspace, *, force: bool) -> None:
     with pytest.raises(InvalidArgument, match="key of a model"):
-        workspace.remember("fact", f"Use {KEY}.", force=force)
+        workspace.shown.remember("fact", f"Use {KEY}.", force=force)
     with pytest.raises(InvalidArgument, match="key of a model"):
-        workspace.remember("fact", "A tag", tags=["b" * 9], force=force)
-    workspace.remember("fact", "plain-looking other value", force=force)
+        workspace.shown.remember("fact", "A tag", tags=["b" * 9], force=force)
+    workspace.shown.remember("fact", "plain-looking other value", force=force)
     assert [item.content for item in workspace.memory.items()] == ["plain-looking other value"]
 
 
@@ -127,26 +128,26 @@ async def test_a_turn_without_commands_ends_the_offer_of_earlier_ones(
     await say(workspace, monkeypatch, "CMD: true\n")
     aside = Ask("By the way?", model="offline", ephemeral=True)
     await say(workspace, monkeypatch, "CMD: false\n", aside)
-    assert [command.text for command in workspace.last_turn_commands] == ["true"]
+    assert [command.text for command in workspace.shown.last_turn_commands] == ["true"]
     await say(workspace, monkeypatch, "Nothing to run.")
-    assert workspace.last_turn_commands == []
-    assert [command.text for command in workspace.commands.all()] == ["true", "false"]
+    assert workspace.shown.last_turn_commands == []
+    assert [command.text for command in workspace.shown.commands.all()] == ["true", "false"]
 
 
 async def test_the_next_request_is_shown_whole_from_the_start(workspace: Workspace) -> None:
-    empty = workspace.next_request().context()
-    workspace.conversation.append_output(ExecOutput("ls", 0, "Makefile"))
+    empty = workspace.shown.next_request().context()
+    workspace.shown.conversation.append_output(ExecOutput("ls", 0, "Makefile"))
     shown = await typed(workspace, "prompt")
     assert "[project]" in shown
     assert "\n[exec output]\n$ ls (exit 0)\nMakefile\n``" in shown
-    report = workspace.next_request().context()
+    report = workspace.shown.next_request().context()
     assert (empty.basis, report.basis) == ("estimated", "estimated")
     assert report.breakdown.messages > empty.breakdown.messages
 
 
 async def test_the_project_counts_in_the_context_from_the_start(workspace: Workspace) -> None:
     page = await typed(workspace, "context")
-    assert workspace.next_request().context().breakdown.project > 0
+    assert workspace.shown.next_request().context().breakdown.project > 0
     assert page
 
 
@@ -168,11 +169,11 @@ async def test_what_is_wrong_with_the_configuration_is_told(
 async def test_another_memory_counts_from_the_next_refresh_on(
     workspace: Workspace, tmp_path: Path
 ) -> None:
-    workspace.remember("fact", "in the usual place")
+    workspace.shown.remember("fact", "in the usual place")
     (tmp_path / "config.toml").write_text('[memory]\npath = "notes/memory.jsonl"\n')
     assert await workspace.refresh() == []
     assert workspace.memory.items() == ()
-    workspace.remember("fact", "beside the configuration")
+    workspace.shown.remember("fact", "beside the configuration")
     assert "beside" in (tmp_path / "notes" / "memory.jsonl").read_text()
     (tmp_path / "config.toml").write_text("")
     await workspace.refresh()

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from aish_lsp.agent.workspace import Workspace
 from aish_lsp.chat.memory import argument_values
 from aish_lsp.chat.memory import memory_command as chat_command
 from aish_lsp.config.loading import Configuration
 from aish_lsp.errors import InvalidArgument, NotFound
 from aish_lsp.questions import Question
 from aish_lsp.services import Services
-from aish_lsp.workspace import Workspace
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
 
 async def memory_command(workspace: Workspace, argument: str) -> str:
-    return await chat_command(workspace, argument, _no_chat)
+    return await chat_command(workspace.shown, argument, _no_chat)
 
 
 async def _no_chat() -> str:

@@ -20,23 +20,23 @@ from aish_lsp.undo.work import Worker
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
 
-def of(root: Path, session: str = "s") -> Undo:
-    return Undo(root, lambda text: text.replace("KEY", "[masked]"), lambda: session)
+def of(root: Path) -> Undo:
+    return Undo(root, lambda text: text.replace("KEY", "[masked]"))
 
 
 async def test_commands_that_run_beside_each_other_are_one_undo(root: Path) -> None:
     repository(root, a="one", b="one")
     undo = of(root)
-    await undo.before("first", "first", root)
+    await undo.before("first", "first", root, "s")
     write(root, {"a": "two"})
-    await undo.before("second", "second", root)
+    await undo.before("second", "second", root, "s")
     write(root, {"b": "two"})
     assert await undo.after() == []
     with pytest.raises(Busy):
-        await undo.undo(nobody)
+        await undo.undo("s", nobody)
     write(root, {"new": "x"})
     assert await undo.after() == []
-    undone = await undo.undo(nobody)
+    undone = await undo.undo("s", nobody)
     assert (undone.restored, undone.removed) == (["a", "b"], ["new"])
     assert undone.told.splitlines() == ["Undone: first", "Put back: a, b", "Removed: new"]
 
@@ -44,17 +44,17 @@ async def test_commands_that_run_beside_each_other_are_one_undo(root: Path) -> N
 async def test_names_are_told_relative_to_the_workspace_in_any_bytes(root: Path) -> None:
     repository(root, **{"inner/a": "one", "b": "one"})
     undo = of(root / "inner")
-    await undo.before("one", "x", root)
+    await undo.before("one", "x", root, "s")
     write(root, {"inner/a": "two", "b": "two", "inner/\udcff": "x"})
     await undo.after()
-    undone = await undo.undo(nobody)
+    undone = await undo.undo("s", nobody)
     assert (undone.restored, undone.removed) == (["../b", "a"], ["\\xff"])
 
 
 async def test_secrets_and_line_ends_of_a_command_are_not_written_down(root: Path) -> None:
     repository(root, a="one")
     undo = of(root)
-    await undo.before("one", "curl -H KEY \\\n  > a", root)
+    await undo.before("one", "curl -H KEY \\\n  > a", root, "s")
     write(root, {"a": "two"})
     await undo.after()
     [ref] = git(root, "for-each-ref", "--format=%(refname)", "refs/aish").splitlines()
@@ -65,7 +65,7 @@ async def test_secrets_and_line_ends_of_a_command_are_not_written_down(root: Pat
 async def test_what_changes_while_the_user_thinks_is_not_overwritten(root: Path) -> None:
     repository(root, a="one", b="one", c="one")
     undo = of(root)
-    await undo.before("one", "x", root)
+    await undo.before("one", "x", root, "s")
     write(root, {"a": "two", "b": "two", "c": "two"})
     await undo.after()
     write(root, {"a": "mine"})
@@ -75,7 +75,7 @@ async def test_what_changes_while_the_user_thinks_is_not_overwritten(root: Path)
         write(root, {"b": "mine too"})
         return True
 
-    undone = await undo.undo(slowly)
+    undone = await undo.undo("s", slowly)
     assert (undone.restored, undone.conflicts) == (["a", "c"], ["b"])
     assert (root / "b").read_text() == "mine too"
 
@@ -83,17 +83,17 @@ async def test_what_changes_while_the_user_thinks_is_not_overwritten(root: Path)
 async def test_another_command_does_not_wait_for_the_users_answer(root: Path) -> None:
     repository(root, a="one")
     undo = of(root)
-    await undo.before("one", "x", root)
+    await undo.before("one", "x", root, "s")
     write(root, {"a": "two"})
     await undo.after()
     write(root, {"a": "mine"})
 
     async def meanwhile(_: Question) -> bool:
-        await undo.before("two", "y", root)
+        await undo.before("two", "y", root, "s")
         return True
 
     with pytest.raises(Busy):
-        await undo.undo(meanwhile)
+        await undo.undo("s", meanwhile)
     assert (root / "a").read_text() == "mine"
     await undo.after()
 
@@ -102,17 +102,17 @@ async def test_another_command_does_not_wait_for_the_users_answer(root: Path) ->
 async def test_a_cancelled_snapshot_leaves_the_next_one_free(root: Path, seconds: float) -> None:
     repository(root, a="one")
     undo = of(root)
-    task = asyncio.create_task(undo.before("one", "x", root))
+    task = asyncio.create_task(undo.before("one", "x", root, "s"))
     await asyncio.wait([task], timeout=seconds)
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
         await undo.after()  # it was faster
     assert git(root, "for-each-ref", "refs/aish") == ""
-    await undo.before("two", "y", root)
+    await undo.before("two", "y", root, "s")
     write(root, {"a": "two"})
     await undo.after()
-    assert (await undo.undo(nobody)).restored == ["a"]
+    assert (await undo.undo("s", nobody)).restored == ["a"]
 
 
 async def test_what_is_too_slow_once_is_not_waited_for_again(
@@ -123,9 +123,9 @@ async def test_what_is_too_slow_once_is_not_waited_for_again(
     with monkeypatch.context() as patch:
         patch.setattr(undo_module, "SNAPSHOT_SECONDS", 0)
         with pytest.raises(NoUndo, match="takes more than 0 s"):
-            await undo.before("one", "x", root)
+            await undo.before("one", "x", root, "s")
     with pytest.raises(NoUndo, match="takes more than 0 s"):
-        await undo.before("one", "x", root)
+        await undo.before("one", "x", root, "s")
     assert "takes more than 0 s" in await undo.prospect()
 
 
@@ -137,24 +137,24 @@ async def test_what_goes_wrong_here_stops_no_command(
     with monkeypatch.context() as patch:
         patch.setattr(Worker, "begin", lambda *_: 1 / 0)
         with pytest.raises(NoUndo, match=r"aish itself failed \(ZeroDivisionError\)"):
-            await undo.before("one", "x", root)
-    await undo.before("one", "x", root)
+            await undo.before("one", "x", root, "s")
+    await undo.before("one", "x", root, "s")
     write(root, {"a": "two"})
     with monkeypatch.context() as patch:
         patch.setattr(Worker, "finish", lambda *_: 1 / 0)
         [told] = await undo.after()
     assert told.endswith("`:undo` asks first.")
-    assert (await undo.undo(nobody)).conflicts == ["a"]
+    assert (await undo.undo("s", nobody)).conflicts == ["a"]
 
 
 async def test_what_a_command_does_to_gits_own_folder_is_told(root: Path) -> None:
     repository(root, a="one")
     undo = of(root)
-    await undo.before("one", "rm -rf .git/hooks", root)
+    await undo.before("one", "rm -rf .git/hooks", root, "s")
     shutil.rmtree(root / ".git" / "hooks")
     [told] = await undo.after()
     assert told.startswith("No undo for .git/hooks: ignored by git, git's own")
-    await undo.before("two", "rm -rf *", root)
+    await undo.before("two", "rm -rf *", root, "s")
     shutil.rmtree(root / ".git")
     [told] = await undo.after()
     assert told == "It can no longer be undone: the folder is not in a git work tree."
@@ -165,9 +165,9 @@ async def test_whether_there_is_an_undo_is_known_before_a_command_runs(root: Pat
     undo = of(root)
     assert await undo.prospect() == "the folder is not in a git work tree"
     with pytest.raises(Nowhere):
-        await undo.before("one", "x", root)
+        await undo.before("one", "x", root, "s")
     with pytest.raises(NotFound, match="not in a git work tree"):
-        await undo.undo(nobody)
+        await undo.undo("s", nobody)
     repository(root, a="one")
     assert await undo.prospect() == ""
 
@@ -175,13 +175,13 @@ async def test_whether_there_is_an_undo_is_known_before_a_command_runs(root: Pat
 async def test_what_undo_cannot_put_back_is_told(root: Path) -> None:
     repository(root, a="one")
     undo = of(root)
-    await undo.before("one", "git commit", root)
+    await undo.before("one", "git commit", root, "s")
     (root / "a").unlink()
     write(root, {"a/x": "x"})
     commit(root)
     await undo.after()
     write(root, {"a/mine": "x"})
-    undone = await undo.undo(nobody)
+    undone = await undo.undo("s", nobody)
     assert (undone.removed, undone.conflicts) == (["a/x"], ["a"])
     told = undone.told.splitlines()
     assert told[2] == "Changed since, left alone: a"

@@ -1,0 +1,1 @@
+"""What works for the user in a folder: its context, and the conversations that go on in it."""

@@ -1,0 +1,367 @@
+"""One conversation in a workspace: its messages, what it has cost, and what runs in it.
+
+A session is opened once, and goes on until it is closed: nothing of it is ever put in place of
+something else. To begin another, or to go on with an earlier one, is to open another session.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from aish_lsp.accounting import Accounting
+from aish_lsp.agent.next_request import NextRequest
+from aish_lsp.attached.consent import Consents
+from aish_lsp.conversation.meter import Meter
+from aish_lsp.conversation.turns import Conversation
+from aish_lsp.errors import NotFound
+from aish_lsp.job_table import JobTable
+from aish_lsp.resumption import Resumption
+from aish_lsp.shell.pending import PendingCommands, new_id
+from aish_lsp.shell.risk import Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.conversation.prompt import Blocks
+    from aish_lsp.conversation.turns import Attached, ExecOutput
+    from aish_lsp.conversation.usage import UsageTotals
+    from aish_lsp.events import CommandInfo
+    from aish_lsp.job import Job
+    from aish_lsp.memory.items import Kind, Scope
+    from aish_lsp.memory.store import Added
+    from aish_lsp.model_choice import ModelChoice
+    from aish_lsp.models.catalog import Chosen
+    from aish_lsp.models.request import Model
+    from aish_lsp.sessions.recorder import Recorder
+    from aish_lsp.shell.pending import Suggestion
+    from aish_lsp.shell.suggestions import FoundCommand
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A question. ``model`` names a preset for it alone; ``ephemeral`` leaves no trace.
+
+    ``notice`` is told to the user before the turn starts; ``attached`` is what the question is
+    about, beside the files that it names itself; ``at`` is the file that it is asked in; ``again``
+    is the exchange that it asks again, whose answer is no longer sent once there is another.
+    """
+
+    prompt: str
+    model: str | None = None
+    ephemeral: bool = False
+    notice: str = ""
+    attached: tuple[Attached, ...] = ()
+    at: Path | None = None
+    again: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextShare:
+    """How full the context is. Tokens."""
+
+    total: int
+    budget: int
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A session at a glance; ``cost`` in dollars, null where none is known."""
+
+    model: str
+    busy: bool
+    context: ContextShare
+    cost: float | None
+    commands: int
+    trusted: bool
+    servers: int
+
+
+class Session:
+    """One conversation in ``workspace``, which ``recorder`` writes down.
+
+    Args:
+        workspace: its folder's context.
+        recorder: writes it down.
+        models: who answers in it.
+        before: what was said in it before it was opened.
+        usage: what it has used by then.
+
+    Attributes:
+        turn_lock: held by who answers in it: one at a time.
+        unanswered: the last question, where it got no answer.
+        awaiting: what runs a command that nobody could be asked about, by the command's id.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        recorder: Recorder,
+        models: ModelChoice,
+        before: Resumption | None = None,
+        usage: UsageTotals | None = None,
+    ) -> None:
+        self.workspace = workspace
+        self.recorder = recorder
+        self.models = models
+        self.conversation = Conversation()
+        self.commands = PendingCommands()
+        self.accounting = Accounting(workspace.services)
+        self.consents = Consents()
+        self.jobs = JobTable(workspace.changed)
+        self.turn_lock = asyncio.Lock()
+        self.unanswered: Ask | None = None
+        self.awaiting: dict[str, Callable[[], Job[Any]]] = {}
+        self._last_turn = ""
+        self._told: set[str] = set()
+        if before is not None:
+            self._go_on(before, usage)
+
+    def _go_on(self, before: Resumption, usage: UsageTotals | None) -> None:
+        """Take in what was said before, and what it has used."""
+        self.conversation.resume(before.turns, before.summary, before.pending)
+        self.accounting.meter = Meter(usage, before.evictions)
+        # What the last reply suggests belongs to its exchange, which may be asked again.
+        asked = [turn.exchange for turn in before.turns if turn.role == "user"]
+        self._last_turn = asked[-1] if asked else new_id()
+        for command_id, found, number in before.commands:
+            if found.source == "cmd" or self.workspace.config.suggestions.fences:
+                self._suggest(found, self._last_turn, command_id, number)
+
+    # What a front end asks for
+
+    def asked_again(self, exchange: str | None = None, model: str | None = None) -> Ask:
+        """Return the question of an exchange, the last one by default, as it is asked again.
+
+        A question that got no answer counts, until the next one gets one.
+
+        Raises:
+            NotFound: there is no such exchange among those that are still sent.
+        """
+        unanswered = self.unanswered
+        if unanswered is not None and exchange in (None, unanswered.again):
+            return replace(unanswered, model=model or unanswered.model)
+        questions = [turn for turn in self.conversation.turns if turn.role == "user"]
+        if exchange is not None:
+            questions = [turn for turn in questions if turn.exchange == exchange]
+        if not questions:
+            if exchange is None:
+                raise NotFound("There is no question in this session yet to ask again.")
+            raise NotFound(
+                "That question is no longer sent to the model. Ask it as a new question."
+            )
+        asked = questions[-1]
+        return Ask(asked.content, model, attached=asked.attached, again=asked.exchange)
+
+    async def dismiss(self, command_id: str) -> None:
+        """Drop a suggestion.
+
+        Raises:
+            NotFound: it is gone already.
+        """
+        self.commands.get(command_id)
+        self.commands.remove(command_id)
+        self.workspace.changed()
+        await self.recorder.dismissed(command_id)
+
+    async def reset_costs(self) -> None:
+        """Count costs and tokens from nothing again."""
+        self.meter.usage.reset()
+        await self.recorder.costs_reset()
+
+    async def use_model(self, name: str) -> str:
+        """Answer with this model from now on; return its name.
+
+        Raises:
+            NotFound, Denied: as ``ModelChoice.use``.
+        """
+        name = await self.answer_with(name)
+        await self.recorder.model(name)
+        return name
+
+    async def answer_with(self, name: str) -> str:
+        """Do what ``use_model`` does, without writing it down."""
+        name = await self.models.use(name)
+        self.workspace.changed()
+        return name
+
+    def remember(
+        self,
+        kind: Kind,
+        content: str,
+        *,
+        tags: Sequence[str] = (),
+        scope: Scope = "workspace",
+        force: bool = False,
+    ) -> Added:
+        """Add to the memory by the user's word. The model knows it from the next question on.
+
+        Blocks until the item is on disk.
+
+        Raises:
+            InvalidArgument: it looks like a secret, and ``force`` is not given; or it holds a
+                model's key, whatever ``force`` says.
+            StoreUnavailable, Busy: the file cannot be written now.
+        """
+        source = {"session": self.id, "how": "user"}
+        memory = self.workspace.memory
+        return memory.add(kind, content, tags=tags, scope=scope, source=source, force=force)
+
+    async def reset(self) -> None:
+        """Forget turns, summary, pending output and suggestions; memory and costs stay.
+
+        What runs is stopped first: what it records must not be left behind.
+        """
+        await self.jobs.stop()
+        async with self.turn_lock:
+            self.conversation.reset()
+            self.unanswered = None
+            self.commands.clear()
+            self.awaiting.clear()
+            self.consents.clear()
+            await self.recorder.reset()
+        self.workspace.changed()
+
+    # Its state
+
+    @property
+    def id(self) -> str:
+        """What its log is called by."""
+        return self.recorder.session_id
+
+    @property
+    def active_model(self) -> str:
+        """The name of the model that answers next, as far as it is known."""
+        return self.preset.name
+
+    @property
+    def preset(self) -> Preset:
+        """The model that answers next, as far as it is known."""
+        return self.models.active
+
+    @property
+    def last_turn_commands(self) -> list[CommandInfo]:
+        """The suggestions of the last turn that still wait."""
+        return [suggestion.info for suggestion in self.last_turn_suggestions]
+
+    @property
+    def last_turn_suggestions(self) -> list[Suggestion]:
+        """The same, with all that is known of them."""
+        return self.commands.of_turn(self._last_turn)
+
+    @property
+    def meter(self) -> Meter:
+        """The numbers of this session."""
+        return self.accounting.meter
+
+    def blocks(self) -> Blocks:
+        """Compose the prompt's blocks as of now."""
+        return self.workspace.blocks(self.conversation.summary, self.models.wording)
+
+    def next_request(self) -> NextRequest:
+        """Return the next request, as far as it is known by now."""
+        return NextRequest(self)
+
+    def status(self) -> Status:
+        """Return the session at a glance."""
+        upcoming = self.next_request()
+        total = self.meter.usage.total()
+        return Status(
+            model=self.active_model,
+            busy=len(self.jobs) > 0,
+            context=ContextShare(upcoming.size.total, upcoming.limit.budget),
+            cost=total.cost or None,
+            commands=len(self.commands.all()),
+            trusted=self.workspace.configuration.trusted,
+            servers=0,
+        )
+
+    def troubles(self) -> list[str]:
+        """Return, once, what the user should know: thresholds passed, files not written."""
+        warnings = self.meter.usage.warnings(self.workspace.config.cost)
+        return [
+            *warnings,
+            *self.accounting.take_doubts(),
+            *self.recorder.take_troubles(),
+            *self.workspace.services.take_troubles(),
+        ]
+
+    # What a turn and an execution need
+
+    async def refresh(self) -> list[str]:
+        """Take in what changed outside: configuration, memory, project. Return what is wrong."""
+        return await self.workspace.refresh() + self.recorder.take_troubles()
+
+    def first_time(self, notice: str) -> bool:
+        """Return whether ``notice`` was not told in this session yet; it now counts as told."""
+        new = notice not in self._told
+        self._told.add(notice)
+        return new
+
+    async def choose_model(self, name: str | None) -> Chosen:
+        """Return the model that answers: the one named, the active one, or what there is.
+
+        Raises:
+            NotFound, Denied: as ``use_model``.
+        """
+        return await self.models.choose(name)
+
+    def open_model(self, preset: Preset) -> Model:
+        """Return the adapter that speaks to ``preset``."""
+        return self.models.open(preset)
+
+    def turn_began(self, turn_id: str) -> None:
+        """Have the suggestions of this turn count as the last ones, if it makes any."""
+        self._last_turn = turn_id
+        self.workspace.changed()
+
+    def drop_suggestions(self, exchange: str) -> None:
+        """Forget what the answer to an exchange suggested: it was answered anew."""
+        for suggestion in self.commands.of_turn(exchange):
+            self.commands.remove(suggestion.info.id)
+        self.workspace.changed()
+
+    def add_command(
+        self, found: FoundCommand, turn_id: str, command_id: str | None = None
+    ) -> CommandInfo:
+        """Keep a suggestion of a turn, in place of that with ``command_id``; tell who shows it."""
+        info = self._suggest(found, turn_id, command_id)
+        self.workspace.changed()
+        return info
+
+    def _suggest(
+        self, found: FoundCommand, turn_id: str, command_id: str | None, number: int = 0
+    ) -> CommandInfo:
+        shell, obstacle = self.workspace.shell_for(found.shell)
+        verdict = self.workspace.judge(found.text, shell=shell)
+        return self.commands.add(
+            found, turn_id, verdict, command_id=command_id, number=number, obstacle=obstacle
+        )
+
+    def offer_unconfined(self, found: FoundCommand, folder: Path, shell: str) -> CommandInfo:
+        """Suggest a command again that ran in ``folder``, to be run without confinement."""
+        verdict = self.workspace.judge(found.text, folder, shell, confined=False)
+        if verdict.risk == "safe":
+            verdict = Verdict("caution", ("it would run without confinement",))
+        info = self.commands.add(found, self._last_turn, verdict, unconfined=True)
+        self.workspace.changed()
+        return info
+
+    def command_started(self, command_id: str) -> None:
+        """Take a suggestion off the list: it is being run."""
+        self.commands.remove(command_id)
+        self.workspace.changed()
+
+    async def command_ended(self, command_id: str, output: ExecOutput) -> None:
+        """Keep a command's output for the next question, and write it down."""
+        self.conversation.append_output(output)
+        await self.recorder.ran(command_id, output)
+
+    async def aclose(self) -> None:
+        """Stop what runs, wait until it has recorded what it has, and let go of the log."""
+        await self.jobs.stop()
+        await self.recorder.aclose()

@@ -1,0 +1,427 @@
+"""The sessions of a workspace: those that are open, and those that can be gone back to.
+
+One process at a time writes a session: it holds a lock on the log for as long as it is open there.
+A session that is open elsewhere can be read, and is neither resumed nor deleted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from aish_lsp.agent.session import Session
+from aish_lsp.conversation.usage import UsageTotals
+from aish_lsp.errors import AishError, Busy, Denied, InvalidArgument, NotFound, StoreUnavailable
+from aish_lsp.model_choice import ModelChoice
+from aish_lsp.questions import Question
+from aish_lsp.resumption import Resumption, resumption
+from aish_lsp.sessions.listing import (
+    delete_session,
+    find_session,
+    last_session,
+    list_sessions,
+)
+from aish_lsp.sessions.log import SessionLog
+from aish_lsp.sessions.reading import LoadedSession, load
+from aish_lsp.sessions.recorder import Recorder
+from aish_lsp.sessions.records import SUMMARIZE
+from aish_lsp.sessions.search import search
+from aish_lsp.sessions.usage import read_costs, read_usage
+from aish_lsp.text import escaped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from pathlib import Path
+    from typing import Any
+
+    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.sessions.listing import SessionInfo
+    from aish_lsp.sessions.search import Found
+
+R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
+
+#: Characters of a session's name.
+NAME_LIMIT: Final = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """A session that goes on.
+
+    Attributes:
+        session: it; of a copy, the copy.
+        turns: how many messages of it were in force when it was resumed.
+        notices: what the user should know of it.
+    """
+
+    session: Session
+    turns: int
+    notices: tuple[str, ...] = ()
+
+
+class Sessions:
+    """The sessions of ``workspace``, whose files lie in ``data``: by id, or by name.
+
+    Several may be open here, and answer at the same time. One of them its editor shows.
+
+    Attributes:
+        shown: that one.
+        begun_with: the earlier session that ``begin`` has gone on with, if any.
+    """
+
+    def __init__(self, workspace: Workspace, data: Path) -> None:
+        self._workspace = workspace
+        self._data = data
+        self._logs = data / "sessions"
+        self._usage = data / "usage.jsonl"
+        self._changing = asyncio.Lock()
+        self._replacing: asyncio.Task[Any] | None = None
+        self.begun_with: Resumed | None = None
+        models = ModelChoice(workspace.services, workspace.folder, lambda: workspace.config)
+        self.shown = Session(workspace, self._recorder(), models)
+        # Those that were opened beside the one that is shown, and stay.
+        self._beside: list[Session] = []
+
+    def _recorder(self, log: SessionLog | None = None) -> Recorder:
+        root = self._workspace.root
+        uri = root.as_uri() if root else None
+        return Recorder(self._data, uri, self._workspace.without_secrets, log)
+
+    def begin(self, settled: Coroutine[Any, Any, object]) -> Coroutine[Any, Any, Resumed | None]:
+        """Go on with the last session, where the configuration says so once it is ``settled``.
+
+        ``named`` waits for it from now on. Return what waits for all of it, and tells the session.
+        """
+        return self._begun(self._replace(lambda: self._begin(settled)))
+
+    async def _begin(self, settled: Coroutine[Any, Any, object]) -> Resumed | None:
+        await settled
+        if self._workspace.config.sessions.resume != "always":
+            return None
+        last = await self.last()
+        self.begun_with = await self._resume(last.id) if last else None
+        return self.begun_with
+
+    async def _begun(self, beginning: asyncio.Task[Resumed | None]) -> Resumed | None:
+        try:
+            return await asyncio.shield(beginning)
+        except AishError as error:
+            logger.warning("the last session is not gone on with: %s", error.message)
+            return None
+
+    @property
+    def open(self) -> list[Session]:
+        """Those that are open here, the one that is shown first."""
+        return [self.shown, *(session for session in self._beside if session is not self.shown)]
+
+    async def named(self, session_id: str | None) -> Session:
+        """Return the open session with this id, or the one that is shown.
+
+        One that is just being replaced is waited for: what is asked then is meant for the next.
+
+        Raises:
+            NotFound: none with this id is open here.
+        """
+        while self._replacing is not None and not self._replacing.done():
+            await asyncio.wait([self._replacing])
+        if session_id is None:
+            return self.shown
+        for session in self.open:
+            if session.id == session_id:
+                return session
+        known = ", ".join(session.id for session in self.open)
+        raise NotFound(f"The session {session_id[:80]!r} is not open here. Open: {known}.")
+
+    async def all(self) -> list[SessionInfo]:
+        """Return all that were written to, the last one first.
+
+        Raises:
+            StoreUnavailable: their folder cannot be read.
+        """
+        for session in self.open:
+            await session.recorder.settled()
+        return await asyncio.to_thread(self._listed)
+
+    async def search(self, query: str) -> list[Found]:
+        """Return the sessions in which all words of ``query`` stand, the last one first.
+
+        Raises:
+            StoreUnavailable: their folder cannot be read.
+        """
+        infos = await self.all()
+        return await asyncio.to_thread(search, self._logs, infos, query)
+
+    def _listed(self) -> list[SessionInfo]:
+        try:
+            dollars = read_costs(self._usage)
+        except StoreUnavailable:
+            dollars = {}
+        return list_sessions(self._logs, dollars)
+
+    async def new(self, *, show: bool = True) -> Session:
+        """Begin a new session and return it. The model and the memory stay.
+
+        It takes the place of the one that is shown, or is opened beside it.
+
+        Raises:
+            Busy: a question is being answered in the one that is shown, or a command runs.
+        """
+        if show:
+            return await asyncio.shield(self._replace(self._new))
+        session = self._session()
+        self._beside.append(session)
+        return session
+
+    async def _new(self) -> Session:
+        _refuse_while_busy(self.shown)
+        return await self._show(self._session())
+
+    def _session(
+        self,
+        log: SessionLog | None = None,
+        before: Resumption | None = None,
+        usage: UsageTotals | None = None,
+    ) -> Session:
+        """Open a session, in which the same model answers as in the one that is shown."""
+        models = self.shown.models.copy()
+        return Session(self._workspace, self._recorder(log), models, before, usage)
+
+    async def last(self) -> SessionInfo | None:
+        """Return the session last written to that is not open, here or elsewhere; None for none.
+
+        Raises:
+            StoreUnavailable: their folder cannot be read.
+        """
+        taken = {session.id for session in self.open}
+        return await asyncio.to_thread(last_session, self._logs, taken)
+
+    async def resume(self, key: str | None) -> Resumed:
+        """Go on with the session that has this id or name, or with the ``last``, and show it.
+
+        One from a newer version is gone on with in a copy, of what is understood of it.
+
+        Raises:
+            Busy: a question is being answered or a command runs here; or it is open elsewhere.
+            NotFound: there is none; the message names the nearest.
+            StoreUnavailable: it cannot be read or written.
+        """
+        return await asyncio.shield(self._replace(lambda: self._resume(key)))
+
+    async def _resume(self, key: str | None) -> Resumed:
+        if key is None:
+            last = await self.last()
+            if last is None:
+                raise NotFound("There is no earlier session here to continue.")
+            key = last.id
+        path = await self._find(key)
+        is_open = self._open_at(path)
+        if is_open is self.shown:
+            return _resumed(is_open)
+        _refuse_while_busy(self.shown)
+        if is_open is not None:
+            return _resumed(await self._show(is_open))
+        log, loaded = await asyncio.to_thread(_open, path, self._workspace.without_secrets)
+        try:
+            found = resumption(loaded)
+            notices = _told(loaded, log.id)
+            usage = await asyncio.to_thread(self._used, loaded.id, found.calls_before, notices)
+            session = self._session(log, found, usage)
+        except BaseException:
+            log.close()
+            raise
+        resumed = _resumed(await self._show(session), notices)
+        # Before anything is asked in it: another model may not be meant to see it.
+        return resumed if found.model is None else await self._with_model(resumed, found.model)
+
+    def _used(self, session_id: str, reset_at: int, notices: list[str]) -> UsageTotals:
+        """Return what a session has used since the call ``reset_at``; or say that nobody knows."""
+        try:
+            return UsageTotals.of(read_usage(self._usage, session_id)[reset_at:])
+        except StoreUnavailable as error:
+            notices.append(f"What the session has cost is not known: {error.message}")
+            return UsageTotals()
+
+    async def _with_model(self, resumed: Resumed, name: str) -> Resumed:
+        """Have the model answer that the session was switched to, if it is still there."""
+        session = resumed.session
+        try:
+            await session.answer_with(name)
+        except AishError as error:
+            notice = f"{error.message} {session.active_model} answers in this session now."
+            return replace(resumed, notices=(*resumed.notices, notice))
+        return resumed
+
+    async def save(self, session: Session, name: str) -> str:
+        """Save an open session under a name; return the name.
+
+        Raises:
+            InvalidArgument: it is no name, or another session has it.
+            StoreUnavailable: it could not be written.
+        """
+        name = name.strip()
+        if not name or len(name) > NAME_LIMIT or escaped(name) != name:
+            msg = f"A name has 1 to {NAME_LIMIT} visible characters on one line."
+            raise InvalidArgument(msg, path="name")
+        infos = await asyncio.to_thread(list_sessions, self._logs)
+        others = [info for info in infos if info.id != session.id]
+        taken = next((info.id for info in others if name in (info.id, info.name)), None)
+        if taken is not None:
+            msg = f"The session {taken} has that name. Choose another, or delete that session."
+            raise InvalidArgument(msg, path="name")
+        await session.recorder.save(name)
+        return name
+
+    async def delete(self, key: str) -> bool:
+        """Delete a session for good, if the user says yes; return whether they did.
+
+        What it has cost stays in the sum of all sessions. One that is open beside the one that is
+        shown is closed first.
+
+        Raises:
+            Busy: it is shown here, something runs in it, or it is open in another editor.
+            Denied: nobody could be asked.
+            NotFound: there is none; the message names the nearest.
+            StoreUnavailable: it cannot be deleted.
+        """
+        path = await self._find(key)
+        if path == self.shown.recorder.session_path:
+            raise Busy("That session is open here. Begin another (`:session new`), then delete it.")
+        loaded = await asyncio.to_thread(load, path, newer=True)
+        turns = sum(
+            "role" in record and record.get("meta") != SUMMARIZE for record in loaded.records
+        )
+        question = Question(
+            f"Delete the session {loaded.id} for good?\n\n"
+            f"{escaped(str(loaded.meta.get('name') or loaded.meta.get('title') or 'No title'))}\n"
+            f"{turns} turns",
+            yes="Delete",
+        )
+        answer = await self._workspace.services.ask_user(question)
+        if answer is None:
+            msg = f"Not deleted: nobody could be asked. To delete it all the same, remove {path}."
+            raise Denied(msg)
+        if answer:
+            await self._let_go(path)
+            await asyncio.to_thread(delete_session, self._logs, loaded.id)
+        return answer
+
+    async def _let_go(self, path: Path) -> None:
+        """Close the session whose log is at ``path``, if it is open here and not shown."""
+        session = self._open_at(path)
+        if session is not None and session is not self.shown:
+            _refuse_while_busy(session)
+            self._beside.remove(session)
+            await session.aclose()
+
+    async def history(self, key: str) -> LoadedSession:
+        """Return what was written down of the session that has this id or name.
+
+        Raises:
+            NotFound: there is none; the message names the nearest.
+            StoreUnavailable: it cannot be read.
+        """
+        path = await self._find(key)
+        session = self._open_at(path)
+        if session is not None:
+            await session.recorder.settled()
+        try:
+            return await asyncio.to_thread(load, path, newer=True)
+        except NotFound:
+            if session is None:
+                raise
+            # Nothing was asked yet.
+            return LoadedSession(session.id, {}, ())
+
+    async def _find(self, key: str) -> Path:
+        """Return the log of a session; an open one has none before its first question."""
+        for session in self.open:
+            if session.id == key:
+                return session.recorder.session_path
+        return await asyncio.to_thread(find_session, self._logs, key)
+
+    def _open_at(self, path: Path) -> Session | None:
+        """Return the open session that is written to ``path``, if any."""
+        found = (session for session in self.open if session.recorder.session_path == path)
+        return next(found, None)
+
+    async def _show(self, session: Session) -> Session:
+        """Show ``session`` from now on; close the one before, unless it stays open beside it.
+
+        Raises:
+            Busy: something has begun in that one meanwhile.
+        """
+        before = self.shown
+        try:
+            _refuse_while_busy(before)
+        except Busy:
+            if session not in self._beside:
+                await session.aclose()
+            raise
+        self.shown = session
+        self._workspace.changed()
+        if before not in self._beside:
+            await before.aclose()
+        return session
+
+    def _replace(self, work: Callable[[], Coroutine[Any, Any, R]]) -> asyncio.Task[R]:
+        """Begin ``work``, which shows another session; ``named`` waits for it from now on.
+
+        It is done to its end even where nobody waits for it.
+        """
+
+        async def take_turn() -> R:
+            async with self._changing:
+                return await work()
+
+        task = asyncio.create_task(take_turn(), name="show another session")
+        self._replacing = task
+        return task
+
+    async def aclose(self) -> None:
+        """Stop what runs in any of them, and let go of their logs."""
+        if self._replacing is not None:
+            await asyncio.wait([self._replacing])
+        await asyncio.gather(*(session.aclose() for session in self.open))
+
+
+def _resumed(session: Session, notices: Sequence[str] = ()) -> Resumed:
+    return Resumed(session, len(session.conversation.turns), tuple(notices))
+
+
+def _refuse_while_busy(session: Session) -> None:
+    """See that nothing runs in a session that is to be closed.
+
+    Raises:
+        Busy: a question is being answered, or a command runs.
+    """
+    # To stop it would cut a reply off.
+    if not session.jobs:
+        return
+    running = ", ".join(label for label in session.jobs.labels if label)
+    what = f"`{escaped(running)[:120]}` runs" if running else "A question is being answered"
+    raise Busy(
+        f"{what} in this session. Wait until it ends, or stop it (`aish.cancel`), then try again."
+    )
+
+
+def _open(path: Path, redact: Callable[[str], str]) -> tuple[SessionLog, LoadedSession]:
+    """Open a log to go on in it, or in a copy where it is from a newer version. Blocks."""
+    loaded = load(path, newer=True)
+    if loaded.newer:
+        return SessionLog.copy(loaded, path, redact), loaded
+    return SessionLog.resume(path, redact)
+
+
+def _told(loaded: LoadedSession, log_id: str) -> list[str]:
+    """Return what the user is told of a log that is gone on with."""
+    notices = list(loaded.notices)
+    if loaded.newer:
+        notices.append(
+            f"The session {loaded.id} is from a newer version of aish. It was not changed: what"
+            f" this version understands of it goes on in a copy, {log_id}."
+        )
+    return notices
