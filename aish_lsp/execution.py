@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
+from collections.abc import Coroutine
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from aish_lsp.conversation.turns import ExecOutput
@@ -21,6 +23,7 @@ from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.shell.terminal import line_for_terminal
+from aish_lsp.shell.whole_output import WholeOutput
 from aish_lsp.text import escaped, shown_path
 from aish_lsp.undo.git import NoUndo, Nowhere
 from aish_lsp.wording import shown
@@ -29,6 +32,10 @@ if TYPE_CHECKING:
     from aish_lsp.events import CommandInfo, Source
     from aish_lsp.job import Emit
     from aish_lsp.workspace import Workspace
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
 
 #: Seconds that a command may take where nobody says otherwise: nothing runs for ever unseen.
 DEFAULT_TIMEOUT = 3600.0
@@ -52,7 +59,7 @@ class RunRequest:
     ``edited`` is what to run instead of the suggestion; ``shell`` is what the text is for, empty
     for the user's own; ``timeout`` is in seconds; ``approved`` says that the user approved exactly
     this text just now; ``unattended``, that nobody has seen it: what is not safe and confined then
-    asks.
+    asks. ``shown_whole`` says that the user sees all that it prints: none of it need be kept.
     """
 
     command_id: str | None = None
@@ -64,11 +71,15 @@ class RunRequest:
     origin: Origin = "reply"
     approved: bool = False
     unattended: bool = False
+    shown_whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What became of it. ``exit_code`` is null where it did not end by itself."""
+    """What became of it. ``exit_code`` is null where it did not end by itself.
+
+    ``output_uri`` is the file that has all of an output that a chat would not show whole.
+    """
 
     command_id: str
     text: str
@@ -78,6 +89,7 @@ class RunReport:
     truncated: bool
     duration_ms: int
     finish_reason: FinishReason
+    output_uri: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +114,7 @@ class Plan:
     approved: bool
     unattended: bool
     free: bool
+    shown_whole: bool
 
 
 def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
@@ -143,6 +156,7 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
         approved=request.approved,
         unattended=request.unattended,
         free=_runs_free(workspace, request),
+        shown_whole=request.shown_whole,
     )
 
 
@@ -212,6 +226,8 @@ class Execution:
         self._plan = planned
         self._emit = emit
         self._can_confine = False
+        folder = workspace.folder / ".aish"
+        self._whole = WholeOutput(folder, planned.command_id, workspace.without_secrets)
 
     async def execute(self) -> RunReport:
         """Ask where asking is due, run, and keep the output for the next question.
@@ -250,10 +266,11 @@ class Execution:
             line = escaped(line_for_terminal(self._plan.text, self._plan.cwd))
             await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
         await self._keep(result)
+        file = await to_its_end(self._kept_whole(self._whole.close()))
         if result.refused:
             await self._offer_unconfined()
         await self._emit(End(result.finish_reason))
-        return self._report(result)
+        return self._report(result, file)
 
     async def _verdict(self) -> Verdict:
         """Return the risk; what is to run without confinement is not safe."""
@@ -352,6 +369,8 @@ class Execution:
 
         async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:
             await self._emit(Output(planned.command_id, stream, delta))
+            if not planned.shown_whole:
+                await self._kept_whole(self._whole.add(delta))
 
         environ = workspace.command_environment()
         if verdict.risk == "safe" and not planned.free:
@@ -371,6 +390,14 @@ class Execution:
                 walls=walls,
             )
 
+    async def _kept_whole(self, keeping: Coroutine[Any, Any, R]) -> R | None:
+        """Have the output kept whole; where it cannot be, the command runs all the same."""
+        try:
+            return await keeping
+        except AishError as error:
+            logger.warning("an output is not kept: %s", error.message)
+            return None
+
     async def _keep(self, result: RunResult) -> None:
         """Keep the output for the next question, clean and without secrets."""
         workspace = self._workspace
@@ -383,7 +410,7 @@ class Execution:
         with suppress(asyncio.CancelledError):
             await self._workspace.command_ended(self._plan.command_id, kept)
 
-    def _report(self, result: RunResult) -> RunReport:
+    def _report(self, result: RunResult, file: Path | None = None) -> RunReport:
         return RunReport(
             command_id=self._plan.command_id,
             text=self._plan.text,
@@ -393,6 +420,7 @@ class Execution:
             truncated=result.truncated,
             duration_ms=result.duration_ms,
             finish_reason=result.finish_reason,
+            output_uri=file.as_uri() if file else None,
         )
 
 

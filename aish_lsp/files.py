@@ -59,6 +59,31 @@ def store_errors(path: Path, verb: str) -> Iterator[None]:
         raise StoreUnavailable(msg, path=str(path)) from error
 
 
+def own_folder(path: Path) -> None:
+    """Make ``path``, a folder of ours in a project, private.
+
+    Raises:
+        OSError: it cannot be made.
+        StoreUnavailable: it is a link, which may lead anywhere.
+    """
+    path.mkdir(mode=0o700, exist_ok=True)
+    if path.is_symlink():
+        raise StoreUnavailable(
+            f"{shown_path(path)} is a symbolic link: nothing is written through it."
+        )
+
+
+def ignored_folder(path: Path) -> None:
+    """Make ``path`` as ``own_folder`` does, and have git ignore all that is in it.
+
+    Raises:
+        OSError, StoreUnavailable: as there.
+    """
+    own_folder(path)
+    with contextlib.suppress(FileExistsError), (path / ".gitignore").open("x") as file:
+        file.write("*\n")
+
+
 def private_dir(path: Path) -> Path:
     """Make ``path`` a folder; return it. It and each parent that was missing are made 0700.
 

@@ -15,6 +15,7 @@ from typing import Final
 
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.errors import StoreUnavailable
+from aish_lsp.files import ignored_folder
 from aish_lsp.project.git import git_command, git_environment
 from aish_lsp.text import shown_path
 
@@ -132,8 +133,7 @@ class ChatFile:
         """
         self._check()
         with self._errors("create"):
-            self.folder.mkdir(mode=0o700, exist_ok=True)
-            self._create(self.folder / ".gitignore", "*\n")
+            ignored_folder(self.folder)
 
     def _check(self) -> None:
         """Refuse what is no folder and no file of our own.

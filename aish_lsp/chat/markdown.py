@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
+from aish_lsp.shell.whole_output import SHOWN_CHARACTERS, SHOWN_LINES
 from aish_lsp.text import BIDI, ODD_LINE_ENDS, escaped
 
 #: The heading under which the user writes, and the one under which a reply comes.
@@ -44,9 +45,6 @@ _FENCE: Final = "````"
 #: The line that opens it.
 OUTPUT_OPENING: Final = f"{_FENCE}console"
 
-#: Lines and characters of an output that are shown; of a longer one, its head and its tail.
-SHOWN_LINES: Final = 60
-SHOWN_CHARACTERS: Final = 32_000
 _HEAD_LINES: Final = 40
 _TAIL_LINES: Final = SHOWN_LINES - _HEAD_LINES
 

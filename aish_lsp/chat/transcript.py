@@ -9,8 +9,6 @@ from aish_lsp.chat.markdown import ReplyEscaper, open_fence, quote
 from aish_lsp.events import End, Event, Notice, Text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from aish_lsp.execution import RunReport
 
 
@@ -56,10 +54,10 @@ class ReplyTranscript:
         self._append(text)
 
 
-def run_status(report: RunReport, left_out: str, whole: Path | None) -> str:
+def run_status(report: RunReport, left_out: str) -> str:
     """Return how a command ended, as the line under its output.
 
-    ``left_out`` is what of the output is not shown, ``whole`` the file that has it all.
+    ``left_out`` is what of the output is not shown.
     """
     seconds = report.duration_ms / 1000
     match report.finish_reason:
@@ -76,6 +74,9 @@ def run_status(report: RunReport, left_out: str, whole: Path | None) -> str:
     carried = "Your next question carries the output"
     if not left_out:
         return f"{ended}. {carried}."
-    # Of the chat, which lies beside the folder.
-    place = f": [.aish/output/{whole.name}](output/{whole.name})" if whole else ""
+    place = ""
+    if report.output_uri is not None:
+        name = report.output_uri.rpartition("/")[2]
+        # Of the chat, which lies beside the folder.
+        place = f": [.aish/output/{name}](output/{name})"
     return f"{ended}. {left_out} left out{place}. {carried}, head and tail of what is very long."

@@ -105,7 +105,11 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
             return
     # The user has just been shown exactly this text, and said yes to it.
     request = RunRequest(
-        command_id=command.id, edited=edited, approved=not unasked, unattended=unasked
+        command_id=command.id,
+        edited=edited,
+        approved=not unasked,
+        unattended=unasked,
+        shown_whole=True,
     )
     # Where its confinement was in the way, it is suggested once more, without.
     for info in await _run(workspace, request):

@@ -22,7 +22,6 @@ from aish_lsp.chat.markdown import (
     escape_reply,
     quote,
 )
-from aish_lsp.chat.outputs import WholeOutput
 from aish_lsp.chat.place import (
     Place,
     last_place,
@@ -512,8 +511,7 @@ class ChatDocument:
     async def _output(self, job: Job[RunReport], begin: Callable[[str], None]) -> None:
         """Write a command's output as it comes; ``begin`` writes its first piece."""
         block = OutputBlock(job.label)
-        whole = WholeOutput(self._writer.path.parent, job.id, self._workspace.without_secrets)
-        has_begun, told = await self._shown_output(job, block, whole, begin)
+        has_begun, told = await self._shown_output(job, block, begin)
         try:
             report = await job.result()
         except AishError as error:
@@ -525,25 +523,12 @@ class ChatDocument:
         if not has_begun:
             begin(block.open())
         self._writer.append(block.finish())
-        file = await self._kept(whole.close()) if block.left_out else None
-        self._writer.append(block.close(run_status(report, block.left_out, file)))
+        self._writer.append(block.close(run_status(report, block.left_out)))
         for message in told:
             self._writer.append(quote(message), apart=True)
 
-    async def _kept(self, keeping: Coroutine[Any, Any, R]) -> R | None:
-        """Have an output kept; where it cannot be, it is shown all the same."""
-        try:
-            return await keeping
-        except AishError as error:
-            logger.warning("an output is not kept: %s", error.message)
-            return None
-
     async def _shown_output(
-        self,
-        job: Job[RunReport],
-        block: OutputBlock,
-        whole: WholeOutput,
-        begin: Callable[[str], None],
+        self, job: Job[RunReport], block: OutputBlock, begin: Callable[[str], None]
     ) -> tuple[bool, list[str]]:
         """Write the output as it comes, and while it does that the command runs.
 
@@ -563,7 +548,6 @@ class ChatDocument:
                     begin(block.open())
                     self._writer.remark(running)
                 self._writer.append(block.feed(event.delta))
-                await self._kept(whole.add(event.delta))
         finally:
             if has_begun:
                 self._writer.withdraw(running)

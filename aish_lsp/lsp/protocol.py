@@ -301,10 +301,12 @@ _SPECS = (
     CommandSpec(
         "aish.run",
         RunParams,
-        "{commandId, text, exitCode, signal, output, truncated, durationMs, "
-        "finishReason}; without a token {commandId} at once",
+        "{commandId, text, exitCode, signal, output, truncated, durationMs, finishReason, "
+        "outputUri}; without a token {commandId} at once",
         "Run a suggested command, or a text. A suggestion with `placeholders` is run with\n"
-        "`edited` alone.",
+        "`edited` alone. `output` holds head and tail of more than 64 KiB (`truncated`);\n"
+        "`outputUri` is a file with all of an output of more than 60 lines or 32,000 characters,\n"
+        "without secrets, else null.",
     ),
     CommandSpec(
         "aish.commands.list",

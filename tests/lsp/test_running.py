@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from client import Client
 from test_conversation import events, until
@@ -97,3 +98,37 @@ async def test_a_long_output_stays_short_in_the_chat_and_whole_beside_it(folder:
         text = await until(client, chat, lambda text: text.count("exit 0") == 2)
         assert "\n39\n40\n41\n" in text.rpartition("$ seq 60")[2]
         assert list(file.parent.iterdir()) == [file]
+
+
+async def test_a_client_that_streams_is_told_the_file_with_all_of_a_long_output(
+    folder: Path,
+) -> None:
+    token = "ghp_" + "a1B2" * 9
+    async with Client() as client:
+        await client.initialize(folder)
+
+        async def run(text: str) -> Any:
+            argument = {"text": text, "partialResultToken": text}
+            return await client.command_result("aish.run", argument)
+
+        assert (await run("seq 60"))["outputUri"] is None
+        assert not (folder / ".aish").exists()
+        long = await run(f"seq 20000; echo {token}")
+        assert long["truncated"]
+        file = folder / ".aish" / "output" / f"{long['commandId']}.txt"
+        assert long["outputUri"] == file.as_uri()
+        whole = "".join(f"{number}\n" for number in range(1, 20_001))
+        assert file.read_text() == f"{whole}[redacted]\n"
+        # Of a project nothing of it is to be committed.
+        assert (folder / ".aish" / ".gitignore").read_text() == "*\n"
+
+
+async def test_an_output_that_cannot_be_kept_whole_is_shown_all_the_same(folder: Path) -> None:
+    (folder / ".aish").symlink_to(folder.parent)
+    async with Client() as client:
+        await client.initialize(folder)
+        argument = {"text": "seq 100", "partialResultToken": "t"}
+        run = await client.command_result("aish.run", argument)
+        assert (run["exitCode"], run["outputUri"]) == (0, None)
+        assert run["output"].endswith("\n100\n")
+        assert not (folder.parent / "output").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -70,13 +69,14 @@ def test_a_reply_that_is_stopped_in_a_block_says_so_outside_of_it() -> None:
 
 def test_a_command_that_was_stopped_before_it_ran_has_no_output() -> None:
     stopped = RunReport("id", "ls", None, None, "", False, 0, "cancelled")
-    assert run_status(stopped, "", None) == "not run: stopped before it began."
-    status = run_status(replace(stopped, duration_ms=40), "", None)
+    assert run_status(stopped, "") == "not run: stopped before it began."
+    status = run_status(replace(stopped, duration_ms=40), "")
     assert status.startswith("stopped after 0.0 s. Your")
 
 
 def test_what_is_left_out_of_an_output_is_told_with_where_it_is() -> None:
     ended = RunReport("id", "ls", 0, None, "", False, 40, "stop")
-    status = run_status(ended, "12 lines", Path("/w/.aish/output/ab.txt"))
+    kept = replace(ended, output_uri="file:///w/.aish/output/ab.txt")
+    status = run_status(kept, "12 lines")
     assert ". 12 lines left out: [.aish/output/ab.txt](output/ab.txt). " in status
-    assert ". 12 lines left out. " in run_status(ended, "12 lines", None)
+    assert ". 12 lines left out. " in run_status(ended, "12 lines")

@@ -11,10 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.chat.markdown import SHOWN_CHARACTERS, SHOWN_LINES, HeadAndTail
-from aish_lsp.chat.outputs import WholeOutput, make_room
+from aish_lsp.chat.markdown import HeadAndTail
 from aish_lsp.errors import StoreUnavailable
 from aish_lsp.redaction import redact
+from aish_lsp.shell.whole_output import (
+    SHOWN_CHARACTERS,
+    SHOWN_LINES,
+    WholeOutput,
+    make_room,
+)
 
 TOKEN = "ghp_" + "a1B2" * 9
 KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "c2VjcmV0\n" * 40 + "-----END RSA PRIVATE KEY-----\n"

@@ -1,4 +1,4 @@
-"""Whole outputs of commands, beside the chat: ``.aish/output/ID.txt``, without secrets."""
+"""Whole outputs of commands: ``.aish/output/ID.txt`` in the workspace, without secrets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.chat.markdown import SHOWN_CHARACTERS, SHOWN_LINES
-from aish_lsp.errors import StoreUnavailable
-from aish_lsp.files import store_errors
+from aish_lsp.files import ignored_folder, own_folder, store_errors
 from aish_lsp.shell.output import clean_output
+
+#: Lines and characters of an output that a chat shows; of a longer one, its head and its tail.
+SHOWN_LINES: Final = 60
+SHOWN_CHARACTERS: Final = 32_000
 
 #: Bytes that the outputs of a workspace may take together, and so one of them.
 LIMIT: Final = 100 * 1024 * 1024
@@ -23,10 +25,10 @@ _OVERLAP: Final = 64 * 1024
 
 
 class WholeOutput:
-    """The file of one output, made once that is longer than the chat shows.
+    """The file of one output, made once that is longer than a chat shows.
 
     Args:
-        folder: ``.aish`` of the workspace, which is there.
+        folder: ``.aish`` of the workspace, made where it is missing.
         name: the command's id.
         mask: takes the secrets out of a text.
     """
@@ -42,7 +44,7 @@ class WholeOutput:
 
     @property
     def is_long(self) -> bool:
-        """Whether it is longer than the chat shows."""
+        """Whether it is longer than a chat shows."""
         return self._lines > SHOWN_LINES or self._characters > SHOWN_CHARACTERS
 
     async def add(self, text: str) -> None:
@@ -77,7 +79,8 @@ class WholeOutput:
         if not data:
             return
         with store_errors(self.path, "write"):
-            self._make_folder()
+            ignored_folder(self.path.parent.parent)
+            own_folder(self.path.parent)
             flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
             flags |= os.O_APPEND if self._written else os.O_TRUNC
             with os.fdopen(os.open(self.path, flags, 0o600), "wb") as file:
@@ -97,13 +100,6 @@ class WholeOutput:
                 return end
         # Lines without end; all of it is clean by itself.
         return len(text) if len(text) > 8 * _WAITING else 0
-
-    def _make_folder(self) -> None:
-        """Make the folder; one that is a link, and may lead anywhere, is not used."""
-        folder = self.path.parent
-        folder.mkdir(mode=0o700, exist_ok=True)
-        if stat.S_ISLNK(folder.lstat().st_mode):
-            raise StoreUnavailable(f"{folder} is a symbolic link, and is not written through.")
 
 
 def make_room(folder: Path, limit: int, *, keep: Path) -> None:
