@@ -23,7 +23,7 @@ vim.lsp.config("aish", {
 ASK = """
 local client = vim.lsp.get_clients({ name = "aish" })[1]
 local params = { command = "aish.project.show", arguments = { { depth = 1 } } }
-return client:request_sync("workspace/executeCommand", params, 20000, 0).result.block
+return client:request_sync("workspace/executeCommand", params, 60000, 0).result.block
 """
 
 
