@@ -47,7 +47,10 @@ async def _compact(workspace: Workspace, emit: Emit) -> Compacted:
 async def _summarize(workspace: Workspace, emit: Emit) -> Compacted:
     conversation, config = workspace.conversation, workspace.config
     if len(list(conversation.exchanges())) < 2:
-        msg = "There is nothing to summarize yet: only what came before the last question is."
+        msg = (
+            "There is nothing to summarize yet: only what came before your last question is"
+            " summarized."
+        )
         return _compacted(workspace, 0, msg)
     preset = (await workspace.choose_model(None)).preset
     limit = await workspace.accounting.limits(preset, config)

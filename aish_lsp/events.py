@@ -127,7 +127,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something that the user should know and that is no failure of the turn."""
+    """Something that the user should know and that does not make the turn fail."""
 
     kind: ClassVar[str] = "notice"
     level: Level

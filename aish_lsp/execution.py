@@ -134,7 +134,9 @@ def plan(workspace: Workspace, request: RunRequest, command_id: str) -> Plan:
         if text is None or text == suggestion.info.text:
             text = _without_gaps(suggestion.info)
     if request.command_id is not None and request.text is not None:
-        raise InvalidArgument("Give commandId or text, not both; edited changes one.", path="text")
+        raise InvalidArgument(
+            "Give commandId or text, not both; `edited` replaces a suggestion's text.", path="text"
+        )
     if text is None:
         raise InvalidArgument("Say what to run: commandId or text.", path="commandId")
     if not text.strip() or "\0" in text:
@@ -318,7 +320,7 @@ class Execution:
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
             self._workspace.await_approval(planned)
-            hint = f"Not run: nobody said yes. `:approve {planned.command_id}` runs it, once."
+            hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."
             await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
         return answer is True
 

@@ -112,7 +112,7 @@ class Extractor:
         if self._finish == "cancelled":
             yield "Stopped. This is what was found until then." if found else "Stopped."
         elif not turns:
-            yield "Nothing was said in this session yet."
+            yield "Nothing has been said in this session yet."
         elif self._finish == "length":
             yield "The reply reached the model's max_output_tokens, and was cut off there."
         elif self._finish == "repetition":
@@ -132,7 +132,7 @@ class Extractor:
         if preset.provider == "offline":
             raise BackendUnavailable(
                 "The offline model cannot read a session. `aish-lsp doctor` says how to connect"
-                " one that can; `:remember TEXT` needs none."
+                " one that can; `:remember TEXT` works without one."
             )
         left_out = 0
 

@@ -157,7 +157,7 @@ async def write(workspace: Workspace, preset: Preset, *, default: bool) -> None:
     await asyncio.to_thread(add_model, config_file(), preset, default=default)
     await workspace.reload()
     if preset.name not in workspace.config.models:
-        msg = f"{preset.name} was added, but does not count. `aish-lsp config check` tells why."
+        msg = f"{preset.name} was added, but is not in effect. `aish-lsp config check` tells why."
         raise NotFound(msg)
 
 

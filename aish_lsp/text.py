@@ -145,8 +145,8 @@ def with_line_feeds(text: str) -> str:
 def well_formed(text: str) -> str:
     """Return ``text`` with halves of surrogate pairs joined, and U+FFFD for one that is alone.
 
-    A file's name that is no UTF-8, a selection that ends inside an emoji and a server that cuts one
-    in two bring such halves; no file and no message can hold them.
+    A file's name that is not UTF-8, a selection that ends inside an emoji and a server that cuts
+    one in two bring such halves; no file and no message can hold them.
     """
     if text.isascii():
         return text

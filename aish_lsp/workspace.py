@@ -140,7 +140,7 @@ class Workspace:
             if exchange is None:
                 raise NotFound("There is no question in this session yet to ask again.")
             raise NotFound(
-                "That question is not among those that are still sent. Ask it as a new question."
+                "That question is no longer sent to the model. Ask it as a new question."
             )
         asked = questions[-1]
         return Ask(asked.content, model, attached=asked.attached, again=asked.exchange)
@@ -156,7 +156,7 @@ class Workspace:
         from aish_lsp.execution import Execution, plan  # noqa: PLC0415 - a cycle, as above
 
         if request.command_id in self.jobs:
-            raise Busy("That command is being asked about, or runs, already.")
+            raise Busy("That command is already running, or waiting for your answer.")
         planned = plan(self, request, request.command_id or new_id())
         # Whoever is asked anew has not approved what stood before.
         self._awaiting.pop(planned.command_id, None)

@@ -247,10 +247,10 @@ class Sessions:
             return
         running = ", ".join(label for label in self._workspace.jobs.labels if label)
         what = f"`{escaped(running)[:120]}` runs" if running else "A question is being answered"
-        msg = (
-            f"{what} in this session. Wait for its end or stop it (`aish.cancel`), then try again."
+        raise Busy(
+            f"{what} in this session. Wait until it ends, or stop it (`aish.cancel`), then try"
+            " again."
         )
-        raise Busy(msg)
 
 
 def _open(path: Path, redact: Callable[[str], str]) -> tuple[SessionLog, LoadedSession]:
@@ -266,7 +266,7 @@ def _told(loaded: LoadedSession, log_id: str) -> list[str]:
     notices = list(loaded.notices)
     if loaded.newer:
         notices.append(
-            f"The session {loaded.id} is from a newer version of aish. It was not touched: what is"
-            f" understood of it goes on in a copy, {log_id}."
+            f"The session {loaded.id} is from a newer version of aish. It was not changed: what"
+            f" this version understands of it goes on in a copy, {log_id}."
         )
     return notices

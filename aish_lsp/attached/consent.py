@@ -57,7 +57,7 @@ class Consents:
         if answer:
             self._agreed.add(digest)
             return ""
-        refused = f"{places}: not sent, as a file of that name mostly holds keys or passwords."
+        refused = f"{places}: not sent, as files with that name usually hold keys or passwords."
         if answer is None:
             consent_id = new_id()
             self._waiting[consent_id] = digest, places
@@ -95,7 +95,7 @@ def secret_selection(attached: Iterable[Attached], at: Path | None, folder: Path
 
 def _question(places: str) -> Question:
     return Question(
-        f"Send {places} to the model? A file of that name mostly holds keys or passwords. Only"
+        f"Send {places} to the model? Files with that name usually hold keys or passwords. Only"
         " those that aish knows from its environment would be masked.",
         yes="Send it",
         no="Do not send it",

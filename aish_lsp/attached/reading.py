@@ -143,7 +143,10 @@ def _read(root: Path, place: _Place, left_out: Collection[str]) -> tuple[list[At
     if place.state in told:
         return [], told[place.state]
     if place.path in left_out and place.path != _CHAT:
-        return [], f"{name} is ignored (.gitignore) or of another repository: it was not sent."
+        return (
+            [],
+            f"{name} is ignored (.gitignore) or belongs to another repository: it was not sent.",
+        )
     text = place.text
     if text is None:
         head = read_head(root, place.path, LARGEST, secret=True)

@@ -120,7 +120,7 @@ async def _consent(chat: Chat, message: str) -> None:
 )
 async def _help(_chat: Chat, argument: str) -> str:
     if argument not in ("", "offline"):
-        raise InvalidArgument("Known are `:help` and `:help offline`.")
+        raise InvalidArgument("Use `:help` or `:help offline`.")
     if argument:
         from aish_lsp.models.offline.known import known  # noqa: PLC0415 - its table, for this alone
 
@@ -139,8 +139,10 @@ async def _model(chat: Chat, argument: str) -> str:
     verb, _, rest = argument.partition(" ")
     if verb == ADD:
         return (await add_model(workspace, rest.strip())).told
+    # The file may have been written a moment ago, as by `aish-lsp setup`.
+    told = await workspace.reload()
     if argument:
-        return f"{await workspace.use_model(argument)} answers from now on."
+        return "\n\n".join([*told, f"{await workspace.use_model(argument)} answers from now on."])
     models = await workspace.services.catalog.list(workspace.config)
     rows = [
         f"- {f'**{row.name}**' if row.name == workspace.active_model else row.name}"
@@ -148,7 +150,8 @@ async def _model(chat: Chat, argument: str) -> str:
         f"{f' at {row.endpoint}' if row.endpoint else ''}"
         for row in models
     ]
-    return "\n".join([*rows, "", "`:model NAME` chooses one, `:model add` sets another one up."])
+    how = "`:model NAME` chooses one, `:model add` sets another one up."
+    return "\n\n".join([*told, "\n".join(rows), how])
 
 
 @colon("remember", usage="TEXT", help="remember a fact in this workspace")
@@ -224,7 +227,9 @@ async def _compact(chat: Chat, _argument: str) -> str:
     return done.told
 
 
-@colon("retry", usage="[MODEL]", help="ask the last question again, of another model if you like")
+@colon(
+    "retry", usage="[MODEL]", help="ask the last question again; `:retry NAME` asks another model"
+)
 async def _retry(chat: Chat, argument: str) -> str:
     chat.answer(chat.workspace.ask(chat.workspace.asked_again(model=argument or None)))
     return ""
@@ -250,7 +255,7 @@ async def _save(chat: Chat, argument: str) -> str:
     return await session_command(chat.workspace, f"save {argument}")
 
 
-@colon("resume", usage="ID", help="continue an earlier session, by its id or name")
+@colon("resume", usage="[ID]", help="continue an earlier session, by its id or name; else the last")
 async def _resume(chat: Chat, argument: str) -> str:
     return await session_command(chat.workspace, f"resume {argument}")
 
@@ -295,7 +300,7 @@ def _numbered(workspace: Workspace, number: int) -> str:
     raise NotFound(f"The last reply has no suggestion {number} that is waiting. {there}")
 
 
-@colon("approve", usage="ID", help="run or send what was asked about and got no answer, once")
+@colon("approve", usage="ID", help="allow, once, what you were asked about and did not answer")
 async def _approve(chat: Chat, argument: str) -> str:
     if places := chat.workspace.consents.approve(argument):
         return f"{places} may be sent in this session, as it is now. Ask again."
@@ -325,7 +330,7 @@ async def _undo(chat: Chat, argument: str) -> str:
     return await undo_command(chat.workspace, argument)
 
 
-@colon("redo", usage=REDO_USAGE, help="do again what was undone last", choices=REDO_WAYS)
+@colon("redo", usage=REDO_USAGE, help="do again what was last undone", choices=REDO_WAYS)
 async def _redo(chat: Chat, argument: str) -> str:
     return await redo_command(chat.workspace, argument)
 

@@ -28,7 +28,7 @@ LARGEST: Final = 2 << 20
 #: Bytes of which it is still read: there is room for what is written meanwhile.
 _LARGEST_READ: Final = 2 * LARGEST
 
-#: Bytes that are no UTF-8 survive a read and a write.
+#: Bytes that are not UTF-8 survive a read and a write.
 _ODD_BYTES: Final = "surrogateescape"
 
 
@@ -260,6 +260,6 @@ def _refuse_second_name(path: Path, found: os.stat_result) -> None:
     """
     if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
         raise StoreUnavailable(
-            f"{shown_path(path)} has a second name (a hard link), and the chat is not written"
-            " to what else it is. Delete it, or put a copy in its place, and try again."
+            f"{shown_path(path)} has a second name (a hard link): the chat would change that file"
+            " too. Delete it, or put a copy in its place, and try again."
         )

@@ -10,7 +10,7 @@ from aish_lsp.chat.place import lines_of, open_place, without_blank_lines
 
 #: What is told of a section that is written anew.
 LOST: Final = (
-    "> The chat was changed while this was written, and its place in it could not be found again."
+    "> The chat was changed while this was being written, and its place could not be found again."
     " Here is all of it.\n\n"
 )
 

@@ -95,7 +95,7 @@ async def _add(workspace: Workspace, rest: str) -> str:
     word, _, content = rest.partition(" ")
     kind: Kind | None = next((kind for kind in KINDS if kind == word), None)
     if kind is None:
-        raise InvalidArgument(f"Say what it is: `:memory add {'|'.join(KINDS)} TEXT`.")
+        raise InvalidArgument(f"Name its kind: `:memory add {'|'.join(KINDS)} TEXT`.")
     return await remember(workspace, kind, content)
 
 
@@ -109,7 +109,7 @@ async def _edit(workspace: Workspace, rest: str) -> str:
     name, _, content = rest.partition(" ")
     scope, item_id = _which(name, "`:memory edit ID TEXT`")
     if not content.strip():
-        raise InvalidArgument("Say what it should say: `:memory edit ID TEXT`.")
+        raise InvalidArgument("Give the new text: `:memory edit ID TEXT`.")
     new_id = await asyncio.to_thread(workspace.memory.edit, item_id, content.strip(), scope)
     if new_id == item_id:
         return f"Item {item_id} says that already."
@@ -132,7 +132,7 @@ async def _clear(workspace: Workspace, rest: str) -> str:
         )
     forgotten = await clear_by_consent(workspace.memory, scope, workspace.services.ask_user)
     if forgotten is None:
-        return "Nothing was forgotten: nobody said yes."
+        return "Nothing was forgotten: it was not confirmed."
     return f"Forgot {_items(forgotten)}."
 
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.chat.markdown import fence_for, head_and_tail, open_fence
-from aish_lsp.errors import InvalidArgument
+from aish_lsp.errors import InvalidArgument, NotFound
 from aish_lsp.sessions.history import HistoryTurn, history
 from aish_lsp.text import escaped
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aish_lsp.workspace import Workspace
     from aish_lsp.workspace_sessions import Sessions
 
-USAGE: Final = "[list [TEXT]|new|resume ID|save NAME|delete ID|history [ID] [PAGE]]"
+USAGE: Final = "[list [TEXT]|new|resume [ID]|save NAME|delete ID|history [ID] [PAGE]]"
 VERBS: Final = ("list", "new", "resume", "save", "delete", "history")
 
 #: The commands, as they are typed without the colon, that a session's id or name may follow.
@@ -28,7 +28,9 @@ _TAKE_A_SESSION: Final = (
     *("resume", "history"),
 )
 
-_HOW_TO_RESUME: Final = "`:resume ID` continues one of them; its name works as well."
+_HOW_TO_RESUME: Final = (
+    "`:resume ID` continues one of them, by its id or name; `:resume` alone, the last one."
+)
 
 #: Exchanges on a page of ``:history``.
 PAGE: Final = 5
@@ -54,7 +56,7 @@ async def session_command(workspace: Workspace, argument: str) -> str:
         case "new":
             return f"A new session has begun: {await workspace.sessions.new()}."
         case "resume":
-            return await _resume(workspace, _needed(verb, "ID", key))
+            return await _resume(workspace, key or await _last(workspace.sessions))
         case "save":
             name = await workspace.sessions.save(_needed(verb, "NAME", key))
             return f"This session is saved as {name}. `:resume {name}` continues it."
@@ -86,6 +88,14 @@ def _needed(verb: str, what: str, argument: str) -> str:
         lists = "" if what == "NAME" else "; `:session list` shows ids"
         raise InvalidArgument(f"Say which: `:session {verb} {what}`{lists}.")
     return argument
+
+
+async def _last(sessions: Sessions) -> str:
+    """Return the id of the session that was written to last, but for the open one."""
+    for info in await sessions.all():
+        if info.id != sessions.open_id:
+            return info.id
+    raise NotFound("There is no earlier session here to continue.")
 
 
 async def _resume(workspace: Workspace, key: str) -> str:
@@ -185,7 +195,7 @@ def _head(loaded: LoadedSession) -> str:
 
 
 def _nothing(loaded: LoadedSession) -> str:
-    return f"Nothing was said in session {loaded.id} yet."
+    return f"Nothing has been said in session {loaded.id} yet."
 
 
 def _turn(turn: HistoryTurn, *, short: bool = False) -> str:

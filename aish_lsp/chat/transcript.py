@@ -79,4 +79,4 @@ def run_status(report: RunReport, left_out: str) -> str:
         name = report.output_uri.rpartition("/")[2]
         # Of the chat, which lies beside the folder.
         place = f": [.aish/output/{name}](output/{name})"
-    return f"{ended}. {left_out} left out{place}. {carried}, head and tail of what is very long."
+    return f"{ended}. {left_out} left out{place}. {carried} (head and tail, if it is very long)."

@@ -57,7 +57,7 @@ async def _grant(workspace: Workspace, seen: str) -> str:
         return _NOTHING
     if seen:
         if not await grant_seen(configuration, seen):
-            raise Denied("The workspace asks for something else by now. `:trust` shows it.")
+            raise Denied("What the workspace asks for has changed. `:trust` shows it.")
         return _GRANTED
     answer = await grant_by_consent(configuration, workspace.services.ask_user)
     if answer:

@@ -25,9 +25,7 @@ async def undo_command(workspace: Workspace, argument: str) -> str:
     """
     words = argument.split()
     if not set(words) <= set(WAYS) or {"keep", "overwrite"} <= set(words):
-        raise InvalidArgument(
-            "Known are `:undo`, `:undo keep`, `:undo overwrite` and `:undo earlier`."
-        )
+        raise InvalidArgument("Use `:undo`, `:undo keep`, `:undo overwrite` or `:undo earlier`.")
     way = cast("Conflicts", next((word for word in words if word != "earlier"), "ask"))
     earlier = "earlier" in words
     done = await workspace.undo.undo(workspace.services.ask_user, way, earlier=earlier)
@@ -45,7 +43,7 @@ async def redo_command(workspace: Workspace, argument: str) -> str:
         AishError: what ``Undo.redo`` refuses.
     """
     if argument and argument not in REDO_WAYS:
-        raise InvalidArgument("Known are `:redo`, `:redo keep` and `:redo overwrite`.")
+        raise InvalidArgument("Use `:redo`, `:redo keep` or `:redo overwrite`.")
     way = cast("Conflicts", argument or "ask")
     done = await workspace.undo.redo(workspace.services.ask_user, way)
     return _answer(done, ":redo", "`:undo` takes this back.")

@@ -31,7 +31,7 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     ask = commands.add_parser("ask", parents=[common], help="ask a question")
     ask.add_argument("question", help="the question; - reads it from stdin")
     ask.add_argument("--model", metavar="M", help="the model that answers")
-    ask.add_argument("--yes-safe", action="store_true", help="run what only reads without asking")
+    ask.add_argument("--yes-safe", action="store_true", help="run without asking what only reads")
     ask.set_defaults(run=run)
 
 

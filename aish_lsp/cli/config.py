@@ -69,7 +69,7 @@ def _check(arguments: argparse.Namespace) -> int:
         for problem in problems:
             output.out.line(str(problem))
         if not problems:
-            missing = "" if config_file().exists() else " (there is none: the defaults hold)"
+            missing = "" if config_file().exists() else " (it does not exist: the defaults apply)"
             output.out.line(f"Nothing is wrong. Your file is {config_file()}{missing}.")
     return 1 if problems else 0
 

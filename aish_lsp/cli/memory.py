@@ -59,7 +59,7 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
         return parser
 
     found = action("list", _list, "show the items, the newest first")
-    found.add_argument("--query", metavar="TEXT", help="those with TEXT in content or tags")
+    found.add_argument("--query", metavar="TEXT", help="those with TEXT in their content or tags")
     add = action("add", _add, "remember something", scope="workspace")
     add.add_argument("content", metavar="TEXT")
     add.add_argument("--kind", choices=KINDS, default="fact", help="default: fact")
@@ -71,7 +71,7 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     edit.add_argument("content", metavar="TEXT")
     clear = action("clear", _clear, "forget all items (it asks first)")
     clear.add_argument("--yes", action="store_true", help="without a question")
-    action("compact", _compact, "rewrite the files without what is forgotten")
+    action("compact", _compact, "rewrite the files without what was forgotten")
     action("export", _export, "write all items to stdout", _EXPORT)
     import_ = action("import", _import, "add the items of a file", _IMPORT, "as in the file")
     import_.add_argument("file", metavar="FILE", help="- reads stdin")
@@ -132,7 +132,7 @@ async def _clear(arguments: argparse.Namespace, workspace: Workspace) -> int:
         else await clear_by_consent(memory, scope, workspace.services.ask_user)
     )
     if forgotten is None:
-        raise Denied("Nothing was forgotten: nobody said yes. With --yes nobody is asked.")
+        raise Denied("Nothing was forgotten: it was not confirmed. With --yes nobody is asked.")
     return _tell(arguments, f"Forgot {forgotten} items.", forgotten=forgotten)
 
 

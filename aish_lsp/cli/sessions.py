@@ -51,7 +51,7 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     listed = "the sessions of the workspace, the last one first"
     shown = action("list", _list, listed, f"List {listed}.")
     shown.add_argument(
-        "text", metavar="TEXT", nargs="*", help="only those in which these words stand"
+        "text", metavar="TEXT", nargs="*", help="only those that contain these words"
     )
     for name, run, text, description in (
         ("show", _show, "show a session as a page", _SHOW),

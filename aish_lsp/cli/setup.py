@@ -99,7 +99,7 @@ async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
     """Ask, and write; return the model's name, or nothing where the offline one is to answer."""
     chosen = await _choose(workspace, listed)
     if chosen is None:
-        _say(f"Nothing had to be written. {_START}")
+        _say(f"Nothing needed to be written. {_START}")
         return ""
     chosen = chosen.serving(await _model(chosen))
     configured = workspace.config.models
@@ -114,7 +114,7 @@ async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
     default = needs_default(workspace.config, name)
     if configured:
         now = workspace.active_model
-        default = await _yes(f"Is it to answer by default, in place of {escaped(now)}?")
+        default = await _yes(f"Should it answer by default, in place of {escaped(now)}?")
     if not is_loopback(preset.endpoint):
         _say(
             f"Your questions, with the file names and the command output that go with them, will"
@@ -135,7 +135,7 @@ async def _choose(workspace: Workspace, listed: Sequence[Candidate]) -> Candidat
     other, offline = len(listed) + 1, len(listed) + 2
     _say(f"  {other}  another server, by its address")
     _say(f"  {offline}  none: the offline model answers, from the project's own files\n")
-    question = "Which one is to answer?"
+    question = "Which one should answer?"
     while True:
         answer = await _asked(question, "1")
         question = "Which one, then?"

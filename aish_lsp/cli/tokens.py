@@ -75,7 +75,7 @@ def _preset(workspace: Workspace, name: str | None) -> Preset:
 
 
 def _read(file: str) -> str:
-    """Return a file's text; what is no UTF-8 is replaced, as it would be on its way to a model."""
+    """Return a file's text; what is not UTF-8 is replaced, as it would be on its way to a model."""
     if file == _STDIN:
         return sys.stdin.buffer.read().decode("utf-8", "replace")
     path = Path(file)

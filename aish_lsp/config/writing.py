@@ -71,13 +71,13 @@ def add_model(path: Path, preset: Preset, *, default: bool) -> None:
             before = read_text(path)
             data = parse(before)
         except BadFile as error:
-            msg = f"{path} was not touched: {error.reason}. Mend it first."
+            msg = f"{path} was not touched: {error.reason}. Fix it first."
             raise StoreUnavailable(msg, path=str(path)) from error
         after = _edited(before, data, preset, default=default)
         if after is None:
             by_hand = lines_of(preset, default=default)
             msg = (
-                f"{path} is written in a way that only you can add to; it was not touched. Add"
+                f"{path} is laid out in a way that aish cannot add to; it was not changed. Add"
                 f" these lines yourself:\n\n{by_hand}"
             )
             raise InvalidArgument(msg, path="models")

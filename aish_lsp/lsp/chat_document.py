@@ -136,7 +136,7 @@ class ChatDocument:
         """
         if self._section.locked():
             self._server.tell(
-                "A reply is being written. The command is put below it, under a new `## You`."
+                "aish is still writing. The command goes below that, under a new `## You`."
             )
         while True:
             async with self._section:
@@ -192,7 +192,7 @@ class ChatDocument:
 
         Raises:
             InvalidArgument: nothing is written there.
-            Busy: it is being sent already, or a reply is being written.
+            Busy: it is being sent already, or something is being written.
             StoreUnavailable, NotFound: there is no document to read, or no heading in it.
         """
         await self._ready()
@@ -245,8 +245,10 @@ class ChatDocument:
             return
         self._unanswered -= 1
         if runs is None:
-            told = f"Nothing was sent: the last line, `{escaped(line)}`, is a command of aish."
-            self._server.tell(f"{told} Send it alone, or write it so that it is none.")
+            self._server.tell(
+                f"Nothing was sent: the last line, `{escaped(line)}`, is a command of aish. Send it"
+                " alone, or begin the line with something other than `:`."
+            )
             return
         self._ask_message(message, written)
 
@@ -254,13 +256,13 @@ class ChatDocument:
         """Return what the user wrote.
 
         Raises:
-            Busy: it is being sent already, or a reply is being written.
+            Busy: it is being sent already, or something is being written.
             NotFound: there is no heading to write under.
         """
         if self._unanswered:
             raise Busy(f"A message is being sent already. Wait for its `{AISH}`.")
         if self._section.locked() and self._place is None and open_place(text) is None:
-            raise Busy(f"A reply is being written. A new `{YOU}` follows it: write there.")
+            raise Busy(f"aish is still writing here. A new `{YOU}` follows: write below that.")
         return prompt_after(text, self._place)
 
     def follow_run(self, job: Job[RunReport]) -> None:

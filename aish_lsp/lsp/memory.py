@@ -80,7 +80,7 @@ async def _clear(call: Call, params: MemoryClearParams) -> object:
     ask_user = workspace.services.ask_user
     forgotten = await clear_by_consent(workspace.memory, params.scope, ask_user)
     if forgotten is None:
-        call.server.tell("Nothing was forgotten: nobody said yes.")
+        call.server.tell("Nothing was forgotten: it was not confirmed.")
     return {"forgotten": forgotten or 0}
 
 

@@ -18,10 +18,17 @@ def setup(server: AishServer) -> None:
     """Bind the model commands."""
 
     async def listed(_call: Call, params: Target) -> object:
-        return await _models(server.workspaces.resolve(params))
+        return await _models(await reloaded(params))
+
+    async def reloaded(params: Target) -> Workspace:
+        """Return the workspace; its configuration may have been written a moment ago."""
+        workspace = server.workspaces.resolve(params)
+        for trouble in await workspace.reload():
+            server.tell(trouble)
+        return workspace
 
     async def use(_call: Call, params: ModelUseParams) -> object:
-        workspace = server.workspaces.resolve(params)
+        workspace = await reloaded(params)
         await workspace.use_model(params.name)
         return await _models(workspace)
 

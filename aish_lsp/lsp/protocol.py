@@ -288,7 +288,7 @@ _SPECS = (
         ReplaceParams,
         "{applied}",
         "Put a fenced block of a reply where the text stands that its question was about: the\n"
-        "server asks, and nothing but a yes is one. `notFound` where the text is another by now,\n"
+        "server asks, and only a yes counts. `notFound` where the text is another by now,\n"
         "or its document is not open; edits around it are followed. A block is indented as the\n"
         "selection is; one of changes (`diff`), of a console or with `CMD: ` lines does not count.",
     ),
@@ -393,7 +393,7 @@ _SPECS = (
         MemoryClearParams,
         "{forgotten}",
         "Forget every item of a scope, or of both. Unless `confirmed`, the user is asked, and\n"
-        "nothing but a yes is one.",
+        "only a yes counts.",
     ),
     CommandSpec(
         "aish.memory.summarize",
@@ -515,7 +515,7 @@ _SPECS = (
         "aish.session.delete",
         SessionParams,
         "{deleted}",
-        "Delete a session for good: the server asks, and nothing but a yes is one. `deleted` is\n"
+        "Delete a session for good: the server asks, and only a yes counts. `deleted` is\n"
         "1, or 0 after a no. `busy` where it is open, here or in another editor.",
     ),
     CommandSpec(
@@ -538,8 +538,8 @@ _SPECS = (
         "aish.trust.grant",
         Target,
         "as aish.trust.show",
-        "Grant it: the server asks, showing every key with its value, and nothing but a yes is\n"
-        "one. A grant is for exactly what was shown.",
+        "Grant it: the server asks, showing every key with its value, and only a yes\n"
+        "counts. A grant is for exactly what was shown.",
     ),
     CommandSpec(
         "aish.trust.revoke",

@@ -117,7 +117,7 @@ async def _ask(server: AishServer, message: str, titles: Sequence[str]) -> str |
     try:
         # Where there are buttons, the user may well do something else and come back to them.
         answer = await (asking if can_choose(server) else server.questions.answer(asking))
-    except Exception as error:  # noqa: BLE001 - whatever went wrong, nobody said yes
+    except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not confirmed
         logger.info("the client could not ask the user: %s", type(error).__name__)
         return None
     return answer.get("title") if isinstance(answer, dict) else getattr(answer, "title", None)

@@ -65,14 +65,14 @@ _SUGGESTIONS = """
 A suggestion is a line of the reply's text that begins in column 0 with exactly `CMD: `; or
 (`suggestions.fences`) a fenced block that names a shell ({tags}), once it
 is closed: all of its lines are one command, for that shell. Of a console, and of a block that
-begins with a prompt, it is what stands behind `$ `, `% ` or `> `, also behind `(venv) $ `; what
-stands behind `PS ...> ` is for PowerShell, whatever the tag. The `command` of the event is
-`{{id, text, line, endLine, source, placeholders[], risk, reasons[]}}`: `line` and `endLine` are
-the first and last line in the reply, from 0, the fence's own included; `source` is `cmd` or
-`fence`. With `placeholders` (`<name>`, `YOUR_KEY`, `...`) it runs with `edited` alone; where the
-last of the `reasons` says that its shell is not there, it can be copied and not run. What `CMD: `
-lines have said is not suggested by a fence once more; a line that repeats a fence takes its
-place, and the event has the same `id`. `finishReason` is one of {reasons}.
+begins with a prompt, it is what stands behind `$ `, `% ` or `> `, also behind `(venv) $ ` or
+`user@host:~$ `; what stands behind `PS ...> ` is for PowerShell, whatever the tag. The
+`command` of the event is `{{id, text, line, endLine, source, placeholders[], risk, reasons[]}}`:
+`line` and `endLine` are the first and last line in the reply, from 0, the fence's own included;
+`source` is `cmd` or `fence`. With `placeholders` (`<name>`, `YOUR_KEY`, `...`) it runs with
+`edited` alone; where the last of the `reasons` says that its shell is not there, it can be copied
+and not run. What `CMD: ` lines have said is not suggested by a fence once more; a line that repeats
+a fence takes its place, and the event has the same `id`. `finishReason` is one of {reasons}.
 """
 
 

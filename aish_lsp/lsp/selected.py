@@ -67,7 +67,7 @@ async def selected(server: AishServer, workspace: Workspace, params: AskParams) 
     # Not here: a document may be long, and others are served meanwhile.
     attached = await asyncio.to_thread(selection, document, start, end)
     if not attached and not params.diagnostics:
-        raise InvalidArgument(f"There are only blanks selected in {document.path}.", path="range")
+        raise InvalidArgument(f"Only blanks are selected in {document.path}.", path="range")
     attached += _problems(document, params.diagnostics)
     return Selected(uri, tuple(attached), clamped(lines, start), clamped(lines, end), document)
 

@@ -141,7 +141,7 @@ def _refusal(
         return HTTPStatus.FORBIDDEN, "connections from a browser are refused\n"
     named = request.headers.get_all("Host")
     if len(named) != 1 or not is_our_name(named[0], bound):
-        return HTTPStatus.FORBIDDEN, "the Host is none of this server's: use its address\n"
+        return HTTPStatus.FORBIDDEN, "the Host header does not name this server: use its address\n"
     shown = parse_qs(urlsplit(request.path).query).get("token", [])
     for header in request.headers.get_all("Authorization"):
         scheme, _, credentials = header.partition(" ")
@@ -166,7 +166,7 @@ async def _receive(reader: asyncio.StreamReader, frames: FrameReader) -> list[Fr
     except OSError:
         pass  # gone
     except ForeignHeaderError as error:
-        logger.warning("closed a connection over TCP that is no editor's: %s", error)
+        logger.warning("closed a TCP connection that does not come from an editor: %s", error)
     return []
 
 

@@ -30,7 +30,7 @@ async def _show(call: Call, params: Target) -> object:
 async def _grant(call: Call, params: Target) -> object:
     workspace = await _settled(call, params)
     if not await grant_by_consent(workspace.configuration, workspace.services.ask_user):
-        call.server.tell("Nothing was granted: nobody said yes.")
+        call.server.tell("Nothing was granted: it was not confirmed.")
     workspace.changed()
     return _wire(workspace)
 

@@ -25,7 +25,7 @@ async def clear_by_consent(
     What comes or is changed while the question stands is not what the user was asked about: it
     stays. Items that are hidden for their age go too.
 
-    Return how many were forgotten; None where nobody said yes.
+    Return how many were forgotten; None where it was not confirmed.
 
     Raises:
         InvalidArgument, Busy, StoreUnavailable: as ``MemoryScopes.clear``.

@@ -321,7 +321,7 @@ def _exposure(preset: Preset, place: str) -> Question:
     key = f"The key in {preset.api_key_env}" if preset.api_key_env else "A key"
     return Question(
         f"models.{preset.name}.endpoint is {place}, which is not this machine. {key} would go there"
-        " unencrypted, with your questions: whoever is on the way can read them. Send it?",
+        " unencrypted, with your questions: anyone on the way can read them. Send it?",
         yes="Send the key",
         no="Do not send it",
     )

@@ -79,7 +79,7 @@ class RequestCounter:
         Never raises.
         """
         if not isinstance(adapter, CountsRequests):
-            self._capability.give_up("its protocol has no such question")
+            self._capability.give_up("its protocol cannot count tokens")
             return None
         digest = hashlib.sha256(repr((request.messages, request.tools)).encode("utf-8", "replace"))
         key = digest.digest()

@@ -11,7 +11,7 @@ def shown(name: str) -> str:
     """Return ``name`` as one line of visible text that stands for no other name.
 
     Most names are returned as they are. One with control, bidi or invisible characters, with bytes
-    that are no UTF-8, with blanks at its ends, or that looks quoted or folded, is quoted.
+    that are not UTF-8, with blanks at its ends, or that looks quoted or folded, is quoted.
     """
     plain = is_seen(name) and name == name.strip() and not name.startswith('"') and "…" not in name
     return name if plain else f'"{"".join(map(_escaped, name))}"'
@@ -24,6 +24,6 @@ def _escaped(character: str) -> str:
     if is_seen(character):
         return character
     code = ord(character)
-    if 0xDC80 <= code <= 0xDCFF:  # how Python holds a byte of a name that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # how Python holds a byte of a name that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"

@@ -9,8 +9,15 @@ from typing import Final
 #: What names the environment that is active, before a prompt: ``(venv) ``.
 _ACTIVE: Final = r"(?:\([\w.+-]+\) ?)?"
 
-#: What a shell's prompt ends with; behind it stands what was typed.
-_PROMPT: Final = re.compile(rf"{_ACTIVE}[$%] ")
+#: What a prompt may name before its end: ``user@host:~``, ``[user@host dir]``, ``user@host dir ``.
+_USER: Final = r"[\w.-]+@[\w.-]+"
+_PLACE: Final = (
+    rf"(?:{_USER}:[^$%#\n]{{0,200}}|\[{_USER} [^]\n]{{0,200}}\]|{_USER} [^\s$%#]{{1,200}} )"
+)
+
+#: What a shell's prompt ends with; behind it stands what was typed. Root's looks like a comment
+#: where nothing is named before it.
+_PROMPT: Final = re.compile(rf"{_ACTIVE}(?:[$%] |{_PLACE}[$%#] )")
 
 #: PowerShell's prompt (``PS C:\Users\me> ``), and that of a line that goes on.
 _POWERSHELL: Final = re.compile(rf"{_ACTIVE}PS(?: [^>\n]*)?> ?")

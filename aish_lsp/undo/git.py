@@ -244,7 +244,7 @@ def _work_tree(folder: Path) -> Path:
     for place in (real, *real.parents):
         if os.path.lexists(place / ".git"):
             return place
-    raise Nowhere("the folder is in no git work tree")
+    raise Nowhere("the folder is not in a git work tree")
 
 
 def _refuse_links(common: Path) -> None:
@@ -269,7 +269,7 @@ def _refuse_links(common: Path) -> None:
     # Logs of ours are never made; but git writes on in one that is there, wherever it is.
     logs = common / "logs/refs/aish"
     if os.path.lexists(logs):
-        raise Nowhere(f"{shown_path(logs)} is none of ours, and git would write there")
+        raise Nowhere(f"{shown_path(logs)} does not belong to aish, and git would write there")
 
 
 def _leads_away(link: Path) -> Nowhere:

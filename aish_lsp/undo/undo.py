@@ -149,10 +149,10 @@ class Undo:
                     lambda worker: worker.finish(running.begun, running.saved), SNAPSHOT_SECONDS
                 )
             except Nowhere as error:
-                return [f"There is no undo of it any more: {error}."]
+                return [f"It can no longer be undone: {error}."]
             except Exception as error:  # noqa: BLE001 - the command has run, whatever this is
                 reason = _reason(error)
-                return [f"What the command changed was not seen ({reason}): an undo asks first."]
+                return [f"What the command changed was not seen ({reason}): `:undo` asks first."]
             return _not_covered(gone, running.named)
 
     async def _forget(self, group: str) -> None:
@@ -244,8 +244,8 @@ class Undo:
     def _question(self, done: Reverted, kind: str) -> Question:
         names = _listed(self._shown(done.top, done.conflicts))
         return Question(
-            f"{kind.capitalize()}: {done.label}\n\nThese files were changed since, or are not known"
-            f" to be as the command left them:\n\n{names}\n\nPut them back as well? {_back(kind)}"
+            f"{kind.capitalize()}: {done.label}\n\nThese files have changed since, or may not be"
+            f" as the command left them:\n\n{names}\n\nPut them back as well? {_back(kind)}"
             " brings back what they hold now.",
             yes="Put them back",
             no="Leave them",
@@ -292,7 +292,7 @@ def _back(kind: str) -> str:
 
 def _about_earlier(label: str, seconds: int) -> Question:
     return Question(
-        f"No command of this session is left to undo. Of an earlier session the last one, of"
+        f"No command of this session is left to undo. The last one of an earlier session, of"
         f" {_time(seconds)}, was:\n\n{label}\n\nUndo that?",
         yes="Undo it",
         no="Leave it",
@@ -304,8 +304,8 @@ def _left(label: str, seconds: int, *, asked: bool) -> Undone:
     told = "Nothing was undone."
     if not asked:
         told = (
-            "Nothing was undone: no command of this session is left. Of an earlier session the"
-            f" last one, of {_time(seconds)}, was: {label}"
+            "Nothing was undone: no command of this session is left. The last one of an earlier"
+            f" session, of {_time(seconds)}, was: {label}"
         )
     return Undone([], [], [], undecided=False, told=told, earlier=not asked)
 
@@ -335,8 +335,5 @@ def _not_covered(gone: Sequence[bytes], words: Sequence[bytes]) -> list[str]:
     texts = [name.decode("utf-8", "backslashreplace") for name in dict.fromkeys((*words, *gone))]
     if not texts:
         return []
-    why = (
-        "git ignores it, or it is git's own, an editor's, too large, or not to be read: no snapshot"
-        " has it"
-    )
+    why = "ignored by git, git's own, an editor's, too large or unreadable, so in no snapshot"
     return [f"No undo for {_listed(texts)}: {why}."]

@@ -21,7 +21,7 @@ WORDS = [f"run it so{number} " for number in range(36)]
 OLDER = "## You\n\nhow do I run it?\n\n## aish\n\nrun it so0 run it so1 \n\n" * 200
 END = "".join(WORDS) + "\n\n## You\n\n"
 NOTES = "notes of another\n\n"
-NOTE = "its place in it could not be found again"
+NOTE = "its place could not be found again"
 
 
 class Model:

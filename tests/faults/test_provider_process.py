@@ -33,7 +33,7 @@ FEW: list[tuple[Protocol, str]] = [
     ("anthropic", "Silence in mid-reply"),
     ("openai-responses", "Chunks are cut within characters"),
     ("anthropic", "No blank lines between events"),
-    ("openai-responses", "Bytes that are no UTF-8"),
+    ("openai-responses", "Bytes that are not UTF-8"),
     ("gemini", "Compressed and cut"),
     ("anthropic", "Redirected to another host (307)"),
     ("gemini", "401, and the server repeats the key"),
@@ -42,7 +42,7 @@ FEW: list[tuple[Protocol, str]] = [
     ("anthropic", "200 with an error in JSON"),
     ("openai-responses", "`Content-Length` is too small"),
     ("openai-responses", "The provider tells an error in mid-reply"),
-    ("anthropic", "An event that is no JSON"),
+    ("anthropic", "An event that is not JSON"),
     ("gemini", "The stream ends with the text, and nothing says that it is whole"),
 ]
 

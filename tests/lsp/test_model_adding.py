@@ -45,6 +45,22 @@ async def test_an_address_is_added_tried_and_answers_from_now_on(place: Place) -
         assert (other["added"], other["active"]) == ("local-2", "local-2")
 
 
+async def test_what_was_added_in_a_terminal_meanwhile_is_listed_at_once(place: Place) -> None:
+    async with place.client() as client:
+        place.config.write_text('[models.one]\nendpoint = "http://127.0.0.1:1"\n')
+        await client.initialize(place.folder)
+        listed = await client.command_result("aish.model.list", {})
+        assert [row["name"] for row in listed["models"]] == ["one", "offline"]
+        with place.config.open("a") as config:
+            config.write('[models.two]\nendpoint = "http://127.0.0.1:2"\n')
+        await client.command_result("aish.chat.send", {"prompt": ":model"})
+        await chat_holds(client, place, "two (configured): its only model at http://127.0.0.1:2")
+        with place.config.open("a") as config:
+            config.write('[models.three]\nendpoint = "http://127.0.0.1:3"\n')
+        used = await client.command_result("aish.model.use", {"name": "three"})
+        assert used["active"] == "three"
+
+
 def offered() -> dict[str, str]:
     """Return an environment with a key whose provider cannot be reached."""
     return {"AISH_DISCOVERY": "", "GROQ_API_KEY": "k" * 20, "HTTPS_PROXY": "http://127.0.0.1:1"}

@@ -116,7 +116,7 @@ async def test_the_question_says_that_there_is_an_undo_and_that_there_is_none(
         shutil.rmtree(repository / ".git")
         await run(client, "rm -rf other.txt")
         question = client.asked("window/showMessageRequest")[-1]["message"]
-        assert "This cannot be undone: the folder is in no git work tree." in question
+        assert "This cannot be undone: the folder is not in a git work tree." in question
 
 
 @pytest.mark.parametrize("answer", [yes, no])
@@ -189,7 +189,7 @@ async def test_without_a_repository_it_is_told_once_and_the_command_runs(folder:
             report = await run(client, f"touch file{number}")
             assert report["exitCode"] == 0
         assert notices(client) == [
-            "This command cannot be undone: the folder is in no git work tree."
+            "This command cannot be undone: the folder is not in a git work tree."
         ]
         with pytest.raises(RpcError) as refused:
             await undo(client)

@@ -199,7 +199,7 @@ async def test_the_offline_model_says_what_to_do(place: Place) -> None:
         assert client.progress["two"][-1]["finishReason"] == "error"
         answer = await client.command_result("aish.memory.summarize")
         assert set(answer) == {"turnId"}
-        await chat_holds(client, place, "`:remember TEXT` needs none.")
+        await chat_holds(client, place, "`:remember TEXT` works without one.")
         await client.shutdown()
 
 

@@ -478,8 +478,12 @@ async def test_the_chat_lists_and_resumes(place: Place) -> None:
     assert page.startswith(f"# Old?\n\nSession {log.id}, saved as plans.\n\n### You (")
     assert page.endswith("\n\nYes.")
     assert "A new session has begun" in await typed(workspace, ":session new")
+    assert f"Session {log.id} continues" in await typed(workspace, ":resume")
+    await typed(workspace, ":session new")
     assert await typed(workspace, ":session delete plans") == "Deleted."
-    for wrong in (":session nothing", ":session resume", ":session save"):
+    with pytest.raises(NotFound, match="no earlier session"):
+        await typed(workspace, ":resume")
+    for wrong in (":session nothing", ":session save"):
         with pytest.raises(InvalidArgument):
             await typed(workspace, wrong)
 

@@ -99,7 +99,7 @@ async def test_what_is_not_understood_is_told_how_it_is_written(
 async def test_clear_wants_a_yes(workspace: Workspace) -> None:
     workspace.memory.add("fact", "w")
     workspace.memory.add("fact", "u", scope="user")
-    assert "nobody said yes" in await memory_command(workspace, "clear")
+    assert "it was not confirmed" in await memory_command(workspace, "clear")
     assert shown(workspace) == ["u", "w"]
 
     async def yes(_: Question) -> bool | None:

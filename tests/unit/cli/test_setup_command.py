@@ -61,7 +61,7 @@ async def test_a_server_is_set_up_by_its_address_and_asked(
     config.write_text("# mine\n[context]\nmax_turns = 10\n")
     async with FaultServer(served) as server:
         answers = {
-            "Which one is to answer? [1]": "1\n",
+            "Which one should answer? [1]": "1\n",
             "Its address": f"{server.url}\n",
             "that holds its key": "SOME_KEY\n",
             "Which of its models?": "2\n",
@@ -89,7 +89,7 @@ async def test_a_model_that_does_not_answer_stays_configured_and_is_told(
     config.write_text('[models.first]\nprovider = "offline"\n')
     async with FaultServer(served) as server:
         answers = {
-            "Which one is to answer? [1]": "1\n",
+            "Which one should answer? [1]": "1\n",
             "Its address": f"{server.url}\n",
             "that holds its key": "\n",
             "Which of its models?": "a\n",
@@ -109,7 +109,7 @@ async def test_a_no_an_end_and_a_key_in_a_variables_place_write_nothing(
 ) -> None:
     async with FaultServer(served) as server:
         address = {
-            "Which one is to answer? [1]": "1\n",
+            "Which one should answer? [1]": "1\n",
             "Its address": f"{server.url}\n",
         }
         no = address | {"its key": "\n", "models?": "\n", "toml [local]": "\n", "Write it?": "n\n"}

@@ -82,6 +82,12 @@ def test_which_fences_are_commands(text: str, expected: list[tuple[str, int, int
         ("$ echo $((1 << n))\n4", "echo $((1 << n))"),
         ("$ cat <<<x\nx\n$ ls", "cat <<<x\nls"),
         ("(venv) $ make\nok\n(base)% pwd\n", "make\npwd"),
+        ("me@box:~/a b$ ls\na.txt\nme@box:~/a b$ pwd", "ls\npwd"),
+        (
+            "root@3f2a:/# apt update\nHit:1 x\n[me@box src]$ make\nme@Box src % pwd",
+            "apt update\nmake\npwd",
+        ),
+        ("(venv) me@box:~$ make \\\n  all\nme@box: no such host\n# not typed", "make \\\n  all"),
         # What npm and diff print is no prompt.
         ("$ npm test\n\n> app@1.0.0 test\n> jest\n", "npm test"),
         ("$ diff a b\n0a1\n> rm -rf x\n", "diff a b"),

@@ -294,7 +294,7 @@ def test_contents_that_gits_collection_took_are_written_anew(root: Path) -> None
 def test_where_there_is_no_snapshot_it_is_said_why(
     root: Path, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reason = "in no git work tree"
+    reason = "not in a git work tree"
     root.mkdir()
     match kind:
         case "bare":

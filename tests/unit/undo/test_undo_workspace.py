@@ -143,7 +143,7 @@ async def test_what_goes_wrong_here_stops_no_command(
     with monkeypatch.context() as patch:
         patch.setattr(Worker, "finish", lambda *_: 1 / 0)
         [told] = await undo.after()
-    assert told.endswith("an undo asks first.")
+    assert told.endswith("`:undo` asks first.")
     assert (await undo.undo(nobody)).conflicts == ["a"]
 
 
@@ -153,20 +153,20 @@ async def test_what_a_command_does_to_gits_own_folder_is_told(root: Path) -> Non
     await undo.before("one", "rm -rf .git/hooks", root)
     shutil.rmtree(root / ".git" / "hooks")
     [told] = await undo.after()
-    assert told.startswith("No undo for .git/hooks: git ignores it, or it is git's own")
+    assert told.startswith("No undo for .git/hooks: ignored by git, git's own")
     await undo.before("two", "rm -rf *", root)
     shutil.rmtree(root / ".git")
     [told] = await undo.after()
-    assert told == "There is no undo of it any more: the folder is in no git work tree."
+    assert told == "It can no longer be undone: the folder is not in a git work tree."
 
 
 async def test_whether_there_is_an_undo_is_known_before_a_command_runs(root: Path) -> None:
     root.mkdir()
     undo = of(root)
-    assert await undo.prospect() == "the folder is in no git work tree"
+    assert await undo.prospect() == "the folder is not in a git work tree"
     with pytest.raises(Nowhere):
         await undo.before("one", "x", root)
-    with pytest.raises(NotFound, match="no git work tree"):
+    with pytest.raises(NotFound, match="not in a git work tree"):
         await undo.undo(nobody)
     repository(root, a="one")
     assert await undo.prospect() == ""
