@@ -588,11 +588,11 @@ class ChatDocument:
         There may be none: what was written anew at the end left the one of a draft above it.
         """
         await self._writer.flush()
-        self._place = open_place(await self._writer.text())
+        self._place = open_place(await self._writer.text_as_written())
         if self._place is None:
             self._writer.begin(f"{YOU}\n\n")
             await self._writer.flush()
-            self._place = open_place(await self._writer.text())
+            self._place = open_place(await self._writer.text_as_written())
 
 
 def _which_is_meant(line: str) -> Question:

@@ -91,6 +91,17 @@ class ChatWriter:
         document = self._edits.document
         return document.text if document else await asyncio.to_thread(self._file.read)
 
+    async def text_as_written(self) -> str:
+        """Return the document with all that was written, also what the editor has yet to load.
+
+        Raises:
+            StoreUnavailable: as ``text``.
+        """
+        document = self._editor.document(self.path)
+        if document is None or self._lags(document):
+            return await asyncio.to_thread(self._file.read)
+        return document.text
+
     async def show(self) -> None:
         """Ask the editor to show the document's end, if it can; it need not answer.
 

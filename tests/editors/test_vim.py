@@ -125,6 +125,9 @@ def test_a_conversation_with_ale(vim: Vim, place: Place) -> None:
     vim.until_shown("Type number")
     vim.keys("1\r")
     vim.until("the output", holds("\ntests ran\n````\n\n> exit 0"))
+    # The heading to write under came once, although Vim had not loaded it when it was looked for.
+    vim.until("one open heading", holds("## You", 2))
+    assert place.chat.read_text().endswith("\n\n## You\n\n")
 
 
 def test_the_lines_for_vim_lsp_are_vim_script(place: Place) -> None:

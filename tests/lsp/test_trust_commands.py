@@ -123,7 +123,7 @@ async def test_the_chat_of_an_editor_that_cannot_ask(folder: Path) -> None:
         page = await says(":trust", "`:trust grant` asks")
         fingerprint = page.rpartition("`:trust grant ")[2].partition("`")[0]
         await says(":trust grant", "Your editor could not ask you.")
-        await says(f":trust grant {fingerprint[:-1]}", "asks for something else by now")
+        await says(f":trust grant {fingerprint[:-1]}", "asks for has changed")
         await says(f":trust grant {fingerprint}", "Granted")
         assert (await client.command_result("aish.status"))["trusted"] is True
         assert "Granted:" in await says(":trust", "evil.test")
