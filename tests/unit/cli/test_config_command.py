@@ -31,7 +31,7 @@ def run(*arguments: str, root: Path) -> int:
 
 def test_check_without_a_file(file: Path, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run("check", root=root) == 0
-    assert f"Your file is {file} (there is none" in capsys.readouterr().out
+    assert f"Your file is {file} (it does not exist" in capsys.readouterr().out
 
 
 def test_check_tells_every_problem_and_fails(
