@@ -309,7 +309,7 @@ async def test_a_web_pages_request_over_tcp_runs_nothing(folder: Path) -> None:
             assert await answer_to(address, request) == b""
         assert process.stderr is not None
         logged = await asyncio.wait_for(process.stderr.readline(), 30)
-        assert b"closed a connection" in logged
+        assert b"closed a TCP connection" in logged
         assert b"POST / HTTP/1.1" in logged
         # None of them took the client's place.
         editor = await connect(address)

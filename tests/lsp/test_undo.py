@@ -167,7 +167,7 @@ async def test_a_command_of_an_earlier_session_is_named_and_asked_about(
         client.answers["window/showMessageRequest"] = answer
         undone = await undo(client)
         question = client.asked("window/showMessageRequest")[-1]["message"]
-        assert "Of an earlier session the last one, of 20" in question
+        assert "The last one of an earlier session, of 20" in question
         assert "echo changed > kept.txt; rm -f gone.txt" in question
         assert undone["restored"] == (["kept.txt"] if answer is yes else [])
         assert kept.read_text() == ("as it was" if answer is yes else "changed\n")
@@ -214,7 +214,7 @@ async def test_ignored_files_are_named_when_a_command_takes_them(repository: Pat
         await client.initialize(repository)
         await run(client, "rm a.log; echo b > kept.txt")
         [notice] = notices(client)
-        assert notice.startswith("No undo for a.log: git ignores it")
+        assert notice.startswith("No undo for a.log: ignored by git")
 
 
 async def test_what_the_user_saves_while_a_command_runs_is_theirs(repository: Path) -> None:
@@ -304,7 +304,7 @@ async def test_no_snapshot_is_written_to_where_a_link_leads(
             assert (await run(client, "rm f; echo two > f"))["exitCode"] == 0
         [reason] = [notice for notice in notices(client) if "cannot be undone" in notice]
         assert named in reason
-        assert "link" in reason or "none of ours" in reason
+        assert "link" in reason or "does not belong to aish" in reason
         with pytest.raises(RpcError, match="There is no undo: ") as refused:
             await undo(client)
         assert named in refused.value.message

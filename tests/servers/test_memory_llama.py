@@ -91,7 +91,7 @@ async def test_from_the_session_to_the_next_one(place: Place, recorded: FaultSer
         known_id = (await client.command_result("aish.memory.add", known))["id"]
         assert await summarize(client, "none") == {"candidates": []}
         [notice] = events(client, "none", "notice")
-        assert "Nothing was said" in notice["message"]
+        assert "Nothing has been said" in notice["message"]
 
         await ask(client, "We ship with `make ship`, remember?", "one")
         text = "echo 'the deploy host is build-7'"
