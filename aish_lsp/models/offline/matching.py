@@ -45,7 +45,9 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
         other = best.get(phrasing.intent)
         if other is None or _order(match) > _order(other):
             best[phrasing.intent] = match
-    if len(tokens) == 1 and tokens[0].term and not tokens[0].kinds:
+    # "just" says nothing, or is the runner of a recipe that this project does not have.
+    telling = [token for token in tokens if token.lower != "just"]
+    if len(telling) == 1 and telling[0].term and not telling[0].kinds:
         # One word that the table does not have as it stands says too little but for a task.
         best = {at: match for at, match in best.items() if match.intent.topic}
     return _fit(sorted(best.values(), key=_order, reverse=True), tokens, question)

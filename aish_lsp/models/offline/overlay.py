@@ -86,7 +86,10 @@ _SAYS_A_TEXT: Final = frozenset(
     ("word", "string", "text", "phrase", "expression", "keyword", "message", "line", "saying")
 )
 _ENDS_A_TEXT: Final = frozenset(
-    ["in", "inside", "within", "from", "across", "under", "on", "for", "with", "by", "to", "into"]
+    [
+        *("in", "inside", "within", "from", "across", "under", "on", "for", "with", "by", "to"),
+        *("into", "permanently", "forever"),
+    ]
 )
 #: What counts against taking for a file what may be something more telling.
 _MORE_THAN_A_FILE: Final = {"archive": 0.3, "host": 0.8}

@@ -29,6 +29,7 @@ class Words:
         fillers: words that may stand between a word and the value that it announces.
         canonical: the word of its group that stands for a stem.
         phrases: several words that mean one, and that one.
+        any_phrase: what fits where any of them does; most phrasings of the table have none.
         extensions: what files of a language or format are called after their dot.
         foreign: words that are common in other languages and are none in English.
         deeds: the kinds of deed that a term names.
@@ -41,6 +42,7 @@ class Words:
     fillers: frozenset[str]
     canonical: dict[str, str]
     phrases: tuple[tuple[re.Pattern[str], str], ...]
+    any_phrase: re.Pattern[str]
     extensions: dict[str, str]
     foreign: frozenset[str]
     deeds: dict[str, tuple[str, ...]]
@@ -67,6 +69,8 @@ class Words:
 
     def plain(self, text: str) -> str:
         """Return ``text`` with one word for each phrase that means it."""
+        if not self.any_phrase.search(text):
+            return text
         for pattern, word in self.phrases:
             text = pattern.sub(word, text)
         return text
@@ -80,10 +84,7 @@ def words() -> Words:
     for name, group in data["synonyms"].items():
         for word in (name, *group.split()):
             canonical[word] = canonical[stem(word)] = name
-    phrases = tuple(
-        (re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE), word)
-        for word, pattern in data["phrases"].items()
-    )
+    phrases = tuple((_whole_words(pattern), word) for word, pattern in data["phrases"].items())
     extensions = {
         word: extension for extension, group in data["extensions"].items() for word in group.split()
     }
@@ -94,12 +95,17 @@ def words() -> Words:
         frozenset(data["fillers"].split()),
         canonical,
         phrases,
+        _whole_words("|".join(data["phrases"].values())),
         extensions,
         frozenset(data["foreign"].split()),
         _deeds(data["deeds"], canonical),
         re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", re.IGNORECASE | re.VERBOSE),
         re.compile(rf"[\s,(]+(?:{data['trailer']})[\s.!?)]*$", re.IGNORECASE | re.VERBOSE),
     )
+
+
+def _whole_words(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
 
 
 def _term(word: str, canonical: dict[str, str]) -> str:
