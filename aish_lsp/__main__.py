@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from argparse import Namespace
 
+    from aish_lsp.lsp.server import AishServer
     from aish_lsp.lsp.transport import Open
-    from aish_lsp.server import AishServer
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -53,7 +53,7 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
         else:
             logs.configure(options.log_level, options.log_file)
         if create is None:
-            from aish_lsp.server import create_server  # noqa: PLC0415
+            from aish_lsp.lsp.server import create_server  # noqa: PLC0415
 
             create = create_server
         server = create()

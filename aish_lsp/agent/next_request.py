@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aish_lsp.conversation.measure import Draft, Measure, draft_tokens, fetch, measure
-from aish_lsp.conversation.prompt import in_force, messages
-from aish_lsp.conversation.report import cost_report
-from aish_lsp.conversation.turns import Turn
-from aish_lsp.conversation.usage import UsageTotals
+from aish_lsp.context.measure import Draft, Measure, draft_tokens, fetch, measure
+from aish_lsp.context.prompt import in_force, messages
+from aish_lsp.context.report import cost_report
+from aish_lsp.context.turns import Turn
+from aish_lsp.context.usage import UsageTotals
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
-    from aish_lsp.conversation.budget import Limits
-    from aish_lsp.conversation.report import ContextReport, CostReport
+    from aish_lsp.context.budget import Limits
+    from aish_lsp.context.report import ContextReport, CostReport
     from aish_lsp.models.request import Message
 
 

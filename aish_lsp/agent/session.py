@@ -10,14 +10,14 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from aish_lsp.accounting import Accounting
+from aish_lsp.agent.accounting import Accounting
 from aish_lsp.agent.next_request import NextRequest
-from aish_lsp.attached.consent import Consents
-from aish_lsp.conversation.meter import Meter
-from aish_lsp.conversation.turns import Conversation
-from aish_lsp.errors import NotFound
-from aish_lsp.job_table import JobTable
-from aish_lsp.resumption import Resumption
+from aish_lsp.agent.resumption import Resumption
+from aish_lsp.context.attached.consent import Consents
+from aish_lsp.context.meter import Meter
+from aish_lsp.context.turns import Conversation
+from aish_lsp.foundation.errors import NotFound
+from aish_lsp.foundation.job_table import JobTable
 from aish_lsp.shell.pending import PendingCommands, new_id
 from aish_lsp.shell.risk import Verdict
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from aish_lsp.agent.events import CommandInfo
+    from aish_lsp.agent.model_choice import ModelChoice
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.config.schema import Preset
-    from aish_lsp.conversation.prompt import Blocks
-    from aish_lsp.conversation.turns import Attached, ExecOutput
-    from aish_lsp.conversation.usage import UsageTotals
-    from aish_lsp.events import CommandInfo
-    from aish_lsp.job import Job
+    from aish_lsp.context.prompt import Blocks
+    from aish_lsp.context.turns import Attached, ExecOutput
+    from aish_lsp.context.usage import UsageTotals
+    from aish_lsp.foundation.job import Job
     from aish_lsp.memory.items import Kind, Scope
     from aish_lsp.memory.store import Added
-    from aish_lsp.model_choice import ModelChoice
     from aish_lsp.models.catalog import Chosen
     from aish_lsp.models.request import Model
     from aish_lsp.sessions.recorder import Recorder

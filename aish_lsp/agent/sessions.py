@@ -11,12 +11,20 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from aish_lsp.agent.model_choice import ModelChoice
+from aish_lsp.agent.resumption import Resumption, resumption
 from aish_lsp.agent.session import Session
-from aish_lsp.conversation.usage import UsageTotals
-from aish_lsp.errors import AishError, Busy, Denied, InvalidArgument, NotFound, StoreUnavailable
-from aish_lsp.model_choice import ModelChoice
-from aish_lsp.questions import Question
-from aish_lsp.resumption import Resumption, resumption
+from aish_lsp.context.usage import UsageTotals
+from aish_lsp.foundation.errors import (
+    AishError,
+    Busy,
+    Denied,
+    InvalidArgument,
+    NotFound,
+    StoreUnavailable,
+)
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.text import escaped
 from aish_lsp.sessions.listing import (
     delete_session,
     find_session,
@@ -29,7 +37,6 @@ from aish_lsp.sessions.recorder import Recorder
 from aish_lsp.sessions.records import SUMMARIZE
 from aish_lsp.sessions.search import search
 from aish_lsp.sessions.usage import read_costs, read_usage
-from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

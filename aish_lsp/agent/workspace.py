@@ -7,14 +7,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aish_lsp.agent.composition import compose
 from aish_lsp.agent.sessions import Sessions
-from aish_lsp.attached.file_names import FileNames
-from aish_lsp.composition import compose
-from aish_lsp.masking import MASK, Mask, withhold
+from aish_lsp.context.attached.file_names import FileNames
+from aish_lsp.foundation.masking import MASK, Mask, withhold
+from aish_lsp.foundation.paths import config_file, data_dir, workspace_dir
+from aish_lsp.foundation.redaction import is_telling, redact
 from aish_lsp.memory.scopes import MemoryScopes
-from aish_lsp.paths import config_file, data_dir, workspace_dir
 from aish_lsp.project.picture import ProjectPicture
-from aish_lsp.redaction import is_telling, redact
 from aish_lsp.shell.environment import command_environment, secret_values
 from aish_lsp.shell.risk import Verdict, classify
 from aish_lsp.shell.shells import shell_for
@@ -23,11 +23,11 @@ from aish_lsp.undo.undo import Undo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from aish_lsp.agent.services import Services
     from aish_lsp.agent.session import Session
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import Config
-    from aish_lsp.conversation.prompt import Blocks
-    from aish_lsp.services import Services
+    from aish_lsp.context.prompt import Blocks
 
 
 class Workspace:

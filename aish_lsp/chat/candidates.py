@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.chat.checklist import last_entries
-from aish_lsp.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.memory.candidates import Accepted, accept
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Generic, TypeAlias, TypeVar
 
-from aish_lsp.errors import InvalidArgument, NotFound
-from aish_lsp.fences import Block, fenced_blocks
-from aish_lsp.text import with_line_feeds
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.text import with_line_feeds
+from aish_lsp.shell.fences import Block, fenced_blocks
 
 _COMMAND: Final = re.compile(r":(?P<name>\S*)[^\S\r\n]*(?P<argument>[^\r\n]*)")
 

@@ -9,6 +9,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from aish_lsp.agent.compaction import compact
+from aish_lsp.agent.execution import RunRequest, approve, run
+from aish_lsp.agent.turn import ask
 from aish_lsp.chat.colon import ColonCommand, ColonRegistry, block_of, help_text
 from aish_lsp.chat.markdown import fence_for
 from aish_lsp.chat.memory import USAGE, VERBS, memory_command, remember
@@ -22,23 +25,20 @@ from aish_lsp.chat.trust import trust_command
 from aish_lsp.chat.undo import REDO_USAGE, REDO_WAYS, redo_command, undo_command
 from aish_lsp.chat.undo import USAGE as UNDO_USAGE
 from aish_lsp.chat.undo import WAYS as UNDO_WAYS
-from aish_lsp.compaction import compact
-from aish_lsp.conversation.report import context_page, cost_page
-from aish_lsp.errors import Denied, InvalidArgument, NotFound
-from aish_lsp.execution import RunRequest, approve, run
-from aish_lsp.questions import Question
+from aish_lsp.context.report import context_page, cost_page
+from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.shell.blocks import SHELL_TAGS, tag_of
-from aish_lsp.text import cut, escaped
-from aish_lsp.turn import ask
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.execution import RunReport
+    from aish_lsp.agent.extractor import Extracted
     from aish_lsp.agent.session import Session
+    from aish_lsp.agent.turn import AskResult
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.execution import RunReport
-    from aish_lsp.extractor import Extracted
-    from aish_lsp.job import Job
+    from aish_lsp.foundation.job import Job
     from aish_lsp.shell.approval import Origin
-    from aish_lsp.turn import AskResult
 
 
 R = TypeVar("R")
@@ -129,7 +129,7 @@ async def _help(_chat: Chat, argument: str) -> str:
     if argument not in ("", "offline"):
         raise InvalidArgument("Use `:help` or `:help offline`.")
     if argument:
-        from aish_lsp.models.offline.known import known  # noqa: PLC0415 - its table, for this alone
+        from aish_lsp.offline.known import known  # noqa: PLC0415 - its table, for this alone
 
         return known()
     return help_text(COLON_COMMANDS)
@@ -169,7 +169,7 @@ async def _remember(chat: Chat, argument: str) -> str:
 @colon("memory", usage=USAGE, help="what is remembered across sessions", choices=VERBS)
 async def _memory(chat: Chat, argument: str) -> str:
     if argument == "summarize":
-        from aish_lsp.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
+        from aish_lsp.agent.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
 
         chat.offer(extract(chat.session))
         return ""

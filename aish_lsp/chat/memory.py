@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.chat.candidates import accept_candidates
 from aish_lsp.chat.checklist import last_entries
-from aish_lsp.errors import InvalidArgument
+from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.memory.background import select
 from aish_lsp.memory.clearing import clear_by_consent
 from aish_lsp.memory.items import KINDS, SCOPES, Kind, MemoryItem, Scope

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.chat.markdown import fence_for
-from aish_lsp.errors import AishError, InvalidArgument, NotFound
-from aish_lsp.model_setup import (
+from aish_lsp.agent.model_setup import (
     at_address,
     candidates,
     configured_as,
@@ -15,16 +13,18 @@ from aish_lsp.model_setup import (
     try_out,
     write,
 )
+from aish_lsp.chat.markdown import fence_for
+from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
+from aish_lsp.foundation.paths import config_file
+from aish_lsp.foundation.ports import Choice
+from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback
-from aish_lsp.paths import config_file
-from aish_lsp.questions import Choice
-from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aish_lsp.agent.model_setup import Candidate
     from aish_lsp.agent.session import Session
-    from aish_lsp.model_setup import Candidate
 
 #: What says that a model is to be added: no model of that name can be chosen.
 ADD: Final = "add"

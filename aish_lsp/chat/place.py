@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from aish_lsp.chat.markdown import AISH, YOU
-from aish_lsp.errors import NotFound
+from aish_lsp.foundation.errors import NotFound
 
 _LINE_BREAK: Final = re.compile(r"\r\n|\r|\n")
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from aish_lsp.chat.markdown import quote
-from aish_lsp.text import escaped
+from aish_lsp.foundation.text import escaped
 
 _REMARK: Final = re.compile(
     r"^> (?:Running \(([0-9a-f]{8})\)\. `aish\.cancel` stops it\."

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.chat.markdown import fence_for, head_and_tail, open_fence
 from aish_lsp.chat.remarks import goes_on, last_was
-from aish_lsp.errors import InvalidArgument, StoreUnavailable
+from aish_lsp.foundation.errors import InvalidArgument, StoreUnavailable
+from aish_lsp.foundation.text import escaped
 from aish_lsp.sessions.history import HistoryTurn, history
-from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from aish_lsp.agent.events import End, Event, Notice, Text
 from aish_lsp.chat.markdown import ReplyEscaper, open_fence, quote
-from aish_lsp.events import End, Event, Notice, Text
 
 if TYPE_CHECKING:
-    from aish_lsp.execution import RunReport
+    from aish_lsp.agent.execution import RunReport
 
 
 class ReplyTranscript:

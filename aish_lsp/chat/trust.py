@@ -13,7 +13,7 @@ from aish_lsp.config.granting import (
     grant_seen,
     lines_of,
 )
-from aish_lsp.errors import Denied, InvalidArgument
+from aish_lsp.foundation.errors import Denied, InvalidArgument
 
 if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from aish_lsp.errors import InvalidArgument
+from aish_lsp.foundation.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session

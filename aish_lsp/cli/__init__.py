@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from aish_lsp import __version__
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import folder
-from aish_lsp.errors import AishError
+from aish_lsp.foundation.errors import AishError
 
 
 def main(argv: Sequence[str]) -> int:

@@ -8,22 +8,22 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from aish_lsp.agent.events import Command, CommandInfo, End, Event, Notice, Output, Text, to_wire
+from aish_lsp.agent.execution import RunRequest
+from aish_lsp.agent.execution import run as begin
 from aish_lsp.agent.session import Ask
+from aish_lsp.agent.turn import ask
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import edit_text, open_workspace, read_line
-from aish_lsp.errors import AishError
-from aish_lsp.events import Command, CommandInfo, End, Event, Notice, Output, Text, to_wire
-from aish_lsp.execution import RunRequest
-from aish_lsp.execution import run as begin
-from aish_lsp.text import escaped
-from aish_lsp.turn import ask
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.text import escaped
 
 if TYPE_CHECKING:
     import argparse
 
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.job import Job
+    from aish_lsp.foundation.job import Job
 
 R = TypeVar("R")
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
-from aish_lsp.redaction import is_secret
-from aish_lsp.wording import dotted
+from aish_lsp.foundation.redaction import is_secret
+from aish_lsp.foundation.wording import dotted
 
 if TYPE_CHECKING:
     import argparse
@@ -59,7 +59,7 @@ def _show(arguments: argparse.Namespace) -> int:
 
 
 def _check(arguments: argparse.Namespace) -> int:
-    from aish_lsp.paths import config_file  # noqa: PLC0415 - only what this action needs
+    from aish_lsp.foundation.paths import config_file  # noqa: PLC0415 - only what this action needs
 
     problems = _load(workspace_folder(arguments)).problems
     if arguments.json:
@@ -85,7 +85,7 @@ def _load(workspace: Path) -> Loaded:
     """Return the configuration as a server that is started here, without an editor, would."""
     from aish_lsp.config.loading import Configuration  # noqa: PLC0415 - brings the validator
     from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - as above
-    from aish_lsp.paths import data_dir  # noqa: PLC0415 - as above
+    from aish_lsp.foundation.paths import data_dir  # noqa: PLC0415 - as above
 
     return Configuration(workspace, TrustStore(data_dir() / "trust.json")).loaded
 

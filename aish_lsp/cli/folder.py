@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from aish_lsp.errors import NotFound
+from aish_lsp.foundation.errors import NotFound
 
 
 def folder(text: str) -> Path:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
-from aish_lsp.text import escaped
+from aish_lsp.foundation.text import escaped
 
 if TYPE_CHECKING:
     import argparse

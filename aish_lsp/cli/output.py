@@ -12,7 +12,7 @@ import re
 import sys
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from aish_lsp.text import json_escaped, visible
+from aish_lsp.foundation.text import json_escaped, visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable

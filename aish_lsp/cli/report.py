@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp import __version__
 from aish_lsp.cli.config import values_in_force
-from aish_lsp.errors import AishError
-from aish_lsp.files import read_file
-from aish_lsp.paths import recent_log
-from aish_lsp.text import escaped
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.files import read_file
+from aish_lsp.foundation.paths import recent_log
+from aish_lsp.foundation.text import escaped
 
 if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace

@@ -7,13 +7,8 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.cli import output
-from aish_lsp.cli.folder import workspace_folder
-from aish_lsp.cli.terminal import open_workspace, read_line
-from aish_lsp.config.writing import lines_of
-from aish_lsp.errors import AishError
-from aish_lsp.events import Text, to_wire
-from aish_lsp.model_setup import (
+from aish_lsp.agent.events import Text, to_wire
+from aish_lsp.agent.model_setup import (
     QUESTION,
     Candidate,
     at_address,
@@ -23,16 +18,21 @@ from aish_lsp.model_setup import (
     try_out,
     write,
 )
+from aish_lsp.cli import output
+from aish_lsp.cli.folder import workspace_folder
+from aish_lsp.cli.terminal import open_workspace, read_line
+from aish_lsp.config.writing import lines_of
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.paths import config_file
+from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback
-from aish_lsp.paths import config_file
-from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from aish_lsp.agent.events import Usage
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.events import Usage
 
 _DESCRIPTION: Final = (
     "Look for model servers on this machine and for keys in the environment, ask which model is to"

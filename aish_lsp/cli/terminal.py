@@ -15,13 +15,13 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aish_lsp.agent.services import Services
 from aish_lsp.agent.workspace import Workspace
 from aish_lsp.cli import output
-from aish_lsp.questions import nobody
-from aish_lsp.services import Services
+from aish_lsp.foundation.ports import nobody
 
 if TYPE_CHECKING:
-    from aish_lsp.questions import AskUser, Question
+    from aish_lsp.foundation.ports import AskUser, Question
 
 
 #: Bytes of a line that are read at a time.

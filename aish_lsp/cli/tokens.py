@@ -10,9 +10,9 @@ from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.config.schema import Preset
-from aish_lsp.conversation.counter import Counter
-from aish_lsp.files import store_errors
-from aish_lsp.text import escaped
+from aish_lsp.context.counter import Counter
+from aish_lsp.foundation.files import store_errors
+from aish_lsp.foundation.text import escaped
 
 if TYPE_CHECKING:
     import argparse

@@ -12,8 +12,8 @@ from aish_lsp.config.overlay import WHOLE
 from aish_lsp.config.rules import consistent
 from aish_lsp.config.schema import Config, RiskRule, WorkspaceRule
 from aish_lsp.config.sources import Layer
-from aish_lsp.validate import Problem, structure
-from aish_lsp.wording import KeyPath, dotted
+from aish_lsp.foundation.validate import Problem, structure
+from aish_lsp.foundation.wording import KeyPath, dotted
 
 #: The origin of a value that no source names.
 DEFAULT: Final = "default"

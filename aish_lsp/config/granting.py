@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Final
 
 from aish_lsp.config.loading import Configuration, Request
-from aish_lsp.questions import AskUser, Question
-from aish_lsp.text import cut, escaped
+from aish_lsp.foundation.ports import AskUser, Question
+from aish_lsp.foundation.text import cut, escaped
 
 #: Characters of what is pasted to grant without a question: enough that nobody finds two requests
 #: of the same one, of which to show the first and put the second in its place.

@@ -24,9 +24,9 @@ from aish_lsp.config.sources import (
     from_file,
     from_workspace,
 )
-from aish_lsp.paths import config_file
-from aish_lsp.validate import Problem, without
-from aish_lsp.wording import dotted
+from aish_lsp.foundation.paths import config_file
+from aish_lsp.foundation.validate import Problem, without
+from aish_lsp.foundation.wording import dotted
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Config

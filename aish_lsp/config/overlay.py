@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aish_lsp.config.keys import leaves, lookup, nested
-from aish_lsp.validate import without
-from aish_lsp.wording import dotted
+from aish_lsp.foundation.validate import without
+from aish_lsp.foundation.wording import dotted
 
 #: Tables whose entries are one thing each: they are granted, and replaced, as a whole. Half of a
 #: stranger's preset in one of the user's could send the user's key to the stranger's address.

@@ -9,10 +9,10 @@ from typing import Any, Final, get_args
 from urllib.parse import parse_qsl, urlsplit
 
 from aish_lsp.config.schema import Preset, QuestionClass
-from aish_lsp.redaction import is_secret, is_secret_name
-from aish_lsp.strict import DEEPEST
-from aish_lsp.validate import without
-from aish_lsp.wording import KeyPath, nearest, shown
+from aish_lsp.foundation.redaction import is_secret, is_secret_name
+from aish_lsp.foundation.strict import DEEPEST
+from aish_lsp.foundation.validate import without
+from aish_lsp.foundation.wording import KeyPath, nearest, shown
 
 #: The model that is always there; a preset may be left out where this is meant.
 OFFLINE: Final = "offline"

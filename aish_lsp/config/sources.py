@@ -13,9 +13,9 @@ from aish_lsp.config.keys import NAME, all_keys, key_at, nested
 from aish_lsp.config.rules import refused
 from aish_lsp.config.schema import Config
 from aish_lsp.config.toml import BadFile, Lines, parse, read_text
-from aish_lsp.text import shown_path
-from aish_lsp.validate import PROBLEMS, Problem, sift, without
-from aish_lsp.wording import arms, dotted, nearest
+from aish_lsp.foundation.text import shown_path
+from aish_lsp.foundation.validate import PROBLEMS, Problem, sift, without
+from aish_lsp.foundation.wording import arms, dotted, nearest
 
 #: Variables that are no keys: where our files lie, what is looked for, what is logged.
 SPECIAL: Final = frozenset({"AISH_CONFIG", "AISH_DATA_DIR", "AISH_DISCOVERY", "AISH_LANDLOCK_ABI"})

@@ -8,7 +8,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.wording import dotted
+from aish_lsp.foundation.wording import dotted
 
 #: Bytes of a configuration file; a larger one is a mistake.
 LARGEST_FILE: Final = 1 << 18

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from aish_lsp.errors import StoreUnavailable
-from aish_lsp.files import locked, open_to_read, store_errors, write_atomic
+from aish_lsp.foundation.errors import StoreUnavailable
+from aish_lsp.foundation.files import locked, open_to_read, store_errors, write_atomic
 
 VERSION: Final = 1
 

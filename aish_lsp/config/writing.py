@@ -18,8 +18,8 @@ from typing import Any, Final
 from aish_lsp.config.schema import OWN_ENDPOINTS, Preset
 from aish_lsp.config.sources import checked
 from aish_lsp.config.toml import BadFile, parse, read_text
-from aish_lsp.errors import Busy, InvalidArgument, StoreUnavailable
-from aish_lsp.files import write_atomic
+from aish_lsp.foundation.errors import Busy, InvalidArgument, StoreUnavailable
+from aish_lsp.foundation.files import write_atomic
 
 #: What is written of a preset, in this order, where it is not the default.
 _WRITTEN: Final = (

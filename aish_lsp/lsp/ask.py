@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
+from aish_lsp.agent.events import to_wire
 from aish_lsp.agent.session import Ask
-from aish_lsp.errors import InvalidArgument
-from aish_lsp.events import to_wire
+from aish_lsp.agent.turn import ask as begin
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.text import shown_path
 from aish_lsp.lsp.selected import selected
 from aish_lsp.lsp.uris import path_of
-from aish_lsp.text import shown_path
-from aish_lsp.turn import ask as begin
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
-    from aish_lsp.job import Job
+    from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import AskParams, CancelParams, RetryParams, Token
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 R = TypeVar("R")
 

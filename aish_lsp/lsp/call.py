@@ -10,7 +10,7 @@ from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.progress import Progress
 
 if TYPE_CHECKING:
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
 

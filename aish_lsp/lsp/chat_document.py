@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lsprotocol import types
 
+from aish_lsp.agent.events import End, Notice, Output
 from aish_lsp.agent.session import Ask
+from aish_lsp.agent.turn import WAITS, ask
 from aish_lsp.chat.checklist import checklist
 from aish_lsp.chat.colon import ColonCommand, CommandBelow, command_below, parse
 from aish_lsp.chat.commands import COLON_COMMANDS, Chat, carry_out
@@ -33,26 +35,24 @@ from aish_lsp.chat.place import (
 from aish_lsp.chat.remarks import left_behind, runs, waits
 from aish_lsp.chat.sessions import first_line
 from aish_lsp.chat.transcript import ReplyTranscript, run_status
-from aish_lsp.errors import AishError, Busy, InvalidArgument
-from aish_lsp.events import End, Notice, Output
+from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument
+from aish_lsp.foundation.paths import workspace_dir
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.chat_provenance import TypedMessage
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.selections import named_lines
 from aish_lsp.lsp.tracking import change_of
-from aish_lsp.paths import workspace_dir
-from aish_lsp.questions import Question
-from aish_lsp.text import escaped
-from aish_lsp.turn import WAITS, ask
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.execution import RunReport
+    from aish_lsp.agent.extractor import Extracted
+    from aish_lsp.agent.turn import AskResult
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.execution import RunReport
-    from aish_lsp.extractor import Extracted
-    from aish_lsp.job import Job
+    from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.selected import Selected
-    from aish_lsp.server import AishServer
-    from aish_lsp.turn import AskResult
+    from aish_lsp.lsp.server import AishServer
 
 R = TypeVar("R")
 
@@ -283,7 +283,7 @@ class ChatDocument:
         Raises:
             StoreUnavailable: the document cannot be made.
         """
-        from aish_lsp.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
+        from aish_lsp.agent.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
 
         await self._ready()
         await self._writer.show()

@@ -23,7 +23,7 @@ from aish_lsp.chat.anchor import Anchor, Edit
 from aish_lsp.chat.echo import Echo
 from aish_lsp.chat.insertion import Piece, line_end_of
 from aish_lsp.chat.place import Change, Position
-from aish_lsp.text import with_line_feeds
+from aish_lsp.foundation.text import with_line_feeds
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.errors import AishError
-from aish_lsp.files import read_file, write_atomic
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.files import read_file, write_atomic
 
 logger = logging.getLogger(__name__)
 

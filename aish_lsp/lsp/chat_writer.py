@@ -18,9 +18,9 @@ from aish_lsp.chat.file import LARGEST, ChatFile, too_large
 from aish_lsp.chat.insertion import Piece, line_end_of
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.chat.place import Change, last_place
-from aish_lsp.errors import AishError
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.text import well_formed, with_line_feeds
 from aish_lsp.lsp.chat_edits import ChatEdits, Editor, OpenDocument
-from aish_lsp.text import well_formed, with_line_feeds
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from aish_lsp.attached.proposals import Proposal, proposals, typed_name
 from aish_lsp.chat.colon import complete
 from aish_lsp.chat.commands import COLON_COMMANDS
 from aish_lsp.chat.memory import argument_values
 from aish_lsp.chat.sessions import argument_values as session_values
 from aish_lsp.chat.sessions import takes_a_session
-from aish_lsp.errors import AishError
+from aish_lsp.context.attached.proposals import Proposal, proposals, typed_name
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.lsp.chat_document import ChatDocument
 from aish_lsp.lsp.protocol import Target
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import ChatParams
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 
 class ChatDocuments:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from lsprotocol import types
 
 from aish_lsp.chat.checklist import Entry, entries_around, is_box
+from aish_lsp.foundation.redaction import find_secret
+from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.kinds import REFACTOR_KIND
-from aish_lsp.redaction import find_secret
-from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 #: Characters of an item in a title.
 _TITLE: Final = 80

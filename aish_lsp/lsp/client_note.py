@@ -6,14 +6,14 @@ import platform
 from typing import TYPE_CHECKING
 
 from aish_lsp import __version__
+from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp import logs
-from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
     from lsprotocol import types
 
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 
 def setup(server: AishServer) -> None:

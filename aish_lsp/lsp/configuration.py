@@ -14,7 +14,7 @@ from lsprotocol import types
 from aish_lsp.config.loading import Configuration
 
 if TYPE_CHECKING:
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
 

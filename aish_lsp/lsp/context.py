@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aish_lsp.compaction import compact
+from aish_lsp.agent.compaction import compact
 
 if TYPE_CHECKING:
-    from aish_lsp.conversation.report import ContextReport
+    from aish_lsp.context.report import ContextReport
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import SessionTarget
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 
 def setup(server: AishServer) -> None:

@@ -6,10 +6,10 @@ import asyncio
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aish_lsp.conversation.report import CostReport
+    from aish_lsp.context.report import CostReport
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import CostParams
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 
 def setup(server: AishServer) -> None:

@@ -21,8 +21,8 @@ from lsprotocol import types
 from pygls.exceptions import JsonRpcException
 from pygls.protocol import LanguageServerProtocol
 
-from aish_lsp.errors import AishError
-from aish_lsp.events import camel_case, to_wire
+from aish_lsp.agent.events import camel_case, to_wire
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.lsp.framing import BadFrame
 from aish_lsp.lsp.messages import (
     INTERNAL_ERROR,
@@ -45,7 +45,7 @@ from aish_lsp.lsp.shapes import first_flaw
 if TYPE_CHECKING:
     from cattrs import Converter
 
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
 

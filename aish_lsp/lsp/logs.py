@@ -21,11 +21,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TextIO, TypeAlias
 
-from aish_lsp.errors import AishError
-from aish_lsp.masking import MASK, Mask, withheld
-from aish_lsp.redaction import redact
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.masking import MASK, Mask, withheld
+from aish_lsp.foundation.redaction import redact
+from aish_lsp.foundation.text import escaped
 from aish_lsp.shell.environment import secret_values
-from aish_lsp.text import escaped
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 #: Records that wait for a reader of stderr; more are dropped.
@@ -133,8 +133,8 @@ class _RecentHandler(_BackgroundHandler):
             self._lines.put(line)
 
     def _write_line(self, line: str) -> None:
-        from aish_lsp.files import append_line, open_append  # noqa: PLC0415 - not at each start
-        from aish_lsp.paths import recent_log  # noqa: PLC0415 - as above
+        from aish_lsp.foundation.files import append_line, open_append  # noqa: PLC0415 - not at each start
+        from aish_lsp.foundation.paths import recent_log  # noqa: PLC0415 - as above
 
         path = recent_log()
         try:

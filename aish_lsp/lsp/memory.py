@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         MemorySummarizeParams,
         Target,
     )
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 
 def setup(server: AishServer) -> None:
@@ -85,7 +85,7 @@ async def _clear(call: Call, params: MemoryClearParams) -> object:
 
 
 async def _summarize(call: Call, params: MemorySummarizeParams) -> object:
-    from aish_lsp.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
+    from aish_lsp.agent.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
 
     server = call.server
     workspace = server.workspaces.resolve(params)

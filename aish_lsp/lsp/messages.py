@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from aish_lsp.text import well_formed
+from aish_lsp.foundation.text import well_formed
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600

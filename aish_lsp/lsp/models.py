@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import ModelAddParams, ModelUseParams, SessionTarget
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 
 def setup(server: AishServer) -> None:

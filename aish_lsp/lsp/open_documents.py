@@ -10,10 +10,10 @@ from urllib.parse import unquote
 from lsprotocol import types
 
 from aish_lsp.chat.insertion import line_end_of
-from aish_lsp.text import with_line_feeds
+from aish_lsp.foundation.text import with_line_feeds
 
 if TYPE_CHECKING:
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 #: Gets the URI and what changed; no changes where the document was opened.
 OnChange = Callable[[str, Sequence[types.TextDocumentContentChangeEvent]], None]

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import ProjectParams
+    from aish_lsp.lsp.server import AishServer
     from aish_lsp.project.current import CurrentFiles
     from aish_lsp.project.files import Listing, Scan
-    from aish_lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
 

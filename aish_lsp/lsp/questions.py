@@ -6,18 +6,18 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.errors import AishError
-from aish_lsp.files import write_atomic
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.files import write_atomic
+from aish_lsp.foundation.paths import data_dir
+from aish_lsp.foundation.ports import Choice, Question
+from aish_lsp.foundation.text import shown_path
 from aish_lsp.lsp.editor import LspEditor
-from aish_lsp.paths import data_dir
-from aish_lsp.questions import Choice, Question
-from aish_lsp.text import shown_path
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
-    from aish_lsp.questions import AskUser, Choose
-    from aish_lsp.server import AishServer
+    from aish_lsp.foundation.ports import AskUser, Choose
+    from aish_lsp.lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
 

@@ -12,9 +12,10 @@ import types
 from collections.abc import Iterator
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from aish_lsp import errors, events
+from aish_lsp.agent import events
+from aish_lsp.agent.events import camel_case
 from aish_lsp.chat.commands import COLON_COMMANDS
-from aish_lsp.events import camel_case
+from aish_lsp.foundation import errors
 from aish_lsp.lsp.greeting import CAPABILITIES
 from aish_lsp.lsp.protocol import COMMANDS, Target
 from aish_lsp.shell.blocks import SHELL_TAGS
@@ -170,7 +171,7 @@ def capabilities() -> str:
     """Return capabilities.json: what the server says that it can do, whoever asks."""
     from lsprotocol.types import ClientCapabilities  # noqa: PLC0415 - only to write the references
 
-    from aish_lsp.server import create_server  # noqa: PLC0415 - as above
+    from aish_lsp.lsp.server import create_server  # noqa: PLC0415 - as above
 
     protocol = create_server().protocol
     found = protocol.capabilities_for(ClientCapabilities())

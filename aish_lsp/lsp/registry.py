@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from aish_lsp.errors import InvalidArgument, NotFound
-from aish_lsp.events import to_wire
+from aish_lsp.agent.events import to_wire
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.validate import structure
+from aish_lsp.foundation.wording import nearest, shown
 from aish_lsp.lsp.call import Call
-from aish_lsp.validate import structure
-from aish_lsp.wording import nearest, shown
 
 Handler: TypeAlias = Callable[[Call, Any], Awaitable[object]]
 

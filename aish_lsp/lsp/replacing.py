@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
-from aish_lsp.attached.replacement import difference, replacement
 from aish_lsp.chat.markdown import escape_reply
-from aish_lsp.errors import Denied, NotFound
-from aish_lsp.fences import Block, fenced_blocks
+from aish_lsp.context.attached.replacement import difference, replacement
+from aish_lsp.foundation.errors import Denied, NotFound
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.text import escaped, hidden_characters
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.kinds import REFACTOR_KIND
-from aish_lsp.questions import Question
-from aish_lsp.text import escaped, hidden_characters
+from aish_lsp.shell.fences import Block, fenced_blocks
 
 if TYPE_CHECKING:
-    from aish_lsp.attached.selection import Point
+    from aish_lsp.context.attached.selection import Point
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.open_documents import OpenedDocument
     from aish_lsp.lsp.protocol import ReplaceParams
     from aish_lsp.lsp.selections import Asked
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from aish_lsp.lsp.text_sync import TEXT_SYNC, open_workspace
 if TYPE_CHECKING:
     from cattrs import Converter
 
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
 

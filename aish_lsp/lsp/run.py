@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aish_lsp.execution import RunRequest
-from aish_lsp.execution import run as begin
+from aish_lsp.agent.execution import RunRequest
+from aish_lsp.agent.execution import run as begin
+from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.lsp.ask import refuse_unshown, stream
 from aish_lsp.lsp.clipboard import to_clipboard
-from aish_lsp.text import escaped, shown_path
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import CopyParams, DismissParams, RunParams, SessionTarget
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
     from aish_lsp.shell.approval import Origin
 
 

@@ -10,19 +10,19 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
-from aish_lsp.attached.reading import LARGEST
-from aish_lsp.attached.selection import Document, Point, clamped, language_of, selection
-from aish_lsp.conversation.turns import Attached
-from aish_lsp.errors import InvalidArgument
+from aish_lsp.context.attached.reading import LARGEST
+from aish_lsp.context.attached.selection import Document, Point, clamped, language_of, selection
+from aish_lsp.context.turns import Attached
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.text import one_line, with_line_feeds
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.uris import is_uri, path_of
 from aish_lsp.project.safe_read import read_head
-from aish_lsp.text import one_line, with_line_feeds
 
 if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.protocol import AskParams, Position, Problem
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 #: Problems that go with one question, and characters of each.
 _MOST_PROBLEMS: Final = 20

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lsprotocol import types
 
-from aish_lsp.attached.mentions import mention_of
-from aish_lsp.attached.selection import Point, between
+from aish_lsp.context.attached.mentions import mention_of
+from aish_lsp.context.attached.selection import Point, between
+from aish_lsp.foundation.text import escaped, is_seen, one_line, well_formed
 from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND
 from aish_lsp.lsp.uris import path_of
-from aish_lsp.text import escaped, is_seen, one_line, well_formed
 
 if TYPE_CHECKING:
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 #: Diagnostics at one place that actions are offered for, and characters of one in a title.
 _MOST_PROBLEMS: Final = 5

@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
-from aish_lsp.attached.mentions import mentions
-from aish_lsp.attached.selection import Document, Point, between, clamped
 from aish_lsp.chat.place import Position
-from aish_lsp.errors import AishError, NotFound
-from aish_lsp.fences import Block, fenced_blocks
+from aish_lsp.context.attached.mentions import mentions
+from aish_lsp.context.attached.selection import Document, Point, between, clamped
+from aish_lsp.foundation.errors import AishError, NotFound
+from aish_lsp.foundation.text import escaped, with_line_feeds
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.selected import Selected, path_in
 from aish_lsp.lsp.tracking import Span, change_of
-from aish_lsp.text import escaped, with_line_feeds
+from aish_lsp.shell.fences import Block, fenced_blocks
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.turn import AskResult
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.job import Job
+    from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.open_documents import OpenedDocument
-    from aish_lsp.server import AishServer
-    from aish_lsp.turn import AskResult
+    from aish_lsp.lsp.server import AishServer
 
 #: Questions that are remembered.
 _MOST: Final = 20

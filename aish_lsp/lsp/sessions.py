@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aish_lsp.events import to_wire
+from aish_lsp.agent.events import to_wire
 from aish_lsp.sessions.history import history
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         SessionResumeParams,
         SessionSaveParams,
     )
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 
 def setup(server: AishServer) -> None:

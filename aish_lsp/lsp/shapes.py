@@ -14,9 +14,9 @@ from typing import Any, Final, NamedTuple, Union, get_args, get_origin
 
 import attrs
 
-from aish_lsp.events import camel_case
+from aish_lsp.agent.events import camel_case
+from aish_lsp.foundation.wording import accepted, shown
 from aish_lsp.lsp.uris import is_uri
-from aish_lsp.wording import accepted, shown
 
 _PLAIN: Final = frozenset({int, str, float, bool, NoneType})
 

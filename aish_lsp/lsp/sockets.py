@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qs, urlsplit
 
-from aish_lsp.errors import Busy
+from aish_lsp.foundation.errors import Busy
 from aish_lsp.lsp.admission import Admission, Frame, is_loopback, is_our_name
 from aish_lsp.lsp.framing import LARGEST_MESSAGE, ForeignHeaderError, FrameReader, frame
 from aish_lsp.lsp.greeting import CHUNK
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from websockets.asyncio.server import ServerConnection
     from websockets.http11 import Request, Response
 
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
 

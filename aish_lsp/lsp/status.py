@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from aish_lsp.events import to_wire
+from aish_lsp.agent.events import to_wire
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Status
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import SessionTarget
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 #: Seconds between two ``aish/status`` notifications of a workspace.
 _STATUS_PAUSE = 0.25

@@ -18,19 +18,19 @@ from lsprotocol import types
 
 from aish_lsp.chat.colon import run_block
 from aish_lsp.chat.markdown import OUTPUT_OPENING
-from aish_lsp.fences import fenced_blocks
+from aish_lsp.foundation.text import escaped, with_line_feeds
 from aish_lsp.lsp.checklists import checklist_actions
 from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
 from aish_lsp.lsp.replacing import replace_actions
 from aish_lsp.lsp.selection_actions import selection_actions
 from aish_lsp.shell.blocks import PREFIX, shell_block
+from aish_lsp.shell.fences import fenced_blocks
 from aish_lsp.shell.risk import classify
-from aish_lsp.text import escaped, with_line_feeds
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.events import Risk
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.events import Risk
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
     from aish_lsp.shell.pending import Suggestion
 
 #: Seconds after a change before hints are made anew.

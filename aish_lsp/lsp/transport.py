@@ -16,7 +16,7 @@ from aish_lsp.lsp.greeting import Greeting, read, write
 from aish_lsp.lsp.outbox import Outbox
 
 if TYPE_CHECKING:
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 #: Seconds for the last messages to get out.
 FLUSH = 1.0

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import Target
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 
 def setup(server: AishServer) -> None:

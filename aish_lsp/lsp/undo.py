@@ -9,7 +9,7 @@ from aish_lsp.lsp.uris import path_of
 if TYPE_CHECKING:
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import SessionTarget
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
     from aish_lsp.undo.undo import Undone
 
 

@@ -11,13 +11,13 @@ from urllib.parse import unquote
 from lsprotocol import types
 
 from aish_lsp.agent.workspace import Workspace
-from aish_lsp.errors import NotFound
+from aish_lsp.foundation.errors import NotFound
+from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.uris import path_of
-from aish_lsp.text import escaped
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 
 class Target(Protocol):

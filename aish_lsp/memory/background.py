@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from aish_lsp.foundation.text import one_line, without_hidden
 from aish_lsp.memory.items import MemoryItem
-from aish_lsp.text import one_line, without_hidden
 
 HEADING: Final = "[background] (memory; manage with :memory)"
 

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-from aish_lsp.errors import InvalidArgument
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.redaction import REDACTED, find_secret
+from aish_lsp.foundation.text import one_line, well_formed, without_hidden
 from aish_lsp.memory.disguise import disguised_instruction
 from aish_lsp.memory.items import (
     SCOPES,
@@ -22,8 +24,6 @@ from aish_lsp.memory.items import (
     item_fields,
     normalized,
 )
-from aish_lsp.redaction import REDACTED, find_secret
-from aish_lsp.text import one_line, well_formed, without_hidden
 
 if TYPE_CHECKING:
     from aish_lsp.memory.scopes import MemoryScopes

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
+from aish_lsp.foundation.ports import AskUser, Question
 from aish_lsp.memory.items import SCOPES, MemoryItem, Scope
 from aish_lsp.memory.scopes import MemoryScopes
 from aish_lsp.memory.store import MemoryStore
-from aish_lsp.questions import AskUser, Question
 
 _OF: Final[Mapping[Scope, str]] = {
     "workspace": "of this workspace",

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from aish_lsp.jsonl import iter_jsonl, json_line
+from aish_lsp.foundation.jsonl import iter_jsonl, json_line
 from aish_lsp.memory.contents import VERSION, Contents, is_header
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.errors import StoreUnavailable
-from aish_lsp.jsonl import BadLine, Flaws, TornLine
+from aish_lsp.foundation.errors import StoreUnavailable
+from aish_lsp.foundation.jsonl import BadLine, Flaws, TornLine
 from aish_lsp.memory.items import KINDS, NEWEST_LAST, MemoryItem, Scope, item_fields, normalized
 
 #: The format that is written here, and the newest that is understood.

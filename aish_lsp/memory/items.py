@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from aish_lsp.errors import InvalidArgument
-from aish_lsp.redaction import find_secret
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.redaction import find_secret
 
 Kind: TypeAlias = Literal["fact", "pref", "context"]
 Scope: TypeAlias = Literal["workspace", "user"]

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from aish_lsp.errors import InvalidArgument, NotFound, StoreUnavailable
+from aish_lsp.foundation.errors import InvalidArgument, NotFound, StoreUnavailable
 from aish_lsp.memory.items import NEWEST_LAST, SCOPES, TIMESTAMP, Kind, MemoryItem, Scope
 from aish_lsp.memory.store import Added, MemoryStore
 

@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from aish_lsp.errors import Busy, NotFound, StoreUnavailable
-from aish_lsp.files import (
+from aish_lsp.foundation.errors import Busy, NotFound, StoreUnavailable
+from aish_lsp.foundation.files import (
     append_line,
     locked,
     open_append,
@@ -24,7 +24,7 @@ from aish_lsp.files import (
     store_errors,
     write_atomic,
 )
-from aish_lsp.jsonl import iter_jsonl, json_line
+from aish_lsp.foundation.jsonl import iter_jsonl, json_line
 from aish_lsp.memory.compaction import remove_leftovers, without_forgotten
 from aish_lsp.memory.contents import MAX_ID, VERSION, Contents
 from aish_lsp.memory.items import (

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
-from aish_lsp.errors import InvalidArgument
-from aish_lsp.jsonl import BadLine, TornLine, iter_jsonl, json_line
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.jsonl import BadLine, TornLine, iter_jsonl, json_line
 from aish_lsp.memory.contents import VERSION, is_header
 from aish_lsp.memory.items import (
     SCOPES,

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from urllib.parse import SplitResult, urlsplit
 
-from aish_lsp.errors import InvalidArgument
+from aish_lsp.foundation.errors import InvalidArgument
 
 _VERSION = re.compile(r"v\d+\w*")
 # An endpoint that was written out up to what is asked of it.

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable
 
-from aish_lsp.errors import AishError
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.tokenize_api import is_busy
 
 logger = logging.getLogger(__name__)

@@ -9,20 +9,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import AishError, Denied, NotFound
+from aish_lsp.foundation.errors import AishError, Denied, NotFound
+from aish_lsp.foundation.ports import Question
 from aish_lsp.models.address import origin
 from aish_lsp.models.exposure import shows_key
 from aish_lsp.models.listed_prices import lists_prices
-from aish_lsp.questions import Question
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aish_lsp.config.schema import Config, Price
     from aish_lsp.config.trust import Consent, TrustStore
+    from aish_lsp.foundation.ports import AskUser
     from aish_lsp.models.discovery import Discovered, KeyOffer
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.questions import AskUser
 
 #: The model that needs nothing. It looks at the last question alone: its window is nominal.
 OFFLINE = Preset(

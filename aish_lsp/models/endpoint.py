@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 from urllib.parse import quote
 
-from aish_lsp.errors import AishError
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.address import api_url, server_url
 from aish_lsp.models.keys import headers_for
 from aish_lsp.models.listed_prices import listed_price, lists_prices

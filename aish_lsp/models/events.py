@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from aish_lsp.events import FinishReason, Reasoning, Text, Usage
+from aish_lsp.agent.events import FinishReason, Reasoning, Text, Usage
 
 __all__ = [
     "Finish",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qsl, urlsplit
 
+from aish_lsp.foundation.redaction import is_secret_name
 from aish_lsp.models.address import is_loopback
-from aish_lsp.redaction import is_secret_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

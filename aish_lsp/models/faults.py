@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeAlias
 
-from aish_lsp.errors import BackendRejected, BackendUnavailable
-from aish_lsp.masking import Mask
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.masking import Mask
 from aish_lsp.models.address import origin, without_secrets
 from aish_lsp.models.exposure import is_secret_header
 from aish_lsp.models.hints import hint, names_bad_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from aish_lsp.errors import AishError, InvalidArgument
+from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.models.address import api_url
 from aish_lsp.models.endpoint import EndpointInfo
 from aish_lsp.models.keys import headers_for, request_headers, resolve_key

@@ -13,7 +13,12 @@ from contextlib import aclosing, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp import __version__
-from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, InvalidArgument
+from aish_lsp.foundation.errors import (
+    AishError,
+    BackendRejected,
+    BackendUnavailable,
+    InvalidArgument,
+)
 from aish_lsp.models.address import is_loopback, origin, without_secrets
 from aish_lsp.models.exposure import exposes
 from aish_lsp.models.faults import quoted, redactor, refusal

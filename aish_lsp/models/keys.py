@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from aish_lsp.errors import BackendRejected
+from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.faults import is_bad_key
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 
 if TYPE_CHECKING:
-    from aish_lsp.errors import AishError
+    from aish_lsp.foundation.errors import AishError
 
 #: No window and no prompt has more tokens than this; a greater number is nonsense.
 _MOST_TOKENS: Final = 10**9

@@ -43,6 +43,6 @@ def open_model(
 
             return GeminiModel(http, environ)
         case "offline":
-            from aish_lsp.models.offline import OfflineModel  # noqa: PLC0415
+            from aish_lsp.offline import OfflineModel  # noqa: PLC0415
 
             return OfflineModel(root)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
-from aish_lsp.errors import AishError
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.capability import Capability
 from aish_lsp.models.tokenize_api import NotACountError
 

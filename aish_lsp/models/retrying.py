@@ -12,14 +12,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aish_lsp.errors import BackendUnavailable
-from aish_lsp.events import Level
+from aish_lsp.agent.events import Level
+from aish_lsp.foundation.errors import BackendUnavailable
 from aish_lsp.models.events import Finish
 from aish_lsp.models.overflow import overflow_of
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
-    from aish_lsp.errors import AishError
+    from aish_lsp.foundation.errors import AishError
     from aish_lsp.models.events import ModelEvent
     from aish_lsp.models.request import Model, ModelRequest
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import astuple, dataclass
 from typing import Any, TypeAlias, TypeVar
 
-from aish_lsp.errors import AishError
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.tokenize_api import Messages, NotACountError, Post, TokenizeApi, is_busy
 
 #: What a call costs where the template takes none of ours: JSON around it, and two marks.

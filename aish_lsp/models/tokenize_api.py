@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
-from aish_lsp.errors import AishError, BackendUnavailable, InvalidArgument
+from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument
 
 #: Posts a body to a path beside the server's API and returns the JSON reply; raises AishError.
 Post: TypeAlias = Callable[[str, Mapping[str, Any]], Awaitable[Any]]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from aish_lsp.errors import AishError
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.address import server_url
 from aish_lsp.models.capability import Capability, Pause
 from aish_lsp.models.keys import headers_for

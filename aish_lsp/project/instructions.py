@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from aish_lsp.foundation.text import without_hidden
 from aish_lsp.project.safe_read import read_head
-from aish_lsp.text import without_hidden
 
 #: Where such files lie, the most general first; only the first that says something is read.
 NAMES = (

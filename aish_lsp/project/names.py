@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aish_lsp.text import is_seen
+from aish_lsp.foundation.text import is_seen
 
 _SHORT_ESCAPES = {"\n": r"\n", "\t": r"\t", "\r": r"\r", '"': r"\"", "\\": r"\\"}
 

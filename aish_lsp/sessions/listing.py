@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from aish_lsp.errors import AishError, NotFound, StoreUnavailable
-from aish_lsp.files import open_append, open_to_read, store_errors, sync_dir
+from aish_lsp.foundation.errors import AishError, NotFound, StoreUnavailable
+from aish_lsp.foundation.files import open_append, open_to_read, store_errors, sync_dir
 from aish_lsp.sessions.log import hold
 from aish_lsp.sessions.reading import SUFFIX, described, is_question, load
 from aish_lsp.sessions.records import SUMMARIZE

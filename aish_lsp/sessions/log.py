@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.errors import Busy, StoreUnavailable
-from aish_lsp.files import append_line, is_at, open_append, store_errors
-from aish_lsp.jsonl import json_line
+from aish_lsp.foundation.errors import Busy, StoreUnavailable
+from aish_lsp.foundation.files import append_line, is_at, open_append, store_errors
+from aish_lsp.foundation.jsonl import json_line
 from aish_lsp.sessions import records
 from aish_lsp.sessions.reading import (
     MAX_NUMBER,

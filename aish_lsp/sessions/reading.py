@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.errors import NotFound, StoreUnavailable
-from aish_lsp.files import store_errors
-from aish_lsp.jsonl import BadLine, Flaws, TornLine, read_jsonl
+from aish_lsp.foundation.errors import NotFound, StoreUnavailable
+from aish_lsp.foundation.files import store_errors
+from aish_lsp.foundation.jsonl import BadLine, Flaws, TornLine, read_jsonl
 from aish_lsp.sessions import records
 from aish_lsp.sessions.records import Record
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.errors import AishError
-from aish_lsp.files import read_file
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.files import read_file
 from aish_lsp.sessions.listing import SessionInfo
 from aish_lsp.sessions.reading import SUFFIX, load
 from aish_lsp.sessions.records import SUMMARIZE, Record

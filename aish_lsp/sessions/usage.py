@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.files import append_line, locked, open_append, read_file
-from aish_lsp.jsonl import json_line, read_jsonl
+from aish_lsp.foundation.files import append_line, locked, open_append, read_file
+from aish_lsp.foundation.jsonl import json_line, read_jsonl
 
 _COST: Final = b'"cost": '
 

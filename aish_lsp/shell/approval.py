@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from aish_lsp.questions import Question
-from aish_lsp.text import escaped
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.text import escaped
 
 if TYPE_CHECKING:
     from aish_lsp.shell.risk import Verdict

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from aish_lsp.redaction import is_secret_name, is_secret_variable, is_telling, secrets_in
+from aish_lsp.foundation.redaction import is_secret_name, is_secret_variable, is_telling, secrets_in
 
 #: Where the model servers that we know keep their keys by custom.
 KNOWN_SECRETS = frozenset(

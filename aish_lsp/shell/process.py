@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from aish_lsp.errors import Denied, InvalidArgument, NotFound
+from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.shell.confinement.walls import Walls
 
 READ_SIZE = 1 << 16

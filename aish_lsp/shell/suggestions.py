@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aish_lsp.fences import Block, FenceScanner
 from aish_lsp.shell.blocks import PREFIX, is_code, is_shell, shell_block
+from aish_lsp.shell.fences import Block, FenceScanner
 
 if TYPE_CHECKING:
-    from aish_lsp.events import Source
+    from aish_lsp.agent.events import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.files import ignored_folder, own_folder, store_errors
+from aish_lsp.foundation.files import ignored_folder, own_folder, store_errors
 from aish_lsp.shell.output import clean_output
 
 #: Lines and characters of an output that a chat shows; of a longer one, its head and its tail.

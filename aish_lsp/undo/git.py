@@ -18,9 +18,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Final
 
-from aish_lsp.files import private_dir, store_errors
+from aish_lsp.foundation.files import private_dir, store_errors
+from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.project.git import git_command, git_environment
-from aish_lsp.text import escaped, shown_path
 
 #: Above all that a work tree says in its own ``.gitattributes``: contents are kept byte for byte.
 #: (``-working-tree-encoding`` would be refused.)

@@ -12,11 +12,11 @@ import time
 from dataclasses import asdict, dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
-from aish_lsp.errors import InvalidArgument
-from aish_lsp.text import escaped
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.validate import structure
 from aish_lsp.undo.git import Git, GitFailed
 from aish_lsp.undo.snapshots import Snapshot
-from aish_lsp.validate import structure
 
 _REFS: Final = "refs/aish/undo"
 #: Not even where the user has all refs logged.

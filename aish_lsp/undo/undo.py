@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
-from aish_lsp.errors import AishError, Busy, NotFound, StoreUnavailable
-from aish_lsp.job import to_its_end
-from aish_lsp.questions import AskUser, Question
-from aish_lsp.text import escaped
+from aish_lsp.foundation.errors import AishError, Busy, NotFound, StoreUnavailable
+from aish_lsp.foundation.job import to_its_end
+from aish_lsp.foundation.ports import AskUser, Question
+from aish_lsp.foundation.text import escaped
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
 from aish_lsp.undo.named import named
 from aish_lsp.undo.work import Begun, Reverted, Worker

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from aish_lsp.errors import NotFound
-from aish_lsp.files import locked, private_dir
-from aish_lsp.paths import workspace_dir, workspace_key
+from aish_lsp.foundation.errors import NotFound
+from aish_lsp.foundation.files import locked, private_dir
+from aish_lsp.foundation.paths import workspace_dir, workspace_key
 from aish_lsp.undo.git import Git, GitFailed
 from aish_lsp.undo.listing import Listing, is_plain, list_work_tree
 from aish_lsp.undo.plan import plan

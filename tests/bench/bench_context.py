@@ -17,13 +17,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from aish_lsp.config.schema import Context, Preset
-from aish_lsp.conversation import counter as counter_module
-from aish_lsp.conversation.budget import Budget, Limits
-from aish_lsp.conversation.counter import Counter
-from aish_lsp.conversation.measure import Anchor, Draft, measure
-from aish_lsp.conversation.prompt import Blocks
-from aish_lsp.conversation.turns import Conversation
-from aish_lsp.errors import OverBudget
+from aish_lsp.context import counter as counter_module
+from aish_lsp.context.budget import Budget, Limits
+from aish_lsp.context.counter import Counter
+from aish_lsp.context.measure import Anchor, Draft, measure
+from aish_lsp.context.prompt import Blocks
+from aish_lsp.context.turns import Conversation
+from aish_lsp.foundation.errors import OverBudget
 
 SIZES = (1_000, 10_000, 100_000)
 PRESET = Preset(endpoint="http://127.0.0.1:8080", model="qwen2.5-coder:7b")

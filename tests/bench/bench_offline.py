@@ -19,9 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "offline"))
 
 from corpus import entries
 
-from aish_lsp.models.offline.answers import reply
-from aish_lsp.models.offline.question import Question
-from aish_lsp.models.offline.ranking import ranking
+from aish_lsp.offline.answers import reply
+from aish_lsp.offline.question import Question
+from aish_lsp.offline.ranking import ranking
 
 
 def main(rounds: int) -> None:
@@ -44,7 +44,7 @@ def main(rounds: int) -> None:
 
 def _held() -> int:
     """Return the bytes that the table and its index hold once they are read."""
-    from aish_lsp.models.offline import table, words
+    from aish_lsp.offline import table, words
 
     for cached in (ranking, table.table, words.words):
         cached.cache_clear()

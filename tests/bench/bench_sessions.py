@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from aish_lsp.jsonl import json_line
+from aish_lsp.foundation.jsonl import json_line
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import list_sessions
 from aish_lsp.sessions.usage import read_costs

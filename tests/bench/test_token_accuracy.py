@@ -18,7 +18,7 @@ from statistics import mean
 import pytest
 from llama_server import LlamaServer, missing_part
 
-from aish_lsp.conversation.tokens import count
+from aish_lsp.context.tokens import count
 
 SHARED = Path(os.environ.get("TESTS_SHARED", Path(__file__).resolve().parents[2] / "../shared"))
 STDLIB = Path(sysconfig.get_path("stdlib"))

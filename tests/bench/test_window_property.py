@@ -19,8 +19,8 @@ from llama_server import LlamaServer, missing_part
 from natural_texts import NATURAL, UNNATURAL
 from real_counts import RealCounts
 
+from aish_lsp.agent.services import Services
 from aish_lsp.config.schema import Preset
-from aish_lsp.services import Services
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 FULL = os.environ.get("TESTS_FULL") == "1"

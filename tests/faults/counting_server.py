@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from aish_lsp.__main__ import serve
-from aish_lsp.server import AishServer, create_server
+from aish_lsp.lsp.server import AishServer, create_server
 
 
 def create() -> AishServer:

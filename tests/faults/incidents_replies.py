@@ -17,7 +17,7 @@ from hidden_commands import TRICKS, Trick
 from incidents import INCIDENTS, Incident, incident
 from safety_scene import KEY, Scene, Watched, acted, folder_of, git
 
-from aish_lsp.text import escaped
+from aish_lsp.foundation.text import escaped
 
 
 async def trick(one: Trick, root: Path) -> str:

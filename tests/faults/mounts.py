@@ -14,7 +14,7 @@ import pytest
 PRELUDE = """
 import os, subprocess, sys
 from pathlib import Path
-from aish_lsp.errors import AishError
+from aish_lsp.foundation.errors import AishError
 
 disk, denied = Path(sys.argv[1]), sys.argv[2]
 advice = {

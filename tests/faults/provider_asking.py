@@ -18,7 +18,7 @@ from provider_breaks import KEY, REPLY
 from provider_table import Row
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import AishError
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.models import http, sse
 from aish_lsp.models.adapters import stream
 from aish_lsp.models.events import Finish, FinishReason, Text

@@ -37,7 +37,12 @@ from provider_breaks import (
     zipped,
 )
 
-from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, InvalidArgument
+from aish_lsp.foundation.errors import (
+    AishError,
+    BackendRejected,
+    BackendUnavailable,
+    InvalidArgument,
+)
 
 #: Seconds of silence after which a server is given up, where a fault is silence.
 PATIENCE: Final = 2.0

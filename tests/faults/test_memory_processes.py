@@ -20,7 +20,7 @@ import pytest
 from figures import tell
 from power import traced
 
-from aish_lsp.files import locked
+from aish_lsp.foundation.files import locked
 from aish_lsp.memory.store import MemoryStore
 
 FULL = os.environ.get("TESTS_FULL") == "1"
@@ -229,7 +229,7 @@ def test_a_disk_that_takes_no_more_refuses_and_works_again_later(tmp_path: Path)
     script = """
 import resource, signal, sys
 from pathlib import Path
-from aish_lsp.errors import StoreUnavailable
+from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.memory.store import MemoryStore
 
 path = Path(sys.argv[1])

@@ -11,7 +11,7 @@ import pytest
 from client import Client, RpcError
 from conversing import SHOWS_NOTHING, Place, ask, events
 
-from aish_lsp.jsonl import read_jsonl
+from aish_lsp.foundation.jsonl import read_jsonl
 
 
 def only(folder: Path, pattern: str) -> Path:

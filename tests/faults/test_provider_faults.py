@@ -24,7 +24,7 @@ from provider_breaks import KEY, REPLY, ends_behind
 from provider_page import PAGE, row_of
 from provider_table import Expected, Row, faults
 
-from aish_lsp.errors import BackendUnavailable
+from aish_lsp.foundation.errors import BackendUnavailable
 
 pytestmark = pytest.mark.llama
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from mounts import run_on_a_small_disk
 
-from aish_lsp.errors import AishError, StoreUnavailable
-from aish_lsp.resumption import resumption
+from aish_lsp.agent.resumption import resumption
+from aish_lsp.foundation.errors import AishError, StoreUnavailable
 from aish_lsp.sessions import records
 from aish_lsp.sessions.history import history
 from aish_lsp.sessions.listing import delete_session, find_session, list_sessions

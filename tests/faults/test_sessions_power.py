@@ -45,7 +45,7 @@ for number in ("first", "second"):
 STATE = """
 import asyncio
 from aish_lsp.config.trust import TrustStore
-from aish_lsp.conversation.calibration import Calibration
+from aish_lsp.context.calibration import Calibration
 
 trust = TrustStore(Path(sys.argv[1], "trust.json"))
 calibration = Calibration(Path(sys.argv[1], "calibration.json"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.errors import Busy
+from aish_lsp.foundation.errors import Busy
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.usage import read_usage

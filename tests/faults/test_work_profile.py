@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.errors import Denied
+from aish_lsp.foundation.errors import Denied
 from aish_lsp.shell.confinement.support import Confinement
 from aish_lsp.shell.runner import RunResult, run_command
 

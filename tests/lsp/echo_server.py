@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from aish_lsp.__main__ import serve
-from aish_lsp.errors import BackendRejected
+from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.lsp.call import Call
 from aish_lsp.lsp.registry import CommandSpec
-from aish_lsp.server import AishServer
+from aish_lsp.lsp.server import AishServer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.models.events import Text
-from aish_lsp.models.offline import OfflineModel
 from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.offline import OfflineModel
 
 
 async def main(questions: list[str]) -> None:

@@ -11,12 +11,12 @@ from corpus import Earlier, Entry
 from world import World
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.conversation.prompt import user_text
-from aish_lsp.conversation.turns import ExecOutput, Turn
+from aish_lsp.context.prompt import user_text
+from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.models.events import Text
-from aish_lsp.models.offline import OfflineModel, is_unknown
-from aish_lsp.models.offline.machine import Machine
 from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.offline import OfflineModel, is_unknown
+from aish_lsp.offline.machine import Machine
 
 #: ``right``: just what was asked. ``silent``: it says that it does not know. ``wrong``: all else.
 Outcome = Literal["right", "silent", "wrong"]

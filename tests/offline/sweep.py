@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from corpus import Entry, entries
 from grading import Outcome, grade
 
-from aish_lsp.models.offline import understanding
+from aish_lsp.offline import understanding
 
 THRESHOLDS: Final = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8)
 

@@ -13,11 +13,13 @@ from dataclasses import dataclass, field, replace
 
 from real_counts import RealCounts
 
-from aish_lsp.accounting import Accounting
+from aish_lsp.agent.accounting import Accounting
+from aish_lsp.agent.events import Usage
+from aish_lsp.agent.services import Services
 from aish_lsp.config.schema import Compress, Config, Context, Preset, Tokenize
-from aish_lsp.conversation.budget import Budget, Limits, Prepared
-from aish_lsp.conversation.counter import Counter
-from aish_lsp.conversation.prompt import (
+from aish_lsp.context.budget import Budget, Limits, Prepared
+from aish_lsp.context.counter import Counter
+from aish_lsp.context.prompt import (
     Blocks,
     Surroundings,
     base_prompt,
@@ -25,13 +27,11 @@ from aish_lsp.conversation.prompt import (
     summary_block,
     tree_part,
 )
-from aish_lsp.conversation.turns import Conversation, ExecOutput, Turn
-from aish_lsp.errors import OverBudget
-from aish_lsp.events import Usage
+from aish_lsp.context.turns import Conversation, ExecOutput, Turn
+from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.reasoning import reasoning_source
 from aish_lsp.models.request import ModelRequest, StoredReasoning, ToolSchema
-from aish_lsp.services import Services
 
 Write = Callable[[random.Random, int], str]
 

@@ -11,7 +11,7 @@ import pytest
 from fault_server import Peer, Request, Script
 from llama_server import LlamaServer
 
-from aish_lsp.errors import AishError
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.events import ModelEvent, Text
 from aish_lsp.models.request import Model, ModelRequest
 

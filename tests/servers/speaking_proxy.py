@@ -14,7 +14,7 @@ from typing import Any
 import httpx
 from fault_server import Peer, Request
 
-from aish_lsp.conversation.summary import SYSTEM as SUMMARY_SYSTEM
+from aish_lsp.context.summary import SYSTEM as SUMMARY_SYSTEM
 
 
 @dataclass(frozen=True)

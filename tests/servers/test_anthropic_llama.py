@@ -15,7 +15,7 @@ from llama_server import ENDLESS, LlamaServer, says
 from reply_parts import leave_in_mid_stream
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import BackendRejected
+from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.adapters.anthropic import AnthropicModel
 from aish_lsp.models.address import server_name
 from aish_lsp.models.endpoint import describe

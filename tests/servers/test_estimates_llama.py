@@ -25,15 +25,15 @@ from llama_server import LlamaServer, says
 from natural_texts import NATURAL
 from real_counts import RealCounts
 
-from aish_lsp.accounting import Accounting
+from aish_lsp.agent.accounting import Accounting
+from aish_lsp.agent.events import Usage
+from aish_lsp.agent.services import Services
 from aish_lsp.config.schema import Config, Preset, Tokenize
-from aish_lsp.conversation.budget import Budget, Limits
-from aish_lsp.conversation.prompt import Blocks
-from aish_lsp.conversation.turns import Conversation
-from aish_lsp.events import Usage
+from aish_lsp.context.budget import Budget, Limits
+from aish_lsp.context.prompt import Blocks
+from aish_lsp.context.turns import Conversation
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import ModelRequest
-from aish_lsp.services import Services
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 

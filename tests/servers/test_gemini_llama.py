@@ -24,7 +24,7 @@ from fault_server import free_port
 from llama_server import ENDLESS, LlamaServer, says
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import BackendRejected
+from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.adapters.gemini import GeminiModel
 from aish_lsp.models.events import Finish, ModelEvent, Text, ToolCall
 from aish_lsp.models.http import HttpClient

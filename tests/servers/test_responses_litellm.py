@@ -21,7 +21,7 @@ from fault_server import FaultServer, Peer, Request, free_port
 from llama_server import LlamaServer, says
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import AishError, BackendRejected
+from aish_lsp.foundation.errors import AishError, BackendRejected
 from aish_lsp.models.adapters.responses import ResponsesModel
 from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, ToolCall, Usage
 from aish_lsp.models.http import HttpClient

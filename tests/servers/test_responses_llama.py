@@ -15,7 +15,7 @@ from llama_server import ENDLESS, LlamaServer, says
 from reply_parts import leave_in_mid_stream
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.adapters.responses import ResponsesModel
 from aish_lsp.models.events import (
     Finish,

@@ -9,7 +9,7 @@ import pytest
 
 from aish_lsp.lsp import reference
 from aish_lsp.lsp.protocol import COMMANDS
-from aish_lsp.server import FEATURES, create_server
+from aish_lsp.lsp.server import FEATURES, create_server
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

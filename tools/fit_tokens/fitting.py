@@ -10,7 +10,7 @@ import numpy as np
 from corpus import Sample
 from numpy.typing import NDArray
 
-from aish_lsp.conversation.tokens import PLAIN_FEATURES, SCRIPT_FEATURES, features
+from aish_lsp.context.tokens import PLAIN_FEATURES, SCRIPT_FEATURES, features
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from aish_lsp.conversation.tokens import PLAIN_FEATURES, SCRIPT_FEATURES
+from aish_lsp.context.tokens import PLAIN_FEATURES, SCRIPT_FEATURES
 
 Row = Sequence[object]
 

@@ -11,6 +11,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.adapters.loose import Json, as_count, as_dict, as_list, as_text
 from aish_lsp.models.adapters.surrogates import Mender
 from aish_lsp.models.events import (
@@ -23,7 +24,6 @@ from aish_lsp.models.events import (
     ToolCall,
     Usage,
 )
-from aish_lsp.text import well_formed
 
 _FINISH: dict[str, FinishReason] = {
     "max_tokens": "length",

@@ -6,6 +6,7 @@ import json
 import uuid
 from typing import Any, Final
 
+from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.adapters.gemini_args import add_partial
 from aish_lsp.models.adapters.loose import Json, as_count, as_dict, as_list, as_text
 from aish_lsp.models.adapters.surrogates import Mender
@@ -20,7 +21,6 @@ from aish_lsp.models.events import (
     Usage,
 )
 from aish_lsp.models.faults import BLOCKED
-from aish_lsp.text import well_formed
 
 # Finish reasons that say that what came is not, or not all of, what the model meant.
 _BROKEN_FINISH = frozenset(

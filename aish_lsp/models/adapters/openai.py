@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-from aish_lsp.errors import BackendRejected
+from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.adapters.calls import arguments_text, function_name
 from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.openai_reply import PLAIN_FIELDS, Reply

@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.adapters.calls import is_object
 from aish_lsp.models.adapters.loose import Json, as_count, as_dict, as_list, as_number, as_text
 from aish_lsp.models.adapters.surrogates import Mender
@@ -23,7 +24,6 @@ from aish_lsp.models.events import (
     ToolCall,
     Usage,
 )
-from aish_lsp.text import well_formed
 
 #: What servers call the reasoning that has nothing to it but its text.
 PLAIN_FIELDS: Final = ("reasoning_content", "reasoning")

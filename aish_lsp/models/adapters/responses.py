@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.errors import BackendRejected
+from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.adapters.loose import as_dict
 from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.responses_input import input_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.models.adapters.loose import as_dict, as_list, as_text
 
 if TYPE_CHECKING:
-    from aish_lsp.errors import BackendRejected
+    from aish_lsp.foundation.errors import BackendRejected
 
 # Optional fields, and the words by which a refusal names them: models that do not reason have no
 # encrypted content, and accounts that are not verified get no summaries.

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from typing import Any, Final
 
+from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.adapters.loose import ABSURD, Json, as_dict, as_list, as_text
 from aish_lsp.models.adapters.openai_reply import read_usage
 from aish_lsp.models.adapters.responses_items import Item, Items
@@ -25,7 +26,6 @@ from aish_lsp.models.events import (
     ToolCall,
     Usage,
 )
-from aish_lsp.text import well_formed
 
 _TEXT_DELTAS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Protocol
 
-from aish_lsp.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.address import origin
 from aish_lsp.models.faults import error_in_stream, redactor
 

@@ -6,7 +6,7 @@ with such a half cannot be written to a file or sent to an editor.
 
 from __future__ import annotations
 
-from aish_lsp.text import well_formed
+from aish_lsp.foundation.text import well_formed
 
 
 class Mender:

@@ -13,7 +13,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.paths import data_dir
+from aish_lsp.foundation.paths import data_dir
 from aish_lsp.shell.confinement.mounts import (
     is_within,
     mounted_twice,

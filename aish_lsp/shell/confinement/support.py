@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from aish_lsp.errors import AishError, Denied
-from aish_lsp.files import private_dir
-from aish_lsp.paths import data_dir
+from aish_lsp.foundation.errors import AishError, Denied
+from aish_lsp.foundation.files import private_dir
+from aish_lsp.foundation.paths import data_dir
 from aish_lsp.shell.confinement.places import secret_places
 from aish_lsp.shell.confinement.protected import protected_places
 from aish_lsp.shell.confinement.temporary import PROBE, remove_forgotten, shared_folder

@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from aish_lsp import events
-from aish_lsp.text import hidden_characters
+from aish_lsp.agent import events
+from aish_lsp.foundation.text import hidden_characters
 
 if TYPE_CHECKING:
     from aish_lsp.shell.risk.levels import Findings

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from aish_lsp import events
+from aish_lsp.agent import events
 
 SAFE: Final = 0
 CAUTION: Final = 1

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.files import open_to_read
+from aish_lsp.foundation.files import open_to_read
 
 #: Bytes of a file that are looked at: with more there may be anything in it.
 _MOST: Final = 1 << 25

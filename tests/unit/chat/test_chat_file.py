@@ -12,7 +12,7 @@ import pytest
 
 from aish_lsp.chat.file import LARGEST, ChatFile
 from aish_lsp.chat.markdown import FIRST_TEXT
-from aish_lsp.errors import StoreUnavailable
+from aish_lsp.foundation.errors import StoreUnavailable
 
 
 def git(root: Path, *arguments: str) -> None:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from aish_lsp.agent.services import Services
 from aish_lsp.agent.workspace import Workspace
 from aish_lsp.chat.memory import argument_values
 from aish_lsp.chat.memory import memory_command as chat_command
 from aish_lsp.config.loading import Configuration
-from aish_lsp.errors import InvalidArgument, NotFound
-from aish_lsp.questions import Question
-from aish_lsp.services import Services
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.ports import Question
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from aish_lsp.chat.colon import (
     parse,
     run_block,
 )
-from aish_lsp.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from aish_lsp.chat.place import (
     open_place,
     prompt_after,
 )
-from aish_lsp.errors import NotFound
+from aish_lsp.foundation.errors import NotFound
 
 DOCUMENT = "# aish\n\n## You\n\nold\n\n## aish\n\nreply\n\n## You\n\nnew\n"
 

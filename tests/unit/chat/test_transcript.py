@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from aish_lsp.agent.events import End, FinishReason, Text
+from aish_lsp.agent.execution import RunReport
 from aish_lsp.chat.markdown import open_fence
 from aish_lsp.chat.transcript import ReplyTranscript, run_status
-from aish_lsp.events import End, FinishReason, Text
-from aish_lsp.execution import RunReport
 
 
 def written(*deltas: str, end: FinishReason = "stop") -> str:

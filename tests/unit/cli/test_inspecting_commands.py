@@ -14,7 +14,7 @@ import pytest
 from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.cli import main
-from aish_lsp.paths import workspace_dir
+from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.sessions.usage import UsageRecord, append_usage
 
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from aish_lsp import cli
 from aish_lsp.cli.output import Output
-from aish_lsp.text import BIDI, is_seen
+from aish_lsp.foundation.text import BIDI, is_seen
 
 #: Text with far more of what could do harm than there is in prose.
 HOSTILE = st.text(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.cli import main
-from aish_lsp.paths import workspace_dir
+from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.usage import UsageRecord, append_usage

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aish_lsp.config.trust import TrustStore
-from aish_lsp.errors import StoreUnavailable
+from aish_lsp.foundation.errors import StoreUnavailable
 
 
 @pytest.fixture

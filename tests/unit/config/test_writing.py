@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.config.writing import add_model, lines_of, table_of
-from aish_lsp.errors import InvalidArgument, StoreUnavailable
+from aish_lsp.foundation.errors import InvalidArgument, StoreUnavailable
 
 LOCAL = Preset(name="local", endpoint="http://127.0.0.1:8080", model="m")
 

@@ -19,7 +19,7 @@ from aish_lsp.chat.file import ChatFile
 from aish_lsp.chat.insertion import LOST
 from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU
 from aish_lsp.chat.place import Change, Position
-from aish_lsp.errors import StoreUnavailable
+from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.lsp import chat_edits, chat_writer
 from aish_lsp.lsp.chat_edits import EditorCapabilities, OpenDocument
 from aish_lsp.lsp.chat_writer import ChatWriter

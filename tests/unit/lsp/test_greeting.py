@@ -14,7 +14,7 @@ from lsprotocol import types
 from aish_lsp.lsp.framing import frame
 from aish_lsp.lsp.greeting import CAPABILITIES, greet, initialize_result
 from aish_lsp.lsp.reference import without_noes
-from aish_lsp.server import create_server
+from aish_lsp.lsp.server import create_server
 
 CLIENTS: dict[str, dict[str, Any]] = {
     "plain": {},

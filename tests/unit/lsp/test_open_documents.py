@@ -12,7 +12,7 @@ from aish_lsp.lsp.open_documents import OpenDocuments
 from aish_lsp.lsp.text_sync import Documents
 
 if TYPE_CHECKING:
-    from aish_lsp.server import AishServer
+    from aish_lsp.lsp.server import AishServer
 
 
 def opened(uri: str, text: str) -> OpenDocuments:

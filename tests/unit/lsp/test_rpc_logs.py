@@ -154,6 +154,6 @@ def test_a_stderr_that_nobody_reads_does_not_stall_the_process() -> None:
 
 
 def test_importing_the_server_configures_no_logging() -> None:
-    script = "import logging, aish_lsp.server; print(logging.getLogger().handlers)"
+    script = "import logging, aish_lsp.lsp.server; print(logging.getLogger().handlers)"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert out.stdout == "[]\n"

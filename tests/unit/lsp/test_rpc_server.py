@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from aish_lsp.errors import BackendRejected, OverBudget
+from aish_lsp.foundation.errors import BackendRejected, OverBudget
 from aish_lsp.lsp.call import Call
 from aish_lsp.lsp.framing import BadFrame
 from aish_lsp.lsp.registry import CommandSpec
-from aish_lsp.server import AishServer, set_up
+from aish_lsp.lsp.server import AishServer, set_up
 
 SECRET = "sk-live-do-not-tell"
 
@@ -808,7 +808,7 @@ async def test_progress_that_the_client_refuses_stays_silent() -> None:
 async def test_progress_that_the_client_never_answers_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aish_lsp.server.CREATE_PROGRESS", 0.02)
+    monkeypatch.setattr("aish_lsp.lsp.server.CREATE_PROGRESS", 0.02)
     one = Peer()
     one.initialize(window={"workDoneProgress": True})
     progress = one.server.begin_progress("Unheard", on_cancel=lambda: None)
@@ -868,7 +868,7 @@ async def test_stopping_lets_commands_record_and_then_runs_the_hooks() -> None:
 async def test_a_command_that_does_not_end_holds_the_shutdown_up_for_a_bounded_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aish_lsp.server.GRACE", 0.15)
+    monkeypatch.setattr("aish_lsp.lsp.server.GRACE", 0.15)
     hooked: list[int] = []
 
     async def stubborn(call: Call, _: Params) -> object:

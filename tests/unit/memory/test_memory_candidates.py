@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.errors import InvalidArgument
+from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.memory.candidates import MOST, Accepted, accept, candidates, dangers
 from aish_lsp.memory.items import MemoryItem, check_content
 from aish_lsp.memory.scopes import MemoryScopes

@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from aish_lsp.errors import NotFound
+from aish_lsp.foundation.errors import NotFound
 from aish_lsp.memory.items import normalized
 from aish_lsp.memory.store import MemoryStore
 

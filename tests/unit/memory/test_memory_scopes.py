@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.errors import InvalidArgument, NotFound, StoreUnavailable
+from aish_lsp.foundation.errors import InvalidArgument, NotFound, StoreUnavailable
 from aish_lsp.memory.scopes import MemoryScopes
 
 

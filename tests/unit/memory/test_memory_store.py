@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.errors import InvalidArgument, NotFound, StoreUnavailable
+from aish_lsp.foundation.errors import InvalidArgument, NotFound, StoreUnavailable
 from aish_lsp.memory.store import Added, MemoryStore
 
 TS = "2026-05-13T19:01:01Z"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aish_lsp.errors import InvalidArgument
+from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.models.address import (
     api_url,
     host,

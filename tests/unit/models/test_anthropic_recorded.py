@@ -17,7 +17,7 @@ import pytest
 from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import BackendRejected
+from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.adapters.anthropic import AnthropicModel, request_body
 from aish_lsp.models.events import (
     Finish,

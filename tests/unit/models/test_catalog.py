@@ -12,12 +12,12 @@ from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.config.schema import Config, Preset
 from aish_lsp.config.trust import TrustStore
-from aish_lsp.errors import Denied, NotFound
+from aish_lsp.foundation.errors import Denied, NotFound
+from aish_lsp.foundation.ports import Question
 from aish_lsp.models import catalog as catalog_module
 from aish_lsp.models import discovery
 from aish_lsp.models.catalog import OFFLINE, Catalog
 from aish_lsp.models.http import HttpClient
-from aish_lsp.questions import Question
 
 TWO_KEYS = {"OPENAI_API_KEY": "sk-test", "MISTRAL_API_KEY": "test"}
 

@@ -11,11 +11,11 @@ from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.config.schema import Config, Preset
 from aish_lsp.config.trust import TrustStore
-from aish_lsp.errors import BackendRejected, Denied
+from aish_lsp.foundation.errors import BackendRejected, Denied
+from aish_lsp.foundation.ports import Question
 from aish_lsp.models.catalog import Catalog
 from aish_lsp.models.exposure import exposes, shows_key
 from aish_lsp.models.http import HttpClient
-from aish_lsp.questions import Question
 
 KEY = {"Authorization": "Bearer k"}
 PLACE = "http://models.example:8080"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aish_lsp.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.faults import (
     QUOTE_LIMIT,
     error_in_stream,

@@ -19,7 +19,7 @@ import pytest
 from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.adapters.gemini import GeminiModel, request_body
 from aish_lsp.models.adapters.gemini_reply import Reply
 from aish_lsp.models.address import server_name

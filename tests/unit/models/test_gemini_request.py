@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import InvalidArgument
+from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.models.adapters.gemini import count_body, request_body
 from aish_lsp.models.adapters.gemini_contents import NO_SIGNATURE, contents_of
 from aish_lsp.models.events import ToolCall

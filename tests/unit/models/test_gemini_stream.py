@@ -16,7 +16,7 @@ from fault_server import FaultServer, Peer, Request, Script
 from reply_parts import saying
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable
+from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.models.adapters.gemini import GeminiModel
 from aish_lsp.models.endpoint import EndpointInfo, describe
 from aish_lsp.models.events import Finish, ModelEvent, Text, Usage

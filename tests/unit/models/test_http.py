@@ -11,7 +11,7 @@ from contextlib import aclosing
 import pytest
 from fault_server import FaultServer, Peer, Request, unused_port
 
-from aish_lsp.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.http import HttpClient
 
 KEY = "sk-very-secret-key"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import BackendRejected
+from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models import keys
 from aish_lsp.models.keys import headers_for, key_of, request_headers, resolve_key
 

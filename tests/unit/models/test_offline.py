@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.conversation.prompt import user_text
-from aish_lsp.conversation.turns import ExecOutput, Turn
+from aish_lsp.context.prompt import user_text
+from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.models.events import Finish, ModelEvent, Text
-from aish_lsp.models.offline import OfflineModel, is_unknown
-from aish_lsp.models.offline.machine import Machine
-from aish_lsp.models.offline.part import CONNECT
 from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.offline import OfflineModel, is_unknown
+from aish_lsp.offline.machine import Machine
+from aish_lsp.offline.part import CONNECT
 
 EARLIER = (Message("user", "hello"), Message("assistant", "hello"))
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.models.offline.answers import reply
-from aish_lsp.models.offline.machine import Machine
-from aish_lsp.models.offline.question import Question
+from aish_lsp.offline.answers import reply
+from aish_lsp.offline.machine import Machine
+from aish_lsp.offline.question import Question
 from aish_lsp.project.entries import find_entries
 
 MAKEFILE = ".PHONY: all\nall: deploy docs\ndeploy:\n\techo d\ndocs:\n\techo o\ntest:\n\techo t\n"

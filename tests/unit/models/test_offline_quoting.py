@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aish_lsp.models.offline.choosing import quoted, quoted_path, render
-from aish_lsp.models.offline.errors import known_errors
-from aish_lsp.models.offline.table import KINDS, SLOT, Way, kind_of, table
-from aish_lsp.models.offline.tokens import is_name
+from aish_lsp.offline.choosing import quoted, quoted_path, render
+from aish_lsp.offline.errors import known_errors
+from aish_lsp.offline.table import KINDS, SLOT, Way, kind_of, table
+from aish_lsp.offline.tokens import is_name
 
 NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30)
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.models.offline.choosing import Here, render, told
-from aish_lsp.models.offline.deeds import risk_of
-from aish_lsp.models.offline.machine import Machine
-from aish_lsp.models.offline.places import Places
-from aish_lsp.models.offline.table import KINDS, SLOT, Intent, kind_of, table
-from aish_lsp.models.offline.understanding import read
+from aish_lsp.offline.choosing import Here, render, told
+from aish_lsp.offline.deeds import risk_of
+from aish_lsp.offline.machine import Machine
+from aish_lsp.offline.places import Places
+from aish_lsp.offline.table import KINDS, SLOT, Intent, kind_of, table
+from aish_lsp.offline.understanding import read
 from aish_lsp.shell.risk import classify
 from aish_lsp.shell.risk.syntax import parse
 

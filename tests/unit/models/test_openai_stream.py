@@ -12,7 +12,7 @@ from fault_server import FaultServer, Peer, Request, Script, chunk_of, unused_po
 from reply_parts import collect, saying
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.adapters.openai import OpenAIModel
 from aish_lsp.models.events import Finish, Text, Usage
 from aish_lsp.models.http import HttpClient

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, CostCap
+from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable, CostCap
 from aish_lsp.models import overflow
 from aish_lsp.models.faults import error_in_stream, redactor, refusal
 from aish_lsp.models.overflow import Overflow, overflow_of

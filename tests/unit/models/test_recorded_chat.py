@@ -17,7 +17,7 @@ import pytest
 from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable
+from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.models.adapters.openai import OpenAIModel
 from aish_lsp.models.address import server_name
 from aish_lsp.models.events import (

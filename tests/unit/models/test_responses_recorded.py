@@ -18,7 +18,7 @@ import pytest
 from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import BackendRejected
+from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.adapters.responses import ResponsesModel, request_body
 from aish_lsp.models.events import (
     Finish,

@@ -11,7 +11,12 @@ from fault_server import FaultServer, Peer, Request, Script, unused_port
 from reply_parts import collect, saying
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable, InvalidArgument
+from aish_lsp.foundation.errors import (
+    AishError,
+    BackendRejected,
+    BackendUnavailable,
+    InvalidArgument,
+)
 from aish_lsp.models.adapters.responses import ResponsesModel
 from aish_lsp.models.address import server_name
 from aish_lsp.models.events import Finish, Text, Usage

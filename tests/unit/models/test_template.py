@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.errors import AishError, BackendRejected, BackendUnavailable
+from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
 from aish_lsp.models.template import TemplateOverhead, learn_overhead
 from aish_lsp.models.tokenize_api import LlamaCppApi, Post
 

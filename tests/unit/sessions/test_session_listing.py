@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.errors import Busy, NotFound
+from aish_lsp.foundation.errors import Busy, NotFound
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import delete_session, find_session, list_sessions
 from aish_lsp.sessions.log import SessionLog

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from aish_lsp.errors import Busy, NotFound, StoreUnavailable
+from aish_lsp.foundation.errors import Busy, NotFound, StoreUnavailable
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.reading import load, title_of
@@ -224,7 +224,7 @@ def test_a_log_that_a_crash_cut_off_resumes_with_what_was_written(folder: Path) 
 
 
 def test_damaged_lines_are_named_and_skipped(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aish_lsp.jsonl.MOST_TOLD", 100)
+    monkeypatch.setattr("aish_lsp.foundation.jsonl.MOST_TOLD", 100)
     folder.mkdir(parents=True)
     path = folder / "x.jsonl"
     texts = [

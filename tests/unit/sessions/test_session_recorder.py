@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.conversation.turns import Turn
-from aish_lsp.files import locked
+from aish_lsp.context.turns import Turn
+from aish_lsp.foundation.files import locked
 from aish_lsp.models.events import Usage
 from aish_lsp.sessions.recorder import Recorder
 from aish_lsp.sessions.usage import read_usage

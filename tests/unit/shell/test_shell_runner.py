@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import pytest
 
-from aish_lsp.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.shell.process import Pipe
 from aish_lsp.shell.runner import RunResult, Stream, inside, run_command
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from undo_parts import commit, git, repository, write
 
-from aish_lsp.errors import Busy, NotFound
-from aish_lsp.questions import Question, nobody
+from aish_lsp.foundation.errors import Busy, NotFound
+from aish_lsp.foundation.ports import Question, nobody
 from aish_lsp.undo import undo as undo_module
 from aish_lsp.undo.git import NoUndo, Nowhere
 from aish_lsp.undo.undo import Undo

@@ -1,0 +1,471 @@
+"""One command from the user's click to its output: approval, the run, what the model is told."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Coroutine
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from aish_lsp.agent.events import Command, FinishReason, Notice, Output
+from aish_lsp.context.turns import ExecOutput
+from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
+from aish_lsp.foundation.job import Outcome, to_its_end
+from aish_lsp.foundation.text import escaped, shown_path
+from aish_lsp.foundation.wording import shown
+from aish_lsp.shell.approval import Origin, needs_approval, question_for
+from aish_lsp.shell.environment import reading_environment
+from aish_lsp.shell.output import clean_output
+from aish_lsp.shell.pending import new_id
+from aish_lsp.shell.risk import Verdict
+from aish_lsp.shell.runner import RunResult, inside, run_command
+from aish_lsp.shell.suggestions import FoundCommand
+from aish_lsp.shell.terminal import line_for_terminal
+from aish_lsp.shell.whole_output import WholeOutput
+from aish_lsp.undo.git import NoUndo, Nowhere
+
+if TYPE_CHECKING:
+    from aish_lsp.agent.events import CommandInfo, Source
+    from aish_lsp.agent.session import Session
+    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.foundation.job import Emit, Job
+
+logger = logging.getLogger(__name__)
+
+R = TypeVar("R")
+
+#: Seconds that a command may take where nobody says otherwise: nothing runs for ever unseen.
+DEFAULT_TIMEOUT = 3600.0
+
+_UNSEEN = "it cannot be confined here, and would run unseen"
+_WAS_CONFINED = (
+    "It ran confined, since it seemed only to read, and the system refused it something. The action"
+    " *Run without confinement*, or `:run` with its text, runs it unconfined."
+)
+
+_WANTS_TERMINAL = (
+    "It wants a terminal (for an editor, a password or a question), and has none here. Run it in"
+    " one of your own:"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A command to run: a suggestion by its id, or a text.
+
+    ``edited`` is what to run instead of the suggestion; ``shell`` is what the text is for, empty
+    for the user's own; ``timeout`` is in seconds; ``approved`` says that the user approved exactly
+    this text just now; ``unattended``, that nobody has seen it: what is not safe and confined then
+    asks. ``shown_whole`` says that the user sees all that it prints: none of it need be kept.
+    """
+
+    command_id: str | None = None
+    text: str | None = None
+    edited: str | None = None
+    shell: str = ""
+    cwd: str | None = None
+    timeout: float | None = None
+    origin: Origin = "reply"
+    approved: bool = False
+    unattended: bool = False
+    shown_whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What became of it. ``exit_code`` is null where it did not end by itself.
+
+    ``output_uri`` is the file that has all of an output that a chat would not show whole.
+    """
+
+    command_id: str
+    text: str
+    exit_code: int | None
+    signal: str | None
+    output: str
+    truncated: bool
+    duration_ms: int
+    finish_reason: FinishReason
+    output_uri: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is going to run, and where: settled before anybody is asked, never changed after.
+
+    ``free`` says that it runs without confinement whatever its risk: the user typed it, or chose so
+    when the confinement was in the way.
+
+    ``seen`` tells the workspace's folder and ``cwd``, as they were then, from what may come in
+    their place: device and inode of each.
+    """
+
+    command_id: str
+    text: str
+    source: Source
+    shell: str
+    cwd: Path
+    seen: tuple[tuple[int, int], ...]
+    timeout: float
+    origin: Origin
+    approved: bool
+    unattended: bool
+    free: bool
+    shown_whole: bool
+
+
+def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
+    """Settle what ``request`` runs and where.
+
+    Raises:
+        InvalidArgument: neither a command nor a text, or a folder outside of the workspace; or
+            there are gaps in the suggestion that only the user can fill in.
+        NotFound: no such suggestion, or the folder or the shell that it is for is gone.
+    """
+    workspace = session.workspace
+    text = request.edited if request.edited is not None else request.text
+    named = request.shell
+    source: Source = "cmd"
+    if request.command_id is not None:
+        suggestion = session.commands.suggestion(request.command_id)
+        named, source = suggestion.shell, suggestion.info.source
+        if text is None or text == suggestion.info.text:
+            text = _without_gaps(suggestion.info)
+    if request.command_id is not None and request.text is not None:
+        raise InvalidArgument(
+            "Give commandId or text, not both; `edited` replaces a suggestion's text.", path="text"
+        )
+    if text is None:
+        raise InvalidArgument("Say what to run: commandId or text.", path="commandId")
+    if not text.strip() or "\0" in text:
+        raise InvalidArgument("The command is empty or holds a NUL.", path="text")
+    cwd = _folder(workspace, request.cwd)
+    shell, obstacle = workspace.shell_for(named)
+    if obstacle:
+        raise NotFound(f"Not run: {obstacle}. Copy it instead.")
+    return Plan(
+        command_id=command_id,
+        text=text,
+        source=source,
+        shell=shell,
+        cwd=cwd,
+        seen=_identities(workspace.folder, cwd),
+        timeout=request.timeout or DEFAULT_TIMEOUT,
+        # What the user has made of a suggestion is their own.
+        origin="user" if request.command_id and request.edited is not None else request.origin,
+        approved=request.approved,
+        unattended=request.unattended,
+        free=_runs_free(session, request),
+        shown_whole=request.shown_whole,
+    )
+
+
+def _runs_free(session: Session, request: RunRequest) -> bool:
+    if request.command_id is None:
+        return request.origin == "user"
+    return request.edited is None and session.commands.suggestion(request.command_id).unconfined
+
+
+def _without_gaps(info: CommandInfo) -> str:
+    """Return the text of a suggestion that can run as it stands."""
+    if info.placeholders:
+        gaps = ", ".join(info.placeholders[:3])
+        raise InvalidArgument(f"Not run: fill in {gaps} first (*Edit and run*).", path="edited")
+    return info.text
+
+
+def _folder(workspace: Workspace, wanted: str | None) -> Path:
+    """Return the real path of the folder to run in, which lies inside the workspace."""
+    root = workspace.folder
+    folder = root if wanted is None else root / wanted
+    if not root.is_dir():
+        raise NotFound(f"The folder {shown_path(root)} is gone.")
+    if wanted is not None and wanted.startswith("file://"):
+        folder = _path_of(wanted)
+    if wanted is not None and ("\0" in str(folder) or not inside(root, folder)):
+        raise InvalidArgument(f"The folder {wanted!r} is not inside the workspace.", path="cwd")
+    if not folder.is_dir():
+        raise NotFound(f"{shown_path(folder)} is not a folder, or is gone.")
+    return Path(os.path.realpath(folder))
+
+
+def _path_of(uri: str) -> Path:
+    """Return the path of a ``file:`` URI.
+
+    Raises:
+        InvalidArgument: it is malformed.
+    """
+    try:
+        return Path(unquote(urlsplit(uri).path))
+    except ValueError as error:
+        raise InvalidArgument(f"{shown(uri)} is not a URI.", path="cwd") from error
+
+
+def _identities(*folders: Path) -> tuple[tuple[int, int], ...]:
+    """Return device and inode of each folder.
+
+    Raises:
+        NotFound: one is gone.
+    """
+    try:
+        return tuple((found.st_dev, found.st_ino) for found in map(os.stat, folders))
+    except OSError as error:
+        raise NotFound(f"{shown_path(os.fsdecode(error.filename))} is gone.") from error
+
+
+def run(session: Session, request: RunRequest) -> Job[RunReport]:
+    """Begin to run a command.
+
+    Raises:
+        InvalidArgument: nothing to run, or a folder outside of the workspace.
+        NotFound: no such suggestion, or the folder is gone.
+        Busy: that suggestion is being asked about, or runs, already.
+    """
+    if request.command_id in session.jobs:
+        raise Busy("That command is already running, or waiting for your answer.")
+    planned = plan(session, request, request.command_id or new_id())
+    # Whoever is asked anew has not approved what stood before.
+    session.awaiting.pop(planned.command_id, None)
+    return _begin(session, planned)
+
+
+def approve(session: Session, command_id: str) -> Job[RunReport]:
+    """Run, once, a command that nobody could be asked about before.
+
+    Raises:
+        NotFound: no such command waits for approval.
+    """
+    begin = session.awaiting.pop(command_id, None)
+    if begin is None:
+        raise NotFound(f"No command {command_id[:40]!r} waits for approval.")
+    return begin()
+
+
+def _begin(session: Session, planned: Plan) -> Job[RunReport]:
+    return session.jobs.start(
+        planned.command_id, lambda emit: Execution(session, planned, emit).execute(), planned.text
+    )
+
+
+class Execution:
+    """The state of one command while it is approved and run."""
+
+    def __init__(self, session: Session, planned: Plan, emit: Emit) -> None:
+        self._session = session
+        self._workspace = session.workspace
+        self._plan = planned
+        self._emit = emit
+        self._can_confine = False
+        folder = self._workspace.folder / ".aish"
+        self._whole = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
+
+    async def execute(self) -> Outcome[RunReport]:
+        """Ask where asking is due, run, and keep the output for the next question.
+
+        On cancellation the whole process group is ended and the partial output is returned.
+
+        Raises:
+            NotFound: the folder or the shell is gone.
+            InvalidArgument: the text cannot be passed to a shell.
+        """
+        try:
+            verdict = await self._verdict()
+        except asyncio.CancelledError:
+            return self._not_run("cancelled")
+        if self._must_ask(verdict):
+            try:
+                allowed = await self._ask(verdict)
+            except asyncio.CancelledError:
+                return self._not_run("cancelled")
+            if not allowed:
+                return self._not_run("denied")
+        try:
+            covered = await self._snapshot(verdict)
+        except asyncio.CancelledError:
+            return self._not_run("cancelled")
+        try:
+            result = await self._run(verdict)
+        finally:
+            if covered:
+                await self._uncover()
+        if result.wants_terminal:
+            line = escaped(line_for_terminal(self._plan.text, self._plan.cwd))
+            await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
+        await self._keep(result)
+        file = await to_its_end(self._kept_whole(self._whole.close()))
+        if result.refused:
+            await self._offer_unconfined()
+        return self._outcome(result, file)
+
+    async def _verdict(self) -> Verdict:
+        """Return the risk; what is to run without confinement is not safe."""
+        workspace, planned = self._workspace, self._plan
+        self._can_confine = not planned.free and await workspace.can_confine()
+        confined = self._can_confine
+        return workspace.judge(planned.text, planned.cwd, planned.shell, confined=confined)
+
+    def _is_confined(self, verdict: Verdict) -> bool:
+        return self._can_confine and verdict.risk == "safe" and verdict.confine
+
+    async def _offer_unconfined(self) -> None:
+        """Offer the command once more, where its confinement may have been in the way."""
+        planned = self._plan
+        other = planned.shell if planned.shell != self._workspace.config.safety.shell else ""
+        found = FoundCommand(planned.text, 0, source=planned.source, shell=other)
+        info = self._session.offer_unconfined(found, planned.cwd, planned.shell)
+        await self._emit(Command(info))
+        await self._emit(Notice("info", _WAS_CONFINED))
+
+    def _not_run(self, reason: FinishReason) -> Outcome[RunReport]:
+        return self._outcome(RunResult(None, None, "", False, 0, reason))
+
+    def _must_ask(self, verdict: Verdict) -> bool:
+        """Return whether the user is to be asked first."""
+        planned = self._plan
+        if planned.unattended and not (verdict.risk == "safe" and self._may_go_unseen(verdict)):
+            return True
+        always = self._workspace.config.safety.confirm == "always"
+        return not planned.approved and needs_approval(
+            planned.text, verdict, planned.origin, always=always
+        )
+
+    def _may_go_unseen(self, verdict: Verdict) -> bool:
+        """Return whether a safe command may run that nobody has seen."""
+        return self._is_confined(verdict) or not verdict.confine
+
+    async def _ask(self, verdict: Verdict) -> bool:
+        """Ask; where nobody answers, show what was asked, and how to go on."""
+        planned = self._plan
+        if planned.unattended and verdict.risk == "safe":
+            verdict = replace(verdict, reasons=(_UNSEEN,))
+        other = planned.shell if planned.shell != self._workspace.config.safety.shell else ""
+        question = question_for(planned.text, planned.cwd, verdict, planned.origin, other)
+        if verdict.risk == "destructive":
+            question = replace(question, message=f"{question.message}\n\n{await self._prospect()}")
+        answer = await self._workspace.services.ask_user(question)
+        if answer is None:
+            approved = replace(planned, approved=True)
+            self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
+            hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."
+            await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
+        return answer is True
+
+    async def _prospect(self) -> str:
+        """Return whether the command could be undone."""
+        why_not = "safety.snapshot is off"
+        if self._workspace.config.safety.snapshot:
+            why_not = await self._workspace.undo.prospect()
+        if why_not:
+            return f"This cannot be undone: {why_not}."
+        return "`:undo` brings files back, except those that git ignores and git's own."
+
+    async def _snapshot(self, verdict: Verdict) -> bool:
+        """Have what the command may change written down; return whether that was done."""
+        if verdict.risk == "safe" or not self._workspace.config.safety.snapshot:
+            return False
+        try:
+            label = self._plan.text
+            undo, group = self._workspace.undo, self._plan.command_id
+            await undo.before(group, label, self._plan.cwd, self._session.id)
+        except NoUndo as reason:
+            notice = f"This command cannot be undone: {reason}."
+            # Where there never is one, once is enough.
+            if self._session.first_time(notice) or not isinstance(reason, Nowhere):
+                await self._emit(Notice("warning", notice))
+            return False
+        return True
+
+    async def _uncover(self) -> None:
+        """Have what the command has changed written down, although it may be cancelled."""
+        for notice in await to_its_end(self._workspace.undo.after()):
+            await self._emit(Notice("info", notice))
+
+    async def _run(self, verdict: Verdict) -> RunResult:
+        workspace, planned = self._workspace, self._plan
+        # While the user was asked, another folder may have come in its place.
+        if not inside(workspace.folder, planned.cwd):
+            raise NotFound(
+                f"The folder {shown_path(planned.cwd)} is not in the workspace any more."
+            )
+        if _identities(workspace.folder, planned.cwd) != planned.seen:
+            raise Denied(
+                f"Not run: another folder has taken the place of {shown_path(planned.cwd)} since"
+                " the command was judged. Run it again to have it judged there."
+            )
+        self._session.command_started(planned.command_id)
+        # It may be silent for long: who listens is told that it runs.
+        await self._emit(Output(planned.command_id, "stdout", ""))
+
+        async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:
+            await self._emit(Output(planned.command_id, stream, delta))
+            if not planned.shown_whole:
+                await self._kept_whole(self._whole.add(delta))
+
+        environ = workspace.command_environment()
+        if verdict.risk == "safe" and not planned.free:
+            environ = reading_environment(environ)
+        with ExitStack() as stack:
+            walls = None
+            if self._is_confined(verdict):
+                made = await workspace.services.confinement.walls(workspace.root)
+                walls = stack.enter_context(made)
+            return await run_command(
+                planned.text,
+                cwd=planned.cwd,
+                shell=planned.shell,
+                timeout=planned.timeout,
+                env=environ,
+                on_output=on_output,
+                walls=walls,
+            )
+
+    async def _kept_whole(self, keeping: Coroutine[Any, Any, R]) -> R | None:
+        """Have the output kept whole; where it cannot be, the command runs all the same."""
+        try:
+            return await keeping
+        except AishError as error:
+            logger.warning("an output is not kept: %s", error.message)
+            return None
+
+    async def _keep(self, result: RunResult) -> None:
+        """Keep the output for the next question, clean and without secrets."""
+        workspace = self._workspace
+        output = workspace.output_without_secrets(clean_output(result.output))
+        if result.refused:
+            output = f"{output.rstrip()}\n[aish: confined]\n".lstrip()
+        text = workspace.without_secrets(self._plan.text)
+        kept = ExecOutput(text, exit_status(result), output)
+        # A cancel that comes now comes too late to stop anything.
+        with suppress(asyncio.CancelledError):
+            await self._session.command_ended(self._plan.command_id, kept)
+
+    def _outcome(self, result: RunResult, file: Path | None = None) -> Outcome[RunReport]:
+        return Outcome(self._report(result, file), result.finish_reason)
+
+    def _report(self, result: RunResult, file: Path | None = None) -> RunReport:
+        return RunReport(
+            command_id=self._plan.command_id,
+            text=self._plan.text,
+            exit_code=result.exit_code,
+            signal=result.signal,
+            output=result.output,
+            truncated=result.truncated,
+            duration_ms=result.duration_ms,
+            finish_reason=result.finish_reason,
+            output_uri=file.as_uri() if file else None,
+        )
+
+
+def exit_status(result: RunResult) -> int:
+    """Return the status as a shell tells it: 128 + N for a command ended by signal N."""
+    if result.exit_code is not None:
+        return result.exit_code
+    if result.signal is None:
+        return 1
+    return 128 + int(getattr(signal, result.signal, signal.SIGTERM))

@@ -1,0 +1,209 @@
+"""Finding, in the session's log, what is worth remembering (seed: aish-phase4-memory, section 6).
+
+What comes of it are proposals: nothing is remembered here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aish_lsp.agent.events import Level, Notice, Text, Usage
+from aish_lsp.agent.resumption import turn_of
+from aish_lsp.agent.side_request import ask_aside
+from aish_lsp.context.extraction import extraction_request
+from aish_lsp.context.summary import without_reasoning
+from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound, OverBudget
+from aish_lsp.foundation.job import Outcome, own_fault, to_its_end
+from aish_lsp.memory.candidates import MOST, Candidate, candidates
+from aish_lsp.sessions.recorder import Reply
+from aish_lsp.sessions.records import SUMMARIZE
+from aish_lsp.shell.pending import new_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from aish_lsp.agent.events import FinishReason
+    from aish_lsp.agent.session import Session
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.context.transcript import Fits
+    from aish_lsp.context.turns import Turn
+    from aish_lsp.foundation.job import Emit, Job
+    from aish_lsp.models.request import Message
+    from aish_lsp.sessions.records import Record
+
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """What was found, for the user to keep, edit or drop."""
+
+    candidates: tuple[Candidate, ...]
+
+
+def extract(session: Session) -> Job[Extracted]:
+    """Begin to look for what is worth remembering in a session."""
+    return session.jobs.start(
+        new_id(), lambda emit: Extractor(session, emit).extract(), "memory summarize"
+    )
+
+
+class Extractor:
+    """Reads what was said in ``session`` and has a model name candidates for the memory."""
+
+    def __init__(self, session: Session, emit: Emit) -> None:
+        self._session = session
+        self._emit = emit
+        self._said: list[str] = []
+        self._usage: Usage | None = None
+        self._finish: FinishReason = "stop"
+
+    async def extract(self) -> Outcome[Extracted]:
+        """Return the candidates; of a reply that broke off, those that were named by then.
+
+        Raises:
+            BackendUnavailable: no model answered.
+            OverBudget: not one turn of the session fits into the model's window.
+            AishError: as a question.
+        """
+        error: AishError | None = None
+        turns: list[Turn] = []
+        try:
+            if self._session.turn_lock.locked():
+                await self._notice("info", "A question is being answered; this waits.")
+            async with self._session.turn_lock:
+                turns = await self._turns()
+                if turns:
+                    await self._ask(turns)
+        except asyncio.CancelledError:
+            self._finish = "cancelled"
+        except AishError as failure:
+            self._finish, error = "error", failure
+        except Exception as failure:
+            logger.exception("looking for what is worth remembering failed")
+            self._finish, error = "error", own_fault(failure)
+        return await to_its_end(self._conclude(turns, error))
+
+    async def _conclude(self, turns: Sequence[Turn], error: AishError | None) -> Outcome[Extracted]:
+        """Tell how it ended; return what was found, or raise ``error`` if that is nothing."""
+        for trouble in await self._session.workspace.refresh_memory():
+            await self._notice("warning", trouble)
+        found = await asyncio.to_thread(self._candidates, turns)
+        if self._usage is not None:
+            await self._emit(self._usage)
+        if error is None:
+            for notice in self._outcome(turns, found):
+                await self._notice("info", notice)
+        elif found:
+            await self._notice("warning", f"{error.message} This is what was found until then.")
+        for trouble in self._session.troubles():
+            await self._notice("warning", trouble)
+        if error is not None and not found:
+            raise error
+        return Outcome(Extracted(found), self._finish, error)
+
+    def _outcome(self, turns: Sequence[Turn], found: Sequence[Candidate]) -> Iterator[str]:
+        """Yield what the candidates alone do not tell."""
+        if self._finish == "cancelled":
+            yield "Stopped. This is what was found until then." if found else "Stopped."
+        elif not turns:
+            yield "Nothing has been said in this session yet."
+        elif self._finish == "length":
+            yield "The reply reached the model's max_output_tokens, and was cut off there."
+        elif self._finish == "repetition":
+            yield "The reply was stopped: it said the same again and again."
+        elif not found:
+            yield "The model found nothing that is worth remembering."
+
+    async def _turns(self) -> list[Turn]:
+        """Return what was said in the session since its last reset, the oldest turn first."""
+        loaded = await self._session.workspace.sessions.history(self._session.id)
+        for notice in loaded.notices:
+            await self._notice("warning", notice)
+        return [turn_of(record) for record in _in_question(loaded.records)]
+
+    async def _ask(self, turns: Sequence[Turn]) -> None:
+        preset = await self._preset()
+        if preset.provider == "offline":
+            raise BackendUnavailable(
+                "The offline model cannot read a session. `aish-lsp doctor` says how to connect"
+                " one that can; `:remember TEXT` works without one."
+            )
+        left_out = 0
+
+        def compose(fits: Fits) -> tuple[Message, ...] | None:
+            nonlocal left_out
+            request = extraction_request(turns, MOST, fits)
+            left_out = request.left_out if request else 0
+            return request.messages if request else None
+
+        await self._notice("info", f"{preset.name} reads {len(turns)} messages of this session.")
+        reply = await ask_aside(self._session, preset, "memory", compose, self._told)
+        if reply is None:
+            raise OverBudget(
+                f"Not one message of this session fits into the window of {preset.name}. Name a"
+                " model with a larger one in memory.summarizer_model."
+            )
+        self._finish = reply.finish
+        if left_out:
+            await self._notice("info", f"The oldest {left_out} messages did not fit.")
+        await self._session.recorder.extraction(
+            Reply(reply.text, preset.name, None, (), reply.usage, reply.finish, ())
+        )
+
+    async def _told(self, event: Text | Usage) -> None:
+        if isinstance(event, Usage):
+            self._usage = event
+        else:
+            self._said.append(event.delta)
+            await self._emit(event)
+
+    async def _preset(self) -> Preset:
+        """Return who is asked: the model of ``memory.summarizer_model``, else the active one."""
+        session = self._session
+        name = session.workspace.config.memory.summarizer_model
+        if name:
+            try:
+                return (await session.choose_model(name)).preset
+            except NotFound as error:
+                await self._notice("warning", f"memory.summarizer_model: {error.message}")
+        return (await session.choose_model(None)).preset
+
+    def _candidates(self, turns: Iterable[Turn]) -> tuple[Candidate, ...]:
+        reply = "".join(self._said)
+        if self._finish != "stop":
+            # The last line may be half of one.
+            reply = reply.rpartition("\n")[0]
+        if not reply:
+            return ()
+        read: list[str] = []
+        for turn in turns:
+            if turn.role == "tool":
+                read.append(turn.content)
+            read += (run.output for run in turn.exec)
+            read += (part.text for part in turn.attached)
+        return candidates(
+            without_reasoning(reply),
+            self._session.workspace.memory.items(),
+            # What the model said does not count: it repeats what it read.
+            said="\n".join(turn.content for turn in turns if turn.role == "user"),
+            read="\n".join(read),
+        )
+
+    async def _notice(self, level: Level, message: str) -> None:
+        await self._emit(Notice(level, message))
+
+
+def _in_question(records: Iterable[Record]) -> list[Record]:
+    """Return the turns since the last reset, less those of a summarizer."""
+    found: list[Record] = []
+    for record in records:
+        if record.get("event") == "reset":
+            found = []
+        elif "role" in record and record.get("meta") != SUMMARIZE:
+            found.append(record)
+    return found

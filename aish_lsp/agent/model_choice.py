@@ -1,0 +1,133 @@
+"""Which model answers in a workspace: the one named, the one in use, or the one for the class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from aish_lsp.context.usage import is_local
+from aish_lsp.models.catalog import OFFLINE, Chosen, configured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from aish_lsp.agent.services import Services
+    from aish_lsp.config.schema import Config, Preset, QuestionClass
+    from aish_lsp.models.request import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Routed:
+    """The model for one question, and the class that the question was taken for."""
+
+    chosen: Chosen
+    class_: QuestionClass
+
+
+class ModelChoice:
+    """The models of one session, whose commands run in ``folder``.
+
+    Attributes:
+        question_class: what the last question was taken for; its base prompt is in force.
+    """
+
+    def __init__(self, services: Services, folder: Path, config: Callable[[], Config]) -> None:
+        self.question_class: QuestionClass | None = None
+        self._services = services
+        self._folder = folder
+        self._config = config
+        self._used: str | None = None
+        self._last_preset: Preset | None = None
+        self._models: dict[str, Model] = {}
+
+    def copy(self) -> ModelChoice:
+        """Return the choice for another session, in which the same model answers at first."""
+        other = ModelChoice(self._services, self._folder, self._config)
+        other._used, other._last_preset = self._used, self._last_preset
+        other._models = self._models
+        return other
+
+    @property
+    def active(self) -> Preset:
+        """The model that answers next, unless the question's class has one of its own.
+
+        Before the first question none was looked for yet.
+        """
+        last, chosen = self._last_preset, configured(self._config())
+        if last is not None:
+            # As it is configured by now.
+            return self._config().models.get(last.name, last)
+        return chosen.preset if chosen else OFFLINE
+
+    @property
+    def wording(self) -> str:
+        """What replaces the base prompt for the last question's class; empty where nothing does."""
+        prompts = self._config().routing.system_prompts
+        return prompts.get(self.question_class, "") if self.question_class else ""
+
+    async def use(self, name: str) -> str:
+        """Have this model answer from now on, whatever the question; return its name.
+
+        Raises:
+            NotFound: no such model; the message names the nearest.
+            Denied: it stands behind a key that the user did not agree to.
+        """
+        chosen = await self._ask_catalog(name)
+        self._used = chosen.preset.name
+        self._last_preset = chosen.preset
+        return self._used
+
+    async def choose(self, name: str | None) -> Chosen:
+        """Return the model named, the active one, or what there is.
+
+        Raises:
+            NotFound, Denied: as ``use``.
+        """
+        chosen = await self._ask_catalog(name or self._used)
+        if name is None:
+            self._last_preset = chosen.preset
+        return chosen
+
+    async def route(self, question: str, name: str | None) -> Routed:
+        """Return the model for a question, for which ``name`` was named, if any.
+
+        What the user says comes first: for this question, then by ``use``; then the class.
+
+        Raises:
+            NotFound, Denied: as ``use``.
+        """
+        from aish_lsp.models.routing import classify  # noqa: PLC0415 - its table waits for a question
+
+        found = classify(question)
+        self.question_class = found.class_
+        of_class = self._config().routing.classes.get(found.class_)
+        if name or self._used or not of_class:
+            return Routed(await self.choose(name), found.class_)
+        chosen = await self._ask_catalog(of_class)
+        why = f"routing.classes.{found.class_}, as the question {found.why}"
+        return Routed(replace(chosen, why=why), found.class_)
+
+    def addressed(self, question: str) -> tuple[str | None, str]:
+        """Return the configured model that a question names itself, and the rest of it."""
+        from aish_lsp.models.routing import addressed  # noqa: PLC0415 - as above
+
+        return addressed(question, (*self._config().models, OFFLINE.name))
+
+    def is_guarded(self, preset: Preset) -> bool:
+        """Return whether a reply of ``preset`` that runs in circles is stopped."""
+        guard = self._config().suggestions.repetition_guard
+        return guard == "all" or (guard == "local" and is_local(preset))
+
+    def open(self, preset: Preset) -> Model:
+        """Return the adapter that speaks to ``preset``."""
+        if preset.provider not in self._models:
+            from aish_lsp.models.registry import open_model  # noqa: PLC0415 - brings httpx
+
+            self._models[preset.provider] = open_model(
+                preset.provider, self._services.http, self._services.environ, self._folder
+            )
+        return self._models[preset.provider]
+
+    async def _ask_catalog(self, name: str | None) -> Chosen:
+        return await self._services.catalog.choose(self._config(), name, self._services.ask_user)

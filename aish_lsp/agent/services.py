@@ -1,0 +1,175 @@
+"""What all workspaces of a process share: the way out to models, the grants, the environment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.config.schema import OWN_ENDPOINTS
+from aish_lsp.context.calibration import Calibration
+from aish_lsp.foundation.paths import data_dir
+from aish_lsp.foundation.ports import nobody, nobody_chooses, nothing_open
+from aish_lsp.models.address import host
+from aish_lsp.models.catalog import Catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aish_lsp.config.schema import Preset, Tokenize
+    from aish_lsp.config.trust import TrustStore
+    from aish_lsp.foundation.ports import AskUser, Choose, OpenText
+    from aish_lsp.models.http import HttpClient
+    from aish_lsp.models.request_counter import RequestCounter
+    from aish_lsp.models.tokenizer import EndpointTokenizer
+    from aish_lsp.shell.confinement.support import Confinement
+
+#: The protocols of servers that may have a tokenizer beside their API: llama.cpp's and vLLM's.
+_BESIDE_TOKENIZERS: Final = frozenset({"openai", "openai-responses", "anthropic"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Counting:
+    """Who counts for a preset, as it was configured when they were made."""
+
+    preset: Preset
+    timeout_s: float
+    tokenizer: EndpointTokenizer | None
+    requests: RequestCounter
+
+
+class Services:
+    """Shared parts. Nothing is opened, probed or imported before it is first used."""
+
+    def __init__(
+        self,
+        ask_user: AskUser = nobody,
+        environ: Mapping[str, str] = os.environ,
+        open_text: OpenText = nothing_open,
+        choose: Choose = nobody_chooses,
+    ) -> None:
+        self.ask_user = ask_user
+        self.choose = choose
+        self.environ = environ
+        self.open_text = open_text
+        self._http: HttpClient | None = None
+        self._trust: TrustStore | None = None
+        self._catalog: Catalog | None = None
+        self._calibration: Calibration | None = None
+        self._confinement: Confinement | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        # By protocol, endpoint and model.
+        self._counting: dict[tuple[str, str, str], _Counting] = {}
+
+    @property
+    def http(self) -> HttpClient:
+        """The client for model servers."""
+        if self._http is None:
+            from aish_lsp.models.http import HttpClient  # noqa: PLC0415 - httpx waits for a question
+
+            self._http = HttpClient(self._may_show_key)
+        return self._http
+
+    def _may_show_key(self, place: str) -> bool:
+        return self.catalog.may_show_key(place)
+
+    @property
+    def trust(self) -> TrustStore:
+        """What the user has granted."""
+        if self._trust is None:
+            from aish_lsp.config.trust import TrustStore  # noqa: PLC0415 - not needed at start
+
+            self._trust = TrustStore(data_dir() / "trust.json")
+        return self._trust
+
+    @property
+    def catalog(self) -> Catalog:
+        """The models there are."""
+        if self._catalog is None:
+            self._catalog = Catalog(self.http, self.trust, self.environ)
+        return self._catalog
+
+    @property
+    def calibration(self) -> Calibration:
+        """What models' tokens come to, against what is estimated."""
+        if self._calibration is None:
+            self._calibration = Calibration(data_dir() / "calibration.json")
+        return self._calibration
+
+    @property
+    def confinement(self) -> Confinement:
+        """What confines commands."""
+        if self._confinement is None:
+            # The first command waits for it, not the server's start.
+            from aish_lsp.shell.confinement.support import Confinement  # noqa: PLC0415 - as above
+
+            self._confinement = Confinement(self.environ)
+        return self._confinement
+
+    def keep_calibration(self) -> None:
+        """Write down what was learned, without anybody waiting for it."""
+        if self._keeping is None or self._keeping.done():
+            self._keeping = asyncio.create_task(self.calibration.save(), name="keep calibration")
+
+    def tokenizer(self, preset: Preset, tokenize: Tokenize) -> EndpointTokenizer | None:
+        """Return the tokenizer of the model's own server; None where it is not to be asked."""
+        known = self._counts(preset, tokenize).tokenizer if tokenize.use_endpoint else None
+        return known if known is not None and known.capable else None
+
+    def request_counter(self, preset: Preset, tokenize: Tokenize) -> RequestCounter | None:
+        """Return who asks the model's server for whole requests' tokens; None where not to."""
+        known = self._counts(preset, tokenize).requests if tokenize.use_endpoint else None
+        return known if known is not None and known.capable else None
+
+    def _counts(self, preset: Preset, tokenize: Tokenize) -> _Counting:
+        timeout_s = tokenize.timeout_ms / 1000
+        key = preset.provider, preset.endpoint, preset.model
+        known = self._counting.get(key)
+        # With another key, say, one that was refused may answer.
+        if known is None or (known.preset, known.timeout_s) != (preset, timeout_s):
+            known = self._counting[key] = self._counting_for(preset, timeout_s)
+        return known
+
+    def _counting_for(self, preset: Preset, timeout_s: float) -> _Counting:
+        # Neither is needed by default.
+        from aish_lsp.models.request_counter import RequestCounter  # noqa: PLC0415 - as above
+        from aish_lsp.models.tokenizer import EndpointTokenizer  # noqa: PLC0415 - as above
+
+        tokenizer = None
+        if preset.provider in _BESIDE_TOKENIZERS and not _is_providers_own(preset):
+            tokenizer = EndpointTokenizer(self.http, preset, self.environ, timeout_s=timeout_s)
+        requests = RequestCounter(preset.name, timeout_s=timeout_s)
+        return _Counting(preset, timeout_s, tokenizer, requests)
+
+    def distrust_tokenizer(self, preset: Preset, counted: int, actual: int) -> None:
+        """Ask the tokenizer no more that counted so much otherwise than the model itself."""
+        known = self._counting.get((preset.provider, preset.endpoint, preset.model))
+        if known is not None and known.tokenizer is not None:
+            known.tokenizer.distrust(counted, actual)
+
+    def take_troubles(self) -> list[str]:
+        """Return, once each, what the user should know of these parts."""
+        troubles = [*self.catalog.take_troubles(), *self.calibration.take_troubles()]
+        for counting in self._counting.values():
+            for asked in (counting.tokenizer, counting.requests):
+                if asked is not None:
+                    troubles += asked.take_notices()
+        return troubles
+
+    async def aclose(self) -> None:
+        """Write down what was learned, and close connections."""
+        try:
+            if self._keeping is not None:
+                await asyncio.wait([self._keeping])
+                await self.calibration.save()
+        finally:
+            if self._confinement is not None:
+                await self._confinement.aclose()
+            if self._http is not None:
+                await self._http.aclose()
+
+
+def _is_providers_own(preset: Preset) -> bool:
+    """Tell whether a provider's own servers are asked, which have no tokenizer beside their API."""
+    return host(preset.endpoint) in {host(endpoint) for endpoint, _ in OWN_ENDPOINTS.values()}

@@ -1,0 +1,174 @@
+"""The files that a question names, read: the editor's text where it has one, else the disk's.
+
+Only what lies in the workspace by its real path, and is left out by no ignore rule. What cannot be
+had is told, and the question goes without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from aish_lsp.context.attached.mentions import Mention, Named, mentions
+from aish_lsp.context.attached.selection import (
+    EACH_END,
+    Document,
+    Point,
+    language_of,
+    selection,
+)
+from aish_lsp.context.shortening import shortened
+from aish_lsp.context.turns import Attached
+from aish_lsp.foundation.secret_files import is_secret_file
+from aish_lsp.foundation.text import escaped, with_line_feeds
+from aish_lsp.project.safe_read import read_head
+
+if TYPE_CHECKING:
+    from aish_lsp.context.attached.file_names import FileNames
+    from aish_lsp.foundation.ports import OpenText
+
+#: The chat itself: ignored, and yet what is said there may be asked about.
+_CHAT: Final = ".aish/chat.md"
+
+#: Files that one question may bring.
+MOST: Final = 20
+
+#: Bytes of a file that is read; a larger one is nobody's source.
+LARGEST: Final = 2 << 20
+
+
+@dataclass(slots=True)
+class Found:
+    """What a question brings, and what the user should know of it."""
+
+    attached: list[Attached] = field(default_factory=list)
+    #: Paths of files that were named as those are named which hold secrets, by a link's name too.
+    secret: set[str] = field(default_factory=set)
+    notices: list[str] = field(default_factory=list)
+
+
+async def named_files(question: str, files: FileNames, open_text: OpenText) -> Found:
+    """Return what the files hold that ``question`` names."""
+    found = Found()
+    named = mentions(question)
+    if not named:
+        return found
+    root = files.root
+    if root is None:
+        if any(mention.is_path for mention in named):
+            found.notices.append("No folder is open, so files named with @ were not sent.")
+        return found
+    if len(named) > MOST:
+        found.notices.append(f"Only the first {MOST} names with @ were looked up.")
+    places = [await _located(root, mention, open_text) for mention in named[:MOST]]
+    paths = [place.path for place in places if place.state == "file"]
+    left_out = await files.left_out(paths) if paths else set()
+    for place in dict.fromkeys(places):
+        attached, notice = await asyncio.to_thread(_read, root, place, left_out)
+        # Two names may lead to one file, and two lines stand in one definition.
+        found.attached += (part for part in attached if part not in found.attached)
+        if attached and (is_secret_file(place.path) or is_secret_file(place.named.name)):
+            found.secret.add(place.path)
+        if notice:
+            found.notices.append(notice)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What was found for a name: the real path, relative to the workspace, ``/``-separated."""
+
+    named: Named
+    state: Literal["file", "unsaved", "folder", "special", "outside", "missing", "nothing"]
+    path: str = ""
+    text: str | None = None
+
+
+async def _located(root: Path, mention: Mention, open_text: OpenText) -> _Place:
+    """Return where the file is that is meant, and its text where an editor has it."""
+    places = await asyncio.to_thread(_on_disk, root, mention.readings)
+    for place in places:
+        if place.state == "file":
+            text = open_text(root / place.path)
+            return _Place(place.named, "file", place.path, text)
+    for place in places:
+        # A new file that was never saved.
+        if place.path and (text := open_text(root / place.path)) is not None:
+            return _Place(place.named, "unsaved", place.path, text)
+    # The last reading is the one without what may be a sentence's own marks.
+    worst = next((place for place in places if place.state != "missing"), places[-1])
+    if worst.state == "missing" and not mention.is_path:
+        return _Place(worst.named, "nothing")
+    return worst
+
+
+def _on_disk(root: Path, readings: Sequence[Named]) -> list[_Place]:
+    real_root = os.path.realpath(root)
+    return [_on_disk_as(real_root, named) for named in readings]
+
+
+def _on_disk_as(real_root: str, named: Named) -> _Place:
+    try:
+        real = Path(os.path.realpath(Path(real_root, named.name)))
+        if not real.is_relative_to(real_root):
+            return _Place(named, "outside" if real.exists() else "missing")
+        path = real.relative_to(real_root).as_posix()
+        if not real.exists():
+            return _Place(named, "missing", path)
+        state: Literal["file", "folder", "special"] = "special"
+        if real.is_file():
+            state = "file"
+        elif real.is_dir():
+            state = "folder"
+        return _Place(named, state, path)
+    except (OSError, ValueError):
+        # A name that no file can have: too long, with a zero in it.
+        return _Place(named, "missing")
+
+
+def _read(root: Path, place: _Place, left_out: Collection[str]) -> tuple[list[Attached], str]:
+    """Return what is attached for a name, and what the user is told where it is not all."""
+    name = escaped(place.named.name)
+    told = {
+        "nothing": "",
+        "missing": f"There is no file {name} in the workspace; the name was sent as you wrote it.",
+        "folder": f"{name} is a folder. Name a file in it.",
+        "special": f"{name} is not a regular file and was not sent.",
+        "outside": f"{name} is outside the workspace and was not sent.",
+    }
+    if place.state in told:
+        return [], told[place.state]
+    if place.path in left_out and place.path != _CHAT:
+        return (
+            [],
+            f"{name} is ignored (.gitignore) or belongs to another repository: it was not sent.",
+        )
+    text = place.text
+    if text is None:
+        head = read_head(root, place.path, LARGEST, secret=True)
+        if head is None:
+            return [], f"{name} is binary or cannot be read, so it was not sent."
+        if not head[1]:
+            return [], f"{name} is larger than {LARGEST >> 20} MiB, and was not sent."
+        text = with_line_feeds(head[0])
+    document = Document(place.path, text, language_of(place.path))
+    return _attached(document, place.named)
+
+
+def _attached(document: Document, named: Named) -> tuple[list[Attached], str]:
+    if not named.first:
+        whole = Attached("file", document.path, document.text, document.language)
+        if not document.text.strip():
+            return [whole], f"{escaped(document.path)} is empty."
+        return [shortened(whole, EACH_END)], ""
+    count = len(document.text.removesuffix("\n").split("\n"))
+    if named.first > count:
+        return [], f"{escaped(document.path)} has {count} lines: line {named.first} was not sent."
+    attached = selection(document, Point(named.first - 1, 0), Point(named.last, 0))
+    if not attached:
+        return [], f"The lines of {escaped(document.path)} that are named are blank."
+    return attached, ""

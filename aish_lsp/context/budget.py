@@ -1,0 +1,349 @@
+"""Keeping a request within its budget (context.md; seed: aish-context-lua).
+
+Whole exchanges go first, oldest first, into the rolling summary; then long output is cut, then the
+blocks go. What is still too large is refused, and nothing is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from aish_lsp.context.counter import NOTHING
+from aish_lsp.context.measure import Draft, draft_tokens, fetch, margin_of, measure
+from aish_lsp.context.prompt import in_force, messages, summary_block
+from aish_lsp.context.shortening import with_cut_attached, with_cut_output
+from aish_lsp.foundation.errors import OverBudget
+from aish_lsp.models.request import reply_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from aish_lsp.config.schema import Context, Preset
+    from aish_lsp.context.counter import Counter, Tokens
+    from aish_lsp.context.measure import Anchor, Measure
+    from aish_lsp.context.prompt import Blocks
+    from aish_lsp.context.turns import Conversation, Turn
+    from aish_lsp.models.request import Message, ToolSchema
+
+#: The window, and the budget, of a model that nobody knows anything about (the seed's 4096).
+UNKNOWN_WINDOW = 4096
+
+#: The share of the budget that is kept free, at an eviction, for a summary that grows.
+_SUMMARY_SHARE = 8
+
+#: Characters that a token of a summary is at least worth, in most languages that are written.
+_CHARS_PER_TOKEN = 3
+
+#: Characters below which a summary says nothing.
+_SHORTEST_SUMMARY = 80
+
+#: Extends the summary by turns that go: ``(summary, turns, max_chars)`` to the new summary.
+Roll: TypeAlias = Callable[[str, Sequence["Turn"], int], Awaitable[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a request to one model must fit into. Tokens."""
+
+    window: int
+    output_reserve: int
+    budget: int
+
+    @property
+    def room(self) -> int:
+        """What the reply leaves of the window."""
+        return max(1, self.window - self.output_reserve)
+
+    def lowered(self, share: float) -> Limits:
+        """Return limits to evict down to, so that the requests after this one fit too."""
+        room = int(self.room * share)
+        return Limits(self.output_reserve + room, self.output_reserve, int(self.budget * share))
+
+    def hold(self, total: int, margin: int) -> bool:
+        """Return whether a request of this size is within the budget, and safe in the window."""
+        return total <= self.budget and total + margin <= self.room
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A request that fits, its size, and what was given up for it.
+
+    ``summary`` is the rolling summary that the evicted turns went into; None where it stayed.
+    """
+
+    messages: tuple[Message, ...]
+    draft: Draft
+    measure: Measure
+    evicted: tuple[Turn, ...] = ()
+    cut: tuple[str, ...] = ()
+    summary: str | None = None
+
+
+def limits(preset: Preset, context: Context, window: int | None) -> Limits:
+    """Return the limits of ``preset``; ``window`` is None where nobody knows it.
+
+    The effective budget is the smaller of the configured one and what the reply leaves of the
+    window; a reply reserve as large as the window leaves one token, so that the error that
+    follows is about the budget.
+    """
+    window = window or UNKNOWN_WINDOW
+    reserve = reply_limit(preset)
+    room = max(1, window - reserve)
+    wanted = preset.token_budget or context.token_budget or room
+    return Limits(window, reserve, min(wanted, room))
+
+
+class Budget:
+    """One request on its way to fit.
+
+    Args:
+        blocks: the system message's parts.
+        context: the configuration of the conversation.
+        limit: what the request must fit into.
+        counter: counts for the model that it goes to.
+        tools: what is offered to the model.
+        allow: raises where a request of so many tokens may not be sent.
+    """
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        context: Context,
+        limit: Limits,
+        counter: Counter,
+        *,
+        tools: tuple[ToolSchema, ...] = (),
+        allow: Callable[[int], None] = lambda _tokens: None,
+    ) -> None:
+        self._blocks = blocks
+        self._context = context
+        self._limit = limit
+        self._counter = counter
+        self._tools = tools
+        self._allow = allow
+
+    async def whole(self, conversation: Conversation) -> Prepared:
+        """Return the next request with nothing left out, whether it fits or not."""
+        draft = self._draft(self._blocks.in_force(), conversation.turns)
+        await fetch(draft, self._counter)
+        anchor = conversation.anchors.get(self._counter.form)
+        return self._prepared(draft, measure(draft, self._counter, anchor))
+
+    async def prepare(self, conversation: Conversation, roll: Roll | None = None) -> Prepared:
+        """Make the next request fit, evicting whole exchanges from ``conversation``.
+
+        The current user turn is never evicted. When nothing is left to evict, command output is
+        cut to its head and tail, then ``[project]`` goes, then ``[background]``, then what is
+        attached to the question is cut. With ``roll``, what is evicted goes into the summary.
+
+        Raises:
+            OverBudget: it still does not fit. Nothing is evicted then.
+            AishError: what ``allow`` raises. Nothing is evicted then either.
+        """
+        complete = await self.whole(conversation)
+        whole, size = complete.draft, complete.measure
+        if len(conversation.turns) <= self._context.max_turns and self._fits(size):
+            self._allow(size.total)
+            return complete
+        anchor = conversation.anchors.get(self._counter.form)
+        end, anchor = self._evictions(conversation, whole, size, anchor, roll is not None)
+        prepared = await self._fitting(conversation.turns[end:], anchor)
+        self._allow(prepared.measure.total)
+        if not end:
+            return prepared
+        prepared = replace(prepared, evicted=tuple(conversation.turns[:end]))
+        if roll is not None:
+            prepared = await self._summarized(conversation.summary, prepared, anchor, roll)
+            self._allow(prepared.measure.total)
+        conversation.evict(end, {} if anchor is None else {self._counter.form: anchor})
+        if prepared.summary is not None:
+            conversation.summary = prepared.summary
+        return prepared
+
+    async def compact(self, conversation: Conversation, roll: Roll) -> Prepared | None:
+        """Put every exchange but the last into the summary, whether there is room or not.
+
+        Return what is left, or None where nothing went: there was one exchange only, or no summary
+        came of it.
+
+        Raises:
+            AishError: as ``prepare``. Nothing is evicted then.
+        """
+        *_, (end, _) = list(conversation.exchanges()) or [(0, 0)]
+        if not end:
+            return None
+        prepared = await self._fitting(conversation.turns[end:], None)
+        prepared = replace(prepared, evicted=tuple(conversation.turns[:end]))
+        prepared = await self._summarized(conversation.summary, prepared, None, roll)
+        if prepared.summary is None:
+            return None
+        conversation.evict(end)
+        conversation.summary = prepared.summary
+        return prepared
+
+    def _draft(self, blocks: Blocks, turns: Sequence[Turn]) -> Draft:
+        sent = in_force(turns, blocks, self._counter.preset, self._context.compress)
+        return Draft(blocks, tuple(sent), self._tools)
+
+    def _fits(self, size: Measure) -> bool:
+        return self._limit.hold(size.total, size.margin)
+
+    def _prepared(self, draft: Draft, size: Measure, cut: tuple[str, ...] = ()) -> Prepared:
+        # Compressed already: as it stands in the draft.
+        preset = replace(self._counter.preset, local_compress=False)
+        sent = messages(draft.blocks, draft.turns, preset, self._context.compress)
+        return Prepared(sent, draft, size, cut=cut)
+
+    def _evictions(
+        self,
+        conversation: Conversation,
+        whole: Draft,
+        size: Measure,
+        anchor: Anchor | None,
+        summarizing: bool,
+    ) -> tuple[int, Anchor | None]:
+        """Return how many turns, all of the oldest exchanges, have to go. One pass.
+
+        And what is left then of the server's count, where that tells more than counting anew.
+        """
+        share = self._context.low_water
+        if summarizing:
+            share = min(share, 1 - 1 / _SUMMARY_SHARE)
+        target = self._limit.lowered(share)
+        turns, most = len(conversation.turns), self._context.max_turns
+        if turns > most:
+            # Else each further exchange would evict one more, and no prefix would stay cached.
+            most = max(1, int(most * self._context.low_water))
+        # A compressed request holds the last turns only: what it leaves out has no size.
+        left_out = turns - len(whole.turns)
+        left, gone = draft_tokens(whole, self._counter), NOTHING
+        end = 0
+        for start, exchange_end in list(conversation.exchanges())[:-1]:
+            total, margin, kept = self._after(end, gone, left, size, anchor)
+            # One more, since the parts of a sum are rounded apart.
+            if turns - start <= most and target.hold(total + 1, margin + 1):
+                return end, kept
+            sent = whole.turns[max(0, start - left_out) : max(0, exchange_end - left_out)]
+            tokens = self._counter.turns(sent)
+            left, gone = left.less(tokens), gone.plus(tokens)
+            end = exchange_end
+        return end, self._after(end, gone, left, size, anchor)[-1]
+
+    def _after(
+        self, end: int, gone: Tokens, left: Tokens, size: Measure, anchor: Anchor | None
+    ) -> tuple[int, int, Anchor | None]:
+        """Return total and margin once the first ``end`` turns are gone, and what they rest on.
+
+        That is the server's count less what is gone, or what is left counted anew: whichever is
+        the surer.
+        """
+        total, margin = self._counter.settled(left), margin_of(left, self._counter)
+        margin += 2 * self._counter.slack
+        kept = anchor.without(end, gone) if anchor else None
+        surer = size.margin + margin_of(gone, self._counter)
+        if kept is None or surer >= margin:
+            return total, margin, None
+        return size.total - self._counter.settled(gone), surer, kept
+
+    async def _fitting(self, turns: list[Turn], anchor: Anchor | None) -> Prepared:
+        """Return the request of these turns, with as little given up as makes it fit.
+
+        Raises:
+            OverBudget: no form of it fits.
+        """
+        for form in _forms(self._blocks.in_force(), turns):
+            draft = self._draft(form.blocks, form.turns)
+            await fetch(draft, self._counter)
+            size = measure(draft, self._counter, None if form.cut else anchor)
+            if self._fits(size):
+                return self._prepared(draft, size, form.cut)
+        raise _over_budget(size, self._limit)
+
+    async def _summarized(
+        self, prior: str, prepared: Prepared, anchor: Anchor | None, roll: Roll
+    ) -> Prepared:
+        """Return ``prepared`` with what it evicts in its summary, as far as there is room."""
+        room = self._room(prepared.measure) + sum(self._counter.text(summary_block(prior)))
+        most = min(self._context.max_summary_chars, room * _CHARS_PER_TOKEN)
+        if most < _SHORTEST_SUMMARY:
+            return prepared
+        summary = await roll(prior, prepared.evicted, most)
+        while summary != prior:
+            blocks = replace(prepared.draft.blocks, summary=summary_block(summary)).in_force()
+            draft = replace(prepared.draft, blocks=blocks)
+            await fetch(draft, self._counter)
+            size = measure(draft, self._counter, None if prepared.cut else anchor)
+            if self._fits(size):
+                done = self._prepared(draft, size, prepared.cut)
+                return replace(done, evicted=prepared.evicted, summary=summary)
+            # Of a script that takes more tokens a character than most.
+            summary = summary[: len(summary) // 2]
+            if len(summary) < _SHORTEST_SUMMARY:
+                break
+        return prepared
+
+    def _room(self, size: Measure) -> int:
+        """Return the tokens that may still be added to a request."""
+        left = self._limit.room - size.total - size.margin
+        return max(0, min(self._limit.budget - size.total, left))
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A request as it could be made, and the names of what was given up for it."""
+
+    blocks: Blocks
+    turns: list[Turn]
+    cut: tuple[str, ...] = ()
+
+
+def _forms(blocks: Blocks, turns: list[Turn]) -> Iterator[_Form]:
+    """Yield the whole request, then forms of it with ever more given up."""
+    form = _Form(blocks.in_force(), turns)
+    yield form
+    shorter = [with_cut_output(turn) for turn in turns]
+    without_project = replace(form.blocks, tree="", instructions="")
+    bare = replace(without_project, background="")
+    for name, less, left in (
+        ("command output", form.blocks, shorter),
+        ("[project]", without_project, shorter),
+        ("[background]", bare, shorter),
+        ("what the question is about", bare, [with_cut_attached(turn) for turn in shorter]),
+    ):
+        if less != form.blocks or left != form.turns:
+            form = _Form(less, left, (*form.cut, name))
+            yield form
+
+
+def _over_budget(size: Measure, limit: Limits) -> OverBudget:
+    """Return the error that names the blocks and their sizes."""
+    parts = {
+        field.name: getattr(size.breakdown, field.name)
+        for field in fields(size.breakdown)
+        if getattr(size.breakdown, field.name)
+    }
+    named = ", ".join(f"{name} {tokens}" for name, tokens in parts.items())
+    estimated = ""
+    if size.total <= limit.budget:
+        estimated = (
+            f" The count is an estimate, which may be {size.margin} too low; with"
+            " tokenize.use_endpoint = true the server's own tokenizer counts, where it has one."
+        )
+    cure = (
+        "Ask a shorter question, choose a model with a larger window (:model), or raise "
+        "context.token_budget and models.NAME.context_window."
+    )
+    if limit.output_reserve >= limit.window:
+        cure = (
+            f"models.NAME.max_output_tokens ({limit.output_reserve}) leaves nothing of the "
+            f"window ({limit.window}): make it smaller."
+        )
+    return OverBudget(
+        f"The question needs {size.total} tokens ({named}) and the budget is {limit.budget}."
+        f"{estimated} {cure}",
+        total=size.total,
+        tokenBudget=limit.budget,
+        breakdown=parts,
+    )

@@ -1,0 +1,314 @@
+"""What a model's input comes to against what was estimated: DATA/calibration.json (context.md).
+
+The ratio is actual tokens by estimated ones, the estimate taken before any ratio. It is learned by
+all sessions and processes together. Whatever is wrong with the file, the server goes on with what
+it knows; one from a newer version is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import math
+import stat
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from aish_lsp.foundation.errors import AishError, StoreUnavailable
+from aish_lsp.foundation.files import locked, store_errors, write_atomic
+from aish_lsp.sessions.usage import now
+
+VERSION: Final = 1
+
+#: No ratio is outside of these, and no single observation counts for more.
+LOWEST: Final = 0.5
+HIGHEST: Final = 3.0
+
+#: Tokens. In a smaller request the template's own tokens weigh more than the text's.
+SMALLEST_REQUEST: Final = 50
+
+#: What the newest observation weighs at least: the mean of the first two, then an average that has
+#: forgotten four fifths of what it knew after three calls. The history of a conversation is in each
+#: of its requests, so the newest says most about the next; less than all, since it may be a lie.
+LEAST_WEIGHT: Final = 0.4
+
+#: Models in the file; those that were learned longest ago go.
+MOST_MODELS: Final = 500
+
+#: Observations that wait to be written; earlier ones hardly weigh in the average any more.
+_MOST_WAITING: Final = 1000
+
+#: Bytes. 500 models take less than a tenth of it.
+_LARGEST_FILE: Final = 1 << 20
+_MOST_CALLS: Final = 1 << 53
+
+
+@dataclass(frozen=True, slots=True)
+class _Observation:
+    """One call: its ratio, within the bounds, and when it was."""
+
+    key: str
+    ratio: float
+    at: str
+
+
+class Calibration:
+    """The ratios of all models; another process's count as soon as it has written them.
+
+    Observations of this process are mixed into what the file holds when they are written, after
+    those that other processes wrote meanwhile: of several that learn the same model, none is lost.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        #: The file's state when it was last read, None before; what it held when last it was good.
+        self._seen: tuple[int, ...] | None = None
+        self._document = _empty()
+        self._waiting: list[_Observation] = []
+        #: The file's models with what waits mixed in.
+        self._models: dict[str, Any] = {}
+        self._writing = False
+        self._troubles: list[str] = []
+        self._told: set[str] = set()
+        # The first is for the fields above, and held for moments; the second for the file.
+        self._state = threading.Lock()
+        self._turn = threading.Lock()
+
+    def ratio(self, key: str) -> float:
+        """Return actual by estimated tokens of a model: in [0.5, 3], 1.0 where nothing is known.
+
+        Takes a ``stat``; only a file that changed is read.
+        """
+        with self._state:
+            # While this process writes, what it wrote is not yet taken off what waits.
+            if not self._writing:
+                self._refresh()
+            return _learned(self._models.get(key))[0]
+
+    def learn(self, key: str, estimated: int, actual: int) -> None:
+        """Take in a call whose input was ``estimated`` without a ratio and came to ``actual``.
+
+        It counts at once, and in the file with the next ``save``. What makes no sense, and what is
+        too small to tell anything, does not count.
+        """
+        if min(estimated, actual) < SMALLEST_REQUEST:
+            return
+        # A server may name any number; that of 400 digits has no float.
+        bounded = max(LOWEST, min(actual, HIGHEST * estimated) / estimated)
+        observation = _Observation(key, bounded, now())
+        with self._state:
+            self._waiting.append(observation)
+            if len(self._waiting) > _MOST_WAITING and not self._writing:
+                del self._waiting[0]
+            self._models = _mixed(self._models, [observation])
+
+    async def save(self) -> None:
+        """Write what was learned, in a thread; a trouble is kept for ``take_troubles``.
+
+        What could not be written is written by the next call. A cancel does not spoil anything.
+        """
+        await asyncio.to_thread(self._save)
+
+    def take_troubles(self) -> list[str]:
+        """Return, once each, what is wrong with the file; again where it was well meanwhile."""
+        with self._state:
+            troubles, self._troubles = self._troubles, []
+        return troubles
+
+    def _refresh(self) -> None:
+        """Read the file where it changed. What it held before stays where it cannot be read."""
+        try:
+            seen = _state_of(self._path)
+            if seen == self._seen:
+                return
+            self._seen = seen
+            self._document = _document(_read(self._path))
+        except AishError as error:
+            self._failed(error.message)
+        except ValueError as error:
+            self._failed(f"{self._path}: {error}. It will be put aside and started afresh.")
+        else:
+            self._models = _mixed(self._document["models"], self._waiting)
+
+    def _save(self) -> None:
+        """Write what waits. One thread at a time; a second one finds nothing left to do."""
+        with self._turn:
+            with self._state:
+                batch, known = tuple(self._waiting), self._document
+                if not batch:
+                    return
+                self._writing = True
+            try:
+                written = self._write(batch, known)
+            except AishError as error:
+                with self._state:
+                    self._failed(error.message)
+            else:
+                with self._state:
+                    self._document, self._seen = written
+                    del self._waiting[: len(batch)]
+                    self._models = _mixed(self._document["models"], self._waiting)
+                    self._told.clear()
+            finally:
+                self._writing = False
+
+    def _write(
+        self, batch: Iterable[_Observation], known: dict[str, Any]
+    ) -> tuple[dict[str, Any], tuple[int, ...]]:
+        """Mix ``batch`` into the file; return what it holds then, and its state.
+
+        A damaged file is put aside, and what was ``known`` before takes its place.
+
+        Raises:
+            StoreUnavailable: it is from a newer version, or cannot be read or written.
+            Busy: another process holds it.
+        """
+        with locked(self._path):
+            try:
+                document, text = _updated(_document(_read(self._path)), batch)
+            except (ValueError, RecursionError):
+                at = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
+                with store_errors(self._path, "put aside"):
+                    self._path.rename(self._path.with_name(f"{self._path.name}.damaged-{at}"))
+                document, text = _updated(known, batch)
+            write_atomic(self._path, text)
+            return document, _state_of(self._path)
+
+    def _failed(self, reason: str) -> None:
+        """Keep a trouble to be told, unless it was; to read and to write may fail alike."""
+        if reason not in self._told:
+            self._told.add(reason)
+            self._troubles.append(
+                f"What was learned about token counts is not being saved: {reason}"
+            )
+
+
+def _empty() -> dict[str, Any]:
+    return {"version": VERSION, "models": {}}
+
+
+def _state_of(path: Path) -> tuple[int, ...]:
+    """Return what changes when a file does; a missing one has a state too.
+
+    Raises:
+        StoreUnavailable: the system does not tell.
+    """
+    with store_errors(path, "read"):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            return ()
+    # The time of change tells of permissions that were given.
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+
+
+def _read(path: Path) -> bytes | None:
+    """Return the file's bytes; None where there is none.
+
+    Raises:
+        StoreUnavailable: it cannot be read.
+        ValueError: it is far too large to be ours.
+    """
+    with store_errors(path, "read"):
+        try:
+            status = path.stat()
+        except FileNotFoundError:
+            return None
+        # A pipe would be waited for without end.
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        if status.st_size > _LARGEST_FILE:
+            raise ValueError("it is damaged")
+        return path.read_bytes()
+
+
+def _document(data: bytes | None) -> dict[str, Any]:
+    """Return the document in a file's bytes, an empty one where there is no file.
+
+    Raises:
+        StoreUnavailable: it is from a newer version.
+        ValueError: it is none of ours.
+    """
+    if data is None:
+        return _empty()
+    try:
+        document: object = json.loads(data, parse_constant=_finite, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        raise ValueError("it is damaged") from error
+    if not isinstance(document, dict):
+        raise ValueError("it is damaged")  # noqa: TRY004 - of the file, not of an argument
+    version = document.get("version")
+    if type(version) is int and version > VERSION:
+        raise StoreUnavailable(
+            f"calibration.json is from a newer version ({version}). Update aish-lsp, or move the "
+            "file away."
+        )
+    if type(version) is not int or version != VERSION or type(document.get("models")) is not dict:
+        raise ValueError("it is damaged")
+    return document
+
+
+def _finite(number: str) -> float:
+    """Return a number of JSON's. NaN and what is beyond all floats could not be written again."""
+    value = float(number)
+    if not math.isfinite(value):
+        raise ValueError("it is not a JSON number")
+    return value
+
+
+def _updated(
+    document: Mapping[str, Any], batch: Iterable[_Observation]
+) -> tuple[dict[str, Any], str]:
+    """Return ``document`` with ``batch`` mixed in, and its text.
+
+    Raises:
+        RecursionError: it is nested more deeply than can be written, though it could be read.
+    """
+    updated = {**document, "models": _mixed(document["models"], batch)}
+    return updated, json.dumps(updated, indent=2) + "\n"
+
+
+def _mixed(models: Mapping[str, Any], batch: Iterable[_Observation]) -> dict[str, Any]:
+    """Return ``models`` with ``batch`` mixed in, and without the oldest beyond 500.
+
+    Fields and entries that we do not know stay.
+    """
+    mixed, fresh = dict(models), set()
+    for one in batch:
+        entry = mixed.get(one.key)
+        ratio, calls = _learned(entry)
+        weight = max(1 / (calls + 1), LEAST_WEIGHT)
+        ratio = round(ratio + weight * (one.ratio - ratio), 4)
+        others = entry if isinstance(entry, dict) else {}
+        mixed[one.key] = {**others, "ratio": ratio, "calls": calls + 1, "at": one.at}
+        fresh.add(one.key)
+
+    def age(key: str) -> tuple[bool, str]:
+        """Sort from the oldest; what was just learned is new, whatever another's clock said."""
+        entry = mixed[key]
+        at = entry.get("at") if isinstance(entry, dict) else None
+        return key in fresh, at if isinstance(at, str) else ""
+
+    surplus = len(mixed) - MOST_MODELS
+    if surplus > 0:
+        for key in sorted(mixed, key=age)[:surplus]:
+            del mixed[key]
+    return mixed
+
+
+def _learned(entry: object) -> tuple[float, int]:
+    """Return an entry's ratio and how many calls it was learned from; (1, 0) for a bad one."""
+    match entry:
+        case {"ratio": int() | float() as ratio, "calls": int(calls)} if (
+            not isinstance(ratio, bool)
+            and not isinstance(calls, bool)
+            and LOWEST <= ratio <= HIGHEST
+            and 0 < calls < _MOST_CALLS
+        ):
+            return float(ratio), calls
+    return 1.0, 0

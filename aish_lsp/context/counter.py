@@ -1,0 +1,248 @@
+"""How many tokens texts, turns and tools are to one model: its own tokenizer's, or an estimate."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from aish_lsp.context.prompt import as_data, message
+from aish_lsp.context.token_families import family_of, p99_error
+from aish_lsp.context.tokens import count
+from aish_lsp.models.address import without_secrets
+from aish_lsp.models.reasoning import goes_back
+from aish_lsp.models.template import TemplateOverhead
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.context.turns import Turn
+    from aish_lsp.models.request import Message, ToolSchema
+
+#: By how much a whole request may be above what was learned of its model.
+LEARNED_ERROR: Final = 0.1
+
+#: How many texts' estimates are remembered.
+_REMEMBERED = 1 << 14
+
+#: By family, length and hash, so that no text is kept alive.
+_estimates: dict[tuple[str, int, int], int] = {}
+
+#: Tokens that a template puts around a list of tools: Qwen's, the longest of those that were seen.
+TOOLS_HEADING: Final = 200
+
+#: By how much more a template may add to a message than is assumed, and than was learned of a call:
+#: where its marks are no tokens of their own; line ends between a text and its calls.
+_MESSAGE_SLACK, _CALL_SLACK = 16, 4
+
+#: What a chat template adds where that is not known: ChatML's, Llama 3's and Gemma's are like it.
+OVERHEAD: Final = TemplateOverhead(request=4, system=5, user=5, assistant=5, tool=5, call=8)
+
+
+class Tokenizer(Protocol):
+    """A model's own tokenizer, as far as it answers."""
+
+    @property
+    def overhead(self) -> TemplateOverhead | None:
+        """What the chat template adds; None as long as that is not known."""
+        ...
+
+    def known(self, text: str) -> int | None:
+        """Return the tokens of ``text``, from memory; None where it was not counted yet."""
+        ...
+
+    async def fetch(self, texts: Iterable[str]) -> None:
+        """Count what was not counted yet, as far as the server does so in time. Never raises."""
+        ...
+
+
+class Tokens(NamedTuple):
+    """Tokens that the model's own tokenizer counted, and tokens that are estimated."""
+
+    counted: int
+    estimated: int
+
+    def plus(self, other: Tokens) -> Tokens:
+        """Return the sum of both."""
+        return Tokens(self.counted + other.counted, self.estimated + other.estimated)
+
+    def less(self, other: Tokens) -> Tokens:
+        """Return what is left without the other."""
+        return Tokens(self.counted - other.counted, self.estimated - other.estimated)
+
+
+NOTHING: Final = Tokens(0, 0)
+
+
+class Counter:
+    """Counts for one preset.
+
+    Args:
+        preset: the model.
+        tokenizer: the model's own; None to estimate everything.
+        ratio: what this model's tokens came to, against the estimates, in calls before.
+    """
+
+    def __init__(
+        self, preset: Preset, tokenizer: Tokenizer | None = None, ratio: float = 1.0
+    ) -> None:
+        self.preset = preset
+        self.ratio = ratio
+        self.family = family_of(preset.model)
+        self._tokenizer = tokenizer
+        #: All that a conversation's tokens depend on, but for its turns and who counts them.
+        folded = "" if preset.use_tool_role else " folded"
+        self.form = model_key(preset) + folded + (" compressed" if preset.local_compress else "")
+        self._memo = f"{self.form} {self.name}"
+
+    @property
+    def name(self) -> str:
+        """What counts, for people."""
+        return "heuristic" if self._tokenizer is None else "endpoint"
+
+    @property
+    def overhead(self) -> TemplateOverhead:
+        """What the chat template adds."""
+        return (self._tokenizer.overhead if self._tokenizer else None) or OVERHEAD
+
+    @property
+    def slack(self) -> int:
+        """By how much more than is assumed a template may add to a message."""
+        return 0 if self._tokenizer is not None and self._tokenizer.overhead else _MESSAGE_SLACK
+
+    @property
+    def next_reply(self) -> int:
+        """What a further turn adds beside itself, behind a reply that the server has counted.
+
+        The head of the reply to come, and of the last one's end all but the token that ended it.
+        """
+        return max(0, self.overhead.assistant - 1)
+
+    def settled(self, tokens: Tokens) -> int:
+        """Return one number for ``tokens``, estimates being corrected by what was learned."""
+        return tokens.counted + round(tokens.estimated * self.ratio)
+
+    def at_most(self, tokens: Tokens) -> int:
+        """Return what ``tokens`` come to in 99 of 100 cases at most.
+
+        The family's error is that of plain estimates. What was learned may raise the bound and
+        never lowers it: it may come of texts of another kind.
+        """
+        share = max(1 + p99_error(self.family), self.ratio * (1 + LEARNED_ERROR))
+        return tokens.counted + math.ceil(tokens.estimated * share)
+
+    def text(self, text: str) -> Tokens:
+        """Return the tokens of a text."""
+        known = self._tokenizer.known(text) if self._tokenizer else None
+        if known is not None:
+            return Tokens(known, 0)
+        return Tokens(0, _estimate(text, self.family))
+
+    def added(self, tokens: int) -> Tokens:
+        """Return tokens of the chat template as what they are: known, or assumed."""
+        known = self._tokenizer is not None and self._tokenizer.overhead is not None
+        return Tokens(tokens, 0) if known else Tokens(0, tokens)
+
+    def tool(self, tool: ToolSchema) -> Tokens:
+        """Return the tokens of a tool's schema in a request."""
+        return self.text(_schema_text(tool)).plus(self.added(self.overhead.call))
+
+    def turns(self, turns: Iterable[Turn]) -> Tokens:
+        """Return the sum of the turns' sizes. A turn that was counted before costs a look."""
+        memo = self._memo
+        total = estimated = 0
+        for turn in turns:
+            size = turn.sizes.get(memo)
+            if size is None:
+                tokens = self._turn(turn)
+                size = sum(tokens)
+                if self._tokenizer is None or not tokens.estimated:
+                    turn.sizes[memo] = size
+                else:
+                    estimated += tokens.estimated
+            total += size
+        return Tokens(0, total) if self._tokenizer is None else Tokens(total - estimated, estimated)
+
+    def _turn(self, turn: Turn) -> Tokens:
+        """Return the tokens of a turn as it is sent, with what the template adds to it."""
+        sent = message(turn, self.preset)
+        overhead = self.overhead
+        added = getattr(overhead, sent.role) + (overhead.call + _CALL_SLACK) * len(sent.tool_calls)
+        tokens = self.added(added)
+        for text in _message_texts(sent, self.preset):
+            tokens = tokens.plus(self.text(text))
+        if not self.preset.use_tool_role and (sent.tool_calls or sent.role == "tool"):
+            # It goes as a part of another text, which is not counted by itself.
+            return Tokens(0, sum(tokens))
+        return tokens
+
+    def reasoning(self, turns: Iterable[Turn]) -> Tokens:
+        """Return the tokens of the reasoning that goes back with the turns."""
+        tokens = NOTHING
+        for turn in turns:
+            if turn.reasoning is not None and goes_back(turn.reasoning, self.preset):
+                tokens = tokens.plus(self.text(turn.reasoning.text))
+        return tokens
+
+    async def fetch(
+        self, texts: Iterable[str], turns: Sequence[Turn], tools: Iterable[ToolSchema]
+    ) -> None:
+        """Have the model's own tokenizer, if there is one, count what it has not counted yet."""
+        if self._tokenizer is None:
+            return
+        new = [turn for turn in turns if self._memo not in turn.sizes]
+        wanted = [*texts, *map(_schema_text, tools)]
+        for turn in new:
+            wanted.extend(_message_texts(message(turn, self.preset), self.preset))
+        await self._tokenizer.fetch(wanted)
+
+
+def model_key(preset: Preset) -> str:
+    """Return what names a model across sessions: who serves it, and its name there."""
+    try:
+        where = without_secrets(preset.endpoint) if preset.endpoint else preset.provider
+    except ValueError:
+        # No address at all; the request will say so.
+        where = preset.name
+    return f"{where}/{preset.model}"
+
+
+def _message_texts(sent: Message, preset: Preset) -> Iterator[str]:
+    """Yield every text of a message that the model is sent."""
+    yield sent.content
+    for call in sent.tool_calls:
+        if preset.use_tool_role:
+            yield call.name
+            yield _spelled_out(call.arguments)
+        else:
+            yield as_data(call.name, on_one_line=True)
+            yield as_data(call.arguments)
+    if sent.reasoning is not None:
+        yield sent.reasoning.text
+
+
+def _spelled_out(arguments: str) -> str:
+    """Return a call's arguments as templates write them anew, where that is longer."""
+    try:
+        written = json.dumps(json.loads(arguments), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return arguments
+    return max(arguments, written, key=len)
+
+
+def _schema_text(tool: ToolSchema) -> str:
+    return json.dumps(asdict(tool), ensure_ascii=False)
+
+
+def _estimate(text: str, family: str) -> int:
+    """Return the heuristic's count; of a text that was counted before, from memory."""
+    key = family, len(text), hash(text)
+    tokens = _estimates.get(key)
+    if tokens is None:
+        tokens = count(text, family)
+        if len(_estimates) >= _REMEMBERED:
+            _estimates.clear()
+        _estimates[key] = tokens
+    return tokens

@@ -1,0 +1,237 @@
+"""How large the next request is: the one place that says so (context.md).
+
+The display, the eviction, the cost cap and the request itself use its value (seed:
+dexto-context-calculation, "The formula").
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from aish_lsp.context.counter import NOTHING, TOOLS_HEADING, Tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aish_lsp.context.counter import Counter
+    from aish_lsp.context.prompt import Blocks
+    from aish_lsp.context.turns import Turn
+    from aish_lsp.models.request import ToolSchema
+
+logger = logging.getLogger(__name__)
+
+#: The total, by model, whose parts were last found to be too many: it is shown again and again.
+_told: dict[str, int] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What a request is made of: the blocks and the turns that are in force, and the tools."""
+
+    blocks: Blocks
+    turns: Sequence[Turn]
+    tools: tuple[ToolSchema, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """What a server has counted: a request and the reply to it. Tokens.
+
+    ``output`` is what of the reply goes back with the next request; ``turns`` is how many turns,
+    from the first, both hold together; ``blocks`` and ``tools`` are what was sent beside them;
+    ``evicted`` is what is gone of it since, as far as an estimate can tell; ``unsure`` is what of
+    ``output`` is an estimate.
+    """
+
+    input: int
+    output: int
+    turns: int
+    blocks: Blocks
+    tools: tuple[ToolSchema, ...] = ()
+    evicted: Tokens = NOTHING
+    unsure: int = 0
+
+    def without(self, turns: int, tokens: Tokens) -> Anchor | None:
+        """Return what is left of it without its first ``turns``, which were about ``tokens``."""
+        if turns > self.turns:
+            return None
+        return replace(self, turns=self.turns - turns, evicted=self.evicted.plus(tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """Where the tokens of a request go; the parts add up to its total."""
+
+    system: int = 0
+    memory: int = 0
+    project: int = 0
+    summary: int = 0
+    instructions: int = 0
+    tools: int = 0
+    messages: int = 0
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        """The sum of the parts."""
+        return sum(getattr(self, field.name) for field in fields(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """The size of a request in tokens.
+
+    ``basis`` is ``actual`` where all but what is new was counted by the server in its last call.
+    ``new_since`` are the tokens of the turns since then. ``margin`` is by how much the request may
+    turn out larger, in 99 of 100 cases at most.
+    """
+
+    total: int
+    margin: int
+    breakdown: Breakdown
+    basis: Literal["actual", "estimated"]
+    new_since: int
+
+
+async def fetch(draft: Draft, counter: Counter) -> None:
+    """Have the model's own tokenizer, where it is asked, count what ``measure`` will look at."""
+    if counter.name == "heuristic":
+        return
+    blocks = draft.blocks
+    texts = (blocks.background, blocks.tree, blocks.summary, blocks.instructions, blocks.text())
+    await counter.fetch(texts, draft.turns, draft.tools)
+
+
+def measure(draft: Draft, counter: Counter, anchor: Anchor | None = None) -> Measure:
+    """Return the size of the request that ``draft`` makes.
+
+    Args:
+        draft: what would be sent.
+        counter: counts for the model that it would be sent to.
+        anchor: what that model's server has counted of it.
+    """
+    if anchor is None:
+        tokens = draft_tokens(draft, counter)
+        total, new = counter.settled(tokens), 0
+        margin = margin_of(tokens, counter) + 2 * counter.slack
+    else:
+        # Estimates that follow an actual count are taken as they are: the calibration belongs to
+        # whole requests (context.md).
+        added = _new_turns(draft, counter, anchor)
+        new, changed = sum(added), _changed_system(draft, counter, anchor)
+        gone = counter.settled(anchor.evicted)
+        total = max(0, anchor.input + anchor.output + new + changed.by - gone)
+        uncertain = added.plus(Tokens(0, changed.estimated + anchor.unsure))
+        margin = counter.at_most(uncertain) - sum(uncertain) + margin_of(anchor.evicted, counter)
+        margin += counter.slack * (max(0, len(draft.turns) - anchor.turns) + 1)
+        whole = draft_tokens(draft, counter)
+        if whole.counted >= whole.estimated and len(draft.turns) > anchor.turns:
+            # The model's own tokenizer counted the reply too, whatever was reported of it.
+            total, margin = max(total, counter.settled(whole)), margin_of(whole, counter)
+    actual = anchor is not None and not any(anchor.evicted)
+    breakdown = _breakdown(draft, counter, total)
+    return Measure(total, margin, breakdown, "actual" if actual else "estimated", new)
+
+
+def draft_tokens(draft: Draft, counter: Counter) -> Tokens:
+    """Return the sum of all that is sent, no call of the past being looked at."""
+    return fixed_tokens(draft, counter).plus(counter.turns(draft.turns))
+
+
+def fixed_tokens(draft: Draft, counter: Counter) -> Tokens:
+    """Return what is sent beside the turns: the system message, the tools, the template."""
+    overhead = counter.overhead
+    tokens = counter.text(draft.blocks.text()).plus(
+        counter.added(overhead.request + overhead.system)
+    )
+    return tokens.plus(_tools(draft.tools, counter))
+
+
+def margin_of(tokens: Tokens, counter: Counter) -> int:
+    """Return by how much the truth may be above these tokens, in 99 of 100 cases at most."""
+    return max(0, counter.at_most(tokens) - counter.settled(tokens))
+
+
+def _tools(tools: Sequence[ToolSchema], counter: Counter) -> Tokens:
+    tokens = Tokens(0, TOOLS_HEADING) if tools else NOTHING
+    for tool in tools:
+        tokens = tokens.plus(counter.tool(tool))
+    return tokens
+
+
+def _new_turns(draft: Draft, counter: Counter, anchor: Anchor) -> Tokens:
+    """Return the turns since the call, with what the template adds for the reply to come."""
+    new = draft.turns[anchor.turns :]
+    if not new:
+        return NOTHING
+    return counter.turns(new).plus(counter.added(counter.next_reply))
+
+
+class _Change(NamedTuple):
+    """By how much something has grown, and how much of what came and went was estimated."""
+
+    by: int
+    estimated: int
+
+
+def _changed_system(draft: Draft, counter: Counter, anchor: Anchor) -> _Change:
+    """Return the change of the system message and of the tools since the call."""
+    now, then = draft.blocks, anchor.blocks
+    by = estimated = 0
+    if now != then:
+        by = sum(counter.text(now.text())) - sum(counter.text(then.text()))
+        for field in fields(now):
+            texts = getattr(now, field.name), getattr(then, field.name)
+            if texts[0] != texts[1]:
+                estimated += sum(counter.text(text).estimated for text in texts)
+    if draft.tools != anchor.tools:
+        came, went = _tools(draft.tools, counter), _tools(anchor.tools, counter)
+        by += sum(came) - sum(went)
+        estimated += came.estimated + went.estimated
+    return _Change(by, estimated)
+
+
+def _breakdown(draft: Draft, counter: Counter, total: int) -> Breakdown:
+    """Return the parts of ``total``: each is counted, the messages are what is left.
+
+    What the system message holds beside its blocks, headings and blank lines, is ``system``.
+    """
+    blocks = draft.blocks.in_force()
+
+    def text(text: str) -> int:
+        return counter.settled(counter.text(text))
+
+    parts = {
+        "memory": text(blocks.background),
+        "project": text(blocks.tree),
+        "summary": text(blocks.summary),
+        "instructions": text(blocks.instructions),
+    }
+    overhead = counter.overhead
+    framing = counter.settled(counter.added(overhead.request + overhead.system))
+    parts["system"] = max(0, text(blocks.text()) - sum(parts.values())) + framing
+    parts["tools"] = counter.settled(_tools(draft.tools, counter))
+    parts["reasoning"] = counter.settled(counter.reasoning(draft.turns))
+    messages = total - sum(parts.values())
+    if messages < 0:
+        if _told.get(counter.form) != total:
+            _told[counter.form] = total
+            logger.warning("the parts of a request were counted at %d tokens too many", -messages)
+        parts = _shrunk(parts, total)
+        messages = 0
+    return Breakdown(**parts, messages=messages)
+
+
+def _shrunk(parts: dict[str, int], total: int) -> dict[str, int]:
+    """Return the parts in proportion, so that they add up to ``total`` exactly."""
+    whole = sum(parts.values())
+    shrunk = {}
+    seen = given = 0
+    for name, tokens in parts.items():
+        seen += tokens
+        upto = total * seen // whole
+        shrunk[name] = upto - given
+        given = upto
+    return shrunk

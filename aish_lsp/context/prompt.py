@@ -1,0 +1,258 @@
+"""The prompt: the system message composed from its blocks, and the turns as messages.
+
+The one place that decides what a model is sent (seed: aish-context-lua; formats.md, "The prompt").
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from aish_lsp.foundation.text import one_line, well_formed, without_hidden
+from aish_lsp.models.reasoning import goes_back
+from aish_lsp.models.request import Message
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from aish_lsp.config.schema import Compress, Preset
+    from aish_lsp.context.turns import Attached, ExecOutput, Turn
+
+ROLE = (
+    "You are aish, an AI shell assistant in the user's editor. You help to run shell commands, "
+    "to write and debug code, and to change software. Be concise; act rather than explain, "
+    "unless asked."
+)
+
+#: The contract with the editor. Never left out, whatever replaces the wording above.
+CONTRACT = (
+    "To suggest a shell command, put it on a line of its own that begins with exactly "
+    '"CMD: ", nothing before it, no quotes around it. The user decides whether it runs; '
+    "its output comes with their next message. Where tools are offered and both serve, "
+    "prefer a tool to a command."
+)
+
+#: Headings that only we write. A line of data that begins like one gets a blank before it.
+_OURS = re.compile(
+    r"^(?=\[(?:background|project|earlier conversation summary|exec output|result|aish"
+    r"|selection|definition|problems|file)\]|\[tool:|\[NORRIS )",
+    re.MULTILINE | re.IGNORECASE,
+)
+
+
+#: What may follow a fence: the name of a language, and nothing else.
+_LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,40}")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """Where the commands will run, as the base prompt names it."""
+
+    system: str
+    shell: str
+    date: str
+    folder: str
+
+    def line(self) -> str:
+        """Return the base prompt's last line."""
+        return (
+            f"System: {self.system}. Shell: {self.shell}. Date: {self.date}. "
+            f"Workspace folder: {as_data(self.folder, on_one_line=True)}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """The parts of the system message, in their order. An empty one leaves no trace."""
+
+    base: str
+    background: str = ""
+    tree: str = ""
+    instructions: str = ""
+    summary: str = ""
+    norris: str = ""
+
+    def in_force(self) -> Blocks:
+        """Return the blocks that are sent: while Norris runs, the middle ones are left out."""
+        return Blocks(base=self.base, norris=self.norris) if self.norris else self
+
+    def text(self) -> str:
+        """Return the system message."""
+        sent = self.in_force()
+        project = "\n".join(part for part in (sent.tree, sent.instructions) if part)
+        if project:
+            project = f"[project]\n{project}"
+        parts = (sent.base, sent.background, project, sent.summary, sent.norris)
+        return "\n\n".join(part for part in parts if part)
+
+
+def base_prompt(surroundings: Surroundings, wording: str = "") -> str:
+    """Return the base prompt; ``wording`` replaces who aish is, never the contract."""
+    return "\n".join((wording.strip() or ROLE, CONTRACT, surroundings.line()))
+
+
+def tree_part(tree: str, tasks: str = "") -> str:
+    """Return the file tree as it stands under ``[project]``, and the line of tasks behind it."""
+    parts = (fenced(tree) if tree.strip() else "", as_data(tasks, on_one_line=True))
+    return "\n".join(filter(None, parts))
+
+
+def instructions_part(name: str, text: str) -> str:
+    """Return the workspace's instruction file as it stands under ``[project]``."""
+    return f"{as_data(name, on_one_line=True)}:\n{fenced(text)}" if text.strip() else ""
+
+
+def summary_block(summary: str) -> str:
+    """Return ``[earlier conversation summary]``, or nothing for an empty summary."""
+    return f"[earlier conversation summary]\n{as_data(summary)}" if summary.strip() else ""
+
+
+def as_data(text: str, *, on_one_line: bool = False) -> str:
+    """Return ``text`` so that it cannot pass for a heading of ours or hide what it says."""
+    clean = without_hidden(well_formed(text))
+    return _OURS.sub(" ", one_line(clean) if on_one_line else clean)
+
+
+def fenced(text: str, info: str = "") -> str:
+    """Return ``text`` as data in a fence that nothing in it can close; ``info`` follows that."""
+    data = as_data(text).rstrip()
+    longest = max((len(run) for run in re.findall(r"`{3,}", data)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}{info}\n{data}\n{fence}"
+
+
+def exec_block(output: ExecOutput) -> str:
+    """Return one ``[exec output]`` block."""
+    command = as_data(output.command, on_one_line=True)
+    return f"[exec output]\n$ {command} (exit {output.exit})\n{as_data(output.output).rstrip()}"
+
+
+def attached_block(attached: Attached) -> str:
+    """Return one block of what is attached to a question."""
+    place = as_data(attached.place, on_one_line=True)
+    info = attached.language if _LANGUAGE.fullmatch(attached.language) else ""
+    return f"[{attached.kind}] {place}\n{fenced(attached.text, info)}"
+
+
+def user_text(turn: Turn) -> str:
+    """Return a user turn as the model sees it: what was run, what is attached, then the text."""
+    if not turn.exec and not turn.attached:
+        return turn.content
+    blocks = "\n".join((*map(exec_block, turn.exec), *map(attached_block, turn.attached)))
+    return f"{blocks}\n\n{turn.content}" if turn.content else blocks
+
+
+def messages(
+    blocks: Blocks,
+    turns: Sequence[Turn],
+    preset: Preset,
+    compress: Compress,
+) -> tuple[Message, ...]:
+    """Return all messages of a request, in the form that ``preset`` wants. Nothing is changed."""
+    sent = in_force(turns, blocks, preset, compress)
+    rendered = [message(turn, preset) for turn in sent]
+    if not preset.use_tool_role:
+        rendered = list(_folded(rendered))
+    return (Message("system", blocks.text()), *rendered)
+
+
+def in_force(
+    turns: Sequence[Turn], blocks: Blocks, preset: Preset, compress: Compress
+) -> Sequence[Turn]:
+    """Return the turns that are sent: all, or for a ``local_compress`` preset the last ones.
+
+    That is for the conversation alone: Norris is never compressed.
+    """
+    return compressed(turns, compress) if preset.local_compress and not blocks.norris else turns
+
+
+def compressed(turns: Sequence[Turn], compress: Compress) -> list[Turn]:
+    """Return the last turns, each cut to its end, beginning with a user turn (seed: #87).
+
+    The last ``keep_turns`` are extended back to their exchange's user turn, so that a reply
+    or a tool's result never stands first.
+    """
+    start = max(0, len(turns) - compress.keep_turns)
+    while start > 0 and turns[start].role != "user":
+        start -= 1
+    return [_cut(turn, compress.max_turn_chars) for turn in turns[start:]]
+
+
+def _cut(turn: Turn, limit: int) -> Turn:
+    """Return ``turn`` with no more than the last ``limit`` characters of what it says."""
+    if turn.role != "user":
+        return turn if len(turn.content) <= limit else replace(turn, content=turn.content[-limit:])
+    text = user_text(turn)
+    if len(text) > limit and turn.attached:
+        turn = _cut_attached(turn, limit)
+        text = user_text(turn)
+    if len(text) <= limit:
+        return turn
+    tail = text[-limit:]
+    # The cut may lay bare what looks like a heading of ours and stood within a line of data.
+    if _OURS.match(tail) and text[-limit - 1] != "\n":
+        tail = tail[1:]
+    return replace(turn, content=tail, exec=(), attached=())
+
+
+def _cut_attached(turn: Turn, limit: int) -> Turn:
+    """Return ``turn`` with the end of each text that is attached, or with none of them.
+
+    With the question they fit into ``limit`` characters: no fence is ever cut open.
+    """
+    room = limit
+    while room:
+        ends = tuple(replace(part, text=part.text[-room:]) for part in turn.attached)
+        if len(user_text(replace(turn, exec=(), attached=ends))) <= limit:
+            return replace(turn, attached=ends)
+        room = room * 3 // 4
+    return replace(turn, attached=())
+
+
+def message(turn: Turn, preset: Preset) -> Message:
+    """Return a turn as a message; reasoning goes back only to the provider it came from."""
+    reasoning = turn.reasoning
+    if reasoning is not None and not goes_back(reasoning, preset):
+        reasoning = None
+    content = user_text(turn) if turn.role == "user" else turn.content
+    return Message(
+        role=turn.role,
+        content=as_data(content) if turn.role == "tool" else well_formed(content),
+        tool_calls=turn.tool_calls,
+        tool_call_id=turn.tool_call_id,
+        reasoning=reasoning,
+    )
+
+
+def _folded(rendered: Iterable[Message]) -> Iterable[Message]:
+    """Yield the messages with calls and their results folded into one assistant text.
+
+    For chat templates that know no tool role; neighboring assistant texts merge.
+    """
+    for is_reply, group in groupby(rendered, key=lambda message: message.role != "user"):
+        if not is_reply:
+            yield from group
+            continue
+        reply = list(group)
+        # A text that stands alone goes as it is, with its reasoning.
+        alone = len(reply) == 1 and not reply[0].tool_calls
+        yield reply[0] if alone else _as_text(reply)
+
+
+def _as_text(reply: Sequence[Message]) -> Message:
+    """Return one assistant text for all that answers a user turn."""
+    parts: list[str] = []
+    results: dict[str | None, int] = {}
+    for message in reply:
+        if message.role == "assistant":
+            if message.content:
+                parts.append(message.content)
+            for call in message.tool_calls:
+                name, arguments = as_data(call.name, on_one_line=True), as_data(call.arguments)
+                results[call.id] = len(parts)
+                parts.append(f"[tool: {name}]\n{arguments}\n[result]\n")
+        elif message.tool_call_id in results:
+            parts[results.pop(message.tool_call_id)] += message.content
+    return Message("assistant", "\n".join(parts))

@@ -1,0 +1,242 @@
+"""What the context holds and what a session has cost, as data and as pages for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal
+
+from aish_lsp.context.usage import Slot, context_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aish_lsp.config.schema import Cost
+    from aish_lsp.context.budget import Limits
+    from aish_lsp.context.measure import Breakdown, Measure
+    from aish_lsp.context.usage import UsageTotals
+    from aish_lsp.models.request import Message
+
+_BAR = 32
+
+
+@dataclass(frozen=True, slots=True)
+class LastCall:
+    """Tokens of the last call, as its server reported them."""
+
+    input: int
+    output: int
+    reasoning: int
+    cache_read: int
+    cache_write: int
+    at: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """How far the estimate of the last call was off."""
+
+    estimated: int
+    actual: int
+    error_tokens: int
+    error_percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class ContextReport:
+    """Where the tokens of the next request go. All in tokens but ``percent``.
+
+    ``basis`` is actual where the server has counted all but the ``new_since`` tokens of turns that
+    came after its last call; ``tokenizer`` is who counts the rest: heuristic, or endpoint.
+    """
+
+    total: int
+    token_budget: int
+    context_window: int
+    output_reserve: int
+    free: int
+    percent: float
+    basis: Literal["actual", "estimated"]
+    breakdown: Breakdown
+    last_call: LastCall | None
+    new_since: int
+    accuracy: Accuracy | None
+    compactions: int
+    tokenizer: str
+
+
+def context_report(
+    size: Measure,
+    limit: Limits,
+    *,
+    last_call: LastCall | None,
+    accuracy: Accuracy | None,
+    compactions: int,
+    tokenizer: str,
+) -> ContextReport:
+    """Return the report of a request of this size under these limits."""
+    return ContextReport(
+        total=size.total,
+        token_budget=limit.budget,
+        context_window=limit.window,
+        output_reserve=limit.output_reserve,
+        free=max(0, limit.budget - size.total),
+        percent=round(100 * size.total / limit.budget, 1),
+        basis=size.basis,
+        breakdown=size.breakdown,
+        last_call=last_call,
+        new_since=size.new_since,
+        accuracy=accuracy,
+        compactions=compactions,
+        tokenizer=tokenizer,
+    )
+
+
+def accuracy(estimated: int, actual: int) -> Accuracy:
+    """Compare an estimate with what the server counted. Tokens; percent of the actual."""
+    error = estimated - actual
+    return Accuracy(estimated, actual, error, round(100 * error / max(1, actual), 1))
+
+
+#: What each part of a request is, to the user.
+_PARTS: Final = {
+    "system": "what aish is told to be and do",
+    "memory": "what you had it remember",
+    "project": "the file tree and the project's tasks",
+    "summary": "what was said earlier, summarized",
+    "instructions": "the project's own instructions, like AGENTS.md",
+    "tools": "what the model can call",
+    "messages": "questions, replies and outputs",
+    "reasoning": "the model's own thoughts, sent back to it",
+}
+
+
+def context_page(report: ContextReport, sent: Sequence[Message]) -> str:
+    """Return the report as a page: a bar, the parts, and what it means.
+
+    ``sent`` is the request itself: its characters are what the count is compared with.
+    """
+    characters = sum(len(message.content) for message in sent)
+    used = min(_BAR, round(_BAR * report.total / report.token_budget))
+    bar = "█" * used + "░" * (_BAR - used)
+    share = f"{report.total:,} / {report.token_budget:,} tokens ({report.percent:.0f} %)"
+    parts = {name: getattr(report.breakdown, name) for name in _PARTS}
+    rows = [(name, tokens, _PARTS[name]) for name, tokens in parts.items() if tokens]
+    rows.append(("free", report.free, "then the oldest questions go into the summary"))
+    lines = [
+        "```",
+        f"Context  {share}  {bar}",
+        "",
+        *(f"  {name:<13}{tokens:>9,}  {what}" for name, tokens, what in rows),
+        "",
+        (
+            f"The model takes {report.context_window:,} tokens at once;"
+            f" {report.output_reserve:,} of them are kept for its reply."
+        ),
+        *_grounds(report),
+        f"By the rule of thumb, four characters a token, it would be {characters // 4:,}.",
+        "```",
+    ]
+    return "\n".join(lines)
+
+
+def _grounds(report: ContextReport) -> list[str]:
+    """Return the lines that say how sure the numbers are, and what has happened so far."""
+    call, compared = report.last_call, report.accuracy
+    lines = []
+    if report.basis == "actual":
+        new = f", but for {report.new_since:,} tokens that are new" if report.new_since else ""
+        lines.append(f"The total was counted by the model's server{new}.")
+    elif report.tokenizer == "endpoint":
+        lines.append("The total was counted with the model's own tokenizer.")
+    else:
+        error = f"; the last one was off by {abs(compared.error_percent):.1f} %" if compared else ""
+        lines.append(f"The total is an estimate{error}.")
+    if call is not None:
+        lines.append(f"The last question took {call.input:,} in, {call.output:,} out.")
+    if report.compactions:
+        times = "once" if report.compactions == 1 else f"{report.compactions} times"
+        lines.append(f"The oldest questions made room for new ones {times} so far.")
+    return lines
+
+
+@dataclass(frozen=True, slots=True)
+class CostReport:
+    """What a session has used. ``line`` is the cost view's last line."""
+
+    models: dict[str, dict[str, SlotReport]]
+    total: SlotReport
+    warn_at_dollars: float | None
+    warn_at_tokens: int | None
+    cap_at_dollars: float | None
+    line: str
+
+
+@dataclass(frozen=True, slots=True)
+class SlotReport:
+    """One model's use for one category. ``cost`` is null where no dollars are known."""
+
+    input: int
+    output: int
+    reasoning: int
+    cache_read: int
+    cache_write: int
+    calls: int
+    cost: float | None
+    local: bool
+    unpriced: bool
+
+
+def cost_report(usage: UsageTotals, thresholds: Cost, total: int, budget: int | None) -> CostReport:
+    """Return the report of a session; ``total`` and ``budget`` are the context's, in tokens.
+
+    ``budget`` is None where nobody knows it yet.
+    """
+    return CostReport(
+        models={
+            model: {category: _slot_report(slot) for category, slot in categories.items()}
+            for model, categories in usage.models.items()
+        },
+        total=_slot_report(usage.total()),
+        warn_at_dollars=thresholds.warn_at_dollars,
+        warn_at_tokens=thresholds.warn_at_tokens,
+        cap_at_dollars=thresholds.cap_at_dollars,
+        line=context_line(total, budget),
+    )
+
+
+def _slot_report(slot: Slot) -> SlotReport:
+    unknown = slot.cost == 0 and (slot.local or slot.unpriced)
+    return SlotReport(
+        input=slot.input,
+        output=slot.output,
+        reasoning=slot.reasoning,
+        cache_read=slot.cache_read,
+        cache_write=slot.cache_write,
+        calls=slot.calls,
+        cost=None if unknown else slot.cost,
+        local=slot.local,
+        unpriced=slot.unpriced,
+    )
+
+
+def cost_page(report: CostReport, *, detail: bool) -> str:
+    """Return the report as a page; ``detail`` adds a row for each model and category."""
+    total = report.total
+    lines = ["```", f"Session: {_calls(total)}"]
+    if detail:
+        for model, categories in report.models.items():
+            lines.extend(f"  {model}  {name}  {_calls(slot)}" for name, slot in categories.items())
+        lines.append(report.line)
+    return "\n".join([*lines, "```"])
+
+
+def _calls(slot: SlotReport) -> str:
+    if slot.cost is not None and not slot.unpriced:
+        price = f"${slot.cost:.6f}" + (", and calls that cost nothing" if slot.local else "")
+    elif slot.cost is not None:
+        price = f"${slot.cost:.6f}, and calls whose price is not known"
+    else:
+        price = "price not known" if slot.unpriced else "free (on this machine)"
+    calls = f"{slot.calls} call{'' if slot.calls == 1 else 's'}"
+    return f"{calls}, {slot.input:,} in, {slot.output:,} out, {price}"

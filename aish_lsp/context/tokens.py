@@ -1,0 +1,208 @@
+"""Estimating tokens where no tokenizer is at hand (seed: aish-phase8-tokenization).
+
+A text's characters are put into classes, and how often some classes and neighbors occur is
+counted: words, digits, marks, line ends, indents, and the characters of each script. Each of
+these is worth a part of a token; how much is fitted to real tokenizers, by family
+(``token_constants.py``, written by ``tools/fit_tokens``; ``docs/tokens.md`` has the errors).
+
+All of it is ``bytes.translate`` and ``bytes.count``: a few passes in C, whatever the text is.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import starmap, zip_longest
+from operator import add, mul
+
+from aish_lsp.context.token_constants import PLAIN, SCRIPTS
+
+#: The family of a model that is not known.
+GENERAL = "general"
+
+#: Characters that are looked at at once: memory stays bounded, and the cache is used well.
+_CHUNK = 1 << 16
+
+#: A ruler of one mark is about one token for every so many.
+_RULERS = [(mark * 16, mark) for mark in (b"-", b"=", b"*", b"#", b"_", b".", b"~")]
+
+#: Characters of the longest tokens there are.
+_LONGEST = 128
+
+#: The class of a character that is not ASCII, by the last of the first bytes that it has in UTF-8.
+_CLASSES = (
+    (0xC2, "x"),  # the marks of Latin-1
+    (0xCA, "e"),  # Latin letters with accents
+    (0xCF, "i"),  # Greek
+    (0xD3, "c"),  # Cyrillic
+    (0xDF, "i"),  # Armenian, Hebrew, Arabic
+    (0xE0, "d"),  # Indic scripts, Thai
+    (0xE1, "v"),  # Vietnamese
+    (0xE2, "s"),  # symbols
+    (0xE3, "k"),  # kana, and marks of Chinese
+    (0xE9, "h"),  # han
+    (0xED, "o"),  # hangul
+    (0xEF, "w"),  # wide forms
+    (0xFF, "f"),  # emoji
+)
+#: Marks that few words and operators are made of.
+_ODD_MARKS = "$%@^~&|\\"
+
+#: Bytes of UTF-8 that begin no character.
+_CONTINUATIONS = bytes(range(0x80, 0xC0))
+
+
+def _class_of(byte: int) -> str:
+    """Return the class of a character that begins with ``byte``."""
+    if byte > 0x7F:
+        return next(name for last, name in _CLASSES if byte <= last)
+    char = chr(byte)
+    if char.isalnum():
+        return "0" if char.isdigit() else "a" if char.islower() else "A"
+    if char in "\r\n":
+        return "\n"
+    if char in " \t":
+        return " "
+    if not char.isprintable():
+        return "x"
+    return "$" if char in _ODD_MARKS else "."
+
+
+def _word_class_of(byte: int) -> str:
+    """Return what a class is in words: its alphabet's letter, or a blank."""
+    char = chr(byte)
+    if char in "aAev":
+        return "a"
+    return char if char in "0chi" else " "
+
+
+_TO_CLASSES = "".join(map(_class_of, range(256))).encode()
+_TO_WORDS = "".join(map(_word_class_of, range(256))).encode()
+_TO_CONSONANTS = bytes(
+    ord("q" if 97 <= byte <= 122 and chr(byte) not in "aeiouy" else " ") for byte in range(256)
+)
+#: A capital of Russian is D0 and a byte from 90 to AF.
+_TO_CYRILLIC_CAPITALS = bytes(
+    ord("A" if byte == 0xD0 else "B" if 0x90 <= byte <= 0xAF else " ") for byte in range(256)
+)
+
+#: What is counted of any text, in the order of the constants.
+PLAIN_FEATURES = (
+    "word",  # begins: a run of Latin letters
+    "ten",  # letters of one word, once for each ten in a row
+    "capital",  # letters
+    "cluster",  # of three small consonants in a row: names cut short, random text
+    "number",  # begins
+    "digit",
+    "mark",  # any of ASCII that is no letter, digit or blank
+    "tail",  # a mark behind a small letter
+    "head",  # a mark behind a blank
+    "odd",  # one of the marks that few words and operators are made of
+    "line",  # ends
+    "tab",
+    "gap",  # two blanks in a row
+    "rest",  # control characters, and the marks of Latin-1
+)
+
+#: What is counted of a text that is not all ASCII.
+SCRIPT_FEATURES = (
+    "accent",  # a Latin letter with one
+    "vietnamese",  # a letter with two
+    "cyrillic",  # letters
+    "cyr. word",  # begins
+    "cyr. capital",  # letters
+    "alphabet",  # letters of Greek, Arabic, Hebrew, Armenian
+    "alph. word",  # begins
+    "indic",  # letters and signs of Hindi, Bengali, Tamil, Thai, ...
+    "han",  # characters
+    "han run",  # begins
+    "kana",  # and the marks of Chinese and Japanese
+    "hangul",  # syllables
+    "symbol",  # arrows, boxes, dashes, quotation marks
+    "wide",  # forms, and other rare characters
+    "emoji",
+)
+
+
+def count(text: str, family: str = GENERAL) -> int:
+    """Return about how many tokens ``text`` is; 0 for an empty text.
+
+    Args:
+        text: any text, also one with lone surrogates.
+        family: the tokenizer's family, as ``family_of`` tells it.
+
+    Raises:
+        KeyError: there is no such family.
+    """
+    total = weigh(features(text), family)
+    # No vocabulary has a token for a whole page of blanks.
+    return max(math.ceil(total), math.ceil(len(text) / _LONGEST))
+
+
+def weigh(counted: list[int], family: str) -> float:
+    """Return the tokens that ``features`` are worth, not rounded.
+
+    Raises:
+        KeyError: there is no such family.
+    """
+    worth = PLAIN[family] + SCRIPTS[family]
+    return math.fsum(map(mul, counted, worth))
+
+
+def features(text: str) -> list[int]:
+    """Return what is counted in ``text``: ``PLAIN_FEATURES``, then ``SCRIPT_FEATURES``.
+
+    The latter are left out of a text that is all ASCII.
+    """
+    total: list[int] = []
+    for begin in range(0, len(text), _CHUNK):
+        counted = _features(text[begin : begin + _CHUNK])
+        total = list(starmap(add, zip_longest(total, counted, fillvalue=0)))
+    return total
+
+
+def _features(text: str) -> list[int]:
+    data = text.encode("utf-8", "surrogatepass")
+    for ruler, mark in _RULERS:
+        data = data.replace(ruler, mark)
+    classes = data.translate(_TO_CLASSES, _CONTINUATIONS)
+    # The blank before lets a word at the begin be one that begins.
+    words = b" " + classes.translate(_TO_WORDS)
+    shape, word = classes.count, words.count
+    odd = shape(b"$")
+    plain = [
+        word(b" a"),
+        word(b"aaaaaaaaaa"),
+        shape(b"A"),
+        data.translate(_TO_CONSONANTS).count(b"qqq"),
+        word(b" 0") + word(b"a0"),
+        shape(b"0"),
+        shape(b".") + odd,
+        shape(b"a."),
+        shape(b" ."),
+        odd,
+        shape(b"\n"),
+        data.count(b"\t"),
+        shape(b"  "),
+        shape(b"x"),
+    ]
+    if text.isascii():
+        return plain
+    cyrillic = shape(b"c")
+    return [
+        *plain,
+        shape(b"e"),
+        shape(b"v"),
+        cyrillic,
+        word(b" c"),
+        data.translate(_TO_CYRILLIC_CAPITALS).count(b"AB") if cyrillic else 0,
+        shape(b"i"),
+        word(b" i"),
+        shape(b"d"),
+        shape(b"h"),
+        word(b" h"),
+        shape(b"k"),
+        shape(b"o"),
+        shape(b"s"),
+        shape(b"w"),
+        shape(b"f"),
+    ]

@@ -1,0 +1,1 @@
+"""What all rooms share: errors, files, JSON lines, paths, text, structure, secrets, jobs, ports."""

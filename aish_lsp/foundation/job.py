@@ -1,0 +1,222 @@
+"""A job: work that yields events and ends in a result, whoever listens and however slowly.
+
+A turn, a command that runs and the autonomous loop are jobs. The work goes on in a task of its own,
+so that a front end can be cancelled, stall or go away without the work being left half recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from aish_lsp.agent.events import End, Event, FinishReason, Output, Reasoning, Text
+from aish_lsp.foundation.errors import AishError
+
+R = TypeVar("R")
+
+logger = logging.getLogger(__name__)
+
+Emit: TypeAlias = Callable[[Event], Awaitable[None]]
+
+#: Characters of text and output that may wait for a slow listener before the work waits for it too.
+PENDING_LIMIT = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[R]):
+    """What work came to: its result, how it ended, and the error that broke it off, if one did."""
+
+    result: R
+    finish: FinishReason = "stop"
+    error: AishError | None = None
+
+
+def ending(work: Callable[[Emit], Awaitable[Outcome[R]]]) -> Callable[[Emit], Awaitable[R]]:
+    """Return the body of a job that does ``work`` and then tells how it ended, as its last event.
+
+    Nobody else tells that.
+    """
+
+    async def body(emit: Emit) -> R:
+        try:
+            outcome = await work(emit)
+        except AishError as error:
+            await emit(End("error", error.to_wire()))
+            raise
+        except Exception as error:
+            logger.exception("a job failed")
+            await emit(End("error", own_fault(error).to_wire()))
+            raise
+        error_told = outcome.error.to_wire() if outcome.error else None
+        await emit(End(outcome.finish, error_told))
+        return outcome.result
+
+    return body
+
+
+class Job(Generic[R]):
+    """Work in a task of its own, with a stream of events and a result.
+
+    ``label`` says what it is, to a person. ``body`` is called with ``emit``. On ``cancel`` it gets
+    CancelledError where it waits; it is to record what it has and return its (partial) result.
+    """
+
+    def __init__(self, job_id: str, body: Callable[[Emit], Awaitable[R]], label: str = "") -> None:
+        self.id = job_id
+        self.label = label
+        self._body = body
+        self._pending: deque[Event] = deque()
+        self._pending_characters = 0
+        self._changed = asyncio.Event()
+        self._drained = asyncio.Event()
+        self._drained.set()
+        self._listening = True
+        self._has_reader = False
+        self._has_waiter = False
+        self._cancelled = False
+        self._task: asyncio.Task[R] | None = None
+
+    def start(self, ended: Callable[[], None] | None = None) -> Job[R]:
+        """Begin the work; return the job itself. ``ended`` is called when the work has ended."""
+        assert self._task is None, "the job was started before"
+        self._task = asyncio.create_task(self._run(), name=f"job {self.id}")
+        self._task.add_done_callback(self._done)
+        if ended is not None:
+            self.on_end(ended)
+        return self
+
+    def on_end(self, ended: Callable[[], None]) -> None:
+        """Have ``ended`` called when the work, which has begun, has ended."""
+        assert self._task is not None, "the job was not started"
+        self._task.add_done_callback(lambda _task: ended())
+
+    def _done(self, task: asyncio.Task[R]) -> None:
+        self._changed.set()
+        if not task.cancelled():
+            # An error is told by the last event, too: nothing is lost where nobody asks for it.
+            task.exception()
+
+    async def _run(self) -> R:
+        return await self._body(self._emit)
+
+    async def _emit(self, event: Event) -> None:
+        """Hand ``event`` to the listener; wait while more than PENDING_LIMIT is pending."""
+        if not self._listening:
+            return
+        self._pending.append(event)
+        if isinstance(event, Text | Reasoning | Output):
+            self._pending_characters += len(event.delta)
+        self._changed.set()
+        while self._pending_characters > PENDING_LIMIT and self._waits_for_listener():
+            self._drained.clear()
+            await self._drained.wait()
+
+    def _waits_for_listener(self) -> bool:
+        """Return whether a listener that is behind may hold the work up.
+
+        Not once it is cancelled, since it is to end now; nor where somebody waits for the result
+        and nobody reads, since nobody ever might.
+        """
+        return not self._cancelled and (self._has_reader or not self._has_waiter)
+
+    def cancel(self) -> bool:
+        """Stop the work, once; return whether there was any left to stop."""
+        if self._task is None or self._task.done():
+            return False
+        if self._cancelled:
+            return True
+        self._cancelled = True
+        self._drained.set()
+        # Not at once: a body that has not had its first step yet must get the chance to record.
+        self._task.get_loop().call_soon(self._task.cancel)
+        return True
+
+    @property
+    def done(self) -> bool:
+        """Whether the work has ended; events may still be pending."""
+        return self._task is not None and self._task.done()
+
+    async def result(self) -> R:
+        """Wait for the work and return its result.
+
+        Cancelling the waiter does not cancel the work.
+
+        Raises:
+            Exception: whatever the work raised.
+        """
+        assert self._task is not None, "the job was not started"
+        self._has_waiter = True
+        self._drained.set()
+        return await asyncio.shield(self._task)
+
+    def stop_listening(self) -> None:
+        """Drop pending events and all that follow; the work goes on."""
+        self._listening = False
+        self._pending.clear()
+        self._pending_characters = 0
+        self._drained.set()
+
+    async def events(self) -> AsyncGenerator[Event, None]:
+        """Yield each event until the work ends. What piled up meanwhile comes joined.
+
+        A job has one listener: when it leaves early, what follows is dropped.
+        """
+        assert self._task is not None, "the job was not started"
+        assert not self._has_reader, "a job has one listener"
+        self._has_reader = True
+        try:
+            while True:
+                while self._pending:
+                    batch = self._pending
+                    self._pending = deque()
+                    self._pending_characters = 0
+                    self._drained.set()
+                    for event in _joined(batch):
+                        yield event
+                if self._task.done():
+                    return
+                self._changed.clear()
+                await self._changed.wait()
+        finally:
+            self.stop_listening()
+
+
+async def to_its_end(work: Coroutine[Any, Any, R]) -> R:
+    """Do ``work`` whatever is cancelled; a cancel that comes meanwhile comes too late."""
+    task = asyncio.create_task(work, name="the end of a job")
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.shield(task)
+    return await task
+
+
+def own_fault(error: Exception) -> AishError:
+    """Return what the user is told of an error that nobody foresaw."""
+    name = type(error).__name__
+    return AishError(f"aish itself failed ({name}), and its log says more. Ask again.")
+
+
+def _joined(events: Iterable[Event]) -> Iterator[Event]:
+    """Yield ``events`` with neighboring pieces of one text joined."""
+    for text, group in groupby(events, key=_text_of):
+        if text is None:
+            yield from group
+        else:
+            pieces = [event for event in group if isinstance(event, Text | Reasoning | Output)]
+            yield replace(pieces[0], delta="".join(piece.delta for piece in pieces))
+
+
+def _text_of(event: Event) -> tuple[str, ...] | None:
+    """Return what names the text that ``event`` is a piece of; None where it is no such piece."""
+    match event:
+        case Output():
+            return event.kind, event.command_id, event.stream
+        case Text() | Reasoning():
+            return (event.kind,)
+    return None

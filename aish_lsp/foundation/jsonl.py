@@ -1,0 +1,220 @@
+"""JSON lines: how an object becomes a line, and what the lines of a file hold.
+
+What is read can be written again: a line with a number that is not finite, or nested deeper than
+MAX_DEPTH, is a bad one.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from aish_lsp.foundation.files import read_file
+
+#: How deep a line's objects and lists may stand in each other, itself being 1. Python stops at 300
+#: to 3,000, as its stack has it: what is read in one place could not be written in another.
+MAX_DEPTH: Final = 100
+
+_TOO_DEEP: Final = "it is nested too deeply"
+_NO_OBJECT: Final = "it is not an object"
+
+#: Bad lines of a file that are told one by one.
+MOST_TOLD: Final = 3
+#: Bad lines of a file whose reason is looked into: to say of each of a million where its JSON goes
+#: wrong takes longer than all else.
+_EXPLAINED: Final = 100
+#: Bytes that are parsed at once.
+_BLOCK: Final = 256 << 10
+
+
+def _refuse(constant: str) -> NoReturn:
+    msg = f"it holds the number {constant}, which JSON has no form for"
+    raise ValueError(msg)
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if abs(value) == float("inf"):
+        raise ValueError("it holds a number that is too large")
+    return value
+
+
+# A hook for integers would cost as much as all the rest.
+_decoder: Final = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)
+_parse_first: Final = _decoder.raw_decode
+
+# Made once: json.dumps makes one at each call that has options.
+_encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+
+
+def json_line(record: Mapping[str, Any]) -> str:
+    r"""Return ``record`` as one line of JSON, without its ``\n``, that UTF-8 can encode.
+
+    Raises:
+        TypeError: it holds what JSON has no form for.
+        ValueError: it holds a number that JSON has no form for, or is nested too deeply.
+    """
+    try:
+        line = _encode(record)
+    except RecursionError as error:
+        raise ValueError(_TOO_DEEP) from error
+    if len(line) > 2 * MAX_DEPTH and _is_too_deep(line, record):
+        raise ValueError(_TOO_DEEP)
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        # Half of a surrogate pair has no UTF-8; its escape is valid JSON and survives.
+        return json.dumps(record, allow_nan=False)
+    return line
+
+
+@dataclass(frozen=True, slots=True)
+class BadLine:
+    """A line that is no JSON object, and why."""
+
+    number: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class TornLine:
+    r"""A last line that was never finished, and the offset in bytes where it begins.
+
+    One that lacks only its ``\n`` is none of those: it is a whole object.
+    """
+
+    number: int
+    offset: int
+
+
+class Flaws:
+    """What is wrong with the lines of a file, for the user; of very many, the first are told."""
+
+    def __init__(self, path: Path, fate: str) -> None:
+        """Begin with none. ``fate`` is a sentence that says what becomes of a bad line."""
+        self._path = path
+        self._fate = fate
+        self._told: list[str] = []
+        self._more = 0
+        self._first_more = 0
+
+    def add(self, number: int, reason: str) -> None:
+        """Take note of a bad line."""
+        if len(self._told) < MOST_TOLD:
+            self._told.append(f"{self._path}, line {number}: {reason}. {self._fate}")
+            return
+        self._first_more = self._first_more or number
+        self._more += 1
+
+    def told(self) -> list[str]:
+        """Return a sentence for each of the first, and one for all others."""
+        if not self._more:
+            return self._told
+        lines = f"{self._more:,} more bad line{'s' if self._more > 1 else ''}"
+        return [*self._told, f"{self._path}: {lines}, the first at line {self._first_more}."]
+
+
+def read_jsonl(path: Path) -> Iterator[tuple[int, dict[str, Any] | BadLine | TornLine]]:
+    """Return the lines of a file as ``iter_jsonl`` does; a missing file is empty.
+
+    Raises:
+        StoreUnavailable: it cannot be read.
+    """
+    return iter_jsonl(read_file(path))
+
+
+def iter_jsonl(
+    data: bytes, first_number: int = 1
+) -> Iterator[tuple[int, dict[str, Any] | BadLine | TornLine]]:
+    """Yield each line of ``data``, a file of JSON lines or its rest from a line's start on.
+
+    Lines are numbered from ``first_number``. Blank ones are skipped.
+    """
+    number, bad = first_number, 0
+    for block in _blocks(data):
+        try:
+            text, all_utf8 = block.decode(), True
+        except UnicodeDecodeError:
+            text, all_utf8 = block.decode(errors="surrogateescape"), False
+        # Not splitlines(): U+2028 and its kin may stand inside a line.
+        *lines, rest = text.split("\n")
+        for line in lines:
+            if line and not line.isspace():
+                record = _record(line, all_utf8=all_utf8, number=number, explain=bad < _EXPLAINED)
+                bad += type(record) is BadLine
+                yield number, record
+            number += 1
+        if rest and not rest.isspace():
+            # Only the last block ends elsewhere than at a line's end.
+            record = _record(rest, all_utf8=all_utf8, number=number)
+            torn = TornLine(number, data.rfind(b"\n") + 1)
+            yield number, torn if type(record) is BadLine else record
+
+
+def _blocks(data: bytes) -> Iterator[bytes]:
+    """Yield ``data`` in pieces of whole lines; lines of all of it would take many times as much."""
+    start = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
+    while start < len(data):
+        end = data.find(b"\n", start + _BLOCK) + 1 or len(data)
+        yield data[start:end]
+        start = end
+
+
+def _record(
+    line: str, *, all_utf8: bool, number: int, explain: bool = True
+) -> dict[str, Any] | BadLine:
+    """Return the object that a line is, or why it is none; not in detail unless to ``explain``."""
+    if not explain and not line.lstrip().startswith("{"):
+        return BadLine(number, _NO_OBJECT)
+    try:
+        if not all_utf8:
+            line.encode()
+        record = _parsed(line)
+        if type(record) is not dict:
+            return BadLine(number, _NO_OBJECT)
+        # Each level takes two characters or more.
+        if len(line) > 2 * MAX_DEPTH and _is_too_deep(line, record):
+            return BadLine(number, _TOO_DEEP)
+    except (ValueError, RecursionError) as error:
+        return BadLine(number, _reason(error))
+    return record
+
+
+def _parsed(line: str) -> Any:
+    """Do what ``json.loads`` does, in half the time where nothing stands around the value."""
+    if line[0].isspace():
+        return _decoder.decode(line)
+    value, end = _parse_first(line)
+    return value if end == len(line) else _decoder.decode(line)
+
+
+def _is_too_deep(line: str, value: Any) -> bool:
+    """Whether ``value``, which is ``line``, is nested deeper than MAX_DEPTH."""
+    if line.count("{") + line.count("[") <= MAX_DEPTH:
+        return False
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner = [part for outer in level for part in _parts(outer)]
+        level = [part for part in inner if isinstance(part, dict | list | tuple)]
+    return bool(level)
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    return value.values() if isinstance(value, Mapping) else value
+
+
+def _reason(error: ValueError | RecursionError) -> str:
+    """Return why a line is bad, in words that do not depend on where it stands."""
+    if isinstance(error, UnicodeEncodeError):
+        return "it is not UTF-8"
+    if isinstance(error, json.JSONDecodeError):
+        return f"it is not JSON ({error.msg}, column {error.colno})"
+    if isinstance(error, RecursionError):
+        return _TOO_DEEP
+    if "Exceeds the limit" in str(error):
+        return "it holds a number of too many digits"
+    return str(error)

@@ -1,0 +1,230 @@
+"""The commands of an intent for this machine and this workspace, its slots filled.
+
+Each value is quoted for the shell, and is one word of one command whatever it holds: a name that
+begins with a dash becomes ``./-name``, and where a value of another kind begins so, the table has
+``--`` or ``-e`` before it (the tests see to that).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aish_lsp.foundation.text import is_seen
+from aish_lsp.offline.machine import Machine
+from aish_lsp.offline.table import KINDS, SLOT, Intent, Way, kind_of
+from aish_lsp.project.safe_read import read_head, read_regular
+
+#: What bash takes as it stands, within a word.
+_PLAIN: Final = re.compile(r"[\w@%+=:,./^-][\w@%+=:,./^~-]*", re.ASCII)
+_PIECE: Final = re.compile(r"'(?P<quoted>[^']*)'|\{(?P<name>[a-z]+\d?)(?:\|(?P<form>[a-z]+))?\}")
+_PATHS: Final = frozenset(("file", "folder", "path", "archive"))
+#: What may be any text: where it begins with a dash, the table has to have it behind an option.
+_TEXTS: Final = frozenset(("text", "pattern", "name", "command", "glob"))
+
+_PLACEHOLDERS: Final = {
+    "first": "first-line",
+    "last": "last-line",
+    "mode": "permissions",
+    "span": "days",
+    "text": "text",
+    "login": "user@host",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Here:
+    """Where commands are to run."""
+
+    machine: Machine
+    root: Path
+
+    def in_git(self) -> bool:
+        """Return whether the folder lies in a repository."""
+        return any((folder / ".git").exists() for folder in (self.root, *self.root.parents))
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """Commands as they are suggested, and what can go wrong with them."""
+
+    commands: tuple[str, ...]
+    note: str = ""
+
+
+def told(intent: Intent, values: Mapping[str, str], here: Here) -> Told | None:
+    """Return what to run for ``intent``, or None where nothing in the table serves here."""
+    return chosen(intent.ways, {**intent.defaults, **values}, values, here, intent.note)
+
+
+def chosen(
+    ways: tuple[Way, ...],
+    values: Mapping[str, str],
+    given: Mapping[str, str],
+    here: Here,
+    note: str = "",
+) -> Told | None:
+    """Return the first of ``ways`` that serves; ``given`` are the values that were asked with."""
+    for way in ways:
+        if all(_holds(term, values, given, here) for term in way.when):
+            return Told(tuple(render(command, values) for command in way.run), way.note or note)
+    return None
+
+
+def _holds(  # noqa: C901, PLR0911 - a row for each kind of condition
+    term: str, values: Mapping[str, str], given: Mapping[str, str], here: Here
+) -> bool:
+    """Return whether one condition of a way holds; ``!`` turns it round."""
+    if term.startswith("!"):
+        return not _holds(term[1:], values, given, here)
+    slot, equals, globs = term.partition("=")
+    if equals:
+        value = values.get(slot, "").lower()
+        return any(fnmatch.fnmatchcase(value, glob) for glob in globs.split("|"))
+    what, _, argument = term.partition(":")
+    names = argument.split("|")
+    match what:
+        case "has":
+            return any(map(here.machine.has, names))
+        case "on":
+            return here.machine.system in names
+        case "given":
+            return any(name in given for name in names)
+        case "here":
+            return any(any(here.root.glob(name)) for name in names)
+        case "git":
+            return here.in_git()
+        case "isdir":
+            return any((here.root / values.get(name, "")).is_dir() for name in names)
+        case "crlf":
+            return any(_has_crlf(here.root, values.get(name, "")) for name in names)
+        case "exists":
+            return any((here.root / values.get(name, "\0x")).exists() for name in names)
+    raise ValueError(f"no such condition: {term}")
+
+
+def _has_crlf(root: Path, name: str) -> bool:
+    """Return whether a file's first line ends as in Windows."""
+    head = read_head(root, name, 300)
+    raw = read_regular(root / name, 300) if head is not None else None
+    return raw is not None and b"\r\n" in raw
+
+
+def render(template: str, values: Mapping[str, str]) -> str:
+    """Return a command of the table with its slots filled.
+
+    What stands in single quotes is quoted anew as a whole; elsewhere each value is, by itself.
+    """
+    return _PIECE.sub(lambda piece: _filled(piece, values), template)
+
+
+def _filled(piece: re.Match[str], values: Mapping[str, str]) -> str:
+    if piece["quoted"] is not None:
+        return _filled_quote(piece["quoted"], values)
+    name = piece["name"]
+    if name not in values:
+        return _placeholder(name) if kind_of(name) in KINDS else piece[0]
+    if piece["form"] == "raw":
+        return _one_command(values[name])
+    return _word(_value(name, piece["form"] or "", values), name, piece)
+
+
+def _word(value: str, slot: str, piece: re.Match[str]) -> str:
+    """Return a value as a word, or as a part of the word that it stands in."""
+    kind = kind_of(slot)
+    if piece.start() and not piece.string[piece.start() - 1].isspace():
+        return quoted(value)
+    if kind in _PATHS:
+        return quoted_path(value)
+    if value.startswith("-") and kind not in _TEXTS:
+        return _placeholder(slot)
+    return quoted(value)
+
+
+def _filled_quote(inner: str, values: Mapping[str, str]) -> str:
+    """Return what stood in single quotes, with its slots filled, as one word."""
+    slots = [name for name, _ in SLOT.findall(inner) if kind_of(name) in KINDS]
+    if any(name not in values for name in slots) or not slots:
+        return f"'{SLOT.sub(_shown, inner)}'"
+    return quoted(SLOT.sub(lambda slot: _set(slot, values), inner))
+
+
+def _shown(slot: re.Match[str]) -> str:
+    """Return the placeholder of a slot; what only looks like a slot stays."""
+    return _placeholder(slot[1]) if kind_of(slot[1]) in KINDS else slot[0]
+
+
+def _set(slot: re.Match[str], values: Mapping[str, str]) -> str:
+    """Return the value of a slot; what only looks like a slot stays."""
+    return _value(slot[1], slot[2] or "", values) if kind_of(slot[1]) in KINDS else slot[0]
+
+
+def _one_command(text: str) -> str:
+    """Return a command that the user gave so that it is one command behind another's words."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = []
+    plain = [word for word in words if _PLAIN.fullmatch(word)]
+    if words and len(plain) == len(words) and not words[0].startswith("-") and "=" not in words[0]:
+        return " ".join(words)
+    return f"bash -c -- {quoted(text)}"
+
+
+def _placeholder(slot: str) -> str:
+    kind = kind_of(slot)
+    return f"<{_PLACEHOLDERS.get(kind, kind)}>"
+
+
+def _value(slot: str, way: str, values: Mapping[str, str]) -> str:
+    """Return a value in the form that ``way`` names."""
+    value = values[slot]
+    if not way:
+        return value
+    return _FORMS[way](value)
+
+
+def quoted(word: str) -> str:
+    """Return ``word`` so that bash takes it for one word; what is not seen is escaped."""
+    if _PLAIN.fullmatch(word):
+        return word
+    if is_seen(word):
+        return "'" + word.replace("'", "'\"'\"'") + "'"
+    escaped = word.replace("\\", "\\\\").replace("'", "\\x27")
+    seen = (c if is_seen(c) else _escape(c) for c in escaped)
+    return f"$'{''.join(seen)}'"
+
+
+def _escape(character: str) -> str:
+    return "".join(f"\\x{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
+
+
+def quoted_path(path: str) -> str:
+    """Return a path as one word that is no option; a home's ``~`` keeps its meaning."""
+    if path == "~":
+        return path
+    if path.startswith("~/"):
+        return f"~/{quoted(path[2:])}" if path[2:] else path
+    return quoted(f"./{path}" if path.startswith("-") else path)
+
+
+_FORMS: Final[dict[str, Callable[[str], str]]] = {
+    "key": lambda value: value.lstrip("."),
+    "seconds": lambda value: value,
+    "minutes": lambda value: str(max(1, -(-int(value) // 60))),
+    "hours": lambda value: str(max(1, -(-int(value) // 3600))),
+    "days": lambda value: str(max(1, -(-int(value) // 86400))),
+    "stem": lambda value: re.sub(r"(?:\.tar)?\.\w+$", "", value.rstrip("/").rpartition("/")[2]),
+    "bare": lambda value: re.sub(r"\.\w+$", "", value),
+    "base": lambda value: value.rstrip("/").rpartition("/")[2],
+    "local": lambda value: value if value.startswith(("/", "./", "../")) else f"./{value}",
+    "git": lambda value: value if value.startswith("./") else f"./{value}",
+    "name": lambda value: re.sub(r"\W", "", value.lstrip("$"), flags=re.ASCII) or "NAME",
+    "regex": lambda value: re.sub(r"([][\\.*^$/])", r"\\\1", value).replace("\n", "\\n"),
+    "replacement": lambda value: re.sub(r"([\\/&])", r"\\\1", value).replace("\n", "\\n"),
+}

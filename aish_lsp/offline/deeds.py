@@ -1,0 +1,197 @@
+"""Whether a question asks for something to be done, and whether an intent does something.
+
+What an intent does is judged as any command is before it runs. One that can change or lose
+something is meant only by a question that has a verb for it, and never by one that asks to be
+shown or told something.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import Final
+
+from aish_lsp.agent.events import Risk
+from aish_lsp.offline.choosing import render
+from aish_lsp.offline.table import Intent, table
+from aish_lsp.offline.words import words
+
+#: How a question begins that asks to be shown or told something.
+_ASKS: Final = re.compile(
+    r"\W*(?:show|list|display|print|see|view|find|count|compare|is|are|was|were|do|does|did|has|have|"
+    r"am|which|what|what's|whats|who|whos|who's|whose|where|wheres|when|why|how)\b",
+    re.IGNORECASE,
+)
+#: A second sentence or clause: "port 80 is in use, kill it".
+_GOES_ON: Final = re.compile(r"(?:[,;:.]\s|\b(?:and|then|so)\s)(?P<rest>.+)", re.IGNORECASE)
+_PLACEHOLDER: Final = re.compile(r"<[a-z@-]+>")
+_LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
+
+#: What is left of the confidence in an intent that does what is not asked for, in one that
+#: does not do what is, and in one that ignores a value that was asked with.
+_NO_SUCH_DEED: Final = 0.3
+_OTHER_DEED: Final = 0.8
+_IGNORED: Final = 0.8
+#: The same where the deed is what the question begins with.
+_FIRST_DEED: Final = 0.65
+#: Deeds that are no everyday nouns.
+_HARD_DEEDS: Final = frozenset(["delete", "undo", "install"])
+
+
+def fitness(intent: Intent, terms: set[str], first: str, *, asks: bool, ignored: bool) -> float:
+    """Return how far ``intent`` does just what is asked: 1, or less by what tells against it.
+
+    ``terms`` are the question's, ``first`` the one that it begins with; ``asks`` says that it asks
+    to be told something, ``ignored`` that the intent leaves out a value that it was asked with.
+    """
+    does, asked, risk = deeds_of(intent), deeds(terms), risk_of(intent)
+    factor = 1.0
+    if ignored:
+        factor *= _IGNORED if risk == "safe" else _NO_SUCH_DEED
+    if not (asked & does or terms & verbs_of(intent)):
+        if risk == "destructive" or (risk == "caution" and does):
+            factor *= _NO_SUCH_DEED
+        elif asked & _HARD_DEEDS and not intent.topic:
+            factor *= _FIRST_DEED if deeds([first]) & _HARD_DEEDS else _OTHER_DEED
+    elif asks and (risk == "destructive" or (risk == "caution" and does and not is_asked(intent))):
+        factor *= _NO_SUCH_DEED
+    return factor
+
+
+def deeds(terms: Iterable[str]) -> frozenset[str]:
+    """Return the kinds of deed that ``terms`` name."""
+    known = words().deeds
+    return frozenset(kind for term in terms for kind in known.get(term, ()))
+
+
+def only_asks(question: str) -> bool:
+    """Return whether ``question``, without its lead-in, asks to be shown or told something."""
+    text = words().bare(question)
+    if not _ASKS.match(text):
+        return False
+    clause = _GOES_ON.search(text)
+    if clause is None or _ASKS.match(clause["rest"]):
+        return True
+    begins = re.match(r"\W*([\w'-]+)", clause["rest"])
+    return begins is None or not deeds([words().term(begins[1].lower())])
+
+
+#: What is not to be done, and what asks for a definition: nothing that a command does.
+_NO_REQUEST: Final = re.compile(
+    r"\W*(?:please\s+)?(?:(?:i\s+)?(?:do\s+not|do ?n['\u2019]?t|never)"
+    r"(?!\s+(?:know|remember|have|see|get|understand|care|need|"
+    r"want\s+(?:the|this|that|my)\b))|what\s+(?:happens|would\s+happen)\s+(?:if|when)|should\s+i|"
+    r"is\s+it\s+(?:safe|ok|okay|dangerous|bad|good)|"
+    r"(?:why|when)\s+(?:should|would|do)\s+(?:i|we|people|you)\b)"
+    r"|\W*what(?:['\u2019]s|s|\s+is|\s+are)\s+(?:an?\s+)?[a-z]+\W*$",
+    re.IGNORECASE,
+)
+
+
+def is_request(question: str) -> bool:
+    """Return whether ``question`` asks for what a command can do or tell."""
+    return (
+        _NO_REQUEST.match(question) is None
+        or question.endswith("any more")
+        or "anymore" in question
+    )
+
+
+#: So many of an intent's phrasings have a word for a deed where it is there for that.
+_MOSTLY: Final = 0.6
+
+
+@cache
+def _all_deeds() -> dict[str, frozenset[str]]:
+    known = table()
+    named: dict[str, list[frozenset[str]]] = {}
+    for phrasing in known.phrasings:
+        name = known.intents[phrasing.intent].name
+        named.setdefault(name, []).append(deeds(phrasing.terms))
+    return {
+        name: frozenset().union(*found) if sum(map(bool, found)) >= _MOSTLY * len(found) else _NONE
+        for name, found in named.items()
+    }
+
+
+#: Words that begin a phrasing and are no verb for what is to be done.
+_NO_VERBS: Final = frozenset(
+    [
+        "git",
+        "docker",
+        "npm",
+        "pip",
+        "apt",
+        "brew",
+        "cargo",
+        "kubectl",
+        "dockercompose",
+        "show",
+        "find",
+    ]
+)
+#: Verbs that mean too much to be compared elsewhere.
+_PLAIN_VERBS: Final = frozenset(["get", "go", "let", "give", "take", "bring", "put"])
+_NONE: Final[frozenset[str]] = frozenset()
+
+
+def deeds_of(intent: Intent) -> frozenset[str]:
+    """Return the kinds of deed that ``intent`` is there for, by its phrasings."""
+    return _all_deeds()[intent.name]
+
+
+@cache
+def _all_asking() -> frozenset[str]:
+    known = table()
+    return frozenset(
+        known.intents[phrasing.intent].name
+        for phrasing in known.phrasings
+        if _ASKS.match(words().bare(" ".join(phrasing.wording)))
+    )
+
+
+def is_asked(intent: Intent) -> bool:
+    """Return whether a phrasing of ``intent`` asks to be shown or told something."""
+    return intent.name in _all_asking()
+
+
+_risks: Final[dict[str, Risk]] = {}
+
+
+@cache
+def _all_verbs() -> dict[str, frozenset[str]]:
+    known = table()
+    found: dict[str, set[str]] = {}
+    for phrasing in known.phrasings:
+        first = phrasing.wording[0]
+        term = first if first in _PLAIN_VERBS else words().term(first)
+        if term and term not in _NO_VERBS:
+            found.setdefault(known.intents[phrasing.intent].name, set()).add(term)
+    return {name: frozenset(terms) for name, terms in found.items()}
+
+
+def verbs_of(intent: Intent) -> frozenset[str]:
+    """Return the words with which the phrasings of ``intent`` begin: what it is asked for with."""
+    return _all_verbs().get(intent.name, _NONE)
+
+
+def risk_of(intent: Intent) -> Risk:
+    """Return how much the commands of ``intent`` can harm: the worst of them decides."""
+    if intent.name not in _risks:
+        _risks[intent.name] = max(_judged(intent), key=_LEVELS.index, default="safe")
+    return _risks[intent.name]
+
+
+def _judged(intent: Intent) -> list[Risk]:
+    # The parser and the tables of risks come with the first intent that is likely to be meant.
+    from aish_lsp.shell.risk import classify  # noqa: PLC0415
+
+    if intent.topic.startswith("task:"):
+        return ["caution"]
+    # A command that is the user's own is asked for by its name.
+    commands = {
+        command.replace("{command|raw}", "true") for way in intent.ways for command in way.run
+    }
+    shown = (_PLACEHOLDER.sub("x", render(command, intent.defaults)) for command in commands)
+    return [classify(command, "bash").risk for command in shown]

@@ -1,0 +1,314 @@
+"""What a command means: each part from the manuals that are installed, and what it could do.
+
+How much harm it could do is what aish says of each command before it runs (docs/risk.md).
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from aish_lsp.offline.installing import install_command
+from aish_lsp.offline.manuals import Manual, manual, option
+from aish_lsp.offline.part import Part
+from aish_lsp.offline.quoting import plain_line
+from aish_lsp.offline.tldr import examples
+from aish_lsp.offline.workspace import Workspace
+from aish_lsp.shell.risk import classify
+
+_THE_COMMAND: Final = r"(?:\s+(?:the|this|that))?(?:\s+(?:shell\s+)?command)?\s*:?\s+"
+_OPTION_OF: Final = (
+    r"what\s+(?:does|do|is|means?)\s+(?:the\s+)?(?:options?|flags?|switch)?\s*(?P<o>-\S+)\s+"
+    r"(?:(?:options?|flags?|switch)\s+)?(?:do\s+|mean\s+)?(?:in|for|of|to|with)\s+"
+    r"(?P<p>\S+?)(?:\s+(?:do|mean))?"
+)
+_EXPLAIN: Final = (
+    r"(?:please\s+|can you\s+|could you\s+)*(?:explain|describe|break down)(?:\s+to me)?"
+    rf"(?:\s+(?:what|how))?{_THE_COMMAND}(?P<a>.+?)(?:\s+(?:does|do|means?|works?))?"
+)
+_WHAT_DOES: Final = (
+    rf"what\s+(?:does|do|would|will){_THE_COMMAND}(?P<b>.+?)\s+(?:do|mean|stand for)"
+)
+_THIS_ONE: Final = (
+    r"what\s+(?:does|would|will)\s+(?:the|this|that)\s+(?:shell\s+)?command\s+(?:do|mean)\s*:\s*"
+    r"(?P<e>.+?)"
+)
+_PARTS_OF: Final = (
+    r"(?:what|which)\b.*\b(?:flags|options|switches|arguments|parts)\b\s*"
+    r"(?:do|does|mean|are|is)?\s*(?:in|of|for|to|with|:)\s+"
+    r"(?P<g>\S+\s+.*?-\S+.*?)(?:\s+(?:do|mean))?"
+)
+_ASKED: Final = (
+    *(_OPTION_OF, _EXPLAIN, _WHAT_DOES, _THIS_ONE),
+    r"what\s+(?:is|are)\s+(?:the\s+command\s+)?(?P<c>[^\s]+)(?:\s+for)?",
+    r"how\s+does\s+(?:the\s+command\s+)?(?P<d>.+?)\s+work",
+    r"(?:is|how\s+(?:dangerous|safe)\s+is)\s+(?P<h>\S+\s+.*?-\S+.*?)\s*(?:(?:dangerous|safe|harmful|risky|ok)\b.*)?",
+    r"(?P<f>\S+\s+(?:\S+\s+)*?-\S+(?:\s+\S+)*?)\s*[,:;-]?\s+(?:what|explain)\b.*",
+    _PARTS_OF,
+    r"(?:what(?:'s|s|\s+is)\s+)?(?:the\s+)?meaning\s+of\s+(?P<i>\S+\s+.*)",
+    r"what(?:'s|s|\s+is|\s+does)\s+(?:the\s+)?(?P<m>[0-7]{3,4}|[ugoa]*[+-][rwxst]+)(?:\s+mean)?\s+(?:in|for|with|of)\s+chmod(?:\s+mean)?",
+)
+_QUESTION: Final = re.compile(rf"\W*(?:{'|'.join(_ASKED)})\s*[?.!]*", re.IGNORECASE | re.DOTALL)
+
+#: Programs that are called with a word for what to do.
+_WITH_COMMANDS: Final = frozenset(
+    [
+        "git",
+        "docker",
+        "npm",
+        "apt",
+        "apt-get",
+        "cargo",
+        "systemctl",
+        "kubectl",
+        "pip",
+        "uv",
+        "go",
+        "brew",
+        "podman",
+        "ip",
+        "gh",
+        "npx",
+        "make",
+    ]
+)
+_BUILTINS: Final = frozenset(
+    ["cd", "export", "alias", "source", "type", "ulimit", "umask", "unset", "history", "jobs"]
+)
+_MARKS: Final = re.compile(r"[|&;<>$*/=]|(?:^|\s)-")
+
+_OPERATORS: Final = {
+    "|": "hands what the part before prints to the part behind",
+    "&&": "goes on only if the part before succeeded",
+    "||": "goes on only if the part before failed",
+    ";": "goes on whatever came of the part before",
+    "&": "leaves the part before running in the background",
+    ">": "writes the output to the file, over what is in it",
+    ">>": "adds the output to the end of the file",
+    "<": "reads the input from the file",
+    ">&": "sends one stream to where another goes",
+    "2>": "writes the errors to the file",
+    "2>&1": "sends the errors to where the output goes",
+    "2>/dev/null": "throws the errors away",
+    "&>": "writes output and errors to the file",
+}
+_PARTS_MOST: Final = 24
+_COMMAND_MOST: Final = 1000
+
+
+def explained_command(  # noqa: PLR0911 - what rules it out, one after the other
+    text: str, workspace: Workspace
+) -> str | None:
+    """Return the command that ``text`` asks to be explained, or None where it asks none."""
+    if len(text) > _COMMAND_MOST + 100:
+        return None
+    match = _QUESTION.fullmatch(text.strip())
+    if match is None:
+        return None
+    if match["o"]:
+        command, quoted = f"{match['p'].strip('`')} {match['o'].strip('`')}", False
+    else:
+        mode = match["m"] and f"chmod {match['m']}"
+        said = mode or next(filter(None, (match[name] for name in "abcdefghi")))
+        command = said.strip().strip("`\"'").strip()
+        quoted = said.strip()[:1] in "`\"'"
+        command = command if quoted else command.rstrip("?!.,")
+    words = command.split()
+    if not words:
+        return None
+    program = words[1] if words[0] == "sudo" and len(words) > 1 else words[0]
+    known = workspace.machine.has(program) or program in _BUILTINS
+    if quoted and re.fullmatch(r"[\w.+/-]+", program):
+        return command if known or _MARKS.search(command) or len(words) > 1 else None
+    if not known or not re.fullmatch(r"[\w.+-]+", program) or program != program.lower():
+        return None
+    if len(words) == 1 or _MARKS.search(command) or re.search(r"\s\S*\d", command):
+        return command
+    return command if program in _WITH_COMMANDS and len(words) < 4 else None
+
+
+def explanation(command: str, workspace: Workspace) -> Sequence[Part]:
+    """Return what ``command`` does, part by part."""
+    try:
+        pieces = list(_pieces(command))
+    except ValueError:
+        return [
+            Part("A quote in this command is never closed: bash would wait for the rest of it.")
+        ]
+    lines: list[str] = []
+    sources: list[str] = []
+    unknown: list[str] = []
+    for piece in pieces[:_PARTS_MOST]:
+        if isinstance(piece, str):
+            lines.append(f"{piece}: {_OPERATORS.get(piece, 'an operator of the shell')}")
+            continue
+        found = manual(_without_prefix(piece), workspace.machine)
+        if found is None:
+            unknown.append(piece[0])
+            lines.append(f"{shlex.join(piece)}: no manual of {piece[0]} is installed")
+            continue
+        sources.append(found.source)
+        lines += _explained(piece, found)
+    shown = plain_line(command).replace("`", "'")
+    told = f" (from {', '.join(dict.fromkeys(sources))})" if sources else ""
+    parts = [Part(f"`{shown}`, part by part{told}:", quote=tuple(lines[: 2 * _PARTS_MOST]))]
+    parts.append(_risk(command))
+    parts += _tldr(pieces, workspace)
+    missing = [name for name in unknown if not workspace.machine.has(name)]
+    install = install_command(missing[0], workspace.machine) if missing else None
+    if install and re.fullmatch(r"[\w.+-]+", missing[0]):
+        parts.append(Part(f"`{missing[0]}` is not installed here. To install it:", (install,)))
+    return parts
+
+
+def _risk(command: str) -> Part:
+    """Return what aish takes the command for, and why."""
+    verdict = classify(command, "bash")
+    reasons = f" ({'; '.join(verdict.reasons)})" if verdict.reasons else ""
+    says = {
+        "safe": "It only reads",
+        "caution": "It can change something",
+        "destructive": "It can destroy something",
+    }[verdict.risk]
+    return Part(f"{says}{reasons}.")
+
+
+def _tldr(pieces: Sequence[list[str] | str], workspace: Workspace) -> Iterator[Part]:
+    """Yield the examples of the user's own tldr pages for the first program."""
+    first = next((piece for piece in pieces if isinstance(piece, list)), None)
+    found = examples(_without_prefix(first), workspace.machine) if first else None
+    if found is not None:
+        yield Part(f"Examples, from {found.source}:", quote=found.lines)
+
+
+def _pieces(command: str) -> Iterator[list[str] | str]:
+    """Yield the simple commands of ``command`` as their words, and the operators between them.
+
+    Raises:
+        ValueError: a quote is not closed.
+    """
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
+    words: list[str] = []
+    waiting = ""
+    for token in lexer:
+        if token and set(token) <= set("|&;<>()"):
+            redirects = set(token) & set("<>")
+            if redirects and words and words[-1] in ("1", "2"):
+                token = words.pop() + token  # noqa: PLW2901 - the digit is part of the operator
+            if redirects:
+                waiting = token
+                continue
+            if words:
+                yield words
+            words = []
+            if token not in ("(", ")"):
+                yield token
+        elif waiting:
+            operator = waiting
+            waiting = ""
+            whole = f"{operator}{token}"
+            redirection = whole if whole in _OPERATORS else operator.removeprefix("1")
+            if words:
+                yield words
+                words = []
+            yield redirection
+        else:
+            words.append(token)
+    if words:
+        yield words
+
+
+def _without_prefix(words: Sequence[str]) -> Sequence[str]:
+    """Return ``words`` without ``sudo`` and variables that are set before the program."""
+    rest = list(words)
+    while len(rest) > 1 and (rest[0] in ("sudo", "env", "nohup") or re.match(r"\w+=", rest[0])):
+        rest = rest[1:]
+        while len(rest) > 1 and rest[0].startswith("-"):
+            rest = rest[1:]
+    return rest
+
+
+def _explained(words: Sequence[str], found: Manual) -> Iterator[str]:
+    """Yield a line for the program and for each option and argument."""
+    rest = list(_without_prefix(words))
+    before = words[: len(words) - len(rest)]
+    if before:
+        meaning = "as the administrator" if before[0] == "sudo" else "set for this command alone"
+        yield f"{shlex.join(before)}: {meaning}"
+    name = rest.pop(0)
+    if rest and (name in _WITH_COMMANDS) and not rest[0].startswith("-"):
+        name = f"{name} {rest.pop(0)}"
+    yield f"{name}: {found.summary or 'its manual has no summary'}"
+    old_style = name in ("tar", "ps")
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            yield "--: what follows is no option"
+            yield from (f"{argument}: an argument" for argument in rest)
+            return
+        if word.startswith("-") and len(word) > 1:
+            yield from _option(word, rest, found.text)
+        elif old_style and re.fullmatch(r"[a-zA-Z]+", word):
+            marks = ("-",) if name == "tar" else ("",)
+            yield from _letters(word, rest, found.text, marks[0])
+        elif name == "chmod" and re.fullmatch("0?[0-7]{3}", word):
+            yield f"{word}: {_permissions(word)}"
+        else:
+            yield f"{word}: an argument"
+        old_style = False
+
+
+def _permissions(mode: str) -> str:
+    """Return what a mode in octal digits allows, in words: "755"."""
+    told = []
+    for who, digit in zip(("the owner", "the group", "others"), mode[-3:], strict=True):
+        bits = int(digit)
+        names = [name for bit, name in ((4, "read"), (2, "write"), (1, "execute")) if bits & bit]
+        letters = "".join(
+            letter if bits & bit else "-" for bit, letter in ((4, "r"), (2, "w"), (1, "x"))
+        )
+        told.append(f"{who} may {', '.join(names) or 'do nothing'} ({letters})")
+    return "; ".join(told)
+
+
+def _option(word: str, rest: list[str], text: str) -> Iterator[str]:
+    """Yield what the manual says of an option, or of each letter where it is several in one."""
+    name, equals, _ = word.partition("=")
+    whole = option(text, name)
+    if whole is not None:
+        value = (
+            rest.pop(0)
+            if whole.takes_value and not equals and rest and (not rest[0].startswith("-"))
+            else ""
+        )
+        yield f"{word}{f' {value}' if value else ''}: {whole.says}"
+    elif re.fullmatch(r"-[A-Za-z0-9]{2,}", word):
+        yield from _letters(word[1:], rest, text, "-")
+    else:
+        yield f"{word}: an option that its manual does not tell of"
+
+
+def _letters(letters: str, rest: list[str], text: str, mark: str) -> Iterator[str]:
+    if letters.isdigit():
+        yield f"{mark}{letters}: the number {letters}"
+        return
+    for at, letter in enumerate(letters):
+        found = option(text, f"{mark}{letter}")
+        if found is None:
+            yield f"{mark}{letter}: an option that its manual does not tell of"
+            continue
+        behind = letters[at + 1 :]
+        if found.takes_value and mark and (behind or rest):
+            value = behind if behind and behind.isdigit() else ""
+            if not behind:
+                value = rest.pop(0)
+            if value:
+                yield f"{mark}{letter} {value}: {found.says}"
+                if behind:
+                    return
+                continue
+        yield f"{mark}{letter}: {found.says}"

@@ -1,0 +1,451 @@
+"""One phrasing of the table laid over a question.
+
+Words of both are set off against each other, values fill slots, and what is left over on either
+side counts against it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from aish_lsp.offline.names import neighbors, same_word, strangeness
+from aish_lsp.offline.ranking import ranking
+from aish_lsp.offline.table import FREE, Intent, Phrasing, Slot, kind_of, said
+from aish_lsp.offline.tokens import Token, is_name
+from aish_lsp.offline.words import words
+
+#: What a value counts that fills a slot, by whether it has a shape; what one counts that is left
+#: over, and a slot without a value.
+_TYPED: Final = 2.5
+_NAMED: Final = 1.5
+_LEFT_OVER: Final = 4.0
+_UNFILLED: Final = 1.2
+#: What it counts against a phrasing of several values that only some of them are there.
+_HALF: Final = 2.0
+#: What it counts against one whose slots have the same value twice.
+_TWICE: Final = 2.0
+#: How much it counts against a value without a shape that it is a word of the table.
+_KNOWN_WORD: Final = 0.9
+#: How much it counts against a text that is not quoted, for each word after its first.
+_RAMBLING: Final = 0.4
+#: How much it counts how a question is worded, word by word; it decides between the equally sure.
+_WORDING: Final = 0.12
+#: How much a word of the phrasing counts that the question has not.
+_MISSING: Final = 0.65
+
+#: The same of a word that only few phrasings of the intent have.
+_OPTIONAL: Final = 0.6
+#: What of its weight counts a word that is left over, where another phrasing of the same intent
+#: has it, or its commands have.
+_SPOKEN_LOST: Final = 0.2
+_SPOKEN_GAINED: Final = 0.5
+_TOLD_LOST: Final = 0.5
+#: What of its weight counts a word that is left over and says little.
+_LIGHT: Final = 0.35
+
+#: Words that are no value, and those behind which a name of a file stands.
+_NEVER: Final = frozenset(
+    [
+        *("all", "any", "every", "some", "none", "each", "called", "named", "the", "same", "it"),
+        *("them", "stuff", "things", "everything", "anything", "something", "etc", "os", "now"),
+        *("again", "too", "also", "only", "just", "else", "instead", "here", "there", "please"),
+    ]
+)
+_SURELY_PATHS: Final = frozenset(["called", "named", "mkdir", "touch"])
+_ANNOUNCES_PATHS: Final = _SURELY_PATHS | frozenset(
+    [
+        "folder",
+        "directory",
+        "dir",
+        "file",
+        "as",
+        "to",
+        "into",
+        "symlink",
+        "link",
+        "cd",
+        "folders",
+        "directories",
+        "files",
+    ]
+)
+#: What may be more than a name.
+_SENTENCES: Final = ("text", "pattern", "name", "command")
+#: Kinds that are no names.
+_AMOUNTS: Final = frozenset(("first", "sum", "size", "span", "number"))
+#: What may stand beside a value and says what it is.
+_KIND_WORDS: Final = ("file", "folder", "script", "program", "archive")
+
+#: The kinds that are searched for or written, and what may say so before them.
+_WORDED: Final = ("text", "pattern")
+_SAYS_A_TEXT: Final = frozenset(
+    ("word", "string", "text", "phrase", "expression", "keyword", "message", "line", "saying")
+)
+_ENDS_A_TEXT: Final = frozenset(
+    [
+        *("in", "inside", "within", "from", "across", "under", "on", "for", "with", "by", "to"),
+        *("into", "permanently", "forever"),
+    ]
+)
+#: What counts against taking for a file what may be something more telling.
+_MORE_THAN_A_FILE: Final = {"archive": 0.3, "host": 0.8}
+#: What else than its own kind a slot takes.
+_ALSO: Final = {
+    "path": ("file", "folder"),
+    "archive": ("archive",),
+    "glob": ("glob", "extension"),
+    "host": ("host", "login"),
+    "login": ("login", "host"),
+    "revision": ("revision", "version"),
+    "version": ("version", "number"),
+    "url": ("url", "repository"),
+    "repository": ("repository", "url"),
+    "port": ("port",),
+    "first": ("first", "number"),
+    "last": ("last", "number"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """An intent that may be meant, the values for its slots, and how sure that is.
+
+    Attributes:
+        strength: what speaks for it, with which it is compared among the equally sure.
+        ignored: whether it leaves out a value that was asked with: a file, a quoted text.
+    """
+
+    intent: Intent
+    values: dict[str, str]
+    confidence: float
+    strength: float = 0.0
+    ignored: bool = False
+
+
+class Overlay:
+    """One phrasing laid over a question."""
+
+    def __init__(self, phrasing: Phrasing, intent: Intent, tokens: Sequence[Token]) -> None:
+        self._phrasing = phrasing
+        self._intent = intent
+        self._tokens = tokens
+        self._used: set[int] = set()
+        self._slots: dict[int, str] = {}
+        self._values: dict[str, str] = {}
+        self._gained = 0.0
+        self._lost = 0.0
+
+    def match(self) -> Match:
+        """Return the intent of the phrasing with the values of the question, and how sure it is."""
+        self._set_off_words()
+        slots = sorted(self._phrasing.slots, key=lambda slot: slot.kind in FREE)
+        waiting = [slot for slot in slots if not self._anchored(slot)]
+        for slot in waiting:
+            self._fill(slot)
+        self._fill_defaults()
+        ignored = False
+        for at, token in enumerate(self._tokens):
+            if at not in self._used:
+                self._leave_over(token)
+                ignored = ignored or (not token.term and _weight(token) > 0)
+        if len(set(self._values.values())) < len(self._values):
+            self._lost += _TWICE
+        if 0 < len(self._values) < len(slots):
+            self._lost += _HALF
+        whole = self._gained + self._lost
+        confidence = self._gained / whole if whole else 0.0
+        confidence += _WORDING * (self._likeness() - confidence)
+        return Match(self._intent, self._values, confidence, self._gained, ignored)
+
+    def _leave_over(self, token: Token) -> None:
+        """Count a word against the phrasing, less where others of its intent have it."""
+        weight = _weight(token)
+        share = ranking().share(self._phrasing.intent, token.near or token.term)
+        if share is None or not token.term or token.quoted:
+            self._lost += weight
+        elif share:
+            self._lost += _SPOKEN_LOST * weight
+            self._gained += _SPOKEN_GAINED * weight
+        else:
+            self._lost += _TOLD_LOST * weight
+
+    def _likeness(self) -> float:
+        """Return how much of the wording is the same: words and pairs of them, by Dice."""
+        asked: list[str] = []
+        for at, token in enumerate(self._tokens):
+            slot = self._slots.get(at)
+            if slot is None:
+                asked.append(said(token.text))
+            elif not asked or asked[-1] != f"{{{slot}}}":
+                asked.append(f"{{{slot}}}")
+        one, other = _grams(asked), _grams(self._phrasing.wording)
+        return 2 * (one & other).total() / max(1, one.total() + other.total())
+
+    def _set_off_words(self) -> None:
+        weight = ranking().weight
+        for term in self._phrasing.terms:
+            at = self._at(term)
+            if at is None:
+                share = ranking().share(self._phrasing.intent, term) or 0.0
+                self._lost += _MISSING * weight(term) * (_OPTIONAL + (1 - _OPTIONAL) * share)
+            else:
+                self._used.add(at)
+                self._gained += weight(term) * (1.0 if self._tokens[at].term == term else 0.8)
+
+    def _at(self, term: str) -> int | None:
+        """Return where the question has ``term``, rather where it is no value as well."""
+        places = [
+            at
+            for at, token in enumerate(self._tokens)
+            if at not in self._used and term in (token.term, token.near)
+        ]
+        return min(places, key=lambda at: (bool(self._tokens[at].kinds), at), default=None)
+
+    def _anchored(self, slot: Slot) -> bool:
+        """Fill a slot with a shape if a value stands behind the very word that announces it."""
+        if slot.kind in FREE or not slot.before:
+            return False
+        taken = (*_ALSO.get(slot.kind, ()), slot.kind)
+        for at, token in enumerate(self._tokens):
+            if at in self._used or not same_word(slot.before, token.before):
+                continue
+            if self._may_be_path(slot, at):
+                self._take(slot.name, token.text, at)
+                self._gained += _TYPED
+                return True
+            if token.kinds.keys() & set(taken):
+                self._fill(slot)
+                return True
+        return False
+
+    def _may_be_path(self, slot: Slot, at: int) -> bool:
+        """Return whether a word that looks like any other is meant as a name of a file."""
+        token = self._tokens[at]
+        if slot.kind not in ("file", "folder", "path") or token.kinds or token.lower in _NEVER:
+            return False
+        if (
+            at == len(self._tokens) - 1
+            and token.behind in ("to", "into", "as")
+            and slot.before == (token.behind)
+        ):
+            return True
+        if "without" == token.before == slot.before and not token.text.isalpha():
+            return True
+        if (
+            at == len(self._tokens) - 1
+            and token.behind in ("folder", "directory", "dir")
+            and token.term
+        ):
+            return True
+        announced = {token.before, token.behind} & _ANNOUNCES_PATHS
+        unknown = token.quoted or (bool(token.term) and token.term not in ranking().weights)
+        return bool(announced) and (unknown or bool({token.before, token.behind} & _SURELY_PATHS))
+
+    def _fill(self, slot: Slot) -> None:
+        filled = self._free(slot) if slot.kind in FREE else self._typed(slot)
+        if filled:
+            surely = slot.kind not in FREE or self._is_branch(slot)
+            self._gained += _TYPED if surely else _NAMED
+            self._lost += self._doubt(slot.name)
+        else:
+            self._lost += _UNFILLED
+
+    def _is_branch(self, slot: Slot) -> bool:
+        """Return whether ``slot`` took the name of a branch that there is."""
+        taken = (self._tokens[at] for at, name in self._slots.items() if name == slot.name)
+        return slot.kind == "branch" and any(token.branch for token in taken)
+
+    def _doubt(self, slot: str) -> float:
+        """Return what counts against a value that is a word of the table: it may mean that."""
+        at = next(at for at, name in self._slots.items() if name == slot)
+        token = self._tokens[at]
+        of_file = bool(token.kinds.keys() & {"file", "folder"})
+        known = (token.term in ranking().weights or of_file) and not token.quoted
+        known = known and (bool(self._phrasing.terms) or token.lower not in words().names)
+        if kind_of(slot) not in FREE:
+            return 0.0
+        if token.kinds.keys() & _AMOUNTS and not token.quoted:
+            return _KNOWN_WORD + _HALF
+        return (_KNOWN_WORD if known else 0.0) + strangeness(kind_of(slot), token)
+
+    def _fill_defaults(self) -> None:
+        """Take values that the phrasing does not speak of, but the commands have a use for."""
+        for name in self._intent.defaults:
+            if (
+                name not in self._values
+                and kind_of(name) not in FREE
+                and self._typed(Slot(name, "", ""))
+            ):
+                self._gained += _NAMED
+
+    def _typed(self, slot: Slot) -> bool:
+        """Fill a slot with a value of its kind, the one that stands behind the same word first."""
+        found = [
+            (at, kind)
+            for at, token in enumerate(self._tokens)
+            for kind in _ALSO.get(slot.kind, (slot.kind,))
+            if kind in token.kinds and (at not in self._used or self._other_half(at, slot.kind))
+        ]
+        if not found:
+            return self._free_path(slot)
+        at, kind = min(found, key=lambda one: (-neighbors(slot, self._tokens[one[0]]), one[0]))
+        kinds = self._tokens[at].kinds
+        more_specific = next((one for one in _MORE_THAN_A_FILE if one in kinds), kind)
+        if kind in ("file", "folder") and more_specific != kind:
+            self._lost += _MORE_THAN_A_FILE[more_specific]
+        value = kinds[kind]
+        if slot.kind == "glob" and kind == "extension":
+            value = f"*.{value}"
+        self._take(slot.name, value, at)
+        return True
+
+    def _free_path(self, slot: Slot) -> bool:
+        """Fill a slot with the name of a file that is not there yet, or that has no extension."""
+        found = [
+            at
+            for at in range(len(self._tokens))
+            if at not in self._used and self._may_be_path(slot, at)
+        ]
+        if not found:
+            return False
+        at = max(found, key=lambda at: (neighbors(slot, self._tokens[at]), -at))
+        self._take(slot.name, self._tokens[at].text, at)
+        return True
+
+    def _other_half(self, at: int, kind: str) -> bool:
+        """Return whether what was used for its one half, "10-20", is there for the other too."""
+        halves = self._tokens[at].kinds.keys()
+        one = {"last": "first", "port": "host", "host": "port"}.get(kind, "")
+        return {kind, one} <= halves and one in self._values and kind not in self._values
+
+    def _free(self, slot: Slot) -> bool:
+        """Fill a slot whose values look like any word."""
+        scored = [
+            (self._fits(slot, at), -at, at)
+            for at, token in enumerate(self._tokens)
+            if at not in self._used
+        ]
+        score, _, at = max(scored, default=(0.0, 0, 0))
+        if not self._tokens or (not self._phrasing.terms and not self._is_surely_a_name(at)):
+            return False
+        if score < 1 and not self._is_all_that_is_left(slot, at):
+            return False
+        if slot.kind in _WORDED and self._tokens[at].lower in _SAYS_A_TEXT and self._goes_on(at):
+            self._used.add(at)
+            at += 1
+        last = at
+        if slot.kind in ("text", "pattern") and not self._tokens[at].quoted:
+            last = self._end_of_text(at)
+        value = " ".join(token.text for token in self._tokens[at : last + 1])
+        for place in range(at, last + 1):
+            self._take(slot.name, value, place)
+        self._lost += _RAMBLING * (last - at)
+        return True
+
+    def _is_surely_a_name(self, at: int) -> bool:
+        """Return whether a word is a name, where no word of the phrasing speaks for it."""
+        token = self._tokens[at]
+        plain = token.text.isalpha() and token.text.islower()
+        said_before = any(
+            slot.before in (token.before, token.behind) for slot in self._phrasing.slots
+        )
+        return said_before and (token.quoted or not plain or token.text in words().names)
+
+    def _goes_on(self, at: int) -> bool:
+        """Return whether the word behind ``at`` may be what that says is to come: "word TODO"."""
+        behind = at + 1
+        return (
+            behind < len(self._tokens)
+            and behind not in self._used
+            and bool(
+                self._tokens[behind].term
+                or self._tokens[behind].kinds
+                or self._tokens[behind].quoted
+            )
+        )
+
+    def _is_all_that_is_left(self, slot: Slot, at: int) -> bool:
+        """Return whether the question ends with a word that nothing else explains: a name."""
+        token = self._tokens[at] if self._tokens else None
+        sentence = slot.kind in _SENTENCES
+        if slot.kind == "command" and len(self._phrasing.slots) == 1:
+            sentence = False
+        if token is None or sentence or at in self._used:
+            return False
+        left = [
+            place
+            for place, other in enumerate(self._tokens)
+            if place not in self._used and (other.term or other.kinds or other.quoted)
+        ]
+        return left == [len(self._tokens) - 1] == [at] and is_name(token.text)
+
+    def _fits(self, slot: Slot, at: int) -> float:
+        """Return how well a word serves as a value; below 1 it does not."""
+        token = self._tokens[at]
+        if not token.quoted and (token.term == slot.kind or token.lower in _NEVER):
+            return 0.0
+        plain = slot.kind in _SENTENCES
+        if not token.quoted and (not token.term and not token.kinds):
+            return 0.0
+        bare = token.text.lstrip("$") if slot.kind == "variable" else token.text
+        if not plain and not is_name(bare):
+            return 0.0
+        score = 2.0 if token.quoted or (token.branch and slot.kind == "branch") else 0.0
+        if slot.kind == "command" and token.text.startswith(("./", "~/", "/")):
+            score += 1.0
+        score += 2.0 * neighbors(slot, token)
+        if not plain and slot.kind in (token.behind, token.after):
+            score += 1.5
+        if not token.quoted and token.term not in ranking().weights and not token.kinds:
+            score += 0.5 if plain else 1.0
+        return score
+
+    def _end_of_text(self, at: int) -> int:
+        """Return where a text ends that begins at ``at`` and is not quoted."""
+        last = at
+        for place in range(at + 1, len(self._tokens)):
+            token = self._tokens[place]
+            if place in self._used or token.quoted or token.lower in _ENDS_A_TEXT:
+                break
+            if token.lower in ("called", "named"):
+                break
+            if token.kinds and token.before in _ENDS_A_TEXT:
+                break
+            if (
+                token.term
+                and token.text.islower()
+                and ranking().share(self._phrasing.intent, token.term)
+            ):
+                break
+            if token.term or token.kinds:
+                last = place
+        return last
+
+    def _take(self, slot: str, value: str, at: int) -> None:
+        self._values[slot] = value
+        self._slots[at] = slot
+        self._used.add(at)
+        for beside in (at - 1, at + 1):
+            if 0 <= beside < len(self._tokens) and self._tokens[beside].term in (
+                *_KIND_WORDS,
+                kind_of(slot),
+            ):
+                self._used.add(beside)
+
+
+def _grams(words: Sequence[str]) -> Counter[str]:
+    return Counter([*words, *map(" ".join, pairwise(words))])
+
+
+def _weight(token: Token) -> float:
+    """Return how much it counts against a phrasing that it says nothing of ``token``."""
+    if token.quoted or (token.kinds and not token.term and token.lower not in words().stop):
+        return _LEFT_OVER
+    if not token.term:
+        return 0.0
+    term = token.near or token.term
+    return ranking().weight(term) * (_LIGHT if term in words().light else 1)

@@ -1,0 +1,135 @@
+"""Which phrasings of the table are nearest to a question, by the words that they share.
+
+The scheme is Okapi BM25: S. Robertson and H. Zaragoza, "The Probabilistic Relevance Framework: BM25
+and Beyond", Foundations and Trends in Information Retrieval 3 (2009). A phrasing is a document; how
+rare a word is counts the intents that have it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from array import array
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import Final
+
+from aish_lsp.offline.table import SLOT, Intent, Table, table
+from aish_lsp.offline.words import words
+
+#: The usual constants: how soon a repeated word counts no more, and how much length matters.
+_K1: Final = 1.2
+_B: Final = 0.4
+
+#: Phrasings of one intent that are looked at closely.
+_OF_ONE_INTENT: Final = 3
+
+_WORD: Final = re.compile(r"[A-Za-z]{2,}")
+
+
+class Ranking:
+    """An index of the table's words."""
+
+    def __init__(self, known: Table) -> None:
+        phrasings = known.phrasings
+        self._postings: dict[str, array[int]] = {}
+        intents: dict[str, set[int]] = {}
+        for number, phrasing in enumerate(phrasings):
+            slots = (f"{{{kind}}}" for slot in phrasing.slots for kind in _taken(slot.kind))
+            for term in {*phrasing.terms, *slots}:
+                self._postings.setdefault(term, array("H")).append(number)
+                intents.setdefault(term, set()).add(phrasing.intent)
+        self._lengths = array(
+            "B", (min(255, len(phrasing.terms) + len(phrasing.slots)) for phrasing in phrasings)
+        )
+        self._mean = sum(self._lengths) / max(1, len(self._lengths))
+        total = len(known.intents)
+        self.weights = {
+            term: math.log(1 + (total - len(found) + 0.5) / (len(found) + 0.5))
+            for term, found in intents.items()
+        }
+        self._intents = array("H", (phrasing.intent for phrasing in phrasings))
+        self._bare = [number for number, one in enumerate(phrasings) if not one.terms]
+        self._worded = {
+            " ".join(phrasing.wording): phrasing.intent
+            for phrasing in reversed(phrasings)
+            if not phrasing.slots
+        }
+        self._shares = _shares(known)
+        #: What a word weighs that the table does not have.
+        self.unknown = math.log(1 + total)
+
+    def worded(self, words: Iterable[str]) -> int | None:
+        """Return the intent that is asked for in just these words."""
+        return self._worded.get(" ".join(words))
+
+    def weight(self, term: str) -> float:
+        """Return how much ``term`` tells: the more, the fewer intents have it."""
+        return self.weights.get(term, self.unknown)
+
+    def share(self, intent: int, term: str) -> float | None:
+        """Return how much of the phrasings of ``intent`` have ``term``: 1 for all of them.
+
+        0 is for a word of its command or of what is said of it alone, None for no word of its.
+        """
+        return self._shares[intent].get(term)
+
+    def nearest(self, terms: Iterable[str], count: int) -> list[int]:
+        """Return the numbers of the ``count`` phrasings with the best scores, the best first.
+
+        Behind them are those that are nothing but values: no word speaks for them.
+        """
+        scores: defaultdict[int, float] = defaultdict(float)
+        for term in set(terms):
+            weight = self.weights.get(term, 0.0)
+            for number in self._postings.get(term, ()):
+                norm = 1 - _B + _B * self._lengths[number] / self._mean
+                scores[number] += weight * (_K1 + 1) / (1 + _K1 * norm)
+        chosen: list[int] = []
+        taken: Counter[int] = Counter()
+        order = sorted(scores, key=lambda number: (-scores[number], number))
+        for number in order:
+            intent = self._intents[number]
+            if taken[intent] < _OF_ONE_INTENT:
+                taken[intent] += 1
+                chosen.append(number)
+                if len(chosen) == count:
+                    break
+        return [*chosen, *(number for number in self._bare if number not in scores)]
+
+
+def _taken(kind: str) -> tuple[str, ...]:
+    """Return the kinds of value that a slot of ``kind`` is found by."""
+    return ("file", "folder") if kind == "path" else (kind,)
+
+
+def _shares(known: Table) -> list[dict[str, float]]:
+    """Return for each intent the words that it may be spoken of with."""
+    asked = [0] * len(known.intents)
+    counts: list[dict[str, float]] = [dict.fromkeys(_told_with(one), 0.0) for one in known.intents]
+    for phrasing in known.phrasings:
+        asked[phrasing.intent] += 1
+        count = counts[phrasing.intent]
+        for term in set(phrasing.terms):
+            count[term] = count.get(term, 0.0) + 1
+    for count, total in zip(counts, asked, strict=True):
+        for term in count:
+            count[term] /= total
+    return counts
+
+
+def _told_with(intent: Intent) -> Iterator[str]:
+    """Yield the words of the commands of ``intent``, and of what is said of them."""
+    commands = (command for way in intent.ways for command in way.run)
+    for text in (intent.does, *(SLOT.sub(" ", command) for command in commands)):
+        for word in _WORD.findall(text):
+            if term := words().term(word.lower()):
+                yield sys.intern(term)
+
+
+@cache
+def ranking() -> Ranking:
+    """Return the index of the table."""
+    return Ranking(table())

@@ -1,0 +1,214 @@
+"""The table of intents: what the model knows, read from intents/*.toml at the first question.
+
+intents/README.md says how an intent is written.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from aish_lsp.offline.words import words
+
+FOLDER: Final = Path(__file__).with_name("intents")
+
+#: The kinds without a shape of their own.
+FREE: Final = frozenset(
+    [
+        *("text", "pattern", "name", "branch", "package", "process", "user", "group"),
+        *("service", "container", "image", "tag", "remote", "variable", "command"),
+        *("volume", "pod", "deployment", "namespace", "context", "script", "test"),
+    ]
+)
+#: What a slot may be called; a digit tells two of a kind apart.
+KINDS: Final = FREE | frozenset(
+    [
+        "remotepath",
+        *("file", "folder", "path", "archive", "glob", "extension", "number", "size"),
+        *("span", "port", "first", "last", "date", "mode", "host", "login", "url"),
+        *("repository", "revision", "version", "sum", "assignment"),
+    ]
+)
+
+SLOT: Final = re.compile(r"\{([a-z]+\d?)(?:\|([a-z]+))?\}")
+_PART: Final = re.compile(r"\{([a-z]+\d?)\}|[^\s{}?!,;]+")
+
+
+def said(word: str) -> str:
+    """Return a word as it is compared with the wording of a phrasing; options keep their case."""
+    return word if word.startswith("-") else word.lower()
+
+
+def kind_of(slot: str) -> str:
+    """Return the kind of a slot: ``file`` of ``file2``."""
+    return slot.rstrip("0123456789")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A value in a phrasing, and the words on both sides of it."""
+
+    name: str
+    before: str
+    after: str
+
+    @property
+    def kind(self) -> str:
+        """What value it takes."""
+        return kind_of(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Phrasing:
+    """One way in which an intent is asked for: its terms, its slots, and how it is worded."""
+
+    intent: int
+    terms: tuple[str, ...]
+    slots: tuple[Slot, ...]
+    wording: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Commands, and where they serve: all of ``when`` has to hold (choosing.py)."""
+
+    run: tuple[str, ...]
+    when: tuple[str, ...] = ()
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One thing that people ask for.
+
+    Attributes:
+        name: what it is called in the table, once in all of it.
+        does: what its commands do, in a sentence.
+        ways: the commands; the first way that serves is told.
+        defaults: values of slots that a question may leave out.
+        note: what can go wrong.
+        topic: whose answer is not in the table but in answers.py; ``task:test`` is the project's.
+        after: what may be asked for next of what it lists: ``delete``, ``count``, and its ways.
+        example: a phrasing as it is written in the table.
+    """
+
+    family: str
+    name: str
+    does: str
+    example: str
+    ways: tuple[Way, ...] = ()
+    defaults: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+    topic: str = ""
+    after: dict[str, tuple[Way, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """All intents, and all the ways in which they are asked for."""
+
+    intents: tuple[Intent, ...]
+    phrasings: tuple[Phrasing, ...]
+    titles: dict[str, str]
+
+
+@cache
+def table() -> Table:
+    """Return the table; it is read when it is first needed.
+
+    Raises:
+        ValueError: a file is not as intents/README.md says.
+    """
+    intents: list[Intent] = []
+    phrasings: list[Phrasing] = []
+    titles: dict[str, str] = {}
+    for path in sorted(FOLDER.glob("*.toml")):
+        data = tomllib.loads(path.read_text("utf-8"))
+        titles[path.stem] = data["title"]
+        for given in data["intent"]:
+            try:
+                intent = _intent(path.stem, given)
+                phrasings += (_phrasing(len(intents), text) for text in given["ask"])
+            except (KeyError, TypeError, ValueError) as error:
+                raise ValueError(f"{path.name}: {given.get('name', given)}: {error}") from error
+            intents.append(intent)
+    return Table(tuple(intents), tuple(phrasings), titles)
+
+
+def terms_of(intent: Intent) -> set[str]:
+    """Return the words in which ``intent`` is asked for."""
+    known = table()
+    number = known.intents.index(intent)
+    return {
+        term for phrasing in known.phrasings if phrasing.intent == number for term in phrasing.terms
+    }
+
+
+def _intent(family: str, given: dict[str, Any]) -> Intent:
+    known = {"name", "does", "ask", "run", "default", "note", "topic", "after"}
+    if unknown := given.keys() - known:
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+    return Intent(
+        family=sys.intern(family),
+        name=given["name"],
+        does=given["does"],
+        example=given["ask"][0],
+        ways=ways_of(given.get("run", ())),
+        defaults=given.get("default", {}),
+        note=given.get("note", ""),
+        topic=given.get("topic", ""),
+        after={name: ways_of(ways) for name, ways in given.get("after", {}).items()},
+    )
+
+
+def ways_of(given: Any) -> tuple[Way, ...]:
+    """Return ways: a command, several in order, or tables with ``when`` and ``run``."""
+    if isinstance(given, str):
+        return (Way((given,)),)
+    if given and isinstance(given[0], dict):
+        return tuple(_way(**way) for way in given)
+    return (Way(tuple(given)),) if given else ()
+
+
+def _way(run: str | list[str], when: str = "", note: str = "") -> Way:
+    return Way((run,) if isinstance(run, str) else tuple(run), tuple(when.split()), note)
+
+
+def _phrasing(intent: int, text: str) -> Phrasing:
+    terms: list[str] = []
+    slots: list[Slot] = []
+    parts = list(_PART.finditer(words().plain(text)))
+    wording = tuple(sys.intern(f"{{{part[1]}}}" if part[1] else said(part[0])) for part in parts)
+    for at, part in enumerate(parts):
+        if not part[1]:
+            term = words().term(part[0].lower())
+            if term:
+                terms.append(sys.intern(term))
+            continue
+        if kind_of(part[1]) not in KINDS:
+            raise ValueError(f"no such kind of slot: {part[1]}")
+        slots.append(Slot(sys.intern(part[1]), _before(parts[:at]), _word(parts[at + 1 : at + 2])))
+    return Phrasing(intent, tuple(terms), tuple(slots), wording)
+
+
+def _before(parts: Iterable[re.Match[str]]) -> str:
+    """Return the last word of ``parts`` that is no filler."""
+    return next(_said(reversed(list(parts))), "")
+
+
+def _word(parts: Iterable[re.Match[str]]) -> str:
+    return next(_said(parts), "")
+
+
+def _said(parts: Iterable[re.Match[str]]) -> Iterator[str]:
+    for part in parts:
+        if part[1]:
+            yield f"{{{part[1]}}}"
+        elif part[0].lower() not in words().fillers:
+            yield sys.intern(part[0].lower())

@@ -1,0 +1,390 @@
+"""A question cut into words, each with what it may be the name or the value of.
+
+A kind is what a slot of the table is called: ``file``, ``port``, ``span``. What is free (a branch,
+a package, a pattern) has no shape of its own: matching.py tells it by the words around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from aish_lsp.offline.places import Places
+from aish_lsp.offline.words import words
+
+#: Words of a question that are looked at.
+_MOST: Final = 120
+
+_TOKEN: Final = re.compile(
+    r"""
+      `(?P<code>[^`]+)`
+    | (?<!\w)"(?P<double>[^"]+)"
+    | (?<!\w)'(?P<single>[^']+)'(?!\w)
+    | [\u201c\u201e](?P<curly>[^\u201c\u201d]+)[\u201c\u201d]
+    | (?<!\S)@"(?P<mentioned>[^"]+)"
+    | (?<!\S)(?P<json>\{\s*"[^{}]*\}|\[\s*[\d"][^\[\]]*\])(?!\S)
+    | (?P<url>(?:https?|ftp|ssh|git|file)://[^\s"'<>]+|git@[\w.-]+:[^\s"'<>]+)
+    | (?P<size>(?<![\w./-])\d+(?:\.\d+)?\s?
+        (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?)(?![\w/]))
+    | (?P<span>(?<![\w./-])(?:(?:last|past|previous)\s+)?(?:\d+|NUMBER|an?|couple\sof)\s?
+        (?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?)(?!\w)
+      |(?<!\w)(?:last|past|this)\s+(?:minute|hour|day|week|month|year)(?!\w)|(?<!\w)(?:today|yesterday|tonight)(?!\w))
+    | (?P<range>(?:(?<=lines\s)|(?<=line\s)|(?<=rows\s)|(?<=from\s)|(?<=between\s)|(?<=numbers\s)
+          |(?<=print\s)|(?<=count\s))
+        \d{1,7}\s+(?:to|through|thru|until|till|up\sto|and|-)\s+(?:line\s+)?\d{1,7}(?![\w.]))
+    | (?P<sum>(?<![\w./-])\(*\d+(?:\.\d+)?\)*
+        (?:\s*(?:\*\*?|[+%^/]|\s-\s)\s*\(*\d+(?:\.\d+)?\)*)+(?![\w./-]))
+    | (?P<word>\S+)
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_NUMBERS: Final = {
+    **{
+        word: number
+        for number, word in enumerate(
+            [
+                "zero",
+                "one",
+                "two",
+                "three",
+                "four",
+                "five",
+                "six",
+                "seven",
+                "eight",
+                "nine",
+                "ten",
+                "eleven",
+                "twelve",
+                "thirteen",
+                "fourteen",
+                "fifteen",
+                "sixteen",
+                "seventeen",
+                "eighteen",
+                "nineteen",
+                "twenty",
+            ]
+        )
+    },
+    "thirty": 30,
+    "forty": 40,
+    "fifty": 50,
+    "sixty": 60,
+    "hundred": 100,
+    "thousand": 1000,
+    "dozen": 12,
+    "couple": 2,
+    "second": 2,
+    "third": 3,
+    "fourth": 4,
+    "fifth": 5,
+}
+_WHOLE_TOKEN: Final = re.compile(_TOKEN.pattern.replace("NUMBER", "|".join(_NUMBERS)), _TOKEN.flags)
+
+_QUOTED: Final = re.compile(
+    r"""(?<!\S)\{\s*"[^{}]*\}|`[^`]+`|(?<!\w)"[^"]+"|(?<!\w)'[^']+'(?!\w)|[\u201c\u201e][^\u201c\u201d]+[\u201c\u201d]"""
+)
+
+_SECONDS: Final = {
+    **dict.fromkeys(("second", "sec"), 1),
+    **dict.fromkeys(("minute", "min"), 60),
+    **dict.fromkeys(("hour", "hr"), 3600),
+    **dict.fromkeys(("day", "today", "yesterday", "tonight"), 86400),
+    "week": 7 * 86400,
+    "month": 30 * 86400,
+    "year": 365 * 86400,
+}
+
+#: What there is one first of: "the first column".
+_COUNTED: Final = frozenset(("column", "field", "row", "line", "word", "entry"))
+
+_PUNCTUATION: Final = ".,;:!?)\u2026\u201d"
+_ADDRESS: Final = re.compile(
+    r"(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?|localhost|[0-9a-f:]*::[0-9a-f:]*"
+)
+_HOST: Final = re.compile(
+    r"(?:[\w.-]+@)?(?=[^.]*[a-z])[a-z\d-]+(?:\.[a-z\d-]+)*"
+    r"\.(?:com|org|net|io|dev|edu|gov|local|lan|internal|example|test|de|uk|fr|eu|ai|app|me)",
+    re.IGNORECASE,
+)
+_LOGIN: Final = re.compile(r"[\w.-]+@[\w.-]+")
+_REMOTE_PATH: Final = re.compile(r"[\w.-]+@[\w.-]+:[\w./~@+-]+|[\w-]+(?:\.[\w-]+)+:[/~][\w./~@+-]*")
+_UNIT: Final = re.compile(r"[\w@-]+\.(?:service|timer|socket|mount|target)")
+_VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-.]?\w+)*")
+_REVISION: Final = re.compile(
+    r"(?=[0-9a-f]*\d)(?=[0-9]*[a-f])[0-9a-f]{7,40}|HEAD(?:[~^]\d*)*|\w[\w./-]*[~^]\d*",
+    re.IGNORECASE,
+)
+_RANGE: Final = re.compile(r"(\d{1,7})\s?(?:-|\.\.|\u2013)\s?(\d{1,7})")
+_MODE: Final = re.compile(r"0?[0-7]{3}|[ugoa]*[+=-][rwxXst]+")
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ARCHIVE: Final = re.compile(
+    r".+\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|tzst|zip|jar|war|whl|gz|bz2|xz|zst|7z|rar|lz4)",
+    re.IGNORECASE,
+)
+_FORMAT: Final = re.compile(r"tar\.\w+", re.IGNORECASE)
+_EXTENSION: Final = re.compile(r"(?:\*?\.)([A-Za-z]\w{0,9})")
+_FILE: Final = re.compile(r"[^\s*?]*[^\s*?./]\.[A-Za-z]\w{0,9}|.+/[^/]+")
+_QUOTED_FILE: Final = re.compile(r"[^*?]*[^*?./]\.[A-Za-z]\w{0,9}|.+/[^/]+")
+_HOST_AND_PORT: Final = re.compile(r"([A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(\d{2,5})")
+#: What looks like the name of a file and is none: a unit of systemd, a time zone, an address.
+_NO_FILE: Final = re.compile(
+    r"[\w@-]+\.(?:service|timer|socket)|(?:Africa|America|Asia|Atlantic|Australia|Etc|Europe|Indian|Pacific|US)/\S+"
+    r"|[\w.-]+@[\w-]+(?:\.[\w-]+)*(?::.*)?"
+)
+_SUM: Final = re.compile(r"[\d.()\s]*\d[)\s]*(?:\*\*?|[+%^/]|-)[\s(]*\d[\d.()+*/%^\s-]*")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=[^\s=].*")
+_IDENTIFIER: Final = re.compile(r"[A-Za-z_][\w.@/:+-]*")
+
+
+@dataclass(slots=True)
+class Token:
+    """A word, or several that are one value.
+
+    Attributes:
+        text: as it was written, without its quotes.
+        term: what stands for it in a comparison; nothing for a stop word or a value.
+        before, after: the words on both sides, in lower case; fillers are passed over before.
+        behind: the word right before it.
+        quoted: whether it stood in quotes.
+        kinds: what it may be, and the value in that case.
+        near: a word of the table that it is probably a slip for.
+        branch: whether the repository has a branch of that name.
+        start, end: where it stands in the question.
+    """
+
+    text: str
+    term: str
+    start: int
+    end: int
+    quoted: bool = False
+    before: str = ""
+    after: str = ""
+    behind: str = ""
+    kinds: dict[str, str] = field(default_factory=dict)
+    near: str = ""
+    branch: bool = False
+
+    @property
+    def lower(self) -> str:
+        """The word in lower case, or nothing where it is quoted."""
+        return "" if self.quoted else self.text.lower()
+
+
+def cut(text: str, places: Places) -> list[Token]:
+    """Return the words of ``text``; ``places`` knows the names in the workspace."""
+    found: list[Token] = []
+    for match in _WHOLE_TOKEN.finditer(plain(text)):
+        found.extend(_tokens(match, places))
+        if len(found) >= _MOST:
+            break
+    _look_around(found, places)
+    return found
+
+
+def plain(text: str) -> str:
+    """Return ``text`` with one word for each phrase that means it, outside of quotes."""
+    parts: list[str] = []
+    end = 0
+    for quoted in _QUOTED.finditer(text):
+        parts += [words().plain(text[end : quoted.start()]), quoted[0]]
+        end = quoted.end()
+    return "".join([*parts, words().plain(text[end:])])
+
+
+def _tokens(match: re.Match[str], places: Places) -> Iterator[Token]:
+    kind = match.lastgroup
+    assert kind is not None
+    value = match[kind]
+    start, end = match.span()
+    if kind in ("code", "double", "single", "curly", "mentioned", "json"):
+        yield Token(
+            value, "", start, end, quoted=True, kinds=dict(_kinds(value, places, quoted=True))
+        )
+    elif kind == "url":
+        value = value.rstrip(_PUNCTUATION)
+        kinds = {"url": value}
+        if kind == "url" and (value.endswith(".git") or value.startswith(("git@", "ssh://"))):
+            kinds["repository"] = value
+        yield Token(value, "", start, end, kinds=kinds)
+    elif kind == "size":
+        yield Token(value, "", start, end, kinds={"size": _size(value)})
+    elif kind == "range":
+        first, *_, last = re.findall(r"\d+", value)
+        yield Token(value, "", start, end, kinds={"first": first, "last": last})
+    elif kind == "sum":
+        yield Token(value, "", start, end, kinds={"sum": value.replace("**", "^")})
+    elif kind == "span":
+        yield Token(value, "", start, end, kinds={"span": str(_seconds(value))})
+    else:
+        yield from _word(value, start, places)
+
+
+def _word(raw: str, start: int, places: Places) -> Iterator[Token]:
+    """Yield a bare word, without the punctuation around it unless there is a file of that name."""
+    lead = len(raw) - len(raw.lstrip("([{\"'"))
+    bare = raw[lead:]
+    if not places.exists(bare):
+        bare = bare.rstrip(_PUNCTUATION + "]}\"'") or bare
+    if not bare or not any(character.isalnum() or character in "._~*/-" for character in bare):
+        return
+    owned = re.fullmatch(r"([^\W\d_]{2,})['\u2019]s", bare)
+    if owned and bare.lower().replace("\u2019", "'") not in words().stop:
+        bare = owned[1]
+    mentioned = bare.startswith("@") and len(bare) > 1 and places.exists(bare[1:])
+    value = bare[1:] if mentioned else bare
+    kinds = dict(_kinds(value, places, quoted=mentioned))
+    lower = value.lower()
+    number = _ordinal(lower) or _NUMBERS.get(lower)
+    if number is not None:
+        kinds["number"] = str(number)
+    plain = bool(re.fullmatch(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*", value))
+    term = words().term(lower.replace("\u2019", "'")) if plain else ""
+    if not plain and not kinds:
+        term = words().term(lower)
+    yield Token(value, term, start + lead, start + lead + len(bare), mentioned, kinds=kinds)
+
+
+def _ordinal(word: str) -> int | None:
+    """Return the number in "7th"."""
+    match = re.fullmatch(r"(\d{1,6})(?:st|nd|rd|th)", word)
+    return int(match[1]) if match else None
+
+
+def _kinds(  # noqa: C901, PLR0912 - a look for each kind
+    value: str, places: Places, *, quoted: bool
+) -> Iterator[tuple[str, str]]:
+    """Yield what ``value`` may be by its look, and what there is of that name."""
+    if re.fullmatch(r":?\d{1,10}", value):
+        digits = value.lstrip(":")
+        yield "number", digits
+        if 0 < int(digits) < 65536:
+            yield "port", digits
+        if len(digits) in (3, 4) and re.fullmatch("0?[0-7]{3}", digits):
+            yield "mode", digits
+        return
+    if match := _RANGE.fullmatch(value):
+        yield "first", match[1]
+        yield "last", match[2]
+    for kind, pattern in (
+        ("mode", _MODE),
+        ("date", _DATE),
+        ("revision", _REVISION),
+        ("version", _VERSION),
+        ("host", _ADDRESS),
+        ("login", _LOGIN),
+    ):
+        if pattern.fullmatch(value):
+            yield kind, value
+    if value.endswith(".git") and "/" in value:
+        yield "repository", value
+    if quoted and _SUM.fullmatch(value):
+        yield "sum", value.replace("**", "^")
+    if _ASSIGNMENT.fullmatch(value):
+        yield "assignment", value
+        return
+    there = places.find(value)
+    if there is not None:
+        if places.is_folder(there):
+            yield "folder", there
+        else:
+            yield "file", there
+            if _ARCHIVE.fullmatch(there):
+                yield "archive", there
+        return
+    if _REMOTE_PATH.fullmatch(value) and not value.startswith("git@"):
+        yield "remotepath", value
+        return
+    if _HOST.fullmatch(value):
+        yield "host", value
+    if match := _EXTENSION.fullmatch(value):
+        yield "extension", match[1]
+    elif any(mark in value for mark in "*?") and "/" not in value and " " not in value:
+        yield "glob", value
+    if value.endswith("/") or value in (".", "..", "~") or value.startswith("~/"):
+        yield "folder", value
+    looks = _QUOTED_FILE if quoted else _FILE
+    if _FORMAT.fullmatch(value) or _UNIT.fullmatch(value):
+        return
+    if match := _HOST_AND_PORT.fullmatch(value):
+        yield "host", match[1]
+        yield "port", match[2]
+        return
+    other = (
+        _NO_FILE.fullmatch(value)
+        or _VERSION.fullmatch(value)
+        or _ADDRESS.fullmatch(value)
+        or value.startswith("@")
+    )
+    if looks.fullmatch(value) and not other and "\n" not in value and len(value) < 1024:
+        yield "file", value
+        if not re.search(r"\.\w+$", value):
+            yield "folder", value
+        if _ARCHIVE.fullmatch(value):
+            yield "archive", value
+
+
+def _look_around(tokens: list[Token], places: Places) -> None:
+    """Note each word's neighbors, and what they say of it: "the tests folder", "md files"."""
+    fillers = words().fillers
+    for at, token in enumerate(tokens):
+        before = at - 1
+        while before >= 0 and tokens[before].lower in fillers:
+            before -= 1
+        token.before = tokens[before].lower if before >= 0 else ""
+        token.behind = tokens[at - 1].lower if at else ""
+        token.after = tokens[at + 1].lower if at + 1 < len(tokens) else ""
+        token.branch = places.has_branch(token.text)
+        if token.lower == "first" and token.after in _COUNTED:
+            token.kinds["number"] = "1"
+        elif token.lower in _SECONDS and token.behind in ("each", "every", "per"):
+            token.kinds = {"span": str(_SECONDS[token.lower])}
+        if token.quoted or token.kinds:
+            continue
+        if token.after in ("folder", "directory", "dir") and (
+            there := places.find(token.text, folders=True)
+        ):
+            token.kinds["folder"] = there
+        elif token.after.startswith(("file", "script", "module", "source", "image", "photo")):
+            extension = words().extensions.get(token.lower)
+            if extension is not None:
+                token.kinds["extension"] = extension
+        known = token.lower in words().names
+        if not token.kinds and not known and (there := places.alike(token.text)):
+            token.kinds["folder" if places.is_folder(there) else "file"] = there
+
+
+def _size(value: str) -> str:
+    """Return a size as ``find`` and ``truncate`` take it: 10M."""
+    match = re.match(r"(\d+(?:\.\d+)?)\s?([a-z])", value, re.IGNORECASE)
+    assert match is not None
+    number, unit = float(match[1]), match[2].upper()
+    if unit == "B":
+        return f"{int(number)}c"
+    if not number.is_integer():
+        number, unit = number * 1024, {"K": "c", "M": "K", "G": "M", "T": "G"}[unit]
+        return f"{int(number)}{unit}"
+    if unit == "T":
+        number, unit = number * 1024, "G"
+    return f"{int(number)}{'k' if unit == 'K' else unit}"
+
+
+def _seconds(value: str) -> int:
+    """Return a span of time in seconds."""
+    *count, unit = re.sub(r"(\d)([a-z])", r"\1 \2", value.lower()).split()
+    number = 1
+    for word in count:
+        if word.isdigit():
+            number = int(word)
+        elif word in _NUMBERS:
+            number = _NUMBERS[word]
+    name = unit if unit in _SECONDS else unit.removesuffix("s")
+    return number * _SECONDS[name]
+
+
+def is_name(value: str) -> bool:
+    """Return whether ``value`` may be a branch, a package, a user: no option and no sentence."""
+    return bool(_IDENTIFIER.fullmatch(value)) and len(value) < 200

@@ -1,0 +1,314 @@
+"""What a conversation asks for: one intent or several, or more of what was asked before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from aish_lsp.offline.matching import THRESHOLD, understood
+from aish_lsp.offline.overlay import Match
+from aish_lsp.offline.places import Places
+from aish_lsp.offline.table import FREE, SLOT, Way, kind_of, terms_of
+from aish_lsp.offline.tokens import Token, cut, is_name
+from aish_lsp.offline.words import words
+
+#: Earlier questions that a follow-up may go back to.
+_EARLIER: Final = 6
+
+#: So sure that a question is one question, whatever "and" is in it.
+_SURELY_ONE: Final = 0.9
+
+_SPLIT: Final = re.compile(
+    r"(?<=[?.!;])\s+(?=\w)|\s*;\s+|,?\s+(?:and\s+then|and\s+after\s+that|and\s+also|and|then|but\s+first|"
+    r"after\s+that|also)[\s,]+|,\s+",
+    re.IGNORECASE,
+)
+_MOST_SPLITS: Final = 8
+
+_PRONOUN: Final = re.compile(r"\b(?:it|them|those|these|that|they)\b", re.IGNORECASE)
+_GOES_ON: Final = re.compile(
+    r"^\W*(?:and|now|but|then|also|ok(?:ay)?)?[\s,]*"
+    r"(?:(?:do |show |give )?(?:me )?(?:the )?same(?: thing| again)?(?: but)?(?: only)?"
+    r"|only|just|what about|how about|instead|not recursive|but|and|now)\b[\s,]*",
+    re.IGNORECASE,
+)
+_AGAIN: Final = re.compile(
+    r"^\W*(?:and|now|ok(?:ay)?|please|then)?[\s,]*"
+    r"(?:can you |could you )?(?:do|run|try|repeat|use) "
+    r"(?:(?:the )?same(?: thing)?|that|it|this)(?: again| too| now)?(?: but)?\b[\s,]*",
+    re.IGNORECASE,
+)
+#: "only the first 3", "limit that to ten".
+_SOME_OF_THEM: Final = re.compile(
+    r"^\W*(?:and |now |but |ok(?:ay)? |please )*"
+    r"(?:(?:show |give |list )?(?:me )?(?:only|just)|(?:show|give|list) me"
+    r"|limit(?: (?:that|it|this|them|those|the (?:list|output|results?)))?(?: to)?"
+    r"|cut (?:it|that) (?:off )?(?:to|at|after))?\s*"
+    r"(?:(?:to )?the )?(?P<end>first|top|last|bottom|biggest|largest|newest|latest)?\s*"
+    r"(?P<number>\w+)"
+    r"(?: (?:of (?:them|those|these)|lines|results?|entries|items|ones|only))*\W*$",
+    re.IGNORECASE,
+)
+_PLACE: Final = re.compile(
+    r"^(?:in|inside|under|within|for|with|of|on|the|from|to|as|at)\b\s*", re.IGNORECASE
+)
+
+#: What may be asked of what was listed, by its name in the table (``after``).
+_ACTIONS: Final = {
+    "delete": re.compile(r"\b(?:delete|remove|erase|trash|get rid of)\b", re.IGNORECASE),
+    "count": re.compile(r"\b(?:how many|count|number of)\b", re.IGNORECASE),
+    "kill": re.compile(r"\b(?:kill|stop|end|terminate|quit)\b", re.IGNORECASE),
+    "save": re.compile(r"\b(?:save|write|store|put)\b.*\b(?:to|in|into|as)\b", re.IGNORECASE),
+    "copy": re.compile(r"\bcopy\b", re.IGNORECASE),
+    "move": re.compile(r"\bmove\b", re.IGNORECASE),
+    "sort": re.compile(r"\b(?:sort|order)\b", re.IGNORECASE),
+}
+#: Actions that take the output of whatever was suggested last.
+_OF_ANY_OUTPUT: Final = {"count": " | wc -l", "sort": " | sort", "save": " > {file}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Meant:
+    """One thing that is asked for.
+
+    Attributes:
+        match: the intent and its values.
+        ways: the commands, where they are others than the intent's own.
+        suffix: what goes behind the intent's command: a pipe, a redirection.
+        sentence: what is said, where it is not what the intent says.
+    """
+
+    match: Match
+    ways: tuple[Way, ...] = ()
+    suffix: str = ""
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was understood, and else what comes nearest."""
+
+    meant: tuple[Meant, ...]
+    nearest: tuple[Match, ...]
+
+
+def read(text: str, earlier: Sequence[str], places: Places) -> Reading:
+    """Return what ``text`` asks for; ``earlier`` are the questions before it, the oldest first."""
+    if earlier and any(one.search(text) for one in (_GOES_ON, _PRONOUN, _SOME_OF_THEM)):
+        before = read(earlier[-1], earlier[:-1][-_EARLIER:], places)
+        if before.meant:
+            going_on = _following(text, before.meant[-1], places)
+            if going_on is not None:
+                return Reading((going_on,), ())
+    return _by_itself(text, places)
+
+
+def _by_itself(text: str, places: Places) -> Reading:
+    whole = _matches(text, places)
+    sure = whole[0].confidence if whole else 0.0
+    if sure < _SURELY_ONE:
+        parts = _in_parts(text, places, sure)
+        if parts:
+            return Reading(tuple(Meant(match) for match in parts), ())
+    if sure >= THRESHOLD:
+        return Reading((Meant(whole[0]),), tuple(whole[1:3]))
+    return Reading((), tuple(whole[:2]))
+
+
+def _matches(text: str, places: Places) -> list[Match]:
+    bare = words().bare(text)
+    return understood(cut(bare, places), bare)
+
+
+def _in_parts(text: str, places: Places, sure: float) -> list[Match]:
+    """Return two or more things that ``text`` asks for, if that explains it better than one."""
+    best: list[Match] = []
+    for at, split in enumerate(_SPLIT.finditer(text)):
+        if at >= _MOST_SPLITS:
+            break
+        left = _matches(text[: split.start()], places)
+        if not left or left[0].confidence < THRESHOLD:
+            continue
+        rest = _with_names(text[split.end() :], left[0].values)
+        right = _matches(rest, places)
+        parts = [left[0], *right[:1]]
+        if right and right[0].confidence < _SURELY_ONE:
+            more = _in_parts(rest, places, right[0].confidence)
+            parts = [left[0], *more] if more else parts
+        if len(parts) < 2:
+            continue
+        least = min(part.confidence for part in parts)
+        if least >= max(THRESHOLD, sure + 0.05) and parts[0].intent is not parts[1].intent:
+            best, sure = parts, least
+    return best
+
+
+def _with_names(text: str, values: Mapping[str, str]) -> str:
+    """Return ``text`` with the last of ``values`` for its first pronoun."""
+    value = _it(values)
+    if value is None or "`" in value:
+        return text
+    return _PRONOUN.sub(lambda _: f"`{value}`", text, count=1)
+
+
+def _it(values: Mapping[str, str]) -> str | None:
+    """Return the value that "it" most likely means."""
+    for kind in ("file", "archive", "folder", "path", "branch", "container", "service", "process"):
+        for name, value in values.items():
+            if kind_of(name) == kind and value != ".":
+                return value
+    return None
+
+
+def _following(text: str, before: Meant, places: Places) -> Meant | None:
+    """Return what ``text`` asks for as a follow-up to ``before``, or None where it is none."""
+    found = _some_of_them(text, before, places)
+    again = _AGAIN.match(text)
+    if found is None and again is not None:
+        found = _with_other_values(text[again.end() :], before, places)
+    if found is not None:
+        return found
+    if _PRONOUN.search(text):
+        return _acting(text, before, places) or _of_it(text, before, places)
+    start = _GOES_ON.match(text)
+    if start is None or not start[0].strip():
+        return None
+    return _with_other_values(text[start.end() :], before, places)
+
+
+def _of_it(text: str, before: Meant, places: Places) -> Meant | None:
+    """Return what is asked for with the value of ``before`` in the place of "it"."""
+    named = _with_names(text, before.match.values)
+    if named == text:
+        return None
+    found = _matches(named, places)
+    return Meant(found[0]) if found and found[0].confidence >= THRESHOLD else None
+
+
+def _with_other_values(text: str, before: Meant, places: Places) -> Meant | None:
+    """Return ``before`` with the values in ``text``, or None where it has no place for them."""
+    values = _changed(cut(_unprefixed(text), places), before)
+    return None if values is None else replace(before, match=replace(before.match, values=values))
+
+
+def _some_of_them(text: str, before: Meant, places: Places) -> Meant | None:
+    """Return ``before`` with the first or last few of what it prints, if ``text`` asks for that."""
+    match = _SOME_OF_THEM.match(text)
+    if match is None:
+        return None
+    tokens = cut(match["number"], places)
+    number = tokens[0].kinds.get("number") if tokens else None
+    if number is None:
+        return None
+    slots = (*before.match.values, *_slots(before))
+    slot = next((slot for slot in slots if kind_of(slot) == "number"), "")
+    if slot:
+        values = {**before.match.values, slot: number}
+        return replace(before, match=replace(before.match, values=values))
+    end = "tail" if (match["end"] or "").lower() in ("last", "bottom") else "head"
+    head = " | tail -n +2" if _has_a_head(before) else ""
+    values = {**before.match.values, "number9": number}
+    return Meant(
+        replace(before.match, values=values),
+        before.ways,
+        f"{before.suffix}{head} | {end} -n {{number9}}",
+        before.sentence,
+    )
+
+
+def _has_a_head(before: Meant) -> bool:
+    """Return whether what ``before`` prints begins with a line that is none of the list."""
+    ways = before.ways or before.match.intent.ways
+    return any(command.startswith("ls -l") for way in ways for command in way.run)
+
+
+def _unprefixed(text: str) -> str:
+    shorter = _PLACE.sub("", text)
+    return shorter if shorter == text else _unprefixed(shorter)
+
+
+def _acting(text: str, before: Meant, places: Places) -> Meant | None:
+    """Return an action on what ``before`` listed: "now delete them", "how many are there?"."""
+    tokens = cut(text, places)
+    for name, pattern in _ACTIONS.items():
+        if not pattern.search(text):
+            continue
+        ways = before.match.intent.after.get(name)
+        target = _value_of(tokens, ("file", "folder"))
+        values = dict(before.match.values)
+        if ways is not None:
+            if target is not None:
+                values["path2"] = target
+            return Meant(replace(before.match, values=values), ways, sentence=f"To {name} them:")
+        suffix = _OF_ANY_OUTPUT.get(name)
+        if suffix is not None and (name != "save" or target is not None):
+            values["file9"] = target or ""
+            return (
+                Meant(before.match, before.ways, suffix.replace("{file}", "{file9}"), "So:")
+                if (name != "save")
+                else Meant(replace(before.match, values=values), before.ways, " > {file9}", "So:")
+            )
+    return None
+
+
+def _value_of(tokens: Sequence[Token], kinds: tuple[str, ...]) -> str | None:
+    for token in tokens:
+        for kind in kinds:
+            if kind in token.kinds:
+                return token.kinds[kind]
+    return None
+
+
+def _changed(tokens: Sequence[Token], before: Meant) -> dict[str, str] | None:
+    """Return the values of ``before`` with those that ``tokens`` have instead; None: no place."""
+    values = dict(before.match.values)
+    slots = list(dict.fromkeys((*values, *_slots(before))))
+    asked = {"file", "folder", "one", *terms_of(before.match.intent)}
+    changed = False
+    for token in tokens:
+        if not (token.term or token.kinds or token.quoted):
+            continue
+        if token.term in asked and not token.kinds and not token.quoted:
+            continue
+        name = next(_takers(token, slots), None)
+        if name is None:
+            return None
+        value = _as(kind_of(name), token)
+        if kind_of(name) in FREE and not token.quoted and not is_name(value):
+            return None
+        values[name] = value
+        changed = True
+    return values if changed else None
+
+
+def _takers(token: Token, slots: Sequence[str]) -> Iterator[str]:
+    """Yield the slots that may take the value of ``token``."""
+    for slot in slots:
+        kind = kind_of(slot)
+        if (
+            kind in token.kinds
+            or (kind == "glob" and "extension" in token.kinds)
+            or (kind == "path" and ("folder" in token.kinds or "file" in token.kinds))
+        ):
+            yield slot
+    for slot in slots:
+        if kind_of(slot) in FREE and (token.quoted or not token.kinds):
+            yield slot
+
+
+def _as(kind: str, token: Token) -> str:
+    if kind == "glob" and "extension" in token.kinds:
+        return f"*.{token.kinds['extension']}"
+    if kind == "path":
+        return token.kinds.get("folder") or token.kinds["file"]
+    return token.kinds.get(kind, token.text)
+
+
+def _slots(before: Meant) -> Iterator[str]:
+    """Yield the slots that the commands of ``before`` have."""
+    intent = before.match.intent
+    for way in before.ways or intent.ways:
+        for command in way.run:
+            yield from (name for name, _ in SLOT.findall(command))

@@ -1,0 +1,144 @@
+"""What the answers need of the workspace and its project, looked up when first needed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from aish_lsp.foundation.text import without_hidden
+from aish_lsp.offline.choosing import Here
+from aish_lsp.offline.machine import Machine
+from aish_lsp.offline.part import Part
+from aish_lsp.offline.places import Places
+from aish_lsp.project.entries import Entry, find_entries
+from aish_lsp.project.safe_read import read_head
+from aish_lsp.project.tasks import Intent, Rank, Task, find_tasks
+
+#: A task in words, for "To ... here".
+_IN_WORDS: Final[Mapping[Intent, str]] = {
+    "test": "run the tests",
+    "build": "build it",
+    "run": "run it",
+    "start": "start the development server",
+    "lint": "lint the code",
+    "format": "format the code",
+    "check": "check the code",
+    "clean": "clean up",
+    "install": "install what it needs",
+}
+#: What may be meant as well where a project has no such task.
+_INSTEAD: Final[Mapping[Intent, tuple[Intent, ...]]] = {
+    "test": ("check",),
+    "run": ("start",),
+    "start": ("run",),
+    "check": ("lint",),
+    "lint": ("check",),
+}
+
+_README_LIMIT: Final = 16384
+
+#: A command whose " && " stand outside of quotes and brackets, as far as a glance can tell.
+_STEPS_ARE_PLAIN: Final = re.compile(r"(?:[^'\"()]|'[^'\"&]*')*")
+
+#: Other ways that are told, and parts of a project.
+_OTHER_WAYS: Final = 1
+_OTHER_PARTS: Final = 3
+
+
+class Workspace:
+    """A folder, the machine that it is on, and its project's tasks."""
+
+    def __init__(self, root: Path, machine: Machine | None = None) -> None:
+        self.root = root.resolve()
+        self.machine = machine or Machine.here()
+        self.here = Here(self.machine, self.root)
+        self.places = Places(self.root)
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """The project's tasks, the surest first."""
+        return find_tasks(self.root)
+
+    @cached_property
+    def entries(self) -> tuple[Entry, ...]:
+        """What the project's own task runners can be told to do, by its names."""
+        return find_entries(self.root)
+
+    @cached_property
+    def in_git(self) -> bool:
+        """Whether the folder lies in a repository."""
+        return self.here.in_git()
+
+    def best(self, intent: Intent) -> list[Task]:
+        """Return the tasks for ``intent``, or for what may be meant as well."""
+        for meant in (intent, *_INSTEAD.get(intent, ())):
+            found = [task for task in self.tasks if task.intent == meant]
+            if found:
+                return found
+        return []
+
+    def best_steps(self, intent: Intent) -> tuple[str, ...]:
+        """Return the commands of the surest task for ``intent``; none where there is none."""
+        return next(map(steps, self.best(intent)), ())
+
+    def is_task(self, command: str) -> bool:
+        """Return whether ``command`` is one of the project's own."""
+        return any(task.command == command for task in self.tasks)
+
+
+def steps(task: Task) -> tuple[str, ...]:
+    """Return the commands of a task, each to be run by itself, in order."""
+    if _STEPS_ARE_PLAIN.fullmatch(task.command):
+        return tuple(task.command.split(" && "))
+    return (task.command,)
+
+
+def task_parts(intent: Intent, workspace: Workspace) -> Sequence[Part]:
+    """Return how a task is done here: the surest way, and another one that the project sets up.
+
+    Where only parts of the project tell, all of them are told, up to a few.
+    """
+    found = workspace.best(intent)
+    if not found:
+        words = _IN_WORDS[intent]
+        return [Part(f"I found no file here that says how to {words}.", ("ls -la",))]
+    first = found[0]
+    words = _IN_WORDS[first.intent]
+    parts = [Part(f"To {words} here (from {first.source}):", steps(first))]
+    seen = {first.folder or first.source}
+    if first.rank == Rank.PART:
+        others = (task for task in found if task.rank == Rank.PART)
+        lead_in, most = "And, from {}:", _OTHER_PARTS
+    else:
+        others = (task for task in found if task.rank <= Rank.CONFIGURED)
+        lead_in, most = "Or, from {}:", _OTHER_WAYS
+    for other in others:
+        place = other.folder or other.source
+        if place not in seen and len(parts) <= most:
+            seen.add(place)
+            parts.append(Part(lead_in.format(other.source), steps(other)))
+    return parts
+
+
+def overview(workspace: Workspace) -> Part:
+    """Return what the manifests and the first words of the README tell of the project."""
+    sources = list(dict.fromkeys(task.source for task in workspace.tasks))[:6]
+    known = (
+        f"I find its tasks in {', '.join(sources)}."
+        if sources
+        else "I found no manifest that I know."
+    )
+    look = ["ls -la"]
+    quote: tuple[str, ...] = ()
+    for name in ("README.md", "README.rst", "README.txt", "README"):
+        head = read_head(workspace.root, name, _README_LIMIT)
+        if head is not None:
+            lines = [line for line in without_hidden(head[0]).split("\n") if line.strip()]
+            quote = tuple(lines[:4])
+            look.insert(0, f"cat {name}")
+            break
+    begins = " Its README begins:" if quote else ""
+    return Part(f"This is the folder {workspace.root.name}. {known}{begins}", tuple(look), quote)

@@ -1,0 +1,74 @@
+"""What completes a name behind an ``@``."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aish_lsp.context.attached.mentions import Named, mentions
+from aish_lsp.context.attached.proposals import MOST, Typed, proposals, typed_name
+
+NAMES = ["Makefile", "README.md", "docs/a b.md", "lib/", "src/app.py", "src/main/app_test.py"]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "typed"),
+    [
+        ("@", Typed("", 0)),
+        ("see @src/a", Typed("src/a", 4)),
+        ("(@x", Typed("x", 1)),
+        ('what is in @"a b', Typed("a b", 11)),
+        (r"in @a\ b", Typed("a b", 3)),
+        ("é😀 @wö", Typed("wö", 3)),
+        ("me@host", None),
+        ("@done already", None),
+        ('@"a b" and', None),
+        ('@"a b"', None),
+        ("none", None),
+        ("", None),
+    ],
+)
+def test_a_name_that_is_being_typed(prefix: str, typed: Typed | None) -> None:
+    assert typed_name(prefix) == typed
+
+
+@pytest.mark.parametrize(
+    ("typed", "names"),
+    [
+        ("", ["Makefile", "README.md", "docs/", "src/"]),
+        ("s", ["src/"]),
+        ("src/", ["src/app.py", "src/main/"]),
+        ("src/m", ["src/main/", "src/main/app_test.py"]),
+        ("read", ["README.md"]),
+        ("app", ["src/app.py", "src/main/app_test.py"]),
+        ("TEST", ["src/main/app_test.py"]),
+        ("lib", []),
+        ("nothing", []),
+    ],
+)
+def test_the_likeliest_come_first(typed: str, names: list[str]) -> None:
+    assert [found.name for found in proposals(typed, NAMES)][: len(names)] == names
+    if not names:
+        assert proposals(typed, NAMES) == []
+
+
+def test_what_is_inserted_names_it() -> None:
+    inserts = {found.name: found.insert for found in proposals("d", [*NAMES, "my docs/x.md"])}
+    assert inserts["docs/"] == "@docs/"
+    assert inserts["docs/a b.md"] == '@"docs/a b.md"'
+    assert proposals("my", ["my docs/x.md"])[0].insert == '@"my docs/'
+
+
+def test_there_are_never_too_many_and_hidden_names_are_none() -> None:
+    many = [f"src/file_{number}.py" for number in range(5000)]
+    assert len(proposals("file", many)) == MOST
+    assert proposals("", ["a\u202eb.py", "a\nb.py"]) == []
+
+
+@given(st.lists(st.text(alphabet="ab/ .'\"\\@:1", min_size=1, max_size=12)), st.text(max_size=3))
+def test_each_names_its_file(names: list[str], typed: str) -> None:
+    for found in proposals(typed, names):
+        if not found.is_folder:
+            [mention] = mentions(found.insert)
+            assert Named(found.name) in mention.readings

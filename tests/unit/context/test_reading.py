@@ -1,0 +1,219 @@
+"""The files that a question names, read from a real folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aish_lsp.config.schema import Project
+from aish_lsp.context.attached import reading
+from aish_lsp.context.attached.file_names import FileNames
+from aish_lsp.context.attached.reading import Found, named_files
+from aish_lsp.context.attached.selection import EACH_END
+from aish_lsp.context.attached.sent import sent_along
+from aish_lsp.foundation.ports import nothing_open
+from aish_lsp.project import current
+from aish_lsp.project.picture import ProjectPicture
+
+
+@pytest.fixture(params=["git", "no git"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Return a folder with sources, in a repository and out of one."""
+    root = tmp_path / "wörk space"
+    (root / "src").mkdir(parents=True)
+    (root / "src" / "app.py").write_text("def f():\n    return 1\n\nx = 2\n")
+    (root / "a b.txt").write_text("with a blank\n")
+    (root / ".gitignore").write_text("*.secret\n")
+    (root / "keys.secret").write_text("hush\n")
+    (root / "link.txt").symlink_to("a b.txt")
+    (root / "to-secret").symlink_to("keys.secret")
+    (root / "out").symlink_to("../outside.txt")
+    (tmp_path / "outside.txt").write_text("not yours\n")
+    (root / "bytes").write_bytes(b"a\0b")
+    (root / "dos.txt").write_bytes("é 1\r\né 2\r\n".encode())
+    (root / "latin.txt").write_bytes("caf\xe9\n".encode("latin-1"))
+    (root / "empty.txt").write_text("")
+    if request.param == "git":
+        subprocess.run(["git", "init", "-q", root], check=True)
+    return root
+
+
+async def named(
+    root: Path | None, question: str, open_text: Callable[[Path], str | None] = nothing_open
+) -> Found:
+    files = FileNames(root, ProjectPicture(root), Project)
+    return await named_files(question, files, open_text)
+
+
+async def test_a_file_is_read(root: Path) -> None:
+    found = await named(root, "what is @src/app.py, and @./link.txt?")
+    assert found.notices == []
+    app, linked = found.attached
+    assert (app.kind, app.path, app.language) == ("file", "src/app.py", "py")
+    assert app.text == (root / "src" / "app.py").read_text()
+    assert (linked.path, linked.text) == ("a b.txt", "with a blank\n")
+
+
+async def test_what_is_named_twice_is_sent_once(root: Path) -> None:
+    found = await named(root, '@"a b.txt", @./link.txt; @src/app.py:1 @src/app.py:2')
+    assert [(part.kind, part.first) for part in found.attached] == [
+        ("file", 0),
+        ("selection", 1),
+        ("definition", 1),
+        ("selection", 2),
+    ]
+
+
+async def test_lines_of_it_come_with_the_definition_around_them(root: Path) -> None:
+    [lines, around] = (await named(root, "@src/app.py:2")).attached
+    assert (lines.kind, lines.text, lines.first, lines.last) == (
+        "selection",
+        "    return 1\n",
+        2,
+        2,
+    )
+    assert (around.kind, around.text) == ("definition", "def f():\n    return 1")
+    assert (around.first, around.last) == (1, 2)
+    [rest] = (await named(root, "@src/app.py:4-999")).attached
+    assert rest.text == "x = 2\n"
+
+
+async def test_of_a_long_definition_the_first_line_goes_and_that_is_told(root: Path) -> None:
+    (root / "long.py").write_text("def f():\n" + "    x = 1\n" * 1000)
+    found = await named(root, "@long.py:5")
+    assert found.attached[1].text == "def f():\n[...]"
+    assert ", ".join(map(str, sent_along(found.attached))) == (
+        "long.py, line 5, the definition around it (long.py, lines 1-1001), cut short"
+    )
+
+
+async def test_names_with_blanks_and_absolute_ones(root: Path) -> None:
+    for question in ('@"a b.txt"', r"@a\ b.txt", f'@"{root}/a b.txt"'):
+        [found] = (await named(root, question)).attached
+        assert found.path == "a b.txt"
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("@keys.secret", "ignored"),
+        ("@to-secret", "ignored"),
+        ("@.git/config", "ignored|no file"),
+        ("@out", "is outside the workspace"),
+        ("@../outside.txt", "is outside the workspace"),
+        ("@/etc/passwd", "is outside the workspace"),
+        ("@src", "is a folder"),
+        ("@src/.", "is a folder"),
+        ("@bytes", "binary"),
+        ("@src/nope.py", "no file src/nope.py"),
+        ("@../nope.py", "no file ../nope.py"),
+        ("@" + "n/" * 400 + "a.py", "no file"),
+        ("@a\0b.py", "no file"),
+        ("@src/app.py:99", "has 4 lines: line 99"),
+        ("@src/app.py:3", "blank"),
+        ("@empty.txt:1", "blank"),
+    ],
+)
+async def test_what_is_not_sent_is_told(root: Path, name: str, told: str) -> None:
+    found = await named(root, f"see {name}.")
+    assert found.attached == []
+    [notice] = found.notices
+    assert any(part in notice for part in told.split("|"))
+
+
+async def test_an_empty_file_is_told_of_and_sent(root: Path) -> None:
+    found = await named(root, "@empty.txt")
+    assert [part.text for part in found.attached] == [""]
+    assert found.notices == ["empty.txt is empty."]
+
+
+async def test_what_is_no_path_is_not_complained_of(root: Path) -> None:
+    assert await named(root, "why is it @dataclass, and who is @somebody?") == Found()
+
+
+async def test_line_ends_and_bytes_are_made_text(root: Path) -> None:
+    [dos, latin] = (await named(root, "@dos.txt @latin.txt")).attached
+    assert dos.text == "é 1\né 2\n"
+    assert latin.text == "caf\ufffd\n"
+
+
+async def test_the_editors_text_comes_before_the_disks(root: Path) -> None:
+    texts = {root / "src" / "app.py": "unsaved = 1\n", root / "src" / "new.py": "new = 1\n"}
+    found = await named(root, "@src/app.py @src/new.py", texts.get)
+    assert [part.text for part in found.attached] == ["unsaved = 1\n", "new = 1\n"]
+    assert found.notices == []
+
+
+async def test_an_ignored_file_is_not_sent_though_it_is_open(root: Path) -> None:
+    found = await named(root, "@keys.secret", lambda _: "hush")
+    assert found.attached == []
+
+
+async def test_a_pipe_is_not_waited_for(root: Path) -> None:
+    os.mkfifo(root / "pipe")
+    found = await named(root, "@./pipe")
+    assert found.notices == ["./pipe is not a regular file and was not sent."]
+
+
+async def test_a_huge_file_is_not_sent_and_a_long_one_cut(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "long.txt").write_text("".join(f"line {n}\n" for n in range(10_000)))
+    [part] = (await named(root, "@long.txt")).attached
+    assert part.cut
+    assert part.text.startswith("line 0\n")
+    assert part.text.endswith("line 9999\n")
+    assert len(part.text) < 2 * EACH_END + 60
+    monkeypatch.setattr(reading, "LARGEST", 1000)
+    found = await named(root, "@long.txt")
+    assert found.attached == []
+    assert "larger than" in found.notices[0]
+
+
+async def test_only_so_many_are_looked_at(root: Path) -> None:
+    found = await named(root, " ".join(f"@src/{n}.py" for n in range(30)))
+    assert len(found.notices) == 1 + reading.MOST
+    assert "first 20" in found.notices[0]
+
+
+async def test_without_a_folder_nothing_is_read() -> None:
+    found = await named(None, "@src/app.py")
+    assert found.attached == []
+    assert "No folder is open" in found.notices[0]
+    assert await named(None, "@somebody") == Found()
+
+
+async def test_a_file_that_nobody_told_of_is_looked_for(root: Path) -> None:
+    picture = ProjectPicture(root)
+    files = FileNames(root, picture, Project)
+    assert picture.files is not None
+    picture.files.watch()
+    for name in ("src/later.py", "src/later.secret", "src/later.py"):
+        (root / name).write_text("x\n")
+        found = await named_files(f"@{name}", files, nothing_open)
+        assert bool(found.attached) == name.endswith(".py")
+    # What it took in is in the picture, too.
+    await picture.refresh(Project(), patience=None)
+    assert "later.py" in picture.block.block
+
+
+async def test_of_a_list_that_is_not_whole_the_rules_decide(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(current, "FILE_LIMIT", 4)
+    (root / "src" / "deep").mkdir()
+    for name in ("a.py", "b.py", "c.secret"):
+        (root / "src" / "deep" / name).write_text("x\n")
+    found = await named(root, "@src/deep/a.py @src/deep/c.secret @.git/HEAD")
+    assert [part.path for part in found.attached] == ["src/deep/a.py"]
+
+
+async def test_names_are_known_to_somebody_who_types(root: Path) -> None:
+    files = FileNames(root, ProjectPicture(root), Project)
+    assert "src/app.py" in await files.lately()
+    assert await FileNames(None, ProjectPicture(None), Project).lately() == ()
+    await files.aclose()
