@@ -70,8 +70,14 @@ def mentions(question: str) -> list[Mention]:
 
 def mention_of(name: str, first: int = 0, last: int = 0) -> str:
     """Return how a question names a file: quoted where that is needed."""
-    plain = _MENTION.fullmatch(f"@{name}") and name[-1] not in _PUNCTUATION and "\\" not in name
-    shown = name if plain else '"{}"'.format(_SPECIAL.sub(r"\\\g<0>", name))
+    match = _MENTION.fullmatch(f"@{name}")
+    # A name that itself begins and ends with a quote would be read without them.
+    bare = match is not None and match["bare"] is not None and "\\" not in name
+    shown = (
+        name
+        if bare and name[-1] not in _PUNCTUATION
+        else '"{}"'.format(_SPECIAL.sub(r"\\\g<0>", name))
+    )
     lines = f":{first}" if first == last else f":{first}-{last}"
     return f"@{shown}{lines if first else ''}"
 
