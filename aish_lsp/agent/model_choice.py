@@ -125,9 +125,14 @@ class ModelChoice:
             from aish_lsp.models.registry import open_model  # noqa: PLC0415 - brings httpx
 
             self._models[preset.provider] = open_model(
-                preset.provider, self._services.http, self._services.environ, self._folder
+                preset.provider, self._services.http, self._services.environ, self._offline
             )
         return self._models[preset.provider]
+
+    def _offline(self) -> Model:
+        from aish_lsp.offline import OfflineModel  # noqa: PLC0415 - loaded when it is first asked
+
+        return OfflineModel(self._folder)
 
     async def _ask_catalog(self, name: str | None) -> Chosen:
         return await self._services.catalog.choose(self._config(), name, self._services.ask_user)

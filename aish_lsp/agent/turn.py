@@ -17,7 +17,6 @@ from aish_lsp.agent.events import (
     Command,
     CommandInfo,
     FinishReason,
-    Level,
     Notice,
     Reasoning,
     Route,
@@ -38,7 +37,8 @@ from aish_lsp.foundation.errors import (
     Denied,
     InvalidArgument,
 )
-from aish_lsp.foundation.job import Outcome, own_fault, to_its_end
+from aish_lsp.foundation.events import Level
+from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
 from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
 from aish_lsp.models.reasoning import reasoning_source
 from aish_lsp.models.repetition import guarded
@@ -151,8 +151,8 @@ class Turn:
         except Exception as error:
             # What arrived must be kept although the fault is ours.
             logger.exception("a turn failed")
-            self._finish, self._error = "error", own_fault(error)
-        await to_its_end(self._record())
+            self._finish, self._error = "error", internal_error(error)
+        await run_uncancellable(self._record())
         await self._tell_what_it_took()
         if self._error is not None and not self._text:
             raise self._error

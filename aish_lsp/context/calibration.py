@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import AishError, StoreUnavailable
 from aish_lsp.foundation.files import locked, store_errors, write_atomic
-from aish_lsp.sessions.usage import now
 
 VERSION: Final = 1
 

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aish_lsp.agent.events import Level
 from aish_lsp.foundation.errors import BackendUnavailable
+from aish_lsp.foundation.events import Level
 from aish_lsp.models.events import Finish
 from aish_lsp.models.overflow import overflow_of
 

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.agent.events import Level
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.events import Level
 from aish_lsp.models import retrying
 from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text
 from aish_lsp.models.request import ModelRequest
