@@ -31,6 +31,9 @@ __all__ = [
 ]
 
 
+ToolStatus: TypeAlias = Literal["pending", "running", "done", "failed", "denied"]
+
+
 @dataclass(frozen=True, slots=True)
 class Route:
     """Which class of question this is taken for, and why the model was chosen."""
@@ -60,7 +63,7 @@ class Tool:
     server: str
     name: str
     arguments: str
-    status: Literal["pending", "running", "done", "failed", "denied"]
+    status: ToolStatus
     result: str | None = None
 
 

@@ -46,6 +46,18 @@ class Usage:
     cache_write_tokens: int = 0
     cost: float | None = None
 
+    def plus(self, other: Usage) -> Usage:
+        """Return both together; their cost is that of the calls that have one."""
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+            self.cache_read_tokens + other.cache_read_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            sum(costs) if costs else None,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class End:

@@ -216,7 +216,7 @@ class Recorder:
         """
         return read_usage(self._usage_path, session_id)
 
-    def take_troubles(self) -> list[str]:
+    def drain_warnings(self) -> list[str]:
         """Return, once each, what could not be written; again where it could be meanwhile."""
         troubles, self._troubles = self._troubles, []
         return troubles
