@@ -13,25 +13,12 @@ from collections.abc import Iterator
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from aish_lsp.agent import events
-from aish_lsp.agent.events import camel_case
 from aish_lsp.chat.commands import COLON_COMMANDS
 from aish_lsp.foundation import errors
+from aish_lsp.foundation.wire import camel_case
 from aish_lsp.lsp.greeting import CAPABILITIES
 from aish_lsp.lsp.protocol import COMMANDS, Target
 from aish_lsp.shell.blocks import SHELL_TAGS
-
-_EVENTS = (
-    events.Start,
-    events.Text,
-    events.Reasoning,
-    events.Command,
-    events.Tool,
-    events.Output,
-    events.Step,
-    events.Notice,
-    events.Usage,
-    events.End,
-)
 
 _HEAD = """\
 <!-- Made from the code by `./dev docs`. Do not edit. -->
@@ -90,7 +77,8 @@ def _lines() -> Iterator[str]:
     )
     yield "\n## Events\n"
     yield "The deltas of a turn's `text` events, joined, are exactly the reply's text.\n"
-    yield from _table(("kind", "fields", "meaning"), (_event_row(event) for event in _EVENTS))
+    rows = list(map(_event_row, get_args(events.Event)))
+    yield from _table(("kind", "fields", "meaning"), rows)
     tags, reasons = (
         ", ".join(f"`{name}`" for name in names)
         for names in (SHELL_TAGS, get_args(events.FinishReason))

@@ -28,8 +28,8 @@ from aish_lsp.shell.fences import fenced_blocks
 from aish_lsp.shell.risk import classify
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.events import Risk
     from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.foundation.events import Risk
     from aish_lsp.lsp.server import AishServer
     from aish_lsp.shell.pending import Suggestion
 
