@@ -6,7 +6,7 @@ import os
 import posixpath
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +26,8 @@ _FOLDERS: Final = 30
 #: What makes a folder's name one that is only known when the command runs.
 _CANNOT_TELL: Final = re.compile(rf"[{HOLE}*?\[$]|^-|^~[^/]")
 
-#: What in a folder's name makes several words of it where it is not quoted.
-_SEVERAL: Final = re.compile(rf"[\s*?\[{HOLE}]")
+#: What in a folder's name makes more than one word of it for a shell, or another command.
+_SEVERAL: Final = re.compile(r"[^\w./~@%+=:,-]")
 
 #: What a command reads, where it stands behind a pipe or is given a text; unknown parts are HOLEs.
 Input = Callable[[], str] | str | None
@@ -115,6 +115,9 @@ class Review:
         elif len(text) > LONGEST:
             self.destructive(TOO_MUCH)
         elif self.goes_on(depth):
+            if HOLE in text or any(pattern in text for pattern in self.variables.patterns()):
+                # It is put in before the text is parsed, and may be any command.
+                self.caution("runs a text that is not wholly known")
             self._waiting.append((text.replace(HOLE, "$_"), depth))
 
     def add_input(self, given: Input, depth: int, *, or_else: str) -> None:
@@ -161,13 +164,25 @@ class Review:
         if self.lost or any(map(_CANNOT_TELL.search, self.git_places)):
             self.caution("git in a folder that cannot be told")
         elif self.folder is not None:
-            for start in ("", *self.folders):
+            for start in self._starts(self.folder):
                 for place in self.git_places:
-                    text = os.path.expanduser(posixpath.join(start, place))  # noqa: PTH111
-                    reason = why_not(self.folder / text, confined=self.confined)
+                    text = os.path.expanduser(place)  # noqa: PTH111
+                    reason = why_not(start / text, confined=self.confined)
                     if reason is not None:
                         self.caution(reason)
                         return
+
+    def _starts(self, folder: Path) -> Iterator[Path]:
+        """Yield where the command may be.
+
+        To a shell ``cd link/..`` is where the link stands; with ``-P``, and to the system, it is
+        above what the link leads to.
+        """
+        for start in ("", *self.folders):
+            place = folder / os.path.expanduser(start)  # noqa: PTH111
+            yield place
+            if ".." in start:
+                yield Path(os.path.normpath(place))
 
     def loses(self, source: str) -> None:
         """Take down that ``source`` is not there any more, where it decides what runs."""

@@ -36,6 +36,10 @@ _RUNS_WORDS: Final = re.compile(
     r"(?:^|[\n;&|({`!]|\b(?:do|then|else|eval|exec|command|builtin|sudo|env|nohup|time|xargs|sh|-c))"
     r"\s*\"?\$[\w{@*]"
 )
+#: In the body of a here-document whose end is not quoted.
+_ESCAPE_IN_HEREDOC: Final = re.compile(r"\\([$`\\])")
+_NAMED: Final = re.compile(r"\$\{?(\w+)\}?")
+_NO_SIGNS: Final = re.compile(r"[\w./~-]*")
 #: The grammar takes a line that begins so for words of the line before it.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 
@@ -351,9 +355,20 @@ class _Walk:
         start = next((child for child in node.children if child.type == "heredoc_start"), node)
         end = next((child for child in node.children if child.type == "heredoc_end"), None)
         begin = self._source.find(b"\n", start.end_byte) + 1
-        return self._source[begin : end.start_byte if end else node.end_byte].decode(
+        text = self._source[begin : end.start_byte if end else node.end_byte].decode(
             "utf-8", "replace"
         )
+        if set(start.text or b"") & set(b"'\"\\"):
+            return text
+        # As in double quotes; what stands for something else is put in before it is read.
+        known = all(map(self._is_plain, _expansions(node)))
+        return _ESCAPE_IN_HEREDOC.sub(r"\1", text) + ("" if known else f"# {HOLE}\n")
+
+    def _is_plain(self, expansion: Node) -> bool:
+        """Return whether an expansion comes to a text without signs that a shell reads."""
+        name = _NAMED.fullmatch(self._resolver.text(expansion))
+        values = self._review.variables.get(name[1]) if name else (HOLE,)
+        return all(map(_NO_SIGNS.fullmatch, values))
 
     def _body_output(self, body: Node | None, given: Input) -> str:
         return "" if body is None else self._output(body, given)
@@ -378,6 +393,17 @@ class _Walk:
         words = self._resolver.words([c for c in node.children if c.type not in _NO_WORDS])
         self._resolver.inner = inner
         return printed(words, given)
+
+
+def _expansions(heredoc: Node) -> list[Node]:
+    """Return what is expanded in the body of a here-document."""
+    bodies = [child for child in heredoc.children if child.type == "heredoc_body"]
+    return [
+        part
+        for body in bodies
+        for part in body.children
+        if part.is_named and part.type != "heredoc_content"
+    ]
 
 
 def _last_command(node: Node) -> Node | None:
