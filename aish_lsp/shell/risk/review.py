@@ -29,6 +29,10 @@ _CANNOT_TELL: Final = re.compile(rf"[{HOLE}*?\[$]|^-|^~[^/]")
 #: What in a folder's name makes more than one word of it for a shell, or another command.
 _SEVERAL: Final = re.compile(r"[^\w./~@%+=:,-]")
 
+_PATTERN: Final = re.compile(r"[*?\[]")
+#: A format of ``printf`` that puts its values in as they are.
+_FORMAT: Final = re.compile(r"(?:[^%]*%s)+[^%]*")
+
 #: What a command reads, where it stands behind a pipe or is given a text; unknown parts are HOLEs.
 Input = Callable[[], str] | str | None
 
@@ -120,6 +124,12 @@ class Review:
                 self.caution("runs a text that is not wholly known")
             self._waiting.append((text.replace(HOLE, "$_"), depth))
 
+    def add_joined(self, words: Sequence[str], depth: int) -> None:
+        """Have the text looked at that words make together, which a shell will run."""
+        if len(words) > 1 and any(map(_PATTERN.search, words)):
+            self.caution("runs a text with names of files, which may be anything")
+        self.add_text(texts(words), depth)
+
     def add_input(self, given: Input, depth: int, *, or_else: str) -> None:
         """Have the input of a shell looked at; without one the command is ``or_else``."""
         if given is None:
@@ -200,17 +210,40 @@ def texts(words: Sequence[str]) -> str:
 
 
 def printed(words: list[str], given: Input) -> str:
-    """Return what a simple command prints, where that is plain to see; else a HOLE."""
+    """Return what a simple command prints, where that is plain to see; else a HOLE.
+
+    A text that may be either of two is both, each on a line.
+    """
     name, *rest = words or [""]
+    text = HOLE
     if name == "echo":
+        escapes = False
         while rest and re.fullmatch("-[neE]+", rest[0]):
-            del rest[0]
-        return without_escapes(" ".join(rest))
-    if name == "printf" and rest:
-        text, *values = rest
-        if "%" in text:
-            return " ".join([without_escapes(value) for value in values])
-        return without_escapes(text)
-    if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
+            escapes = "e" in rest.pop(0)
+        text = " ".join(rest)
+        # Whether it takes escapes without ``-e``, too, depends on the shell.
+        read = without_escapes(text)
+        text = read if escapes or read == text else f"{text}\n{read}"
+    elif name == "printf" and rest:
+        text = _formatted(*rest)
+    elif name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
         return given() if callable(given) else given
-    return HOLE
+    # A pattern comes to the names of files, which may be anything.
+    return f"{text} # {HOLE}" if any(map(_PATTERN.search, rest)) else text
+
+
+def _formatted(form: str, *values: str) -> str:
+    """Return what ``printf`` makes of a format and values."""
+    form = without_escapes(form)
+    if "%" not in form:
+        return form
+    if _FORMAT.fullmatch(form) is None:
+        return f"{HOLE}{form}\n{' '.join(values)}"
+    parts = form.split("%s")
+    rest = list(values) or [""]
+    shown = ""
+    while rest:
+        for part in parts[:-1]:
+            shown += part + (rest.pop(0) if rest else "")
+        shown += parts[-1]
+    return shown

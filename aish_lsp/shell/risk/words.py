@@ -373,7 +373,8 @@ class Resolver:
         while words and _ECHO_OPTION.fullmatch(words[0]):
             del words[0]
         # With ``-e``, and in other shells without, a backslash is no character of its own.
-        return (HOLE if "\\" in text else "") + without_escapes(" ".join(words))
+        names = HOLE if any(map(_PATTERN.search, words)) else ""
+        return (HOLE if "\\" in text else "") + without_escapes(" ".join(words)) + names
 
     def read_arithmetic(self, node: Node) -> str:
         """Return a number in the place of ``$((...))``."""
