@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, Findings
-from aish_lsp.shell.risk.paths import How, normal, write_risk
+from aish_lsp.shell.risk.paths import How, names_secret, normal, write_risk
 from aish_lsp.shell.risk.repository import why_not
 from aish_lsp.shell.risk.rules import OwnTables
 from aish_lsp.shell.risk.syntax import LONGEST
@@ -155,6 +155,8 @@ class Review:
         if len(self.folders) > _FOLDERS or _CANNOT_TELL.search(place):
             self.lost = True
             self._note_folder(HOLE)
+            if names_secret([place]):
+                self.folders.append(place)
         else:
             self._note_folder(place)
             found = [posixpath.join(start, place) for start in ("", *self.folders)]
