@@ -414,7 +414,7 @@ class Execution:
 
         environ = workspace.command_environment()
         if verdict.risk == "safe" and not planned.free:
-            environ = reading_environment(environ)
+            environ = reading_environment(environ, with_secrets=not verdict.confine)
         with ExitStack() as stack:
             walls = None
             if self._is_confined(verdict):

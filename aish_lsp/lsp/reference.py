@@ -46,7 +46,8 @@ The user writes under the last `## You` and sends it with the code lens or the c
 or with `aish.chat.send`. The reply comes under `## aish`, then a new `## You`. Only what follows
 that last heading is read. What was not seen being typed there asks before it changes anything
 ([safety](safety.md)). A message that is a single line beginning with `:` is a command, and so is
-`:run` with a fenced block below it:
+`:run` with a fenced block below it. While something is answered or runs, the code action *Stop*
+ends it (`aish.cancel`). The commands:
 """
 
 _SUGGESTIONS = """
