@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from aish_lsp.agent.services import Services
     from aish_lsp.config.schema import Config, Preset
     from aish_lsp.context.budget import Prepared
-    from aish_lsp.context.turns import Conversation, Turn
+    from aish_lsp.context.conversation import Conversation
+    from aish_lsp.context.turns import Turn
     from aish_lsp.context.usage import Category
     from aish_lsp.models.request import Model
 
@@ -65,6 +66,10 @@ class Accounting:
         """Return what a request must fit into; the server is asked for its window and its price."""
         await self.ask_price(preset)
         return limits(preset, config.context, await self._services.catalog.window(preset))
+
+    def knows_window(self, preset: Preset) -> bool:
+        """Return whether the window of ``preset`` is configured, or its server was asked for it."""
+        return self._services.catalog.asked_window(preset)
 
     def check_cap(self, preset: Preset, config: Config, tokens: int) -> None:
         """See whether a request of so many tokens may be paid for.

@@ -64,6 +64,7 @@ class RunRequest:
     for the user's own; ``timeout`` is in seconds; ``approved`` says that the user approved exactly
     this text just now; ``unattended``, that nobody has seen it: what is not safe and confined then
     asks. ``shown_whole`` says that the user sees all that it prints: none of it need be kept.
+    ``group`` is what it is undone together with; by default it is undone by itself.
     """
 
     command_id: str | None = None
@@ -76,6 +77,7 @@ class RunRequest:
     approved: bool = False
     unattended: bool = False
     shown_whole: bool = False
+    group: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class Plan:
     unattended: bool
     free: bool
     shown_whole: bool
+    group: str
 
 
 def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
@@ -164,6 +167,7 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
         unattended=request.unattended,
         free=_runs_free(session, request),
         shown_whole=request.shown_whole,
+        group=request.group or command_id,
     )
 
 
@@ -372,8 +376,8 @@ class Execution:
             return False
         try:
             label = self._plan.text
-            undo, group = self._workspace.undo, self._plan.command_id
-            await undo.before(group, label, self._plan.cwd, self._session.id)
+            undo = self._workspace.undo
+            await undo.before(self._plan.group, label, self._plan.cwd, self._session.id)
         except NoUndo as reason:
             notice = f"This command cannot be undone: {reason}."
             # Where there never is one, once is enough.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
-    from aish_lsp.context.turns import Conversation
+    from aish_lsp.context.conversation import Conversation
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.foundation.events import FinishReason, Level, Usage
     from aish_lsp.foundation.job import Emit

@@ -15,8 +15,8 @@ from aish_lsp.agent.next_request import NextRequest
 from aish_lsp.agent.resumption import Resumption
 from aish_lsp.agent.tools import NoTools, Tools
 from aish_lsp.context.attached.consent import Consents
+from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.meter import Meter
-from aish_lsp.context.turns import Conversation
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.job_table import JobTable
 from aish_lsp.shell.pending import PendingCommands, new_id
@@ -267,7 +267,14 @@ class Session:
 
     def next_request(self) -> NextRequest:
         """Return the next request, as far as it is known by now."""
-        return NextRequest(self)
+        return NextRequest(
+            self.workspace.config,
+            self.preset,
+            self.accounting,
+            self.conversation,
+            blocks=self.blocks(),
+            tools=self.tools.definitions(),
+        )
 
     def status(self) -> Status:
         """Return the session at a glance."""

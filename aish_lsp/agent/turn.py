@@ -31,7 +31,7 @@ from aish_lsp.agent.tools import call_tool
 from aish_lsp.context.attached.consent import secret_selection
 from aish_lsp.context.attached.reading import named_files
 from aish_lsp.context.attached.sent import sent_along
-from aish_lsp.context.turns import CANCELLED, Conversation
+from aish_lsp.context.conversation import CANCELLED, Conversation
 from aish_lsp.foundation.errors import (
     AishError,
     BackendUnavailable,
@@ -52,8 +52,9 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Ask, Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.attached.sent import SentAlong
+    from aish_lsp.context.conversation import TakenOut
     from aish_lsp.context.report import ContextReport
-    from aish_lsp.context.turns import Attached, TakenOut
+    from aish_lsp.context.turns import Attached
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.models.events import ToolCall
 

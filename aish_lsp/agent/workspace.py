@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import datetime as dt
 import os
+import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aish_lsp.agent.composition import compose
 from aish_lsp.agent.sessions import Sessions
 from aish_lsp.context.attached.file_names import FileNames
+from aish_lsp.context.prompt import (
+    Blocks,
+    Surroundings,
+    base_prompt,
+    instructions_part,
+    summary_block,
+    tree_part,
+)
 from aish_lsp.foundation.masking import MASK, Mask, withhold
 from aish_lsp.foundation.paths import config_file, data_dir, workspace_dir
 from aish_lsp.foundation.redaction import is_telling, redact
+from aish_lsp.memory.background import background_text, select
 from aish_lsp.memory.scopes import MemoryScopes
 from aish_lsp.project.picture import ProjectPicture
 from aish_lsp.shell.environment import command_environment, secret_values
@@ -27,7 +37,6 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import Config
-    from aish_lsp.context.prompt import Blocks
 
 
 class Workspace:
@@ -204,3 +213,34 @@ class Workspace:
         await self.project.aclose()
         await self.files.aclose()
         await self.sessions.aclose()
+
+
+def compose(
+    config: Config,
+    folder: Path,
+    memory: MemoryScopes,
+    project: ProjectPicture,
+    *,
+    summary: str,
+    wording: str,
+) -> Blocks:
+    """Return the blocks of a request that is made now.
+
+    ``folder`` is where commands run; ``wording`` replaces the base prompt's, unless it is empty.
+    """
+    picture = project if project.shown(config.project) else None
+    instructions = picture.instructions if picture else ()
+    selected = select(memory.items(), config.memory.inject_max_chars)
+    return Blocks(
+        base=base_prompt(_surroundings(config, folder), wording),
+        background=background_text(selected.items),
+        tree=tree_part(picture.block.block, picture.tasks) if picture else "",
+        instructions="\n".join(instructions_part(one.name, one.text) for one in instructions),
+        summary=summary_block(summary),
+    )
+
+
+def _surroundings(config: Config, folder: Path) -> Surroundings:
+    system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
+    today = dt.datetime.now().astimezone().date().isoformat()
+    return Surroundings(system, config.safety.shell, today, folder.name or "/")

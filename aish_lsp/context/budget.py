@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from aish_lsp.config.schema import Context, Preset
+    from aish_lsp.context.conversation import Conversation
     from aish_lsp.context.counter import Counter, Tokens
     from aish_lsp.context.measure import Measure, MeasuredPrefix
     from aish_lsp.context.prompt import Blocks
-    from aish_lsp.context.turns import Conversation, Turn
+    from aish_lsp.context.turns import Turn
     from aish_lsp.models.request import Message, ToolSchema
 
 #: The window, and the budget, of a model that nobody knows anything about (the seed's 4096).

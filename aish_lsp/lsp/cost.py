@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from aish_lsp.context.usage import UsageTotals
+
 if TYPE_CHECKING:
     from aish_lsp.context.report import CostReport
     from aish_lsp.lsp.call import Call
@@ -16,9 +18,11 @@ def setup(server: AishServer) -> None:
     """Bind the cost commands."""
 
     async def show(_call: Call, params: CostParams) -> CostReport:
-        upcoming = (await server.workspaces.session(params)).next_request()
+        session = await server.workspaces.session(params)
+        upcoming = session.next_request()
         if params.all_sessions:
-            return await asyncio.to_thread(upcoming.cost_of_all_sessions)
+            calls = await asyncio.to_thread(session.recorder.usage_of_all_sessions)
+            return upcoming.cost_of(UsageTotals.of(calls))
         return upcoming.cost()
 
     async def reset(call: Call, params: CostParams) -> CostReport:

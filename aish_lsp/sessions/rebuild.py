@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aish_lsp.context.turns import CANCELLED
+from aish_lsp.context.conversation import CANCELLED
 from aish_lsp.sessions.reading import LoadedSession
 from aish_lsp.sessions.records import SUMMARIZE, UNANSWERED, Record
 

@@ -19,10 +19,10 @@ from contextlib import suppress
 from aish_lsp.config.schema import Context, Preset
 from aish_lsp.context import counter as counter_module
 from aish_lsp.context.budget import Budget, Limits
+from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.measure import Draft, MeasuredPrefix, measure
 from aish_lsp.context.prompt import Blocks
-from aish_lsp.context.turns import Conversation
 from aish_lsp.foundation.errors import OverBudget
 
 SIZES = (1_000, 10_000, 100_000)

@@ -18,6 +18,7 @@ from aish_lsp.agent.events import Usage
 from aish_lsp.agent.services import Services
 from aish_lsp.config.schema import Compress, Config, Context, Preset, Tokenize
 from aish_lsp.context.budget import Budget, Limits, Prepared
+from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.prompt import (
     Blocks,
@@ -27,7 +28,7 @@ from aish_lsp.context.prompt import (
     summary_block,
     tree_part,
 )
-from aish_lsp.context.turns import Conversation, ExecOutput
+from aish_lsp.context.turns import ExecOutput
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.reasoning import reasoning_source

@@ -30,8 +30,8 @@ from aish_lsp.agent.events import Usage
 from aish_lsp.agent.services import Services
 from aish_lsp.config.schema import Config, Preset, Tokenize
 from aish_lsp.context.budget import Budget, Limits
+from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.prompt import Blocks
-from aish_lsp.context.turns import Conversation
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import ModelRequest
 

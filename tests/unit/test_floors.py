@@ -36,9 +36,8 @@ FLOORS = (
 
 #: The circles of imports inside a room that are left, imports for types and late ones counted.
 CIRCLES = (
-    {"agent.next_request", "agent.session", "agent.sessions", "agent.workspace"},
+    {"agent.session", "agent.sessions", "agent.workspace"},
     {"cli.doctor", "cli.report"},
-    {"context.counter", "context.measure", "context.prompt", "context.turns"},
     {
         *("lsp.call", "lsp.chat_document", "lsp.chats", "lsp.configuration", "lsp.endpoint"),
         *("lsp.open_documents", "lsp.protocol", "lsp.questions", "lsp.registry", "lsp.rpc"),

@@ -7,7 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from aish_lsp.context.turns import Attached, Conversation, ExecOutput, Turn
+from aish_lsp.context.conversation import Conversation
+from aish_lsp.context.turns import Attached, ExecOutput, Turn
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import Message, StoredReasoning

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from aish_lsp.agent.resumption import resumption
 from aish_lsp.config.schema import Compress, Preset
+from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.prompt import compressed, user_text
 from aish_lsp.context.shortening import bounded, with_cut_attached
 from aish_lsp.context.transcript import note
-from aish_lsp.context.turns import Attached, Conversation, ExecOutput, Turn
+from aish_lsp.context.turns import Attached, ExecOutput, Turn
 from aish_lsp.models.request import Message
 from aish_lsp.offline.question import Ran, read_question
 from aish_lsp.sessions import records

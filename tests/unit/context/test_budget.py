@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from aish_lsp.config.schema import Compress, Context, Preset
 from aish_lsp.context import counter as counter_module
 from aish_lsp.context.budget import Budget, Limits, Prepared, limits
+from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.measure import Draft, MeasuredPrefix, measure
 from aish_lsp.context.prompt import (
@@ -24,7 +25,7 @@ from aish_lsp.context.prompt import (
     tree_part,
 )
 from aish_lsp.context.tokens import count
-from aish_lsp.context.turns import Attached, Conversation, ExecOutput, Turn
+from aish_lsp.context.turns import Attached, ExecOutput, Turn
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import Message, StoredReasoning

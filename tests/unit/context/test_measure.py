@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Context, Preset
 from aish_lsp.context import counter as counter_module
+from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import (
     NOTHING,
     OVERHEAD,
@@ -21,7 +22,7 @@ from aish_lsp.context.measure import Breakdown, Draft, MeasuredPrefix, draft_tok
 from aish_lsp.context.prompt import Blocks, in_force, instructions_part, tree_part
 from aish_lsp.context.token_families import p99_error
 from aish_lsp.context.tokens import count
-from aish_lsp.context.turns import Conversation, ExecOutput, Turn
+from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import StoredReasoning, ToolSchema
 

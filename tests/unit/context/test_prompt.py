@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Compress, Preset
+from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.prompt import (
     CONTRACT,
     Blocks,
@@ -24,7 +25,7 @@ from aish_lsp.context.prompt import (
     tree_part,
     user_text,
 )
-from aish_lsp.context.turns import Conversation, ExecOutput, Turn
+from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import Message, StoredReasoning

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.agent.compaction import rolled
+from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.prompt import summary_block
 from aish_lsp.context.summary import summary_request
-from aish_lsp.context.turns import Conversation, ExecOutput, Turn
+from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, OverBudget
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import Message, StoredReasoning

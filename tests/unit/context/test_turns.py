@@ -8,7 +8,8 @@ from histories import conversations, evict_oldest, outputs, steps, take
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.context.turns import Conversation, ExecOutput
+from aish_lsp.context.conversation import Conversation
+from aish_lsp.context.turns import ExecOutput
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import StoredReasoning

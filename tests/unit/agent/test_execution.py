@@ -1,0 +1,189 @@
+"""One command from the click to its output: what asks, what runs, what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aish_lsp.agent.events import End, Notice, Output
+from aish_lsp.agent.execution import RunReport, RunRequest, approve, run
+from aish_lsp.agent.services import Services
+from aish_lsp.agent.workspace import Workspace
+from aish_lsp.config.loading import Configuration
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.events import Event
+from aish_lsp.foundation.job import Job
+from aish_lsp.shell.suggestions import FoundCommand
+
+
+class Place:
+    """A workspace whose user gives ``answer``, once ``may_answer`` is set."""
+
+    def __init__(self, root: Path) -> None:
+        self.answer: bool | None = True
+        self.asked: list[str] = []
+        self.is_asking = asyncio.Event()
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+        self.events: list[Event] = []
+        self.folder = root / "workspace"
+        self.folder.mkdir()
+        services = Services(environ={"AISH_DISCOVERY": "off", "PATH": "/usr/bin:/bin"})
+        services.ask_user = self._ask
+        self.workspace = Workspace(
+            self.folder, services, Configuration(self.folder, services.trust, services.environ)
+        )
+        self.session = self.workspace.shown
+
+    async def _ask(self, question: Any) -> bool | None:
+        self.asked.append(question.message)
+        self.is_asking.set()
+        await self.may_answer.wait()
+        return self.answer
+
+    def suggest(self, text: str, **fields: Any) -> str:
+        return self.session.add_command(FoundCommand(text, 0, **fields), "turn").id
+
+    async def outcome(self, job: Job[RunReport]) -> RunReport:
+        self.events = [event async for event in job.events()]
+        return await job.result()
+
+    async def run(self, **fields: Any) -> RunReport:
+        return await self.outcome(run(self.session, RunRequest(**fields)))
+
+    @property
+    def pending(self) -> list[tuple[str, int, str]]:
+        outputs = self.session.conversation.pending
+        return [(output.command, output.exit, output.output) for output in outputs]
+
+
+@pytest.fixture
+async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+    for name in ("HOME", "AISH_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
+    made = Place(tmp_path)
+    yield made
+    await made.workspace.aclose()
+    await made.workspace.services.aclose()
+
+
+async def test_a_suggestion_runs_once_and_its_output_waits_for_the_question(place: Place) -> None:
+    command_id = place.suggest("echo hello")
+    report = await place.run(command_id=command_id)
+    assert (report.exit_code, report.output, report.finish_reason) == (0, "hello\n", "stop")
+    assert place.pending == [("echo hello", 0, "hello\n")]
+    assert place.asked == []
+    assert place.session.commands.all() == []
+
+
+async def test_the_end_is_told_once_and_last(place: Place) -> None:
+    await place.run(text="echo hello; exit 3", origin="user")
+    assert [event for event in place.events if isinstance(event, End)] == [End("stop")]
+    assert place.events[-1] == End("stop")
+    said = [event.delta for event in place.events if isinstance(event, Output)]
+    assert "".join(said) == "hello\n"
+    assert place.pending == [("echo hello; exit 3", 3, "hello\n")]
+
+
+async def test_what_may_lose_something_asks_first(place: Place) -> None:
+    (place.folder / "kept").write_text("all")
+    place.answer = False
+    report = await place.run(command_id=place.suggest("rm kept"))
+    assert (report.finish_reason, report.exit_code) == ("denied", None)
+    assert (place.folder / "kept").exists()
+    assert len(place.asked) == 1
+    assert place.pending == []
+    place.answer = True
+    report = await place.run(command_id=place.suggest("rm kept"))
+    assert (report.finish_reason, report.exit_code) == ("stop", 0)
+    assert not (place.folder / "kept").exists()
+
+
+async def test_what_nobody_confirmed_runs_once_it_is_approved(place: Place) -> None:
+    (place.folder / "kept").write_text("all")
+    place.answer = None
+    report = await place.run(command_id=place.suggest("rm kept"))
+    assert report.finish_reason == "denied"
+    [notice] = [event for event in place.events if isinstance(event, Notice)]
+    assert f":approve {report.command_id}" in notice.message
+    assert (place.folder / "kept").exists()
+    approved = await place.outcome(approve(place.session, report.command_id))
+    assert approved.exit_code == 0
+    assert len(place.asked) == 1
+    assert not (place.folder / "kept").exists()
+    with pytest.raises(NotFound):
+        approve(place.session, report.command_id)
+
+
+async def test_a_cancel_while_the_user_is_asked_runs_nothing(place: Place) -> None:
+    (place.folder / "kept").write_text("all")
+    place.may_answer.clear()
+    job = run(place.session, RunRequest(command_id=place.suggest("rm kept")))
+    await place.is_asking.wait()
+    job.cancel()
+    report = await place.outcome(job)
+    assert report.finish_reason == "cancelled"
+    assert (place.folder / "kept").exists()
+    assert place.events[-1] == End("cancelled")
+
+
+async def test_a_folder_that_was_replaced_while_the_user_was_asked_is_not_run_in(
+    place: Place,
+) -> None:
+    (place.folder / "sub").mkdir()
+    place.may_answer.clear()
+    job = run(place.session, RunRequest(text="rm -f kept", cwd="sub"))
+    await place.is_asking.wait()
+    (place.folder / "sub").rename(place.folder / "other")
+    (place.folder / "sub").mkdir()
+    place.may_answer.set()
+    with pytest.raises(Exception, match="taken the place"):
+        await place.outcome(job)
+    assert place.pending == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "told"),
+    [
+        ({}, InvalidArgument, "Say what to run"),
+        ({"text": " "}, InvalidArgument, "is empty"),
+        ({"text": "echo", "cwd": "/"}, InvalidArgument, "not inside"),
+        ({"text": "echo", "cwd": "nowhere"}, NotFound, "not a folder"),
+        ({"command_id": "gone"}, NotFound, "gone"),
+    ],
+)
+def test_what_cannot_run_is_refused_at_once(
+    place: Place, fields: dict[str, Any], error: type[Exception], told: str
+) -> None:
+    with pytest.raises(error, match=told):
+        run(place.session, RunRequest(**fields))
+
+
+def test_a_suggestion_with_gaps_is_to_be_edited(place: Place) -> None:
+    command_id = place.suggest("ssh <host>", placeholders=("<host>",))
+    with pytest.raises(InvalidArgument, match="fill in <host> first"):
+        run(place.session, RunRequest(command_id=command_id))
+
+
+async def test_what_is_undone_together_is_given_from_above(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups: list[str] = []
+
+    async def before(group: str, *_args: object) -> None:
+        groups.append(group)
+
+    async def after() -> list[str]:
+        return []
+
+    monkeypatch.setattr(place.workspace.undo, "before", before)
+    monkeypatch.setattr(place.workspace.undo, "after", after)
+    report = await place.run(text="touch a", origin="user")
+    for name in ("b", "c"):
+        await place.run(text=f"touch {name}", origin="user", group="together")
+    assert groups == [report.command_id, "together", "together"]

@@ -1,0 +1,231 @@
+"""A call to a model: what it takes, whatever the server reports, and once more with less."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from aish_lsp.agent.events import Notice
+from aish_lsp.agent.model_call import ModelCall, complete_once
+from aish_lsp.agent.round import Round
+from aish_lsp.agent.services import Services
+from aish_lsp.agent.session import Session
+from aish_lsp.agent.workspace import Workspace
+from aish_lsp.config.loading import Configuration
+from aish_lsp.config.schema import Preset
+from aish_lsp.context.conversation import Conversation
+from aish_lsp.context.transcript import Fits
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, CostCap
+from aish_lsp.foundation.events import Event, Usage
+from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, ToolCall
+from aish_lsp.models.request import Message, ModelRequest
+
+CONFIG = """
+[models.mine]
+endpoint = "http://127.0.0.1:9"
+context_window = 8192
+price = {input = 1.0, output = 10.0}
+"""
+ASKED = (Message("system", "Be short."), Message("user", "Well?"))
+REPLY = (Reasoning("Hm."), Text("Yes"), Text("."), Usage(50, 4), Finish("stop"))
+
+
+class Script:
+    """A model that says each of its replies in turn; an error among the events is raised."""
+
+    def __init__(self, *replies: tuple[ModelEvent | Exception, ...]) -> None:
+        self.replies = list(replies)
+        self.requests: list[ModelRequest] = []
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        self.requests.append(request)
+        for event in self.replies.pop(0):
+            if isinstance(event, Exception):
+                raise event
+            yield event
+
+
+@pytest.fixture
+async def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Session]:
+    for name in ("HOME", "AISH_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
+    (tmp_path / "config.toml").write_text(CONFIG)
+    services = Services(environ={"AISH_DISCOVERY": "off"})
+    folder = tmp_path / "workspace"
+    folder.mkdir()
+    workspace = Workspace(folder, services, Configuration(folder, services.trust, services.environ))
+    yield workspace.shown
+    await workspace.aclose()
+    await services.aclose()
+
+
+def scripted(
+    session: Session, monkeypatch: pytest.MonkeyPatch, *replies: tuple[ModelEvent | Exception, ...]
+) -> Script:
+    script = Script(*replies)
+    monkeypatch.setattr(session, "open_model", lambda _: script)
+    return script
+
+
+def preset(session: Session) -> Preset:
+    return session.workspace.config.models["mine"]
+
+
+async def received(call: ModelCall, request: ModelRequest) -> list[ModelEvent]:
+    async with aclosing(call.send(request)) as events:
+        return [event async for event in events]
+
+
+async def test_a_reply_is_kept_as_it_is_passed_on(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = ToolCall("c1", "look", '{"at": 1}')
+    scripted(session, monkeypatch, (*REPLY[:3], called, *REPLY[3:]))
+    call = ModelCall(session, preset(session), "main")
+    assert not call.answered
+    assert await received(call, ModelRequest(preset(session), ASKED)) == [
+        *REPLY[:3],
+        called,
+        *REPLY[3:],
+    ]
+    assert call.answered
+    assert call.received.said() == ("Yes.", "Hm.", "look", '{"at": 1}')
+    assert (call.received.usage, call.received.finish) == (Usage(50, 4), "stop")
+
+
+async def test_what_it_took_is_counted_with_its_cost_and_written_down(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(session, monkeypatch, REPLY)
+    call = ModelCall(session, preset(session), "memory")
+    await received(call, ModelRequest(preset(session), ASKED))
+    usage = call.account(45)
+    assert (usage.input_tokens, usage.output_tokens) == (50, 4)
+    assert usage.cost == pytest.approx((50 * 1 + 4 * 10) / 1e6)
+    await call.record_usage()
+    [record] = session.recorder.usage_of_all_sessions()
+    assert (record.category, record.input, record.output, record.estimated) == (
+        *("memory", 50, 4),
+        False,
+    )
+
+
+async def test_what_the_server_does_not_report_is_estimated(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(session, monkeypatch, (Text("word " * 100), Finish("stop")))
+    call = ModelCall(session, preset(session), "main")
+    await received(call, ModelRequest(preset(session), ASKED))
+    usage = call.account(45)
+    assert usage.input_tokens == 45
+    assert 80 <= usage.output_tokens <= 150
+    await call.record_usage()
+    [record] = session.recorder.usage_of_all_sessions()
+    assert record.estimated
+
+
+async def test_of_a_call_that_nothing_came_of_nobody_knows_what_it_took(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(session, monkeypatch, (BackendRejected("No."),))
+    call = ModelCall(session, preset(session), "main")
+    with pytest.raises(BackendRejected):
+        await received(call, ModelRequest(preset(session), ASKED))
+    assert not call.answered
+
+
+def too_long() -> BackendRejected:
+    return BackendRejected(
+        "too long",
+        provider_message=(
+            "This model's maximum context length is 4096 tokens. However, your messages resulted"
+            " in 9000 tokens."
+        ),
+        code="context_length_exceeded",
+        status=400,
+    )
+
+
+async def test_a_question_beside_is_asked_again_with_less(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = scripted(session, monkeypatch, (too_long(),), REPLY)
+    offered: list[int] = []
+
+    def compose(fits: Fits) -> tuple[Message, ...] | None:
+        words = 6000
+        while not fits(made := (ASKED[0], Message("user", "word " * words))):
+            words = words * 9 // 10
+        offered.append(words)
+        return made
+
+    reply = await complete_once(session, preset(session), "summary", compose)
+    assert reply is not None
+    assert (reply.text, reply.finish) == ("Yes.", "stop")
+    assert len(script.requests) == 2
+    assert offered[-1] < offered[0]
+
+
+async def test_a_question_beside_that_never_fits_is_not_asked(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = scripted(session, monkeypatch)
+    assert await complete_once(session, preset(session), "summary", lambda _: None) is None
+    assert script.requests == []
+
+
+async def test_a_reply_that_broke_off_is_paid_for(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripted(session, monkeypatch, (Text("Ye"), BackendUnavailable("gone")))
+    told: list[object] = []
+
+    async def hear(event: object) -> None:
+        told.append(event)
+
+    with pytest.raises(BackendUnavailable):
+        await complete_once(session, preset(session), "memory", lambda _: ASKED, hear)
+    assert told[0] == Text("Ye")
+    assert isinstance(told[1], Usage)
+    assert session.meter.usage.models["mine"]["memory"].calls == 1
+
+
+async def test_what_would_cross_the_cap_is_not_sent(
+    session: Session, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "config.toml").write_text(f"{CONFIG}[cost]\ncap_at_dollars = 0.000001\n")
+    await session.workspace.reload()
+    script = scripted(session, monkeypatch)
+    with pytest.raises(CostCap):
+        await complete_once(session, preset(session), "summary", lambda _: ASKED)
+    assert script.requests == []
+
+
+async def test_a_round_that_its_server_finds_too_long_is_sent_once_more_with_less(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = scripted(session, monkeypatch, (too_long(),), REPLY)
+    told: list[Event] = []
+
+    async def emit(event: Event) -> None:
+        told.append(event)
+
+    conversation = Conversation()
+    for number in range(6):
+        conversation.append_user(f"question {number} " + "word " * 300)
+        conversation.append_assistant("answer " + "word " * 300)
+    conversation.append_user("Well?")
+    round_ = Round(session, conversation, preset(session), emit)
+    await round_.fit()
+    async with aclosing(round_.reply()) as events:
+        assert [event async for event in events] == list(REPLY)
+    first, second = script.requests
+    assert len(second.messages) < len(first.messages)
+    assert second.messages[-1].content == "Well?"
+    assert round_.evicted == len(first.messages) - len(second.messages)
+    notices = [event.message for event in told if isinstance(event, Notice)]
+    assert "mine found the question too long: asked again with less." in notices
