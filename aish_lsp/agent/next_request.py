@@ -11,27 +11,34 @@ from aish_lsp.context.turns import Turn
 from aish_lsp.context.usage import UsageTotals
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aish_lsp.agent.session import Session
     from aish_lsp.context.budget import Limits
     from aish_lsp.context.report import ContextReport, CostReport
+    from aish_lsp.context.turns import Attached
     from aish_lsp.models.request import Message
 
 
 class NextRequest:
     """What a person is shown of it; the request itself is measured in the same way.
 
-    Output that the question will carry stands there as a user's turn of its own.
+    Output that the question will carry stands there as a user's turn of its own, with the
+    ``question`` and what is ``attached`` to it, where one is given.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(
+        self, session: Session, question: str = "", attached: Sequence[Attached] = ()
+    ) -> None:
         self._session = session
         self._config = session.workspace.config
         self._preset = session.preset
         self._counter = session.accounting.counter(self._preset, self._config)
         conversation, blocks = session.conversation, session.blocks()
         self._turns, pending = conversation.turns, tuple(conversation.pending)
-        if pending:
-            self._turns = [*self._turns, Turn("user", "", exec=pending)]
+        if pending or question:
+            asked = Turn("user", question, exec=pending, attached=tuple(attached))
+            self._turns = [*self._turns, asked]
         self._compress = self._config.context.compress
         sent = in_force(self._turns, blocks, self._preset, self._compress)
         self._draft = Draft(blocks.in_force(), sent)
