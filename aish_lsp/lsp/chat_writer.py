@@ -309,9 +309,12 @@ class ChatWriter:
     def _supersedes(self, document: OpenDocument, on_disk: str) -> bool:
         """Return whether a document's text is a later one than the file's.
 
-        It is not where somebody else has written the file: that must not be lost.
+        It is not where somebody else has written the file: that must not be lost. Nor where it has
+        but a line end more: an editor that loads a file which stops within a line tells one.
         """
         text, saved = with_line_feeds(document.text), with_line_feeds(on_disk)
+        if text in (saved, f"{saved}\n"):
+            return False
         return hash(saved) in self._held or text.startswith(saved.rstrip("\n"))
 
     async def _write_to_file(self, batch: list[Piece]) -> None:

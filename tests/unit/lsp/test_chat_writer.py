@@ -489,6 +489,21 @@ async def test_a_client_that_takes_no_edits_gets_the_file_with_what_it_had_not_s
     assert editor.edits == []
 
 
+async def test_a_line_end_that_an_editor_adds_on_loading_does_not_come_into_the_file(
+    tmp_path: Path,
+) -> None:
+    ChatFile(tmp_path).ensure()
+    editor = FakeEditor(OPEN, capabilities=EditorCapabilities())
+    writer = chat_in(tmp_path, editor)
+    writer.begin(f"{AISH}\n\nTo")
+    await writer.flush()
+    editor.change(f"{writer.path.read_text()}\n")
+    writer.append(" run.")
+    writer.append(f"{YOU}\n\n", apart=True)
+    await writer.flush()
+    assert writer.path.read_text().endswith("\n\nTo run.\n\n## You\n\n")
+
+
 async def test_an_editor_that_did_not_reload_loses_nothing_of_ours(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN, capabilities=EditorCapabilities())
     writer = chat_in(tmp_path, editor)
