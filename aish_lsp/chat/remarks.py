@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
 
 _REMARK: Final = re.compile(
-    r"^> (?:Running \(([0-9a-f]{8})\)\. `aish\.cancel` stops it\."
-    r"|Waits until what runs has ended \(([0-9a-f]{8})\): .*"
+    r"^> (?:Running \(([0-9a-f]{8})\)\. The code action \*Stop\* ends it\."
+    r"|Waiting for its turn \(([0-9a-f]{8})\): .*"
     r"|The last session was \*.*\*\. `:resume` goes on with it\."
     r"|The session \*.*\* goes on\. `:session new` begins another\.)$",
     re.MULTILINE,
@@ -24,12 +24,12 @@ _REMARK: Final = re.compile(
 
 def runs(job_id: str) -> str:
     """Return the line under a command that has not ended yet."""
-    return quote(f"Running ({job_id}). `aish.cancel` stops it.")
+    return quote(f"Running ({job_id}). The code action *Stop* ends it.")
 
 
 def waits(job_id: str, question: str) -> str:
     """Return the line of a question that waits; ``question`` is one line."""
-    return quote(f"Waits until what runs has ended ({job_id}): {question}")
+    return quote(f"Waiting for its turn ({job_id}): {question}")
 
 
 def last_was(title: str | None) -> str:
@@ -65,3 +65,9 @@ async def first_line(workspace: Workspace) -> str:
     except StoreUnavailable:
         return ""
     return last_was(last.title) if last else ""
+
+
+def running(text: str) -> list[tuple[int, str]]:
+    """Return the lines of a chat that tell what runs, counted from 0, each with its job's id."""
+    found = _REMARK.finditer(text)
+    return [(text.count("\n", 0, line.start()), line[1]) for line in found if line[1]]

@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from aish_lsp.agent.events import Command, End, Event, Notice, Output, Text, to_wire
+from aish_lsp.agent.events import Command, End, Notice, Output, Text
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask
 from aish_lsp.chat.colon import ColonCommand, command_below, parse
@@ -18,7 +18,9 @@ from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.prompting import typing
 from aish_lsp.cli.terminal import open_workspace, read_line
 from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.wire import to_wire
 from aish_lsp.operations.checklist import checklist
 from aish_lsp.operations.operation import Place
 

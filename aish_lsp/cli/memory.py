@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aish_lsp.agent.events import to_wire
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.operations import add_operation
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.foundation.files import store_errors
 from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.wire import to_wire
 from aish_lsp.memory.items import SCOPES
 from aish_lsp.memory.transfer import Imported, exported, import_items
 from aish_lsp.operations.table import OPERATIONS

@@ -7,11 +7,11 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
-from aish_lsp.agent.events import to_wire
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.foundation.errors import Denied
+from aish_lsp.foundation.wire import to_wire
 from aish_lsp.operations.operation import Operation, Place, SessionTarget
 
 if TYPE_CHECKING:

@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from aish_lsp.agent.events import to_wire
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.text import escaped, shown_path
+from aish_lsp.foundation.wire import to_wire
 from aish_lsp.lsp.clipboard import to_clipboard
 from aish_lsp.lsp.protocol import Begun, BegunCommand, Copied
 from aish_lsp.lsp.questions import can_choose

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from aish_lsp.agent import events
-from aish_lsp.agent.events import camel_case
 from aish_lsp.chat.commands import COLON_COMMANDS
 from aish_lsp.foundation import errors
+from aish_lsp.foundation.wire import camel_case
 from aish_lsp.lsp.greeting import CAPABILITIES
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.registry import CommandSpec
@@ -56,7 +56,8 @@ The user writes under the last `## You` and sends it with the code lens or the c
 or with `aish.chat.send`. The reply comes under `## aish`, then a new `## You`. Only what follows
 that last heading is read. What was not seen being typed there asks before it changes anything
 ([safety](safety.md)). A message that is a single line beginning with `:` is a command, and so is
-`:run` with a fenced block below it:
+`:run` with a fenced block below it. While something is answered or runs, the code action *Stop*
+ends it (`aish.cancel`). The commands:
 """
 
 _SUGGESTIONS = """

@@ -18,10 +18,10 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from aish_lsp import __version__
 from aish_lsp.agent import events
-from aish_lsp.agent.events import camel_case
 from aish_lsp.agent.session import Status
 from aish_lsp.foundation import errors
 from aish_lsp.foundation.job import Job
+from aish_lsp.foundation.wire import camel_case
 from aish_lsp.lsp.protocol import COMMANDS, Begun, BegunCommand
 from aish_lsp.lsp.registry import CommandSpec
 from aish_lsp.operations.operation import Answer, Operation
