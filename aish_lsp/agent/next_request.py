@@ -10,12 +10,15 @@ from aish_lsp.context.report import cost_report
 from aish_lsp.context.turns import Turn
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aish_lsp.agent.accounting import Accounting
     from aish_lsp.config.schema import Config, Preset
     from aish_lsp.context.budget import Limits
     from aish_lsp.context.conversation import Conversation
     from aish_lsp.context.prompt import Blocks
     from aish_lsp.context.report import ContextReport, CostReport
+    from aish_lsp.context.turns import Attached
     from aish_lsp.context.usage import UsageTotals
     from aish_lsp.models.request import Message, ToolSchema
 
@@ -23,7 +26,8 @@ if TYPE_CHECKING:
 class NextRequest:
     """What a person is shown of it; the request itself is measured in the same way.
 
-    Output that the question will carry stands there as a user's turn of its own.
+    Output that the question will carry stands there as a user's turn of its own, with the
+    ``question`` and what is ``attached`` to it, where one is given.
     """
 
     def __init__(
@@ -35,6 +39,8 @@ class NextRequest:
         *,
         blocks: Blocks,
         tools: tuple[ToolSchema, ...],
+        question: str = "",
+        attached: Sequence[Attached] = (),
     ) -> None:
         self._config = config
         self._preset = preset
@@ -42,8 +48,9 @@ class NextRequest:
         self._counter = accounting.counter(preset, config)
         self._counted = conversation.anchors.get(self._counter.form)
         self._turns, pending = conversation.turns, tuple(conversation.pending)
-        if pending:
-            self._turns = [*self._turns, Turn("user", "", exec=pending)]
+        if pending or question:
+            asked = Turn("user", question, exec=pending, attached=tuple(attached))
+            self._turns = [*self._turns, asked]
         self._compress = self._config.context.compress
         sent = in_force(self._turns, blocks, self._preset, self._compress)
         self._draft = Draft(blocks.in_force(), sent, tools)

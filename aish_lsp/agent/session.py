@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from aish_lsp.context.turns import Attached, ExecOutput
     from aish_lsp.context.usage import UsageTotals
     from aish_lsp.foundation.job import Job
-    from aish_lsp.memory.items import Kind, Scope
-    from aish_lsp.memory.store import Added
     from aish_lsp.models.catalog import Chosen
     from aish_lsp.models.request import Model
     from aish_lsp.sessions.recorder import Recorder
@@ -192,28 +190,6 @@ class Session:
         self.workspace.changed()
         return name
 
-    def remember(
-        self,
-        kind: Kind,
-        content: str,
-        *,
-        tags: Sequence[str] = (),
-        scope: Scope = "workspace",
-        force: bool = False,
-    ) -> Added:
-        """Add to the memory by the user's word. The model knows it from the next question on.
-
-        Blocks until the item is on disk.
-
-        Raises:
-            InvalidArgument: it looks like a secret, and ``force`` is not given; or it holds a
-                model's key, whatever ``force`` says.
-            StoreUnavailable, Busy: the file cannot be written now.
-        """
-        source = {"session": self.id, "how": "user"}
-        memory = self.workspace.memory
-        return memory.add(kind, content, tags=tags, scope=scope, source=source, force=force)
-
     async def reset(self) -> None:
         """Forget turns, summary, pending output and suggestions; memory and costs stay.
 
@@ -265,8 +241,8 @@ class Session:
         """Compose the prompt's blocks as of now."""
         return self.workspace.blocks(self.conversation.summary, self.models.wording)
 
-    def next_request(self) -> NextRequest:
-        """Return the next request, as far as it is known by now."""
+    def next_request(self, question: str = "", attached: Sequence[Attached] = ()) -> NextRequest:
+        """Return the next request, as far as it is known by now; see ``NextRequest``."""
         return NextRequest(
             self.workspace.config,
             self.preset,
@@ -274,6 +250,8 @@ class Session:
             self.conversation,
             blocks=self.blocks(),
             tools=self.tools.definitions(),
+            question=question,
+            attached=attached,
         )
 
     def status(self) -> Status:

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.sessions.listing import SessionInfo
+    from aish_lsp.sessions.records import Record
     from aish_lsp.sessions.search import Found
 
 R = TypeVar("R")
@@ -262,6 +263,49 @@ class Sessions:
             return replace(resumed, notices=(*resumed.notices, notice))
         return resumed
 
+    async def fork(self, session: Session, exchange: str, *, show: bool = True) -> Resumed:
+        """Begin a session with what was said in an open one before an ``exchange``.
+
+        It takes the place of the one that is shown, or is opened beside it.
+
+        Raises:
+            Busy: a question is being answered in the one that is shown, or a command runs.
+            NotFound: there is no such exchange among those that are still sent.
+            StoreUnavailable: it cannot be read or written.
+        """
+        asked = (turn for turn in session.conversation.turns if turn.role == "user")
+        number = next((turn.n for turn in asked if exchange and turn.exchange == exchange), None)
+        if number is None:
+            raise NotFound("That question is no longer sent to the model: nothing can part there.")
+        if show:
+            return await asyncio.shield(self._replace(lambda: self._fork(session, number, True)))
+        return await self._fork(session, number, show)
+
+    async def _fork(self, session: Session, number: int, show: bool) -> Resumed:
+        """Do so, before the line of that number in the session's log."""
+        if show:
+            _refuse_while_busy(self.shown)
+        whole = await self.history(session.id)
+        said = replace(whole, records=_before(whole.records, number))
+        if any("role" in record for record in said.records):
+            parted = await self._copied(said, session.recorder.session_path)
+        else:
+            parted = self._session()
+        if show:
+            return _resumed(await self._show(parted))
+        self._beside.append(parted)
+        return _resumed(parted)
+
+    async def _copied(self, said: LoadedSession, path: Path) -> Session:
+        """Open a session that begins with what was ``said``, in a log beside ``path``."""
+        redact = self._workspace.without_secrets
+        log = await asyncio.to_thread(SessionLog.copy, said, path, redact)
+        try:
+            return self._session(log, resumption(said))
+        except BaseException:
+            log.close()
+            raise
+
     async def save(self, session: Session, name: str) -> str:
         """Save an open session under a name; return the name.
 
@@ -393,6 +437,14 @@ class Sessions:
         if self._replacing is not None:
             await asyncio.wait([self._replacing])
         await asyncio.gather(*(session.aclose() for session in self.open))
+
+
+def _before(records: Sequence[Record], number: int) -> tuple[Record, ...]:
+    """Return the lines before a question, or before the one that it has asked again."""
+    asked = {record["n"]: record for record in records if record.get("role") == "user"}
+    while isinstance(again := asked.get(number, {}).get("again"), int):
+        number = again
+    return tuple(record for record in records if record["n"] < number)
 
 
 def _resumed(session: Session, notices: Sequence[str] = ()) -> Resumed:

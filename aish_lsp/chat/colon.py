@@ -1,26 +1,21 @@
-"""The ``:`` commands of the chat: their table, how one is read, found, completed and explained."""
+"""The ``:`` commands of the chat, made from the operations: how one is read, found, completed."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Generic, TypeAlias, TypeVar
+from typing import Final, NamedTuple
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
-from aish_lsp.foundation.text import with_line_feeds
-from aish_lsp.shell.fences import Block, fenced_blocks
+from aish_lsp.operations.operation import Line, Operation
+from aish_lsp.operations.run import block_of
 
 _COMMAND: Final = re.compile(r":(?P<name>\S*)[^\S\r\n]*(?P<argument>[^\r\n]*)")
 
 #: A line with nothing but names of files on it, or nothing at all.
 _MENTIONS: Final = re.compile(r'(?:\s*@(?:"[^"\n]+"(?::\S+)?|\S+))*\s*')
-
-C = TypeVar("C")
-
-#: Takes a context and the argument as it was typed; returns the answer, Markdown.
-Handler: TypeAlias = Callable[[C, str], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,23 +26,95 @@ class ColonCommand:
     argument: str
 
 
+class Found(NamedTuple):
+    """What a command means: an operation, the line that it is written by, and its argument."""
+
+    operation: Operation
+    line: Line
+    argument: str
+
+
 @dataclass(frozen=True, slots=True)
-class Colon(Generic[C]):
-    """A row of the table.
+class Row:
+    """All lines that begin with one word.
 
     Attributes:
-        name: without its colon.
-        usage: its argument for people: ``[NAME]``, ``list|add``; empty where it takes none.
-        help: one line.
-        choices: the words that its argument may begin with.
-        handler: what carries it out.
+        name: that word, without its colon.
+        lines: the operations, each with how it is written.
     """
 
     name: str
-    usage: str
-    help: str
-    choices: tuple[str, ...]
-    handler: Handler[C]
+    lines: tuple[tuple[Operation, Line], ...]
+
+    @property
+    def help(self) -> str:
+        """What it does, in one line."""
+        return next((line.help for _, line in self.lines if line.help), "")
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """The words that its argument may begin with."""
+        choices = (choice for _, line in self.lines for choice in line.choices)
+        return tuple(filter(None, (*(_verb(line) for _, line in self.lines), *choices)))
+
+    @property
+    def usage(self) -> str:
+        """Its argument for people: ``[NAME]``, ``list|add``; empty where it takes none."""
+        rows = [f"{_verb(line)} {line.usage}".strip() for _, line in self.lines]
+        told = "|".join(filter(None, rows))
+        may_be_bare = "" in rows and told
+        return f"[{told}]" if may_be_bare else told
+
+    def find(self, argument: str) -> Found:
+        """Return what is meant by ``argument``.
+
+        Raises:
+            InvalidArgument: nothing is; the message says what is accepted.
+        """
+        verb, _, rest = argument.partition(" ")
+        for operation, line in self.lines:
+            if verb and _verb(line) == verb:
+                if rest.strip() and not line.usage:
+                    raise InvalidArgument(f"`:{line.words}` takes no argument.")
+                return Found(operation, line, rest.strip())
+        bare = [(operation, line) for operation, line in self.lines if not _verb(line)]
+        bare.sort(key=lambda found: bool(found[1].usage), reverse=bool(argument))
+        if bare and (bare[0][1].usage or not argument):
+            return Found(*bare[0], argument)
+        if len(self.lines) == 1:
+            raise InvalidArgument(f"`:{self.name}` takes no argument. Type it alone on its line.")
+        rows = (f"`:{line.words} {line.usage}".rstrip() + "`" for _, line in self.lines)
+        raise InvalidArgument(f"Use one of {', '.join(rows)}.")
+
+
+def _verb(line: Line) -> str:
+    return line.words.partition(" ")[2]
+
+
+class Rows:
+    """The table: a row for each first word."""
+
+    def __init__(self, operations: Iterable[Operation]) -> None:
+        lines: dict[str, list[tuple[Operation, Line]]] = {}
+        for operation in operations:
+            for line in operation.lines:
+                lines.setdefault(line.words.partition(" ")[0], []).append((operation, line))
+        self.rows = {name: Row(name, tuple(found)) for name, found in lines.items()}
+
+    def find(self, command: ColonCommand) -> Found:
+        """Return what a command means.
+
+        Raises:
+            NotFound: there is no such command; the message names the nearest ones.
+            InvalidArgument: it does not take such an argument.
+        """
+        row = self.rows.get(command.name)
+        if row is not None:
+            return row.find(command.argument)
+        near = difflib.get_close_matches(command.name.casefold(), self.rows)
+        meant = f" Did you mean {' or '.join(f'`:{other}`' for other in near)}?" if near else ""
+        shown = command.name[:40].replace("`", "'")
+        raise NotFound(f"There is no command `:{shown}`.{meant} `:help` lists all.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,63 +132,6 @@ class Completion:
     insert: str
     detail: str
     start: int
-
-
-class ColonRegistry(Generic[C]):
-    """The table of ``:`` commands; each is added by ``@registry.colon(...)`` on its handler."""
-
-    def __init__(self) -> None:
-        self._rows: dict[str, Colon[C]] = {}
-
-    def colon(
-        self,
-        name: str,
-        *,
-        help: str,  # noqa: A002 - what the row calls it
-        usage: str = "",
-        choices: Sequence[str] = (),
-    ) -> Callable[[Handler[C]], Handler[C]]:
-        """Return a decorator that adds its handler to the table as ``:name``."""
-
-        def add(handler: Handler[C]) -> Handler[C]:
-            assert name not in self._rows, f":{name} is there twice"
-            self._rows[name] = Colon(name, usage, help, tuple(choices), handler)
-            return handler
-
-        return add
-
-    def __iter__(self) -> Iterator[Colon[C]]:
-        return iter(self._rows.values())
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._rows
-
-    def find(self, name: str) -> Colon[C]:
-        """Return the row of ``:name``.
-
-        Raises:
-            NotFound: there is none; the message names the nearest ones.
-        """
-        row = self._rows.get(name)
-        if row is not None:
-            return row
-        near = difflib.get_close_matches(name.casefold(), self._rows)
-        meant = f" Did you mean {' or '.join(f'`:{other}`' for other in near)}?" if near else ""
-        shown = name[:40].replace("`", "'")
-        raise NotFound(f"There is no command `:{shown}`.{meant} `:help` lists all.")
-
-    async def run(self, context: C, command: ColonCommand) -> str:
-        """Carry ``command`` out; return its answer, Markdown that is not escaped yet.
-
-        Raises:
-            NotFound: there is no such command.
-            InvalidArgument: it takes no argument and has one.
-            AishError: whatever its handler refuses.
-        """
-        row = self.find(command.name)
-        if command.argument and not row.usage:
-            raise InvalidArgument(f"`:{row.name}` takes no argument. Type it alone on its line.")
-        return await row.handler(context, command.argument)
 
 
 def parse(message: str) -> ColonCommand | None:
@@ -146,14 +156,6 @@ def run_block(text: str, shell: str) -> str:
     return f":run\n{fence}{shell or 'shell'}\n{text}\n{fence}"
 
 
-def block_of(argument: str) -> Block | None:
-    """Return the fenced block that an argument is; None where it is, or holds, something else."""
-    text = with_line_feeds(argument).strip("\n")
-    blocks = fenced_blocks(text)
-    whole = (0, text.count("\n"))
-    return blocks[0] if [(block.first, block.last) for block in blocks] == [whole] else None
-
-
 @dataclass(frozen=True, slots=True)
 class CommandBelow:
     """A command that is the last line of a message; ``alone``: the rest is mentions at most."""
@@ -162,18 +164,18 @@ class CommandBelow:
     alone: bool
 
 
-def command_below(message: str, registry: ColonRegistry[C]) -> CommandBelow | None:
+def command_below(message: str, table: Rows) -> CommandBelow | None:
     """Return the command, one that there is, in the last line of ``message``, below other lines."""
     *above, last = message.rstrip().splitlines() or [""]
     command = parse(last)
-    if command is None or command.name not in registry:
+    if command is None or command.name not in table.rows:
         return None
     return CommandBelow(command, all(_MENTIONS.fullmatch(line) for line in above))
 
 
-def help_text(registry: ColonRegistry[C]) -> str:
+def help_text(table: Rows) -> str:
     """Return the table as a Markdown list, with how a command is told from a question."""
-    rows = "".join(f"- `{_heading(row)}`: {row.help}\n" for row in registry)
+    rows = "".join(f"- `{heading(row)}`: {row.help}\n" for row in table.rows.values())
     return f"""{rows}
 A command is a message of one line. Below lines that only name files (`@src/app.py`) it is carried
 out too; below any other text you are asked whether the command or a question is meant.
@@ -181,14 +183,12 @@ out too; below any other text you are asked whether the command or a question is
 
 
 def complete(
-    registry: ColonRegistry[C],
-    line_prefix: str,
-    argument_values: Mapping[str, Sequence[str]],
+    table: Rows, line_prefix: str, argument_values: Mapping[str, Sequence[str]]
 ) -> list[Completion]:
     """Return what may stand at the cursor: a command's name, or the next word of its argument.
 
     Args:
-        registry: the table.
+        table: the commands.
         line_prefix: the line up to the cursor.
         argument_values: words by the command that they may follow, as it is typed without its
             colon: ``{"model": names, "memory forget": ids}``.
@@ -198,20 +198,20 @@ def complete(
     *typed, word = line_prefix[1:].split(" ")
     if not typed:
         return [
-            Completion(_heading(row), f":{row.name}{' ' if row.usage else ''}", row.help, 0)
-            for row in registry
+            Completion(heading(row), f":{row.name}{' ' if row.usage else ''}", row.help, 0)
+            for row in table.rows.values()
             if row.name.startswith(word)
         ]
     typed = [part for part in typed if part]
-    row = next((row for row in registry if typed[:1] == [row.name]), None)
+    row = table.rows.get(typed[0]) if typed else None
     if row is None:
         return []
-    choices = row.choices if len(typed) == 1 else ()
-    words = dict.fromkeys((*choices, *argument_values.get(" ".join(typed), ())))
+    verbs = row.verbs if len(typed) == 1 else ()
+    words = dict.fromkeys((*verbs, *argument_values.get(" ".join(typed), ())))
     start = len(line_prefix) - len(word)
     return [Completion(value, value, row.help, start) for value in words if value.startswith(word)]
 
 
-def _heading(row: Colon[C]) -> str:
+def heading(row: Row) -> str:
     """Return a command with its usage."""
     return f":{row.name} {row.usage}".rstrip()

@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from aish_lsp.foundation.text import BIDI, ODD_LINE_ENDS, escaped
-from aish_lsp.shell.whole_output import SHOWN_CHARACTERS, SHOWN_LINES
+from aish_lsp.operations.checklist import BOX
+from aish_lsp.operations.markdown import FENCE, HeadAndTail
 
 #: The heading under which the user writes, and the one under which a reply comes.
 YOU: Final = "## You"
@@ -29,8 +30,6 @@ Write below the last `{YOU}` and send it: with *Send* above the heading, with th
 
 """
 
-#: How a line of a checklist begins: its tick, its number, its kind. No other text has such a line.
-BOX: Final = r"- \[([ xX])\] (?:(\d{1,3})\. )?\((fact|pref|context)\) "
 _BOX: Final = re.compile(BOX)
 
 #: Characters of the longest one.
@@ -39,14 +38,8 @@ _LONGEST_BOX: Final = len("- [ ] 100. (context) ")
 #: Characters of a line's start that are looked at. It bounds what is held back of blank lines.
 _LONGEST_START: Final = 200
 
-#: The fence around an output whose end is not known yet: longer than the one that people write.
-_FENCE: Final = "````"
-
 #: The line that opens it.
-OUTPUT_OPENING: Final = f"{_FENCE}console"
-
-_HEAD_LINES: Final = 40
-_TAIL_LINES: Final = SHOWN_LINES - _HEAD_LINES
+OUTPUT_OPENING: Final = f"{FENCE}console"
 
 _SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 
@@ -68,9 +61,6 @@ _VISIBLE: Final[Mapping[int, str]] = {
 #: A terminal's control sequence (color, cursor); and what may become one.
 _SEQUENCE: Final = re.compile(r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]")
 _PART_OF_SEQUENCE: Final = re.compile(r"\x1b(?:\[[0-?]{0,64}[ -/]{0,8})?\Z")
-
-#: A line that opens a fenced block, or closes one: its indent, its fence, what follows that.
-_FENCE_LINE: Final = re.compile(r"^( {0,3})(`{3,}|~{3,})([^\n]*)", re.MULTILINE)
 
 #: ``(start of a line, whether that is all of it) -> the same, safe``, or None: more is needed.
 _Rewrite: TypeAlias = Callable[[str, bool], str | None]
@@ -114,68 +104,6 @@ def quote(text: str) -> str:
     breaks = _LineBreaks(lone_return="\n", table=_VISIBLE)
     lines = (breaks.feed(text) + breaks.finish()).rstrip("\n").split("\n")
     return "".join(f"> {line}".rstrip() + "\n" for line in lines)
-
-
-class HeadAndTail:
-    """Streams the head of a text, and at its end the tail; how much is between is told there.
-
-    What is not longer than ``SHOWN_LINES`` and ``SHOWN_CHARACTERS`` is streamed whole.
-    """
-
-    def __init__(self) -> None:
-        self._lines = _HEAD_LINES
-        self._room = SHOWN_CHARACTERS // 2
-        self._line_is_open = False
-        self._tail = ""
-        self._lines_out = 0
-        self._characters_out = 0
-
-    def feed(self, text: str) -> str:
-        """Return what of ``text`` belongs to the head."""
-        end = 0
-        while self._lines and self._room and end < len(text):
-            stop = text.find("\n", end) + 1 or len(text)
-            taken = min(stop - end, self._room)
-            self._lines -= text[end + taken - 1] == "\n"
-            self._room -= taken
-            end += taken
-        if end:
-            self._line_is_open = text[end - 1] != "\n"
-        self._tail += text[end:]
-        if len(self._tail) > 2 * SHOWN_CHARACTERS:
-            self._shorten()
-        return text[:end]
-
-    def finish(self) -> str:
-        """Return the tail, a line before it that says what is left out, if something is."""
-        self._shorten()
-        if not self.left_out:
-            return self._tail
-        line_end = "\n" if self._line_is_open else ""
-        return f"{line_end}[aish: {self.left_out} left out]\n{self._tail}"
-
-    @property
-    def left_out(self) -> str:
-        """What is left out by now: lines, or where they are very long, characters."""
-        if self._lines_out:
-            return f"{self._lines_out:,} line{'' if self._lines_out == 1 else 's'}"
-        return f"{self._characters_out:,} characters" if self._characters_out else ""
-
-    def _shorten(self) -> None:
-        """Leave out what cannot belong to the tail any more."""
-        lines = self._tail.splitlines(keepends=True)
-        surplus = sum(map(len, lines[:-_TAIL_LINES]))
-        if len(self._tail) - surplus > SHOWN_CHARACTERS // 2:
-            surplus = len(self._tail) - SHOWN_CHARACTERS // 2
-        self._lines_out += self._tail.count("\n", 0, surplus)
-        self._characters_out += surplus
-        self._tail = self._tail[surplus:]
-
-
-def head_and_tail(text: str) -> str:
-    """Return ``text`` as ``HeadAndTail`` streams it."""
-    shortened = HeadAndTail()
-    return shortened.feed(text) + shortened.finish()
 
 
 class OutputBlock:
@@ -231,35 +159,13 @@ class OutputBlock:
         """Return the rest, the closing fence, and ``status`` (how it ended) as a quote."""
         text = self.finish()
         line_end = "\n" if self._line_is_open else ""
-        return f"{text}{line_end}{_FENCE}\n\n{quote(status)}"
+        return f"{text}{line_end}{FENCE}\n\n{quote(status)}"
 
     def _noted(self, text: str) -> str:
         """Return ``text``; keep whether its last line is still open."""
         if text:
             self._line_is_open = not text.endswith("\n")
         return text
-
-
-def fence_for(text: str) -> str:
-    """Return a fence that ``text`` cannot close: longer than any run of backticks in it."""
-    runs = re.findall("`+", text)
-    return max((*(f"{run}`" for run in runs), _FENCE), key=len)
-
-
-def open_fence(text: str) -> str:
-    """Return the line that closes the fenced block in which ``text`` ends; empty where in none.
-
-    It is indented as the block's first line, so that it closes the block of a list's item too.
-    """
-    indent = fence = ""
-    for match in _FENCE_LINE.finditer(text):
-        rest = match[3]
-        if not fence:
-            if match[2][0] == "~" or "`" not in rest:
-                indent, fence = match[1], match[2]
-        elif match[2].startswith(fence) and not rest.strip(" \t"):
-            fence = ""
-    return f"{indent}{fence}" if fence else ""
 
 
 class _LineBreaks:
@@ -343,11 +249,11 @@ def _indented_start(line: str, ends: bool) -> str | None:
     if _may_be_box(line) and not ends:
         return None
     visible = line[:_LONGEST_START].lstrip()
-    if visible.startswith(_FENCE):
+    if visible.startswith(FENCE):
         # Not more blanks: to some highlighters a fence ends a block however far it is indented.
         indent = len(line[:_LONGEST_START]) - len(visible)
         return f"{line[:indent]}\\{line[indent:]}"
-    undecided = _FENCE.startswith(visible) or any(start.startswith(line) for start in ours)
+    undecided = FENCE.startswith(visible) or any(start.startswith(line) for start in ours)
     if undecided and not ends and len(line) < _LONGEST_START:
         return None
     return line

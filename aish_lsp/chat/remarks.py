@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from aish_lsp.chat.markdown import quote
+from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.text import escaped
+
+if TYPE_CHECKING:
+    from aish_lsp.agent.workspace import Workspace
 
 _REMARK: Final = re.compile(
     r"^> (?:Running \(([0-9a-f]{8})\)\. The code action \*Stop\* ends it\."
@@ -46,6 +50,21 @@ def left_behind(text: str, is_there: Callable[[str], bool]) -> list[str]:
     """Return such lines of an earlier server: on its session, and on jobs that are not there."""
     found = _REMARK.finditer(text)
     return [f"{line[0]}\n" for line in found if not is_there(line[1] or line[2] or "")]
+
+
+async def first_line(workspace: Workspace) -> str:
+    """Return what the chat says first: which session goes on, or could; empty for nothing."""
+    session = await workspace.sessions.named(None)
+    resumed = workspace.sessions.begun_with
+    if resumed is not None and resumed.session is session:
+        return goes_on(session.recorder.title)
+    if workspace.config.sessions.resume != "ask":
+        return ""
+    try:
+        last = await workspace.sessions.last()
+    except StoreUnavailable:
+        return ""
+    return last_was(last.title) if last else ""
 
 
 def running(text: str) -> list[tuple[int, str]]:

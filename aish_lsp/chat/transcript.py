@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aish_lsp.agent.events import End, Notice, Text
-from aish_lsp.chat.markdown import ReplyEscaper, open_fence, quote
+from aish_lsp.chat.markdown import ReplyEscaper, quote
 from aish_lsp.foundation.events import Event
+from aish_lsp.operations.markdown import open_fence
 
 if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport

@@ -56,6 +56,7 @@ def parser() -> argparse.ArgumentParser:
     # Only what is parsed for.
     from aish_lsp.cli import (  # noqa: PLC0415
         ask,
+        chat,
         config,
         cost,
         demo,
@@ -63,6 +64,7 @@ def parser() -> argparse.ArgumentParser:
         memory,
         models,
         project,
+        protocol,
         risk,
         sessions,
         setup,
@@ -88,8 +90,8 @@ def parser() -> argparse.ArgumentParser:
         "serve", help="serve an editor: on stdio, --tcp HOST:PORT or --ws HOST:PORT"
     )
     for module in (
-        *(ask, demo, setup, doctor, models, config, memory, sessions, cost),
-        *(project, tokens, risk),
+        *(ask, chat, demo, setup, doctor, models, config, memory, sessions, cost),
+        *(project, tokens, risk, protocol),
     ):
         module.add_parser(commands, common)
     return whole

@@ -40,13 +40,14 @@ async def _ask(question: Question) -> bool | None:
     return None if answer is None else answer.strip().lower() in ("y", "yes")
 
 
-async def read_line(prompt: str) -> str | None:
+async def read_line(prompt: str, *, ctrl_c_ends: bool = True) -> str | None:
     """Read a line from the terminal after ``prompt`` on stderr; None at its end.
 
-    Ctrl-C at the prompt ends the program, even where it would stop a job otherwise.
+    Ctrl-C at the prompt ends the program, even where it would stop a job otherwise; or, where it
+    must not end, whatever it stops at that time.
     """
     line = b""
-    with _ctrl_c_ends_the_program():
+    with _ctrl_c_ends_the_program() if ctrl_c_ends else contextlib.nullcontext():
         _forget_what_was_typed()
         output.ask(prompt)
         while not line.endswith(b"\n"):

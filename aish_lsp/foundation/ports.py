@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from aish_lsp.foundation.job import Job
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +59,16 @@ async def nobody(_question: Question) -> bool | None:
 async def nobody_chooses(_choice: Choice) -> int | None:
     """Answer for a user who cannot be asked."""
     return None
+
+
+class Face(Protocol):
+    """Who asks for an operation: the language server, the chat, the command line."""
+
+    def tell(self, message: str) -> None:
+        """Tell the user something beside the result."""
+
+    async def wait(self, job: Job[R], title: str) -> R:
+        """Wait for ``job``, which the user can stop, showing ``title`` meanwhile."""
+
+    async def chat_text(self) -> str:
+        """Return what stands in the chat; empty where there is none."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -14,9 +14,8 @@ from lsprotocol import types
 from aish_lsp.agent.events import End, Notice, Output
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import WAITS, ask
-from aish_lsp.chat.checklist import checklist
 from aish_lsp.chat.colon import ColonCommand, CommandBelow, command_below, parse
-from aish_lsp.chat.commands import COLON_COMMANDS, Chat, carry_out
+from aish_lsp.chat.commands import COLON_COMMANDS, carry_out
 from aish_lsp.chat.file import LARGEST
 from aish_lsp.chat.markdown import (
     AISH,
@@ -32,8 +31,7 @@ from aish_lsp.chat.place import (
     prompt_after,
     without_blank_lines,
 )
-from aish_lsp.chat.remarks import left_behind, runs, waits
-from aish_lsp.chat.sessions import first_line
+from aish_lsp.chat.remarks import first_line, left_behind, runs, waits
 from aish_lsp.chat.transcript import ReplyTranscript, run_status
 from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument
 from aish_lsp.foundation.paths import workspace_dir
@@ -44,22 +42,23 @@ from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.selections import named_lines
 from aish_lsp.lsp.tracking import change_of
+from aish_lsp.operations import operation as operations
+from aish_lsp.operations.checklist import checklist
 
 if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport
     from aish_lsp.agent.extractor import Extracted
     from aish_lsp.agent.turn import AskResult
     from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.chat.commands import Carried
     from aish_lsp.foundation.job import Job
-    from aish_lsp.lsp.selected import Selected
     from aish_lsp.lsp.server import AishServer
+    from aish_lsp.operations.operation import Operation
 
 R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
-#: What is shown while a model looks for what is worth remembering.
-_READS: Final = "aish reads the session"
 #: What is said below a reply that an earlier server has begun and never ended.
 _CUT_OFF: Final = (
     "aish-lsp ended while it wrote this, and was started again. What you had typed below and not"
@@ -67,6 +66,31 @@ _CUT_OFF: Final = (
 )
 #: Characters of a command in what is shown while it runs.
 _TITLE: Final = 80
+
+
+class _ChatFace:
+    """The chat, to an operation that was typed there."""
+
+    def __init__(self, server: AishServer, text: Callable[[], Awaitable[str]]) -> None:
+        self._server = server
+        self._text = text
+        self.told: list[str] = []
+
+    def tell(self, message: str) -> None:
+        """Keep ``message`` for the answer."""
+        self.told.append(message)
+
+    async def wait(self, job: Job[R], title: str) -> R:
+        """Wait for a job, which can be stopped where the client shows progress."""
+        progress = self._server.begin_progress(title, on_cancel=job.cancel)
+        try:
+            return await job.result()
+        finally:
+            progress.end()
+
+    async def chat_text(self) -> str:
+        """Return what stands in the document."""
+        return await self._text()
 
 
 class ChatDocument:
@@ -164,26 +188,39 @@ class ChatDocument:
             )
         self._proposed = prompt
 
-    async def ask(self, question: Ask, about: Selected | None = None) -> str:
-        """Write a question down, begin its turn and follow it; return the turn's id.
-
-        ``about`` is what is selected.
+    async def text(self) -> str:
+        """Return what stands in the document.
 
         Raises:
-            StoreUnavailable: the document cannot be made.
+            StoreUnavailable: it cannot be read.
         """
-        await self._ready()
-        await self._writer.show()
-        await self._workspace.sessions.named(None)
-        return self._begin_turn(question, question.prompt, about)
+        return await self._writer.text()
 
-    def _begin_turn(self, question: Ask, prompt: str | None, about: Selected | None) -> str:
-        """Begin a turn and follow it; ``prompt`` is written down before. Return the turn's id."""
-        job = ask(self._workspace.shown, question)
-        if about is not None:
-            self._server.selections.follow(job, about)
-        elif question.again:
-            self._server.selections.follow_again(job, question.again)
+    async def prepare(self, *, show: bool) -> None:
+        """Make the document, and show it: something is about to be written there.
+
+        Raises:
+            StoreUnavailable: it cannot be made.
+        """
+        if show:
+            await self._ready()
+            await self._writer.show()
+
+    def follow(self, operation: Operation, job: Job[Any], prompt: str) -> None:
+        """Write what comes of an operation that has just begun, ``prompt`` before it.
+
+        That of a question comes under a heading, all else above the one that the user writes under.
+        """
+        match operation.name:
+            case "memory.summarize":
+                self._follow(job, self._candidates(job), operation.title)
+            case "run" | "approve":
+                self._follow(job, self._run(job), _runs(job))
+            case _:
+                self._follow_turn(job, prompt)
+
+    def _follow_turn(self, job: Job[AskResult], prompt: str | None) -> str:
+        """Write a turn that has just begun, after its ``prompt``; return its id."""
         self._unanswered += 1
         self._follow(job, self._turn(job, prompt), "aish answers")
         return job.id
@@ -232,7 +269,10 @@ class ChatDocument:
     def _ask_message(self, message: str, written: str | None) -> str:
         """Begin the turn of a message; ``written`` is written down before. Return its id."""
         about = named_lines(self._server, self._workspace, message)
-        return self._begin_turn(Ask(message), written, about)
+        job = ask(self._workspace.shown, Ask(message))
+        if about is not None:
+            self._server.selections.follow(job, about)
+        return self._follow_turn(job, written)
 
     async def _decide(
         self,
@@ -270,26 +310,6 @@ class ChatDocument:
         if self._section.locked() and self._place is None and open_place(text) is None:
             raise Busy(f"aish is still writing here. A new `{YOU}` follows: write below that.")
         return prompt_after(text, self._place)
-
-    def follow_run(self, job: Job[RunReport]) -> None:
-        """Show a command's output while it runs, above the heading that the user writes under."""
-        self._follow(job, self._run(job), _runs(job))
-
-    async def summarize(self) -> str:
-        """Begin to look for what is worth remembering; return the job's id.
-
-        What is found is written above the heading that the user writes under.
-
-        Raises:
-            StoreUnavailable: the document cannot be made.
-        """
-        from aish_lsp.agent.extractor import extract  # noqa: PLC0415 - the models' room, for this alone
-
-        await self._ready()
-        await self._writer.show()
-        job = extract(self._workspace.shown)
-        self._follow(job, self._candidates(job), _READS)
-        return job.id
 
     def follow_changes(self, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
         """Keep the places of things through the edits of the client.
@@ -382,14 +402,6 @@ class ChatDocument:
             job.stop_listening()
             progress.end()
 
-    async def _wait(self, job: Job[R], title: str) -> R:
-        """Wait for a job, which can be stopped where the client shows progress."""
-        progress = self._server.begin_progress(title, on_cancel=job.cancel)
-        try:
-            return await job.result()
-        finally:
-            progress.end()
-
     async def _turn(self, job: Job[AskResult], prompt: str | None) -> None:
         async with self._in_turn(job.id, prompt):
             is_above = await self._begin_section(prompt)
@@ -448,31 +460,35 @@ class ChatDocument:
         editor had the chat open or not.
         """
         is_typed = draft is None or await self._typed.was_seen(draft, is_open=is_open)
-        runs: list[Job[RunReport]] = []
-        searches: list[Job[Extracted]] = []
-        retries: list[Job[AskResult]] = []
+        carried: Carried | None = None
+        face = _ChatFace(self._server, self._writer.text)
+        place = operations.Place(self._workspace.shown, face, is_typed=is_typed)
         async with self._section:
             is_above = await self._begin_section(prompt)
             try:
-                parts = self._workspace.shown, runs.append, searches.append, self._writer.text
-                chat = Chat(*parts, retries.append, self._wait, is_typed=is_typed)
-                text = await carry_out(chat, command)
+                carried = await carry_out(place, command)
+                text = "\n\n".join(filter(None, [*face.told, carried.text]))
             except AishError as error:
-                text = quote(error.message)
+                text = "\n".join([*face.told, quote(error.message)])
             except Exception as error:
                 # The chat must not be left without a heading to write under.
                 logger.exception(":%s failed", command.name)
                 text = quote(f"aish itself failed ({type(error).__name__}); its log says more.")
             if text:
                 self._writer.append(escape_reply(text.rstrip() + "\n"))
-            for run in runs:
-                output = self._output(run, self._writer.append)
-                await self._until_written(run, output, _runs(run))
-            for search in searches:
-                await self._until_written(search, self._append_found(search), _READS)
-            for retry in retries:
-                await self._until_written(retry, self._reply(retry), "aish answers again")
+            if carried is not None and carried.job is not None:
+                await self._write_job(carried.operation, carried.job)
             await self._close_section(is_above=is_above)
+
+    async def _write_job(self, operation: Operation, job: Job[Any]) -> None:
+        """Write what comes of a ``:`` command, to its end."""
+        match operation.name:
+            case "run" | "approve":
+                await self._until_written(job, self._output(job, self._writer.append), _runs(job))
+            case "memory.summarize":
+                await self._until_written(job, self._append_found(job), operation.title)
+            case _:
+                await self._until_written(job, self._reply(job), operation.title)
 
     async def _write_prompt(self, prompt: str) -> bool:
         """Write a message that does not stand in the document yet, under a heading of its own.

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
-from aish_lsp.chat.colon import complete
-from aish_lsp.chat.commands import COLON_COMMANDS
-from aish_lsp.chat.memory import argument_values
-from aish_lsp.chat.sessions import argument_values as session_values
-from aish_lsp.chat.sessions import takes_a_session
-from aish_lsp.context.attached.proposals import Proposal, proposals, typed_name
-from aish_lsp.foundation.errors import AishError
+from aish_lsp.chat.completion import commands_at, files_at
 from aish_lsp.lsp.chat_document import ChatDocument
-from aish_lsp.lsp.protocol import Target
+from aish_lsp.lsp.protocol import Begun, ChatPlace
+from aish_lsp.operations.operation import Target
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+    from typing import Any
+
+    from aish_lsp.agent.sessions import Resumed
     from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.context.attached.proposals import Proposal
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.protocol import ChatParams
     from aish_lsp.lsp.server import AishServer
@@ -77,11 +76,11 @@ def setup(server: AishServer) -> None:
         workspace = server.workspaces.resolve(params)
         if guess and not server.chats.is_shown_at(params.uri):
             server.tell(f"This is the chat of {workspace.folder}, {guess}.")
-        return {"uri": await server.chats.of(workspace).open(params.prompt)}
+        return ChatPlace(await server.chats.of(workspace).open(params.prompt))
 
     async def send(_call: Call, params: ChatParams) -> object:
         workspace = server.workspaces.resolve(params)
-        return {"turnId": await server.chats.of(workspace).send(params.prompt)}
+        return Begun(await server.chats.of(workspace).send(params.prompt))
 
     def changed(uri: str, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
         chat = server.chats.at(uri)
@@ -107,6 +106,7 @@ def setup(server: AishServer) -> None:
     server.documents.on_change(changed)
     server.documents.on_save(saved)
     server.documents.on_close(server.chats.follow_closing)
+    server.workspaces.on_open(lambda workspace: _begin(server, workspace))
     server.workspaces.on_close(server.chats.closed)
     server.on_shutdown(server.chats.aclose)
 
@@ -120,18 +120,11 @@ async def _completions(
         return []
     prefix = server.documents.prefix(uri, at)
     workspace = server.workspaces.of_document(uri)
-    typed = None if prefix.startswith(":") else typed_name(prefix)
-    if typed is not None and workspace is not None:
-        start = types.Position(at.line, server.documents.width(prefix[: typed.start]))
-        found = await asyncio.to_thread(proposals, typed.name, [*await workspace.files.lately()])
-        return _files(found, types.Range(start, at), prefix[typed.start :])
-    models = workspace.config.models if workspace else {}
-    values = {"model": [*models, "offline"]}
-    if workspace and takes_a_session(prefix):
-        with contextlib.suppress(AishError):
-            values |= session_values(await workspace.sessions.all())
-    if workspace and prefix.startswith(":memory "):
-        values |= argument_values(workspace.memory.items(), server.documents.text(uri) or "")
+    named = await files_at(workspace, prefix) if workspace is not None else None
+    if named is not None:
+        start = types.Position(at.line, server.documents.width(prefix[: named.start]))
+        return _files(named.files, types.Range(start, at), prefix[named.start :])
+    found = await commands_at(workspace, prefix, server.documents.text(uri) or "")
     return [
         types.CompletionItem(
             label=item.label,
@@ -145,7 +138,7 @@ async def _completions(
                 item.insert,
             ),
         )
-        for item in complete(COLON_COMMANDS, prefix, values)
+        for item in found
     ]
 
 
@@ -166,3 +159,16 @@ def _files(found: Sequence[Proposal], place: types.Range, typed: str) -> types.C
         for number, proposal in enumerate(found)
     ]
     return types.CompletionList(is_incomplete=True, items=items)
+
+
+def _begin(server: AishServer, workspace: Workspace) -> None:
+    """Go on with the last session of a workspace that was opened, where that is configured."""
+
+    async def tell(beginning: Coroutine[Any, Any, Resumed | None]) -> None:
+        resumed = await beginning
+        for notice in resumed.notices if resumed else ():
+            server.tell(notice)
+
+    # What the editor's settings say counts, too.
+    settled = server.configurations.settled(workspace.root)
+    server.spawn(tell(workspace.sessions.begin(settled)), "begin with the last session")

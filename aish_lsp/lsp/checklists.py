@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
 
-from aish_lsp.chat.checklist import Entry, entries_around, is_box
 from aish_lsp.foundation.redaction import find_secret
 from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.kinds import REFACTOR_KIND
+from aish_lsp.operations.checklist import Entry, entries_around, is_box
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.server import AishServer

@@ -1,4 +1,4 @@
-"""``aish.project.*``: the project as the model is told of it, and how its changes come to be known.
+"""How the changes of a project come to be known.
 
 A client that can be asked to watches the files; all others still tell of what is saved, created,
 renamed and deleted in the editor, and the project looks itself at each turn.
@@ -16,12 +16,9 @@ from lsprotocol import types
 
 from aish_lsp.lsp.uris import path_of
 from aish_lsp.project.current import PENDING_LIMIT
-from aish_lsp.project.tree import ProjectBlock
 
 if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.protocol import ProjectParams
     from aish_lsp.lsp.server import AishServer
     from aish_lsp.project.current import CurrentFiles
     from aish_lsp.project.files import Listing, Scan
@@ -46,39 +43,8 @@ _ALL_FILES = types.FileOperationRegistrationOptions(
 
 
 def setup(server: AishServer) -> None:
-    """Bind the project commands and follow the files."""
-
-    async def show(_call: Call, params: ProjectParams) -> ProjectBlock:
-        workspace = server.workspaces.resolve(params)
-        workspace.project.shape(params.depth, params.max_chars)
-        return await _looked(workspace)
-
-    async def refresh(call: Call, params: ProjectParams) -> ProjectBlock:
-        server.workspaces.resolve(params).project.renew()
-        return await show(call, params)
-
-    async def off(call: Call, params: ProjectParams) -> ProjectBlock:
-        server.workspaces.resolve(params).project.switch(on=False)
-        return await show(call, params)
-
-    async def on(call: Call, params: ProjectParams) -> ProjectBlock:
-        server.workspaces.resolve(params).project.switch(on=True)
-        return await show(call, params)
-
-    server.bind("aish.project.show", show)
-    server.bind("aish.project.refresh", refresh)
-    server.bind("aish.project.off", off)
-    server.bind("aish.project.on", on)
+    """Follow the files."""
     FileWatch(server).follow()
-
-
-async def _looked(workspace: Workspace) -> ProjectBlock:
-    """Look at the project and return what the prompt carries of it: nothing while it is off."""
-    config = workspace.config.project
-    if not workspace.project.shown(config):
-        return ProjectBlock("", 0, truncated=False)
-    await workspace.project.refresh(config, patience=None)
-    return workspace.project.block
 
 
 class FileWatch:
@@ -114,6 +80,10 @@ class FileWatch:
     def _saved(self, uri: str) -> None:
         for files, name in self._places([uri]):
             files.edited(name)
+        # A snapshot covers more than its workspace: what of it lies elsewhere is known there.
+        if (path := path_of(uri)) is not None:
+            for workspace in self._server.workspaces.all():
+                workspace.undo.saved(path)
 
     def _tell(self, uris: Sequence[str]) -> None:
         if len(uris) > PENDING_LIMIT:

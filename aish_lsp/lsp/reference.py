@@ -17,7 +17,17 @@ from aish_lsp.chat.commands import COLON_COMMANDS
 from aish_lsp.foundation import errors
 from aish_lsp.foundation.wire import camel_case
 from aish_lsp.lsp.greeting import CAPABILITIES
-from aish_lsp.lsp.protocol import COMMANDS, Target
+from aish_lsp.lsp.protocol import COMMANDS
+from aish_lsp.lsp.registry import CommandSpec
+from aish_lsp.lsp.schema import (
+    EVENTS,
+    first_line,
+    is_required,
+    kinds_of,
+    names_for_types,
+    results_of,
+)
+from aish_lsp.operations.operation import Target
 from aish_lsp.shell.blocks import SHELL_TAGS
 
 _HEAD = """\
@@ -74,12 +84,14 @@ def _lines() -> Iterator[str]:
     yield _HEAD
     yield from _table(
         ("command", "what it does"),
-        ((f"`:{row.name} {row.usage}`".replace(" `", "`"), row.help) for row in COLON_COMMANDS),
+        (
+            (f"`:{row.name} {row.usage}`".replace(" `", "`"), row.help)
+            for row in COLON_COMMANDS.rows.values()
+        ),
     )
     yield "\n## Events\n"
     yield "The deltas of a turn's `text` events, joined, are exactly the reply's text.\n"
-    rows = list(map(_event_row, get_args(events.Event)))
-    yield from _table(("kind", "fields", "meaning"), rows)
+    yield from _table(("kind", "fields", "meaning"), (_event_row(event) for event in EVENTS))
     tags, reasons = (
         ", ".join(f"`{name}`" for name in names)
         for names in (SHELL_TAGS, get_args(events.FinishReason))
@@ -94,23 +106,24 @@ def _lines() -> Iterator[str]:
         "that the chat does not show needs a token for what comes in pieces.\n"
     )
     for spec in COMMANDS.values():
-        yield f"### `{spec.name}`\n\n{spec.doc}\n"
+        yield f"### `{spec.name}`\n\n{spec.operation.doc if spec.operation else spec.doc}\n"
+        yield from _refusals(spec)
         rows = list(_fields(spec.params))
         if rows:
             yield from _table(("field", "type", "default"), rows)
             yield ""
-        yield f"Result: `{spec.result}`\n"
+        yield f"Result: {', or '.join(f'`{_shape(kind)}`' for kind in results_of(spec))}\n"
     yield "## Errors\n"
     yield "JSON-RPC errors with `data: {kind, ...}` and a message that says what to do.\n"
     yield from _table(
         ("code", "kind", "meaning"),
-        ((str(error.code), f"`{error.kind}`", _first_line(error)) for error in _errors()),
+        ((str(error.code), f"`{error.kind}`", first_line(error)) for error in _errors()),
     )
 
 
 def _event_row(event: type) -> tuple[str, str, str]:
     fields = ", ".join(f"`{camel_case(field.name)}`" for field in dataclasses.fields(event))
-    return f"`{event.__dict__['kind']}`", fields, _first_line(event)
+    return f"`{event.__dict__['kind']}`", fields, first_line(event)
 
 
 def _fields(params: type) -> Iterator[tuple[str, str, str]]:
@@ -118,9 +131,8 @@ def _fields(params: type) -> Iterator[tuple[str, str, str]]:
     hints = get_type_hints(params)
     for field in dataclasses.fields(params):
         if field.name not in common:
-            required = field.default is dataclasses.MISSING
-            required &= field.default_factory is dataclasses.MISSING
-            yield f"`{camel_case(field.name)}`", _type(hints[field.name]), _default(field, required)
+            named = f"`{camel_case(field.name)}`"
+            yield named, _type(hints[field.name]), _default(field, is_required(field))
 
 
 def _default(field: dataclasses.Field[Any], required: bool) -> str:
@@ -144,8 +156,33 @@ def _errors() -> Iterator[type[errors.AishError]]:
     yield from errors.AishError.__subclasses__()
 
 
-def _first_line(thing: type) -> str:
-    return (thing.__doc__ or "").partition("\n")[0]
+def _refusals(spec: CommandSpec) -> Iterator[str]:
+    """Yield how a command refuses, an error a line."""
+    told = spec.operation.refusals if spec.operation else []
+    for names, when in told:
+        kinds = ", ".join(f"`{kind}`" for kind in kinds_of(names))
+        yield f"- {kinds}: {when}"
+    if told:
+        yield ""
+
+
+def _shape(kind: Any) -> str:
+    """Return a result's fields in short: those of what it lists, too, and no deeper."""
+    hints = get_type_hints(kind, localns=names_for_types(kind.__module__))
+    fields = (_field_shape(camel_case(name), hint) for name, hint in hints.items())
+    return f"{{{', '.join(fields)}}}"
+
+
+def _field_shape(name: str, hint: Any) -> str:
+    if get_origin(hint) not in (list, tuple):
+        return name
+    items = get_args(hint)[0]
+    # Of several kinds the last has all fields.
+    kind = get_args(items)[-1] if get_origin(items) in (Union, types.UnionType) else items
+    if not dataclasses.is_dataclass(kind):
+        return f"{name}[]"
+    names = (field.name for field in dataclasses.fields(kind))
+    return f"{name}: [{{{', '.join(map(camel_case, names))}}}]"
 
 
 def _table(head: tuple[str, ...], rows: Any) -> Iterator[str]:

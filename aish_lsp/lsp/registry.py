@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.validate import structure
 from aish_lsp.foundation.wire import to_wire
 from aish_lsp.foundation.wording import nearest, shown
 from aish_lsp.lsp.call import Call
+
+if TYPE_CHECKING:
+    from aish_lsp.operations.operation import Operation
 
 Handler: TypeAlias = Callable[[Call, Any], Awaitable[object]]
 
@@ -22,14 +25,16 @@ class CommandSpec:
     Attributes:
         name: as the client sends it: ``aish.ask``.
         params: the dataclass that its argument becomes; its fields are camelCase on the wire.
-        result: the fields of its result, for the documentation.
-        doc: one sentence for the documentation.
+        result: the type of its result; of an operation, that says it itself.
+        doc: what the reference says of it, in Markdown; as above.
+        operation: the operation that it is a spelling of; None for what editors alone can do.
     """
 
     name: str
     params: type
-    result: str
-    doc: str
+    result: Any = None
+    doc: str = ""
+    operation: Operation | None = None
 
 
 class CommandTable:

@@ -19,6 +19,7 @@ from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped, hidden_characters
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.kinds import REFACTOR_KIND
+from aish_lsp.lsp.protocol import Replaced
 from aish_lsp.shell.fences import Block, fenced_blocks
 
 if TYPE_CHECKING:
@@ -52,11 +53,11 @@ def setup(server: AishServer) -> None:
         if answer is None:
             raise Denied("Not replaced: nobody answered. The block in the chat can be copied.")
         if not answer:
-            return {"applied": False}
+            return Replaced(applied=False)
         applied = await _applied(server, edit_of(server, asked, block))
         if not applied:
             server.tell("The editor did not make the edit. Try again.", error=True)
-        return {"applied": applied}
+        return Replaced(applied)
 
     server.bind("aish.selection.replace", replace)
 

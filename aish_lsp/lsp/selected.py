@@ -21,8 +21,8 @@ from aish_lsp.project.safe_read import read_head
 
 if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.lsp.protocol import AskParams, Position, Problem
     from aish_lsp.lsp.server import AishServer
+    from aish_lsp.operations.ask import AskParams, Position, Problem
 
 #: Problems that go with one question, and characters of each.
 _MOST_PROBLEMS: Final = 20

@@ -1,4 +1,4 @@
-"""``aish.status`` and ``aish/status``: a session at a glance."""
+"""``aish/status``: the session that is shown, at a glance, to clients that asked for it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 from aish_lsp.foundation.wire import to_wire
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.session import Status
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.protocol import SessionTarget
     from aish_lsp.lsp.server import AishServer
 
 #: Seconds between two ``aish/status`` notifications of a workspace.
@@ -19,12 +16,7 @@ _STATUS_PAUSE = 0.25
 
 
 def setup(server: AishServer) -> None:
-    """Bind the command, and send ``aish/status`` to clients that asked for it."""
-
-    async def status(_call: Call, params: SessionTarget) -> Status:
-        return (await server.workspaces.session(params)).status()
-
-    server.bind("aish.status", status)
+    """Send ``aish/status`` to clients that asked for it."""
     server.workspaces.on_open(lambda workspace: _announce(server, workspace))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from lsprotocol import types
@@ -18,26 +18,7 @@ from aish_lsp.lsp.uris import path_of
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.lsp.server import AishServer
-
-
-class Target(Protocol):
-    """What names a workspace: its folder's URI, or that of a document in it."""
-
-    @property
-    def workspace(self) -> str | None:
-        """The folder."""
-
-    @property
-    def uri(self) -> str | None:
-        """A document."""
-
-
-class SessionTarget(Target, Protocol):
-    """What names a session, of the workspace that it names."""
-
-    @property
-    def session(self) -> str | None:
-        """The session's id."""
+    from aish_lsp.operations.operation import SessionTarget, Target
 
 
 class Workspaces:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
+import protocol_check
+
 Transport: TypeAlias = Literal["stdio", "tcp", "ws"]
 #: What answers a request of the server: its params in, the result out, or an RpcError raised.
 Answer: TypeAlias = Callable[[Any], Any]
@@ -107,6 +109,10 @@ class Client:
             "client/registerCapability": lambda _: None,
             "client/unregisterCapability": lambda _: None,
         }
+        # What of ours did not fit the schema; ``stop`` fails with it.
+        self.flaws: list[str] = []
+        self._commands: dict[int, str] = {}
+        self._tokens: set[str | int] = set()
         self._next_id = 0
         self._pending: dict[int | str, asyncio.Future[Any]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -163,6 +169,7 @@ class Client:
                 await self.process.stdin.wait_closed()
         if hasattr(self, "_stream"):
             await self._stream.close()
+        assert self.flaws == [], "\n".join(self.flaws)
         return code
 
     async def __aenter__(self) -> Self:
@@ -234,6 +241,8 @@ class Client:
         # A test may drop it.
         future.add_done_callback(lambda done: done.cancelled() or done.exception())
         self._pending[request_id] = future
+        if method == "workspace/executeCommand" and isinstance(params, dict):
+            self._asked(request_id, params)
         message = {"jsonrpc": "2.0", "id": request_id, "method": method}
         await self._send(message if params is None else message | {"params": params})
         return request_id, future
@@ -340,6 +349,7 @@ class Client:
             self._changed.set()
 
     def _dispatch(self, message: Any) -> None:
+        self._check(message)
         if "method" in message and "id" in message:
             self.requests.append((message["method"], message.get("params")))
             self._spawn(self._answer(message))
@@ -350,6 +360,29 @@ class Client:
             self.notifications.append((message["method"], message.get("params")))
         else:
             self._resolve(message)
+
+    def _asked(self, request_id: int, params: dict[str, Any]) -> None:
+        """Keep which command a request is, and the token that its events come to."""
+        command = params.get("command")
+        if isinstance(command, str) and command.startswith("aish."):
+            self._commands[request_id] = command
+            for argument in params.get("arguments") or ():
+                token = argument.get("partialResultToken") if isinstance(argument, dict) else None
+                if isinstance(token, str | int):
+                    self._tokens.add(token)
+
+    def _check(self, message: Any) -> None:
+        """Hold what is ours of a message against the schema."""
+        params, method = message.get("params"), message.get("method")
+        if method == "$/progress" and params["token"] in self._tokens:
+            self.flaws += protocol_check.event_flaws(params["value"])
+        elif method is not None and method.startswith("aish/"):
+            self.flaws += protocol_check.notification_flaws(method, params)
+        elif method is None and (command := self._commands.pop(message["id"], None)):
+            if "error" in message:
+                self.flaws += protocol_check.error_flaws(command, message["error"])
+            else:
+                self.flaws += protocol_check.result_flaws(command, message["result"])
 
     def _resolve(self, message: Any) -> None:
         error = message.get("error")

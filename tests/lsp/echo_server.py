@@ -170,7 +170,7 @@ HANDLERS = (
 
 
 def create() -> AishServer:
-    specs = [CommandSpec(f"test.{one.__name__}", Params, "", "For tests.") for one in HANDLERS]
+    specs = [CommandSpec(f"test.{one.__name__}", Params) for one in HANDLERS]
     server = AishServer({spec.name: spec for spec in specs})
     for handler in HANDLERS:
         server.bind(f"test.{handler.__name__}", handler)

@@ -129,7 +129,7 @@ async def test_the_chat_of_an_editor_that_cannot_ask(folder: Path) -> None:
         assert "Granted:" in await says(":trust", "evil.test")
         await says(":trust revoke", "Took back 1 grant.")
         assert (await client.command_result("aish.status"))["trusted"] is False
-        await says(":trust everybody", "Use `:trust`")
+        await says(":trust everybody", "Use one of `:trust`, `:trust grant")
 
 
 @pytest.mark.parametrize("text", ["", "[project]\ndepth = 2\n", "not toml ["])

@@ -58,6 +58,7 @@ LIBRARIES = {
     "httpx": ("models.http",),
     "httpx_sse": ("models.sse",),
     "platformdirs": ("foundation.paths",),
+    "prompt_toolkit": ("cli.prompting",),
     "rich": ("cli",),
     "tree_sitter": ("shell.risk.syntax",),
     "tree_sitter_bash": ("shell.risk.syntax",),
@@ -65,7 +66,16 @@ LIBRARIES = {
 
 #: What a server that is told ``initialize`` needs nothing of. They come when they are first used.
 NOT_AT_START = {
-    *("httpx", "httpx_sse", "httpcore", "rich", "websockets", "platformdirs", "numpy"),
+    *(
+        "httpx",
+        "httpx_sse",
+        "httpcore",
+        "rich",
+        "prompt_toolkit",
+        "websockets",
+        "platformdirs",
+        "numpy",
+    ),
     *("argparse", "email", "html", "http", "multiprocessing", "sqlite3", "xml", "zipfile"),
     *("aish_lsp.cli", "aish_lsp.config.reference", "aish_lsp.config.trust"),
     *("aish_lsp.lsp.reference", "aish_lsp.lsp.sockets"),

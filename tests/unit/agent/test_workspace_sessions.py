@@ -11,20 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typed_chat import typed
 
 from aish_lsp.agent.execution import RunRequest, run
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin_turn
 from aish_lsp.agent.workspace import Workspace
-from aish_lsp.chat.colon import parse
-from aish_lsp.chat.commands import COLON_COMMANDS, Chat
-from aish_lsp.chat.sessions import takes_a_session
+from aish_lsp.chat.completion import _takes_a_session
 from aish_lsp.config.loading import Configuration
 from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.context.usage import UsageRecord
 from aish_lsp.foundation.errors import Busy, Denied, InvalidArgument, NotFound, StoreUnavailable
-from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.ports import Question
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
@@ -91,23 +89,6 @@ def written(workspace: Workspace, *lines: Record, name: str | None = None) -> Se
         log.set_name(name)
     log.close()
     return log
-
-
-def _chat(workspace: Workspace) -> Chat:
-    async def shown() -> str:
-        return ""
-
-    async def wait(job: Job[Any], title: str) -> Any:
-        assert title
-        return await job.result()
-
-    return Chat(workspace.shown, lambda _: None, lambda _: None, shown, lambda _: None, wait)
-
-
-async def typed(workspace: Workspace, line: str) -> str:
-    command = parse(line)
-    assert command is not None
-    return await COLON_COMMANDS.run(_chat(workspace), command)
 
 
 async def test_a_session_goes_on_in_its_file_with_all_it_had(place: Place) -> None:
@@ -540,7 +521,7 @@ async def test_history_is_shown_a_page_at_a_time(place: Place) -> None:
     ],
 )
 def test_where_a_session_completes(prefix: str, takes: bool) -> None:
-    assert takes_a_session(prefix) is takes
+    assert _takes_a_session(prefix) is takes
 
 
 async def test_history_of_another_session_is_read_only(place: Place) -> None:

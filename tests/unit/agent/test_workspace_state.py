@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
+from typed_chat import typed
 
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin_turn
 from aish_lsp.agent.workspace import Workspace
-from aish_lsp.chat.colon import parse
-from aish_lsp.chat.commands import COLON_COMMANDS, Chat
 from aish_lsp.config.loading import Configuration
 from aish_lsp.context.turns import ExecOutput
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.foundation.job import Job
 from aish_lsp.memory.store import MemoryStore
 from aish_lsp.models.events import Finish, ModelEvent, Text
 from aish_lsp.models.keys import resolve_key
@@ -78,23 +75,6 @@ async def say(
     await begin_turn(workspace.shown, ask or Ask("Well?", model="offline")).result()
 
 
-def _chat(workspace: Workspace) -> Chat:
-    async def shown() -> str:
-        return ""
-
-    async def wait(job: Job[Any], title: str) -> Any:
-        assert title
-        return await job.result()
-
-    return Chat(workspace.shown, lambda _: None, lambda _: None, shown, lambda _: None, wait)
-
-
-async def typed(workspace: Workspace, line: str) -> str:
-    command = parse(f":{line}")
-    assert command is not None
-    return await COLON_COMMANDS.run(_chat(workspace), command)
-
-
 def written(tmp_path: Path) -> str:
     files = (tmp_path / "AISH_DATA_DIR").rglob("*.jsonl")
     return "".join(path.read_text() for path in files)
@@ -115,10 +95,10 @@ async def test_keys_are_not_written_down_whatever_they_look_like(
 @pytest.mark.parametrize("force", [False, True])
 async def test_keys_are_not_remembered(workspace: Workspace, *, force: bool) -> None:
     with pytest.raises(InvalidArgument, match="key of a model"):
-        workspace.shown.remember("fact", f"Use {KEY}.", force=force)
+        workspace.memory.add("fact", f"Use {KEY}.", force=force)
     with pytest.raises(InvalidArgument, match="key of a model"):
-        workspace.shown.remember("fact", "A tag", tags=["b" * 9], force=force)
-    workspace.shown.remember("fact", "plain-looking other value", force=force)
+        workspace.memory.add("fact", "A tag", tags=["b" * 9], force=force)
+    workspace.memory.add("fact", "plain-looking other value", force=force)
     assert [item.content for item in workspace.memory.items()] == ["plain-looking other value"]
 
 
@@ -137,7 +117,7 @@ async def test_a_turn_without_commands_ends_the_offer_of_earlier_ones(
 async def test_the_next_request_is_shown_whole_from_the_start(workspace: Workspace) -> None:
     empty = workspace.shown.next_request().context()
     workspace.shown.conversation.append_output(ExecOutput("ls", 0, "Makefile"))
-    shown = await typed(workspace, "prompt")
+    shown = await typed(workspace, ":prompt")
     assert "[project]" in shown
     assert "\n[exec output]\n$ ls (exit 0)\nMakefile\n``" in shown
     report = workspace.shown.next_request().context()
@@ -146,7 +126,7 @@ async def test_the_next_request_is_shown_whole_from_the_start(workspace: Workspa
 
 
 async def test_the_project_counts_in_the_context_from_the_start(workspace: Workspace) -> None:
-    page = await typed(workspace, "context")
+    page = await typed(workspace, ":context")
     assert workspace.shown.next_request().context().breakdown.project > 0
     assert page
 
@@ -154,26 +134,26 @@ async def test_the_project_counts_in_the_context_from_the_start(workspace: Works
 async def test_the_list_has_what_other_processes_remembered(
     workspace: Workspace, tmp_path: Path
 ) -> None:
-    assert "Nothing is remembered" in await typed(workspace, "memory list")
+    assert "Nothing is remembered" in await typed(workspace, ":memory list")
     MemoryStore(tmp_path / "AISH_DATA_DIR" / "memory.jsonl").add("fact", "from elsewhere")
-    assert "from elsewhere" in await typed(workspace, "memory list")
+    assert "from elsewhere" in await typed(workspace, ":memory list")
 
 
 async def test_what_is_wrong_with_the_configuration_is_told(
     workspace: Workspace, tmp_path: Path
 ) -> None:
     (tmp_path / "config.toml").write_text("nonsense = 1\n")
-    assert "nonsense" in await typed(workspace, "prompt")
+    assert "nonsense" in await typed(workspace, ":prompt")
 
 
 async def test_another_memory_counts_from_the_next_refresh_on(
     workspace: Workspace, tmp_path: Path
 ) -> None:
-    workspace.shown.remember("fact", "in the usual place")
+    workspace.memory.add("fact", "in the usual place")
     (tmp_path / "config.toml").write_text('[memory]\npath = "notes/memory.jsonl"\n')
     assert await workspace.refresh() == []
     assert workspace.memory.items() == ()
-    workspace.shown.remember("fact", "beside the configuration")
+    workspace.memory.add("fact", "beside the configuration")
     assert "beside" in (tmp_path / "notes" / "memory.jsonl").read_text()
     (tmp_path / "config.toml").write_text("")
     await workspace.refresh()

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.chat.checklist import Entry, checklist, entries_around, is_box, last_entries
 from aish_lsp.chat.markdown import OutputBlock, ReplyEscaper, escape_reply
 from aish_lsp.memory.candidates import MOST, Candidate, candidates
+from aish_lsp.operations.checklist import Entry, checklist, entries_around, is_box, last_entries
 
 FOUND = [
     Candidate("fact", "ships with make"),

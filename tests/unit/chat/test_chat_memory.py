@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from typed_chat import typed
 
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.workspace import Workspace
-from aish_lsp.chat.memory import argument_values
-from aish_lsp.chat.memory import memory_command as chat_command
+from aish_lsp.chat.completion import memory_values as argument_values
 from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.ports import Question
@@ -30,11 +30,7 @@ async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
 
 
 async def memory_command(workspace: Workspace, argument: str) -> str:
-    return await chat_command(workspace.shown, argument, _no_chat)
-
-
-async def _no_chat() -> str:
-    return ""
+    return await typed(workspace, f":memory {argument}")
 
 
 def shown(workspace: Workspace) -> list[str]:
@@ -51,7 +47,7 @@ async def test_add_edit_forget(workspace: Workspace) -> None:
     assert "- 2 " in await memory_command(workspace, "list")
     assert "told 1 item," in await memory_command(workspace, "inject")
     assert await memory_command(workspace, "forget 2") == "Forgot 1 item."
-    assert await memory_command(workspace, "forget 2") == "Forgot 0 items."
+    assert "Forgot 0 items" in await memory_command(workspace, "forget 2")
     with pytest.raises(NotFound, match="no item 2"):
         await memory_command(workspace, "edit 2 x")
 

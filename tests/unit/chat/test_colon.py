@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.chat.colon import (
     ColonCommand,
-    ColonRegistry,
-    block_of,
+    Rows,
     command_below,
     complete,
     help_text,
@@ -17,26 +16,29 @@ from aish_lsp.chat.colon import (
     run_block,
 )
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.operations.operation import Answer, Line, Nothing, Operation, Place
+from aish_lsp.operations.run import block_of
+
+
+async def no_run(_place: Place, _params: object) -> Answer[Nothing]:
+    return Answer(Nothing())
+
+
+def made(name: str, *lines: Line) -> Operation:
+    return Operation(name, Nothing, no_run, lines)
 
 
 @pytest.fixture
-def registry() -> ColonRegistry[list[str]]:
-    table: ColonRegistry[list[str]] = ColonRegistry()
-
-    @table.colon("model", usage="[NAME]", help="choose a model")
-    async def _model(context: list[str], argument: str) -> str:
-        context.append(argument)
-        return f"model {argument}"
-
-    @table.colon("memory", usage="list|forget ID", help="memory", choices=("list", "forget"))
-    async def _memory(_context: list[str], _argument: str) -> str:
-        return ""
-
-    @table.colon("reset", help="start anew")
-    async def _reset(_context: list[str], _argument: str) -> str:
-        return "done"
-
-    return table
+def registry() -> Rows:
+    return Rows(
+        [
+            made("model.list", Line("model", help="choose a model")),
+            made("model.use", Line("model", "NAME")),
+            made("memory.list", Line("memory list", help="memory")),
+            made("memory.forget", Line("memory forget", "ID")),
+            made("reset", Line("reset", help="start anew")),
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,37 +87,55 @@ def test_a_command_of_several_lines_is_read_as_it_was_written(text: str) -> None
     assert (block.info, block.text) == ("sh", f"{text}\n")
 
 
-async def test_a_command_that_takes_no_argument_refuses_one(
-    registry: ColonRegistry[list[str]],
-) -> None:
+def test_a_command_that_takes_no_argument_refuses_one(registry: Rows) -> None:
     with pytest.raises(InvalidArgument, match="`:reset` takes no argument"):
-        await registry.run([], ColonCommand("reset", "now"))
-    assert await registry.run([], ColonCommand("reset", "")) == "done"
+        registry.find(ColonCommand("reset", "now"))
+    with pytest.raises(InvalidArgument, match="`:memory list` takes no argument"):
+        registry.find(ColonCommand("memory", "list all"))
+    assert registry.find(ColonCommand("reset", "")).operation.name == "reset"
 
 
-async def test_a_command_runs_with_its_argument(registry: ColonRegistry[list[str]]) -> None:
-    context: list[str] = []
-    assert await registry.run(context, ColonCommand("model", "a b")) == "model a b"
-    assert context == ["a b"]
+@pytest.mark.parametrize(
+    ("argument", "found"),
+    [
+        ("", ("model.list", "")),
+        ("a b", ("model.use", "a b")),
+        ("forget", ("model.use", "forget")),
+    ],
+)
+def test_a_command_means_an_operation(
+    registry: Rows, argument: str, found: tuple[str, str]
+) -> None:
+    meant = registry.find(ColonCommand("model", argument))
+    assert (meant.operation.name, meant.argument) == found
+
+
+def test_a_verb_means_an_operation(registry: Rows) -> None:
+    meant = registry.find(ColonCommand("memory", "forget  12 "))
+    assert (meant.operation.name, meant.argument) == ("memory.forget", "12")
+
+
+@pytest.mark.parametrize("argument", ["", "learn x"])
+def test_what_is_not_understood_is_told_what_is(registry: Rows, argument: str) -> None:
+    with pytest.raises(InvalidArgument, match="Use one of `:memory list`, `:memory forget ID`"):
+        registry.find(ColonCommand("memory", argument))
 
 
 @pytest.mark.parametrize("name", ["modle", "MODEL", "mode"])
-async def test_an_unknown_command_is_told_with_the_nearest(
-    registry: ColonRegistry[list[str]], name: str
-) -> None:
+def test_an_unknown_command_is_told_with_the_nearest(registry: Rows, name: str) -> None:
     with pytest.raises(NotFound, match=f"`:{name}`. Did you mean `:model`.*`:help` lists all"):
-        await registry.run([], ColonCommand(name, ""))
+        registry.find(ColonCommand(name, ""))
 
 
 @pytest.mark.parametrize("name", ["", "xyzzy", "`" * 1000])
-def test_nothing_near(registry: ColonRegistry[list[str]], name: str) -> None:
+def test_nothing_near(registry: Rows, name: str) -> None:
     with pytest.raises(NotFound) as error:
-        registry.find(name)
+        registry.find(ColonCommand(name, ""))
     assert "mean" not in error.value.message
     assert len(error.value.message) < 120
 
 
-def test_help(registry: ColonRegistry[list[str]]) -> None:
+def test_help(registry: Rows) -> None:
     assert help_text(registry) == (
         "- `:model [NAME]`: choose a model\n"
         "- `:memory list|forget ID`: memory\n"
@@ -137,9 +157,7 @@ def test_help(registry: ColonRegistry[list[str]]) -> None:
         ("mail me@host\n:reset", False),
     ],
 )
-def test_a_command_below_other_lines(
-    registry: ColonRegistry[list[str]], message: str, alone: bool
-) -> None:
+def test_a_command_below_other_lines(registry: Rows, message: str, alone: bool) -> None:
     below = command_below(message, registry)
     assert below is not None
     assert below.alone is alone
@@ -148,11 +166,11 @@ def test_a_command_below_other_lines(
 @pytest.mark.parametrize(
     "message", ["", "why?", "x\n:unknown", "x\n :reset", ":reset\nwhy?", "x\n:"]
 )
-def test_no_command_below(registry: ColonRegistry[list[str]], message: str) -> None:
+def test_no_command_below(registry: Rows, message: str) -> None:
     assert command_below(message, registry) is None
 
 
-def proposals(registry: ColonRegistry[list[str]], line: str) -> list[str]:
+def proposals(registry: Rows, line: str) -> list[str]:
     """Return the line as each proposal would leave it."""
     values = {"model": ["big", "basic", "small"], "memory forget": ["12", "13"], "memory": ["list"]}
     return [
@@ -182,10 +200,10 @@ def proposals(registry: ColonRegistry[list[str]], line: str) -> list[str]:
         (" :m", []),
     ],
 )
-def test_completion(registry: ColonRegistry[list[str]], line: str, completed: list[str]) -> None:
+def test_completion(registry: Rows, line: str, completed: list[str]) -> None:
     assert proposals(registry, line) == completed
 
 
-def test_a_proposal_says_what_it_does(registry: ColonRegistry[list[str]]) -> None:
+def test_a_proposal_says_what_it_does(registry: Rows) -> None:
     (first,) = complete(registry, ":mo", {})
     assert (first.label, first.detail, first.start) == (":model [NAME]", "choose a model", 0)

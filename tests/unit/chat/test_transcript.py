@@ -8,8 +8,8 @@ import pytest
 
 from aish_lsp.agent.events import End, FinishReason, Text
 from aish_lsp.agent.execution import RunReport
-from aish_lsp.chat.markdown import open_fence
 from aish_lsp.chat.transcript import ReplyTranscript, run_status
+from aish_lsp.operations.markdown import open_fence
 
 
 def written(*deltas: str, end: FinishReason = "stop") -> str:

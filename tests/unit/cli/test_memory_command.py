@@ -12,6 +12,8 @@ import pytest
 
 from aish_lsp.cli import main
 
+REMEMBERED = "Remembered as item 1. The model knows it from your next question on.\n"
+
 
 @pytest.fixture(autouse=True)
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -74,7 +76,7 @@ def test_a_life_of_an_item(memory: Terminal) -> None:
 
 def test_what_people_read(memory: Terminal) -> None:
     assert memory("add", "Terse\x1b[31m answers", "--kind", "pref", "--scope", "user") == 0
-    assert (memory.out, memory.err) == ("Remembered as item 1.\n", "")
+    assert (memory.out, memory.err) == (REMEMBERED, "")
     memory("add", "We deploy with make ship", "--tag", "ops")
     assert memory("list") == 0
     lines = [line.split(maxsplit=4) for line in memory.out.splitlines()]

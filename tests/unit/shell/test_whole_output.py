@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.chat.markdown import HeadAndTail
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.redaction import redact
+from aish_lsp.operations.markdown import HeadAndTail
 from aish_lsp.shell.whole_output import (
     SHOWN_CHARACTERS,
     SHOWN_LINES,

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
-from aish_lsp.chat.markdown import BOX
 from aish_lsp.memory.candidates import dangers
 
 if TYPE_CHECKING:
     from aish_lsp.memory.candidates import Candidate
     from aish_lsp.memory.items import Kind
 
+#: How a line of a checklist begins: its tick, its number, its kind. No other text has such a line.
+BOX: Final = r"- \[([ xX])\] (?:(\d{1,3})\. )?\((fact|pref|context)\) "
 _LINE: Final = re.compile(BOX + r"(.*\S)\s*")
 _NOTE: Final = "  - "
 _CAREFUL: Final = "  - careful: "

@@ -13,12 +13,12 @@ from aish_lsp.agent.model_setup import (
     try_out,
     write,
 )
-from aish_lsp.chat.markdown import fence_for
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.paths import config_file
 from aish_lsp.foundation.ports import Choice
 from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback
+from aish_lsp.operations.markdown import fence_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

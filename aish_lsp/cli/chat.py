@@ -1,0 +1,291 @@
+"""``aish-lsp chat``: the conversation in the terminal, with the ``:`` commands of the editor's."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from aish_lsp.agent.events import Command, End, Notice, Output, Text
+from aish_lsp.agent.session import Ask
+from aish_lsp.agent.turn import ask
+from aish_lsp.chat.colon import ColonCommand, command_below, parse
+from aish_lsp.chat.commands import COLON_COMMANDS, carry_out
+from aish_lsp.chat.remarks import first_line
+from aish_lsp.cli import output
+from aish_lsp.cli.folder import workspace_folder
+from aish_lsp.cli.prompting import typing
+from aish_lsp.cli.terminal import open_workspace, read_line
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.events import Event
+from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.wire import to_wire
+from aish_lsp.operations.checklist import checklist
+from aish_lsp.operations.operation import Place
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Coroutine
+
+    from aish_lsp.agent.execution import RunReport
+    from aish_lsp.agent.extractor import Extracted
+    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.foundation.job import Job
+    from aish_lsp.foundation.ports import Choice, Question
+
+R = TypeVar("R")
+
+_DESCRIPTION: Final = (
+    "Talk with the model in this terminal. :help lists the commands, @FILE names a file; Tab"
+    " completes both. Ctrl-C stops a reply or a command, Ctrl-D ends."
+)
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``chat`` to the command line."""
+    chat = commands.add_parser(
+        "chat", parents=[common], help="a conversation in the terminal", description=_DESCRIPTION
+    )
+    chat.add_argument("--model", metavar="M", help="the model that answers")
+    which = chat.add_mutually_exclusive_group()
+    which.add_argument("--session", metavar="ID", help="go on with this session, by id or name")
+    which.add_argument(
+        "--continue", dest="last", action="store_true", help="go on with the last session"
+    )
+    chat.set_defaults(run=run)
+
+
+async def run(arguments: argparse.Namespace) -> int:
+    """Talk until the input ends; return the exit code."""
+    async with open_workspace(workspace_folder(arguments)) as workspace:
+        chat = TerminalChat(workspace, as_json=arguments.json)
+        workspace.services.choose = chat.choose
+        if sys.stdin.isatty() and sys.stderr.isatty():
+            workspace.services.ask_user = chat.ask_user
+        if arguments.session is not None or arguments.last:
+            await chat.do(ColonCommand("resume", arguments.session or ""))
+        else:
+            await workspace.sessions.begin(_at_once())
+            if line := await first_line(workspace):
+                chat.show(line.removeprefix("> ").rstrip())
+        if arguments.model is not None:
+            await workspace.shown.use_model(arguments.model)
+        await chat.talk()
+    return 0
+
+
+async def _at_once() -> None:
+    """Wait for no editor's settings."""
+
+
+class TerminalChat:
+    """A conversation at this terminal."""
+
+    def __init__(self, workspace: Workspace, *, as_json: bool) -> None:
+        self._workspace = workspace
+        self._as_json = as_json
+        # What is said of candidates for the memory: `:memory accept` reads it.
+        self._listed = ""
+        self._work: asyncio.Task[None] | None = None
+        self._job: Job[Any] | None = None
+
+    # Of a face
+
+    def tell(self, message: str) -> None:
+        """Show ``message`` above the answer."""
+        self.show(message)
+
+    async def wait(self, job: Job[R], title: str) -> R:
+        """Wait for a job, which Ctrl-C stops."""
+        output.tell(f"{title} ...")
+        self._job = job
+        try:
+            return await job.result()
+        finally:
+            self._job = None
+
+    async def chat_text(self) -> str:
+        """Return the last checklist."""
+        return self._listed
+
+    async def ask_user(self, question: Question) -> bool | None:
+        """Ask at the terminal; only a plain yes is a yes, and Ctrl-C is none."""
+        whole = f"{question.whole}\n\n" if question.whole else ""
+        prompt = f"{whole}{question.message}\n{question.yes}? [y/N] "
+        answer = await read_line(prompt, ctrl_c_ends=False)
+        return None if answer is None else answer.strip().lower() in ("y", "yes")
+
+    async def choose(self, choice: Choice) -> int | None:
+        """Ask for the number of one of several things; None where there is no terminal."""
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            return None
+        rows = [f"  {number}. {option}" for number, option in enumerate(choice.options, 1)]
+        prompt = "\n".join([choice.message, *rows, "Which number? "])
+        answer = (await read_line(prompt, ctrl_c_ends=False) or "").strip()
+        known = answer.isascii() and answer.isdigit() and 0 < int(answer[:4]) <= len(choice.options)
+        return int(answer) - 1 if known else len(choice.options) - 1
+
+    # The conversation
+
+    async def talk(self) -> None:
+        """Read messages and answer them, until there are no more."""
+        source = typing(self._workspace, lambda: self._listed)
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        try:
+            while True:
+                try:
+                    message = await source.message()
+                except KeyboardInterrupt:
+                    output.out.line("")
+                    continue
+                except EOFError:
+                    output.out.line("")
+                    return
+                finally:
+                    # Whoever reads may have taken it away.
+                    loop.add_signal_handler(signal.SIGINT, self._interrupt)
+                if message.strip():
+                    await self._interruptible(self._answer(message))
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+
+    def _interrupt(self) -> None:
+        """Stop what runs: a job ends by itself, and keeps what it has."""
+        if self._job is not None:
+            self._job.cancel()
+        elif self._work is not None:
+            self._work.cancel()
+
+    async def _interruptible(self, work: Coroutine[Any, Any, None]) -> None:
+        self._work = asyncio.create_task(work)
+        try:
+            await asyncio.wait([self._work])
+            if not self._work.cancelled() and (error := self._work.exception()) is not None:
+                if not isinstance(error, AishError):
+                    raise error
+                self._refuse(error)
+        finally:
+            self._work = None
+
+    def _refuse(self, error: AishError) -> None:
+        if self._as_json:
+            output.out.as_json({"error": error.to_wire() | error.data})
+        output.tell(error.message)
+
+    async def _answer(self, message: str) -> None:
+        """Carry a command out, or ask the model."""
+        command = parse(message)
+        if command is None and (below := command_below(message, COLON_COMMANDS)):
+            if not below.alone:
+                line = f":{below.command.name} {below.command.argument}".rstrip()
+                asked = (
+                    f"The last line is a command of aish: {escaped(line)}\nRun it, and ask nothing"
+                )
+                if not (await read_line(f"{asked}? [y/N] ", ctrl_c_ends=False) or "").startswith(
+                    "y"
+                ):
+                    below = None
+            command = below.command if below else None
+        if command is not None:
+            await self.do(command)
+        else:
+            await self._reply(ask(self._workspace.shown, Ask(message)))
+
+    async def do(self, command: ColonCommand) -> None:
+        """Carry a ``:`` command out and show what comes of it.
+
+        Raises:
+            AishError: what it refuses.
+        """
+        carried = await carry_out(Place(self._workspace.shown, self), command)
+        if carried.text:
+            self.show(carried.text)
+        match carried.operation.name:
+            case _ if carried.job is None:
+                pass
+            case "run" | "approve":
+                await self._output(carried.job)
+            case "memory.summarize":
+                await self._found(carried.job)
+            case _:
+                await self._reply(carried.job)
+
+    def show(self, text: str) -> None:
+        """Write a text of ours, Markdown as it is; what is not seen in it is escaped."""
+        if self._as_json:
+            output.out.as_json({"text": text})
+        else:
+            output.out.line(text)
+
+    async def _reply(self, job: Job[Any]) -> None:
+        """Show a reply as it comes, and the commands that it suggests, by their numbers."""
+        await self._watched(job)
+        self._list_suggestions()
+
+    def _list_suggestions(self) -> None:
+        """Show what of the last reply can be run."""
+        waiting = self._workspace.shown.last_turn_suggestions
+        if waiting and not self._as_json:
+            output.out.end_line()
+            for one in waiting:
+                first, *more = escaped_lines(one.info.text)
+                output.out.line(f"  [{one.number}] {first}  ({one.info.risk})")
+                for line in more:
+                    output.out.line(f"      {line}")
+            output.out.line("`:run N` runs one of them.")
+
+    async def _output(self, job: Job[RunReport]) -> None:
+        """Show a command and what it prints."""
+        if not self._as_json:
+            output.out.line("\n".join(f"$ {line}" for line in escaped_lines(job.label)))
+        report = await self._watched(job)
+        if report.finish_reason != "denied":
+            output.tell(f"exit {report.exit_code}")
+        # What was refused something is suggested once more, without confinement.
+        if any(one.unconfined for one in self._workspace.shown.last_turn_suggestions):
+            self._list_suggestions()
+
+    async def _found(self, job: Job[Extracted]) -> None:
+        """Show what is worth remembering."""
+        found = (await self._watched(job)).candidates
+        self._listed = checklist(found) if found else ""
+        if self._listed and not self._as_json:
+            output.out.line(self._listed)
+
+    async def _watched(self, job: Job[R]) -> R:
+        """Show a job's events and return its result; Ctrl-C stops it."""
+        self._job = job
+        try:
+            async for event in job.events():
+                if self._as_json:
+                    output.out.as_json(to_wire(event))
+                else:
+                    _show(event)
+            result = await job.result()
+        finally:
+            self._job = None
+        if self._as_json:
+            output.out.as_json(to_wire(result))
+        return result
+
+
+def escaped_lines(text: str) -> list[str]:
+    """Return the lines of a text, what is not seen in each escaped."""
+    return [escaped(line) for line in text.split("\n")]
+
+
+def _show(event: Event) -> None:
+    """Write text and output as they come, all else on stderr."""
+    match event:
+        case Text() | Output():
+            output.out.write(event.delta)
+        case Notice():
+            output.tell(event.message)
+        case Command():
+            pass  # It stands in the text, and below it with its number.
+        case End(finish_reason=reason):
+            output.out.end_line()
+            if reason in ("cancelled", "timeout"):
+                output.tell("stopped" if reason == "cancelled" else "it took too long")

@@ -1,0 +1,198 @@
+"""The operations as commands of LSP: which session is meant, and the two ways to get a reply."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.job import Job
+from aish_lsp.foundation.text import escaped, shown_path
+from aish_lsp.foundation.wire import to_wire
+from aish_lsp.lsp.clipboard import to_clipboard
+from aish_lsp.lsp.protocol import Begun, BegunCommand, Copied
+from aish_lsp.lsp.questions import can_choose
+from aish_lsp.lsp.selected import selected
+from aish_lsp.lsp.uris import path_of
+from aish_lsp.operations.ask import AskParams, RetryParams
+from aish_lsp.operations.models import Added, ModelAdd, models_of
+from aish_lsp.operations.operation import Answer, Place, SessionTarget
+from aish_lsp.operations.run import RunParams
+from aish_lsp.operations.table import OPERATIONS
+
+if TYPE_CHECKING:
+    from aish_lsp.agent.session import Session
+    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.lsp.call import Call
+    from aish_lsp.lsp.selected import Selected
+    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.operations.operation import Operation, Target, Token
+    from aish_lsp.operations.run import CommandParams
+
+R = TypeVar("R")
+
+#: What waits until the client has said what its settings are: they say what is asked about first,
+#: which model answers, and which shell runs a command.
+_SETTLED: Final = frozenset(
+    {
+        *("ask", "retry", "run", "approve", "model.add", "memory.summarize", "context.compact"),
+        *("prompt.show", "session.resume", "trust.show", "trust.grant", "trust.revoke"),
+    }
+)
+
+#: What is named by a command's id, and not by a turn's.
+_OF_COMMANDS: Final = frozenset({"run", "approve"})
+
+
+def setup(server: AishServer) -> None:
+    """Bind the operations, and what goes with the clipboard."""
+    for operation in OPERATIONS.values():
+        server.bind(f"aish.{operation.name}", partial(execute, operation))
+    server.bind("aish.commands.copy", _copy)
+
+
+@dataclass(frozen=True, slots=True)
+class EditorFace:
+    """The client, to an operation that it has asked for."""
+
+    call: Call
+    workspace: Workspace
+
+    def tell(self, message: str) -> None:
+        """Show ``message``."""
+        self.call.server.tell(message)
+
+    async def wait(self, job: Job[R], title: str) -> R:
+        """Wait for a job, under the client's own progress; cancelling the request stops it."""
+        self.call.on_cancel(job.cancel)
+        progress = self.call.progress(title)
+        try:
+            return await job.result()
+        finally:
+            progress.end()
+
+    async def chat_text(self) -> str:
+        """Return what stands in the chat document."""
+        return await self.call.server.chats.of(self.workspace).text()
+
+
+async def execute(operation: Operation, call: Call, params: Any) -> object:
+    """Carry an operation out for the client; return its result."""
+    server = call.server
+    guess = server.workspaces.guess(params)
+    workspace = server.workspaces.resolve(params)
+    # First of all, since the editor's text may change at any time.
+    about = await selected(server, workspace, params) if isinstance(params, AskParams) else None
+    if isinstance(params, RunParams):
+        _tell_where_it_runs(server, workspace, params, guess)
+    if operation.name in _SETTLED:
+        await server.configurations.settled(workspace.root)
+    session = await _session(workspace, params, waits=operation.name != "cancel")
+    prompt, again = _question(session, params)
+    token: Token | None = getattr(params, "partial_result_token", None)
+    if operation.comes_in_pieces and token is None:
+        refuse_unshown(session)
+        await server.chats.of(workspace).prepare(show=not isinstance(params, RunParams))
+        session = await workspace.sessions.named(None)
+    place = Place(session, EditorFace(call, workspace))
+    if isinstance(params, AskParams):
+        place = _asked_at(place, params, about, guess)
+    if isinstance(params, ModelAdd) and params.choice is None and not can_choose(server):
+        return await _add_model_in_chat(server, place)
+    done = await operation.run(place, params)
+    if isinstance(done, Answer):
+        return _answered(server, done)
+    if about is not None:
+        server.selections.follow(done, about)
+    elif again:
+        server.selections.follow_again(done, again)
+    if token is not None:
+        return await stream(call, token, done, operation.title)
+    server.chats.of(workspace).follow(operation, done, prompt)
+    return BegunCommand(done.id) if operation.name in _OF_COMMANDS else Begun(done.id)
+
+
+def _answered(server: AishServer, answer: Answer[Any]) -> object:
+    if answer.is_told:
+        server.tell(answer.text)
+    return answer.result
+
+
+async def _add_model_in_chat(server: AishServer, place: Place) -> object:
+    """Show in the chat what there is to choose from, and how to go on there."""
+    refuse_unshown(place.session)
+    await server.chats.of(place.workspace).send(":model add")
+    found = await models_of(place.session)
+    return Added(None, found.active, found.models)
+
+
+async def _session(workspace: Workspace, params: Target, *, waits: bool) -> Session:
+    """Return the session that is meant; where it matters, one that is being replaced is awaited."""
+    if isinstance(params, SessionTarget) and (waits or params.session is not None):
+        return await workspace.sessions.named(params.session)
+    return workspace.shown
+
+
+def _asked_at(place: Place, params: AskParams, about: Selected | None, guess: str) -> Place:
+    """Return the place of a question: what is selected, and in which file it is asked."""
+    at = path_of(params.uri) if params.uri is not None else None
+    notice = f"Asked in {shown_path(place.workspace.folder)}, {guess}." if guess else ""
+    return replace(place, attached=about.attached if about else (), at=at, notice=notice)
+
+
+def _question(session: Session, params: Target) -> tuple[str, str]:
+    """Return the prompt that is asked, and the exchange that it asks again, if any."""
+    if isinstance(params, AskParams):
+        return params.prompt, ""
+    if isinstance(params, RetryParams):
+        question = session.asked_again(params.turn_id, params.model)
+        return question.prompt, question.again
+    return "", ""
+
+
+def _tell_where_it_runs(
+    server: AishServer, workspace: Workspace, params: RunParams, guess: str
+) -> None:
+    if guess and params.command_id is None and not server.chats.is_shown_at(params.uri):
+        server.tell(f"Runs in {shown_path(workspace.folder)}, {guess}.")
+
+
+def refuse_unshown(session: Session) -> None:
+    """See that the chat document shows a session, whose events would go there.
+
+    Raises:
+        InvalidArgument: it does not.
+    """
+    if session is not session.workspace.shown:
+        msg = f"The chat does not show the session {session.id}: its events need a token."
+        raise InvalidArgument(msg, path="partialResultToken")
+
+
+async def stream(call: Call, token: Token, job: Job[R], title: str) -> R:
+    """Send a job's events under the client's token, then return its result.
+
+    A client that reads slowly gets the pieces that piled up as one; the job does not wait for it
+    until much has. All ways to cancel the request stop the job, which then ends by itself.
+    """
+    server = call.server
+    call.on_cancel(job.cancel)
+    progress = call.progress(title)
+    try:
+        async for event in job.events():
+            server.send_progress(token, to_wire(event))
+            await server.drained()
+        return await job.result()
+    finally:
+        progress.end()
+
+
+async def _copy(call: Call, params: CommandParams) -> Copied:
+    server = call.server
+    session = await server.workspaces.session(params)
+    text = session.commands.get(params.command_id).text
+    copied = await to_clipboard(text, server.services.environ)
+    if not copied:
+        shown = "\n".join(map(escaped, text.split("\n")))
+        server.tell(f"No clipboard was found. This is the text:\n\n{shown}")
+    return Copied(text, copied)

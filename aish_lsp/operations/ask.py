@@ -1,0 +1,212 @@
+"""``ask``, ``retry``, ``cancel`` and ``prompt.show``: a question to the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from aish_lsp.agent.session import Ask
+from aish_lsp.agent.turn import AskResult
+from aish_lsp.agent.turn import ask as begin
+from aish_lsp.context.attached.reading import named_files
+from aish_lsp.context.turns import Attached
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.job import Job
+from aish_lsp.models.request import Message
+from aish_lsp.operations.markdown import fence_for
+from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, Token, operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """A place in a document, from 0, in the negotiated encoding."""
+
+    line: int = field(metadata={"minimum": 0})
+    character: int = field(metadata={"minimum": 0})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """A part of a document; its end is not in it."""
+
+    start: Position
+    end: Position
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """A diagnostic of any server, as the editor has it. The last four fields are not looked at."""
+
+    range: Range
+    message: str
+    severity: int | None = None
+    source: str | None = None
+    code: str | int | None = None
+    code_description: Any = None
+    related_information: Any = None
+    tags: Any = None
+    data: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskParams(SessionTarget):
+    """``model`` names a preset for this question; ``ephemeral`` leaves no trace.
+
+    ``range`` is the part of the document ``uri`` that the question is about, an empty one the line;
+    ``diagnostics`` are what the editor complains of there.
+    """
+
+    prompt: str
+    range: Range | None = None
+    diagnostics: list[Problem] = field(default_factory=list)
+    model: str | None = None
+    ephemeral: bool = False
+    partial_result_token: Token | None = None
+
+
+@operation("ask", AskParams, title="aish answers")
+async def ask(place: Place, params: AskParams) -> Job[AskResult]:
+    """Ask the model.
+
+    With a token the reply streams to it; without, into the chat document. What stands in the
+    `range` of the document `uri` goes along, as the editor has it, with the definition around it
+    and what the `diagnostics` say; an empty range means its line. So do files that the prompt
+    names: `@src/app.py`, `@src/app.py:10-20`. `attached` says what went along: `selection`,
+    `definition`, `problems` or `file`; `cut` where not all of it did. Lines count from 1, and are
+    0 for a whole file. With a `uri` the instruction files of the folders on the way to it are in
+    the prompt, until another file is at hand.
+
+    Raises:
+        InvalidArgument: the question is empty, or the range cannot be read.
+        Denied: the selection is of a file of keys, and the user did not let it go.
+        BackendUnavailable, BackendRejected, OverBudget, CostCap: no model answered.
+        StoreUnavailable: it cannot be written down.
+    """
+    if not params.prompt.strip():
+        raise InvalidArgument("The question is empty.", path="prompt")
+    return begin(
+        place.session,
+        Ask(
+            params.prompt,
+            params.model,
+            params.ephemeral,
+            place.notice,
+            place.attached,
+            place.at,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryParams(SessionTarget):
+    """``turn_id`` is the exchange's, by default the last one's; ``model`` names a preset."""
+
+    turn_id: str | None = None
+    model: str | None = None
+    partial_result_token: Token | None = None
+
+
+def _read_retry(_place: Place, argument: str) -> RetryParams:
+    return RetryParams(model=argument or None)
+
+
+@operation(
+    "retry",
+    RetryParams,
+    Line(
+        "retry",
+        "[MODEL]",
+        "ask the last question again; `:retry NAME` asks another model",
+        _read_retry,
+    ),
+    title="aish answers again",
+)
+async def retry(place: Place, params: RetryParams) -> Job[AskResult]:
+    """Ask an exchange again, with all that its question carried.
+
+    Once there is an answer the old one is no longer sent; until then nothing changes. A question
+    that got no answer is asked again like any other, as long as it is the last. `notFound` where
+    it was evicted.
+
+    Raises:
+        NotFound: there is no such exchange among those that are still sent.
+    """
+    return begin(place.session, place.session.asked_again(params.turn_id, params.model))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CancelParams(SessionTarget):
+    """``turn_id`` is a turn's or a command's; without it all is stopped."""
+
+    turn_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """How many turns and commands were stopped."""
+
+    cancelled: int
+
+
+@operation("cancel", CancelParams)
+async def cancel(place: Place, params: CancelParams) -> Answer[Cancelled]:
+    """Stop a turn or a command, or all that runs in the workspace; with a `session`, in that."""
+    meant = [place.session] if params.session is not None else place.workspace.sessions.open
+    stopped = sum(session.jobs.cancel(params.turn_id) for session in meant)
+    return Answer(Cancelled(stopped), f"Stopped {stopped}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptParams(SessionTarget):
+    """``prompt`` is a question that is not asked; without it, the request is shown without one."""
+
+    prompt: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """A request, and how many tokens it has."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[dict[str, Any], ...]
+    tokens: int
+
+
+def _read_prompt(_place: Place, argument: str) -> PromptParams:
+    return PromptParams(prompt=argument)
+
+
+@operation(
+    "prompt.show",
+    PromptParams,
+    Line("prompt", "[QUESTION]", "the exact request that would be sent", _read_prompt),
+    shows=True,
+)
+async def show_prompt(place: Place, params: PromptParams) -> Answer[Prompt]:
+    """The exact request that would be sent, with a question or as far as it is known without one.
+
+    Its messages come in the order in which the model sees them, and `tokens` is the size of all of
+    it. Files that the question names are in it, unless they usually hold keys. Nothing is sent.
+    """
+    session = place.session
+    for trouble in await session.refresh():
+        place.face.tell(trouble)
+    upcoming = session.next_request(params.prompt, await _named(place, params.prompt))
+    await upcoming.count()
+    messages = upcoming.messages()
+    parts = []
+    for message in messages:
+        fence = fence_for(message.content)
+        parts.append(f"**{message.role}**\n\n{fence}text\n{message.content}\n{fence}")
+    return Answer(Prompt(messages, (), upcoming.size.total), "\n\n".join(parts))
+
+
+async def _named(place: Place, prompt: str) -> list[Attached]:
+    """Return the files that a question names and that may be sent without asking."""
+    workspace = place.workspace
+    found = await named_files(prompt, workspace.files, workspace.services.open_text)
+    return [
+        replace(part, text=workspace.without_keys(part.text))
+        for part in found.attached
+        if part.path not in found.secret
+    ]

@@ -1,0 +1,176 @@
+"""An operation: its name, what it takes, what comes of it, and how it is written in the chat.
+
+It is added to the table by ``@operation(...)`` on the function that carries it out. Its docstring,
+up to ``Raises:``, is what the reference says of it; what it raises is how it refuses. The command
+``aish.X`` of the language server, ``:x`` of the chat and ``aish-lsp x`` are made from the table.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, get_type_hints
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aish_lsp.agent.session import Session
+    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.context.turns import Attached
+    from aish_lsp.foundation.errors import AishError
+    from aish_lsp.foundation.ports import Face
+
+R = TypeVar("R")
+F = TypeVar("F", bound="Callable[..., Awaitable[Any]]")
+
+Token: TypeAlias = str | int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Which workspace is meant: its folder's URI, else the folder of ``uri``, else the last."""
+
+    workspace: str | None = None
+    uri: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionTarget(Target):
+    """``session`` is the id of an open one; by default the one that the chat shows is meant."""
+
+    session: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """A result that says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an operation is asked for: in which session, and through which face.
+
+    ``is_typed``: the user was seen typing it; ``is_alone``: there is no conversation around it, as
+    for a command of the shell. Of a question, ``attached`` is what it is about, ``at`` the file
+    that it is asked in, and ``notice`` is told before its turn.
+    """
+
+    session: Session
+    face: Face
+    is_typed: bool = True
+    is_alone: bool = False
+    attached: tuple[Attached, ...] = ()
+    at: Path | None = None
+    notice: str = ""
+
+    @property
+    def workspace(self) -> Workspace:
+        """The context of the session's folder."""
+        return self.session.workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Answer(Generic[R]):
+    """What comes of an operation: its result, and the same for a person, in Markdown.
+
+    ``is_told``: the text says what the result does not, and an editor shows it beside that.
+    ``failed``: nothing was done; what a command of the shell fails with.
+    """
+
+    result: R
+    text: str = ""
+    is_told: bool = False
+    failed: type[AishError] | None = None
+
+
+#: Turns what follows the words of a line into parameters.
+Read: TypeAlias = Callable[[Place, str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """How an operation is written in the chat: ``memory add``, and what follows that.
+
+    Attributes:
+        words: the command, and its verb where it has several, without the colon.
+        usage: the argument for people: ``KIND TEXT``; in brackets where it may be left out.
+        help: one line on it; empty where the group's says enough.
+        read: makes parameters of the argument; None where it takes none.
+        choices: words that the argument may begin with.
+    """
+
+    words: str
+    usage: str = ""
+    help: str = ""
+    read: Read | None = None
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """Something that a user can ask for.
+
+    Attributes:
+        name: ``memory.add``.
+        params: the dataclass of what it takes; its fields are camelCase on the wire.
+        run: carries it out; returns an ``Answer``, or a ``Job`` where it comes in pieces.
+        lines: how it is written in the chat.
+        shows: it changes nothing, so that anybody may have written it in the chat.
+        asks: it asks the user itself, with all there is to know.
+        title: what a job of it does, for those who wait.
+    """
+
+    name: str
+    params: type
+    run: Callable[[Place, Any], Awaitable[Any]]
+    lines: tuple[Line, ...] = ()
+    shows: bool = False
+    asks: bool = False
+    title: str = ""
+
+    @property
+    def doc(self) -> str:
+        """What the reference says of it, in Markdown."""
+        return (inspect.getdoc(self.run) or "").partition("\nRaises:")[0].strip()
+
+    def hints(self) -> dict[str, Any]:
+        """Return the types of the parameters, by name."""
+        return get_type_hints(self.params)
+
+    @property
+    def refusals(self) -> list[tuple[str, str]]:
+        """How it refuses: the errors, as the code calls them, and when it raises them."""
+        told = (inspect.getdoc(self.run) or "").partition("\nRaises:\n")[2]
+        rows = re.split(r"\n(?=    \w)", told.rstrip())
+        found = (row.split(": ", 1) for row in rows if ": " in row)
+        return [(names.strip(), " ".join(when.split())) for names, when in found]
+
+    @property
+    def comes_in_pieces(self) -> bool:
+        """Whether its events go to a token of the client's, or into the chat."""
+        return "partial_result_token" in self.params.__dataclass_fields__  # type: ignore[attr-defined]
+
+
+#: Those of the modules that were imported; ``table`` has all.
+OPERATIONS: Final[dict[str, Operation]] = {}
+
+
+def operation(
+    name: str,
+    params: type,
+    *lines: Line,
+    shows: bool = False,
+    asks: bool = False,
+    title: str = "",
+    late: str = "",
+) -> Callable[[F], F]:
+    """Return a decorator that adds its function to the table, as ``Operation`` has it."""
+
+    def add(run: F) -> F:
+        assert name not in OPERATIONS, f"{name} is there twice"
+        OPERATIONS[name] = Operation(name, params, run, lines, shows, asks, title)
+        return run
+
+    return add

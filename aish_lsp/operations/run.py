@@ -1,0 +1,194 @@
+"""``run``, ``approve`` and ``commands.*``: the suggested commands, and running one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aish_lsp.agent.events import CommandInfo
+from aish_lsp.agent.execution import RunReport, RunRequest
+from aish_lsp.agent.execution import approve as begin_approved
+from aish_lsp.agent.execution import run as begin
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.job import Job
+from aish_lsp.foundation.text import with_line_feeds
+from aish_lsp.operations.operation import (
+    Answer,
+    Line,
+    Nothing,
+    Place,
+    SessionTarget,
+    Token,
+    operation,
+)
+from aish_lsp.shell.blocks import SHELL_TAGS, tag_of
+from aish_lsp.shell.fences import Block, fenced_blocks
+
+if TYPE_CHECKING:
+    from aish_lsp.agent.session import Session
+    from aish_lsp.shell.approval import Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunParams(SessionTarget):
+    """``edited`` is run in place of the suggestion; ``timeout`` is in seconds (an hour if none).
+
+    ``cwd`` is a folder in the workspace: relative to it, absolute, or a URI. ``shell`` is what the
+    text is for, by default the user's own.
+    """
+
+    command_id: str | None = None
+    text: str | None = None
+    edited: str | None = None
+    shell: str = ""
+    cwd: str | None = None
+    timeout: float | None = field(default=None, metadata={"minimum": 0.001})
+    partial_result_token: Token | None = None
+
+
+def _read_run(place: Place, argument: str) -> RunParams:
+    """Read the argument of ``:run``: a number, a command, or a block of one."""
+    if not argument:
+        raise InvalidArgument("Say what to run: `:run COMMAND`, or `:run N` for a suggestion.")
+    if argument.isdecimal():
+        return RunParams(command_id=_numbered(place.session, int(argument)))
+    block = block_of(argument)
+    if block is None:
+        return RunParams(text=argument)
+    shell = SHELL_TAGS.get(tag_of(block.info), "")
+    return RunParams(text=block.text.removesuffix("\n"), shell=shell)
+
+
+def _numbered(session: Session, number: int) -> str:
+    """Return the id of a suggestion of the last reply, by its place in it, from 1."""
+    waiting = {one.number: one.info for one in session.last_turn_suggestions}
+    if number in waiting:
+        return waiting[number].id
+    numbers = ", ".join(map(str, sorted(waiting)))
+    there = f"There are {numbers}." if waiting else "None is waiting."
+    raise NotFound(f"The last reply has no suggestion {number} that is waiting. {there}")
+
+
+def block_of(argument: str) -> Block | None:
+    """Return the fenced block that an argument is; None where it is, or holds, something else."""
+    text = with_line_feeds(argument).strip("\n")
+    blocks = fenced_blocks(text)
+    whole = (0, text.count("\n"))
+    return blocks[0] if [(block.first, block.last) for block in blocks] == [whole] else None
+
+
+@operation(
+    "run",
+    RunParams,
+    Line(
+        "run",
+        "N|COMMAND",
+        "run suggestion N of the last reply, or a command; its output goes with your next message",
+        _read_run,
+    ),
+    asks=True,
+    title="aish runs a command",
+)
+async def run(place: Place, params: RunParams) -> Job[RunReport]:
+    """Run a suggested command, or a text.
+
+    A suggestion with `placeholders` is run with `edited` alone. `output` holds head and tail of
+    more than 64 KiB (`truncated`); `outputUri` is a file with all of an output of more than 60
+    lines or 32,000 characters, without secrets, else null.
+
+    Raises:
+        InvalidArgument: neither a command nor a text, or a folder outside of the workspace; or
+            there are gaps in the suggestion that only the user can fill in.
+        NotFound: no such suggestion, or the folder or the shell that it is for is gone.
+    """
+    request = RunRequest(
+        command_id=params.command_id,
+        text=params.text,
+        edited=params.edited,
+        shell=params.shell,
+        cwd=params.cwd,
+        timeout=params.timeout,
+        origin=_origin(place, params),
+    )
+    return begin(place.session, request)
+
+
+def _origin(place: Place, params: RunParams) -> Origin:
+    """Return where the text comes from: one that names its document stands in that document."""
+    if not place.is_typed:
+        return "document"
+    if params.command_id is not None:
+        return "reply"
+    return "user" if params.uri is None else "document"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApproveParams(SessionTarget):
+    """The command that waits for the user's word, or the question about a file of keys."""
+
+    command_id: str
+    partial_result_token: Token | None = None
+
+
+def _read_approve(_place: Place, argument: str) -> ApproveParams:
+    if not argument:
+        raise InvalidArgument("Say which: `:approve ID`, with the ID that you were told.")
+    return ApproveParams(command_id=argument)
+
+
+@operation(
+    "approve",
+    ApproveParams,
+    Line(
+        "approve",
+        "ID",
+        "allow, once, what you were asked about and did not answer",
+        _read_approve,
+    ),
+    asks=True,
+    title="aish runs a command",
+)
+async def approve(place: Place, params: ApproveParams) -> Job[RunReport] | Answer[Nothing]:
+    """Run, once, a command that nobody could be asked about before.
+
+    Where `commandId` is that of a question about a file which usually holds keys, the file may be
+    sent in this session from now on, and the result is `{}`.
+
+    Raises:
+        NotFound: nothing of that id waits for approval.
+    """
+    if places := place.session.consents.approve(params.command_id):
+        text = f"{places} may be sent in this session, as it is now. Ask again."
+        return Answer(Nothing(), text, is_told=True)
+    return begin_approved(place.session, params.command_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Suggestions that wait."""
+
+    commands: list[CommandInfo]
+
+
+@operation("commands.list", SessionTarget, shows=True)
+async def listed(place: Place, _params: SessionTarget) -> Answer[Commands]:
+    """The commands suggested and not yet run or dismissed."""
+    return Answer(Commands(place.session.commands.all()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandParams(SessionTarget):
+    """The suggestion that is meant."""
+
+    command_id: str
+
+
+@operation("commands.dismiss", CommandParams)
+async def dismiss(place: Place, params: CommandParams) -> Answer[Nothing]:
+    """Drop a suggestion.
+
+    Raises:
+        NotFound: it is gone already.
+    """
+    await place.session.dismiss(params.command_id)
+    return Answer(Nothing())

@@ -1,0 +1,343 @@
+"""``session.*``: the sessions that are open, and those that can be gone back to."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, Target, operation
+from aish_lsp.operations.session_pages import (
+    count_of,
+    found_page,
+    history_page,
+    listed_page,
+)
+from aish_lsp.sessions.history import HistoryTurn, history
+from aish_lsp.sessions.listing import SessionInfo
+
+if TYPE_CHECKING:
+    from aish_lsp.agent.sessions import Resumed
+
+#: A session, if any, and the number of a page.
+_PAGE: Final = re.compile(r"(?:(.*\S)\s+)?(\d{1,3})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionList(Target):
+    """``query`` is looked for in titles, names and messages."""
+
+    query: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedSession(SessionInfo):
+    """``snippet`` is where the words stand that were looked for; null where none were."""
+
+    snippet: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The sessions of a workspace."""
+
+    sessions: list[SessionInfo | ListedSession]
+
+
+def _read_list(_place: Place, argument: str) -> SessionList:
+    return SessionList(query=argument or None)
+
+
+@operation(
+    "session.list",
+    SessionList,
+    Line("session", help="earlier sessions, and how to continue one"),
+    Line("session list", "[TEXT]", "", _read_list),
+    Line("sessions", "[TEXT]", "the sessions of this workspace, or those about TEXT", _read_list),
+    shows=True,
+)
+async def listed(place: Place, params: SessionList) -> Answer[Sessions]:
+    """The sessions of the workspace, the one last written to first.
+
+    `questions` counts what the user asked, what was asked again once; `turns` counts all messages;
+    `cost` is in dollars. A session is listed from its first question on. With a `query`, those in
+    which all of its words stand, whatever the case, in the title and the name or in one message;
+    each has a `snippet` of where then.
+
+    Raises:
+        StoreUnavailable: their folder cannot be read.
+    """
+    sessions, open_id = place.workspace.sessions, place.session.id
+    query = (params.query or "").strip()
+    if not query:
+        infos = await sessions.all()
+        return Answer(Sessions([*infos]), listed_page(infos, open_id))
+    found = await sessions.search(query)
+    rows: list[SessionInfo | ListedSession] = [
+        ListedSession(**dataclasses.asdict(one.session), snippet=one.snippet) for one in found
+    ]
+    return Answer(Sessions(rows), found_page(found, open_id, query))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionNew(Target):
+    """``show``: in the chat, in place of the one there; false opens it beside that one."""
+
+    show: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SessionId:
+    """A session's id."""
+
+    id: str
+
+
+@operation("session.new", SessionNew, Line("session new"))
+async def new(place: Place, params: SessionNew) -> Answer[SessionId]:
+    """Begin a new session.
+
+    Turns, summary, pending output, suggestions and costs begin anew; memory, project and model
+    stay. It takes the place of the one that the chat shows: `busy` while a question is answered or
+    a command runs there. With `show` false it is opened beside that one, and both answer at the
+    same time: other commands name it as `session`. It stays open until it is deleted or the
+    workspace closes; `aish.session.resume` shows it.
+
+    Raises:
+        Busy: a question is answered in the one that is shown, or a command runs.
+    """
+    session = await place.workspace.sessions.new(show=params.show)
+    return Answer(SessionId(session.id), f"A new session has begun: {session.id}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionResume(Target):
+    """``id`` is a session's id or name; by default it is the last one that is not open."""
+
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Continued:
+    """A session's id, and how many messages are in force in it."""
+
+    id: str
+    turns: int
+
+
+def _read_resume(_place: Place, argument: str) -> SessionResume:
+    return SessionResume(id=argument or None)
+
+
+@operation(
+    "session.resume",
+    SessionResume,
+    Line("session resume", "[ID]", "", _read_resume),
+    Line(
+        "resume",
+        "[ID]",
+        "continue an earlier session, by its id or name; else the last",
+        _read_resume,
+    ),
+)
+async def resume(place: Place, params: SessionResume) -> Answer[Continued]:
+    """Go on with an earlier session, by default with the last one that is open nowhere.
+
+    It goes on in its file, with its turns, summary, pending output, costs, the suggestions of its
+    last reply that were not run, and the model that it was switched to. `turns` counts the messages
+    in force. It takes the place of the one that the chat shows: `busy` while a question is answered
+    or a command runs there, or where another editor has it open. What is damaged is left out, and
+    told; one from a newer version goes on in a copy, whose `id` is the result.
+
+    Raises:
+        Busy: a question is answered or a command runs here; or it is open elsewhere.
+        NotFound: there is none; the message names the nearest.
+        StoreUnavailable: it cannot be read or written.
+    """
+    return _continued(place, await place.workspace.sessions.resume(params.id))
+
+
+def _continued(place: Place, resumed: Resumed) -> Answer[Continued]:
+    session = resumed.session
+    told = f"Session {session.id} continues, with {count_of(resumed.turns, 'message')}."
+    waiting = len(session.last_turn_commands)
+    if waiting:
+        told += f" {count_of(waiting, 'suggested command')} can still be run."
+    for notice in resumed.notices:
+        place.face.tell(notice)
+    return Answer(Continued(session.id, resumed.turns), told)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionFork(SessionTarget):
+    """``turn_id`` is the exchange's before which it parts; ``show`` as for *new*."""
+
+    turn_id: str
+    show: bool = True
+
+
+def _read_fork(place: Place, argument: str) -> SessionFork:
+    asked = [turn.exchange for turn in place.session.conversation.turns if turn.role == "user"]
+    if argument and not (argument.isdecimal() and 0 < int(argument[:6]) <= len(asked)):
+        raise InvalidArgument(
+            "Say before which question: `:session fork 1` parts before the last one,"
+            " `:session fork 2` before the one before that."
+        )
+    if not asked:
+        raise NotFound("There is no question in this session yet to part before.")
+    return SessionFork(turn_id=asked[-int(argument or 1)])
+
+
+@operation("session.fork", SessionFork, Line("session fork", "[N]", "", _read_fork))
+async def fork(place: Place, params: SessionFork) -> Answer[Continued]:
+    """Begin a new session with what was said before an exchange.
+
+    So its question can be asked otherwise; the session that it parts from stays as it is. `turns`
+    counts the messages in force; `show` is as for `aish.session.new`.
+
+    Raises:
+        NotFound: there is no such exchange among those that are still sent.
+        Busy: a question is answered in the one that is shown, or a command runs.
+        StoreUnavailable: it cannot be read or written.
+    """
+    sessions = place.workspace.sessions
+    parted = await sessions.fork(place.session, params.turn_id, show=params.show)
+    carried = count_of(parted.turns, "message")
+    text = f"Session {parted.session.id} begins with {carried}: what was said before that question."
+    return Answer(Continued(parted.session.id, parted.turns), text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionSave(SessionTarget):
+    """The name of the open session, which no other one may have."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """A session's id and its name."""
+
+    id: str
+    name: str
+
+
+def _read_save(_place: Place, argument: str) -> SessionSave:
+    if not argument:
+        raise InvalidArgument("Say which: `:session save NAME`.")
+    return SessionSave(name=argument)
+
+
+@operation(
+    "session.save",
+    SessionSave,
+    Line("session save", "NAME", "", _read_save),
+    Line("save", "NAME", "give this session a name", _read_save),
+)
+async def save(place: Place, params: SessionSave) -> Answer[Saved]:
+    """Give the open session a name.
+
+    Raises:
+        InvalidArgument: it is not a name, or another session has it.
+        StoreUnavailable: it cannot be written.
+    """
+    session = place.session
+    name = await place.workspace.sessions.save(session, params.name)
+    text = f"This session is saved as {name}. `:resume {name}` continues it."
+    return Answer(Saved(session.id, name), text)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionDelete(Target):
+    """``id`` is a session's id, or the name it was saved under."""
+
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Deleted:
+    """How many sessions are gone."""
+
+    deleted: int
+
+
+def _read_delete(_place: Place, argument: str) -> SessionDelete:
+    if not argument:
+        raise InvalidArgument("Say which: `:session delete ID`; `:session list` shows ids.")
+    return SessionDelete(id=argument)
+
+
+@operation("session.delete", SessionDelete, Line("session delete", "ID", "", _read_delete))
+async def delete(place: Place, params: SessionDelete) -> Answer[Deleted]:
+    """Delete a session for good.
+
+    The server asks, and only a yes counts. `deleted` is 1, or 0 after a no. `busy` where the chat
+    shows it, something runs in it, or another editor has it open.
+
+    Raises:
+        Busy: it is shown, something runs in it, or another editor has it open.
+        Denied: nobody could be asked.
+        NotFound: there is none; the message names the nearest.
+        StoreUnavailable: it cannot be deleted.
+    """
+    deleted = await place.workspace.sessions.delete(params.id)
+    return Answer(Deleted(int(deleted)), "Deleted." if deleted else "Not deleted.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionHistory(SessionTarget):
+    """``id`` is a session's id or name; the open one is shown without."""
+
+    id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HistoryPage(SessionHistory):
+    """A page of it, as the chat shows one; the first is the newest."""
+
+    page: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What was said."""
+
+    turns: list[HistoryTurn]
+
+
+def _read_history(_place: Place, argument: str) -> _HistoryPage:
+    match = _PAGE.fullmatch(argument)
+    key = (match[1] or "") if match else argument
+    return _HistoryPage(id=key or None, page=int(match[2]) if match else 1)
+
+
+@operation(
+    "session.history",
+    SessionHistory,
+    Line("session history", "[ID] [PAGE]", "", _read_history),
+    Line(
+        "history",
+        "[ID] [PAGE]",
+        "what was said in this session, or in another: a page",
+        _read_history,
+    ),
+    shows=True,
+)
+async def said(place: Place, params: SessionHistory) -> Answer[History]:
+    """All that was said in a session, the oldest first.
+
+    `inForce` is false for what is sent no more: it was evicted or reset, or got no answer.
+
+    Raises:
+        NotFound: there is none; the message names the nearest.
+        StoreUnavailable: it cannot be read.
+    """
+    loaded = await place.workspace.sessions.history(params.id or place.session.id)
+    for notice in loaded.notices[:1]:
+        place.face.tell(notice)
+    page = ""
+    if isinstance(params, _HistoryPage):
+        page = history_page(loaded, params.page, f":history {params.id or ''}".rstrip())
+    return Answer(History(history(loaded)), page)

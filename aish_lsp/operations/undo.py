@@ -1,0 +1,128 @@
+"""``undo`` and ``redo``: what commands did to files, taken back and done again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, cast
+
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, operation
+
+if TYPE_CHECKING:
+    from aish_lsp.undo.undo import Undone
+
+_REDO_WAYS: Final = ("keep", "overwrite")
+_WAYS: Final = (*_REDO_WAYS, "earlier")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RedoParams(SessionTarget):
+    """``conflicts``: what becomes of files that were changed since."""
+
+    conflicts: Literal["ask", "keep", "overwrite"] = "ask"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoParams(RedoParams):
+    """``conflicts`` as for *redo*; ``earlier``: a command of an earlier session, too, unasked."""
+
+    earlier: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """Files that were put back, that are gone again, and that were left as they are."""
+
+    restored: list[str]
+    removed: list[str]
+    conflicts: list[str]
+
+
+def _read_undo(_place: Place, argument: str) -> UndoParams:
+    words = argument.split()
+    if not set(words) <= set(_WAYS) or {"keep", "overwrite"} <= set(words):
+        raise InvalidArgument("Use `:undo`, `:undo keep`, `:undo overwrite` or `:undo earlier`.")
+    way = cast("Literal['ask']", next((word for word in words if word != "earlier"), "ask"))
+    return UndoParams(conflicts=way, earlier="earlier" in words)
+
+
+@operation(
+    "undo",
+    UndoParams,
+    Line(
+        "undo",
+        f"[{'|'.join(_WAYS)}]",
+        "take back what the last command did to files; again, the one before it",
+        _read_undo,
+        choices=_WAYS,
+    ),
+)
+async def undo(place: Place, params: UndoParams) -> Answer[PutBack]:
+    """Undo what the last command of this session did to the files of the work tree.
+
+    That is the last one that is not undone yet. Where none is left, the user is asked about the
+    last one of an earlier session. Names are relative to the workspace. Of what was changed since,
+    the user is asked; where nobody can be, nothing is done, and `conflicts` names it.
+
+    Raises:
+        Busy: a command runs.
+        NotFound: no command has changed a file.
+        StoreUnavailable: a file cannot be put back.
+    """
+    workspace, session = place.workspace, place.session
+    asks = workspace.services.ask_user
+    done = await workspace.undo.undo(session.id, asks, params.conflicts, earlier=params.earlier)
+    if done.earlier:
+        return _answer(done, f"{done.told}\n\n`:undo earlier` undoes that.")
+    again = "`:undo` again undoes the one before it, `:redo` does this one again."
+    return _answer(done, _told(done, ":undo earlier" if params.earlier else ":undo", again))
+
+
+def _read_redo(_place: Place, argument: str) -> RedoParams:
+    if argument and argument not in _REDO_WAYS:
+        raise InvalidArgument("Use `:redo`, `:redo keep` or `:redo overwrite`.")
+    return RedoParams(conflicts=cast("Literal['ask']", argument or "ask"))
+
+
+@operation(
+    "redo",
+    RedoParams,
+    Line(
+        "redo",
+        f"[{'|'.join(_REDO_WAYS)}]",
+        "do again what was last undone",
+        _read_redo,
+        choices=_REDO_WAYS,
+    ),
+)
+async def redo(place: Place, params: RedoParams) -> Answer[PutBack]:
+    """Do again what was undone last in this session, as long as no command ran since.
+
+    As for `aish.undo`; `notFound` where there is nothing to do again.
+
+    Raises:
+        Busy: a command runs.
+        NotFound: there is nothing to do again.
+        StoreUnavailable: a file cannot be put back.
+    """
+    workspace, session = place.workspace, place.session
+    asks = workspace.services.ask_user
+    done = await workspace.undo.redo(session.id, asks, params.conflicts)
+    return _answer(done, _told(done, ":redo", "`:undo` takes this back."))
+
+
+def _answer(done: Undone, text: str) -> Answer[PutBack]:
+    return Answer(PutBack(done.restored, done.removed, done.conflicts), text, is_told=True)
+
+
+def _told(done: Undone, command: str, again: str) -> str:
+    """Return what was done, and how to go on; ``again``: where something was."""
+    rows = done.told.split("\n")
+    if done.undecided:
+        rows.append(
+            f"`{command} keep` does the rest and leaves those as they are; `{command} overwrite`"
+            " puts them back as well."
+        )
+    elif done.restored or done.removed:
+        rows.append(again)
+    return "\n\n".join(rows)
