@@ -228,6 +228,7 @@ class Simulated:
             return
         if not undoes:
             self.undoes.append(self.buffer)
+        self.own(set(content) - set(self.buffer))
         self.become(content if self.kind.is_exact else as_told(self.buffer, content))
 
     def become(self, content: Owned) -> None:
@@ -243,9 +244,19 @@ class Simulated:
     def load(self, content: Owned) -> None:
         """Discard the buffer and show this; what was not told is not told any more."""
         self.close()
+        if text_of(content) != self.known:
+            self.own(set(content))
         self.buffer = content
         self.version = 0 if self.kind.recounts else self.version + 1
         self.send(partial(self.hear, self.document_now()))
+
+    def own(self, content: set[tuple[str, int]]) -> None:
+        """Have what stands in a wrong place be the user's, who has brought it back from elsewhere.
+
+        From the disk, in a text that the server was never told, or by undoing that it was removed:
+        the user could have written it just so, and what may be the user's must stay.
+        """
+        OWNERS.update((number, "others") for _, number in content if OWNERS[number] == "stray")
 
     def close(self) -> None:
         self.buffer = None
@@ -383,9 +394,6 @@ class TornChat(RuleBasedStateMachine):
         # The file was written when the editor had read it and not told so yet: then the file has
         # all of the reply, and the buffer has it once the user loads that.
         self.was_read_early = False
-        # What was made in a wrong place came from the disk in a text that the server had never been
-        # told: nobody can say then that it is not the user's.
-        self.has_loaded_a_stray = False
 
     @initialize(kind=KINDS, saved=st.booleans(), alike=st.booleans())
     def asks(self, kind: Kind, saved: bool, alike: bool = True) -> None:
@@ -499,8 +507,6 @@ class TornChat(RuleBasedStateMachine):
     @precondition(is_shown)
     @rule()
     def discards(self) -> None:
-        is_known = text_of(self.disk) == self.editor.known
-        self.has_loaded_a_stray |= "stray" in owners(self.disk) and not is_known
         self.editor.load(self.disk)
 
     @precondition(is_shown)
@@ -548,7 +554,7 @@ class TornChat(RuleBasedStateMachine):
         kind = self.editor.kind
         content = self.disk if self.editor.buffer is None else self.buffer
         has_doubled = self.editor.has_doubled and not kind.never_harms
-        if kind.never_harms or (kind.ends_well and not (has_doubled or self.has_loaded_a_stray)):
+        if kind.never_harms or (kind.ends_well and not has_doubled):
             strays = owned_by(content, "stray")
             assert not strays, strays
         if not self.tampered and not has_doubled:
