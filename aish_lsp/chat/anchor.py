@@ -64,12 +64,14 @@ class Anchor:
         text: the document, its lines ended by LF, as it was when the place was known last.
         offset: the place in it; None where nothing is written yet, or the place is lost.
         section: all that was written of the section.
+        is_unsure: more of the section may stand behind the place already, and nobody has told.
     """
 
     def __init__(self) -> None:
         self.text = ""
         self.offset: int | None = None
         self.section = ""
+        self.is_unsure = False
 
     @property
     def lost(self) -> bool:
@@ -90,10 +92,14 @@ class Anchor:
 
     def settle(self, text: str) -> None:
         """Take ``text`` for what the document holds now, whatever led to it."""
-        if text != self.text:
-            if self.offset is not None:
-                self.offset = relocated(self.text, self.offset, text)
-            self.text = text
+        if text == self.text:
+            return
+        if self.offset is not None:
+            below = self.text[self.offset :]
+            self.offset = relocated(self.text, self.offset, text)
+            if self.is_unsure and text[self.offset :] not in (below, f"{below}\n"):
+                self.offset = None
+        self.text = text
 
     def changed(self, edit: Edit) -> None:
         """Follow a change of ``text``."""
@@ -119,7 +125,7 @@ class Anchor:
         """Take note that the document is ``text``, with a step in it that ends at ``offset``."""
         new = step.insertion.text
         self.section = self.section + new if step.part == "goes on" else new
-        self.text, self.offset = text, offset
+        self.text, self.offset, self.is_unsure = text, offset, False
 
 
 def shifted(place: int, size: int, text: str, edit: Edit) -> int | None:

@@ -24,6 +24,7 @@ class _Sent:
         blind: the editor may make it in another text.
         wanted: where its place is by now; None where it must not come any more.
         reloaded: the document was opened anew since.
+        overtaken: another change came first; so it was refused, unless its version comes again.
     """
 
     step: Step
@@ -33,6 +34,7 @@ class _Sent:
     blind: bool
     wanted: int | None
     reloaded: bool = False
+    overtaken: bool = False
 
 
 class Echo:
@@ -55,7 +57,8 @@ class Echo:
     @property
     def waits(self) -> bool:
         """Whether it is not known yet what became of the edit that was sent."""
-        return self._sent is not None
+        sent = self._sent
+        return sent is not None and (sent.reloaded or not sent.overtaken)
 
     @property
     def reloaded(self) -> bool:
@@ -66,6 +69,7 @@ class Echo:
         """Expect a step, which is for the anchor's text, from ``start`` to ``end`` in it."""
         base = self._anchor.text
         self._sent = _Sent(step, base, start, end, blind, step.insertion.offset)
+        self._anchor.is_unsure = step.part == "goes on"
         self.made = False
 
     def give_up(self) -> None:
@@ -74,7 +78,8 @@ class Echo:
 
     def reopened(self, text: str | None) -> None:
         """Take note that the editor has opened the document anew, or closed it (None)."""
-        self.stray = None
+        if text not in (None, self._anchor.text):
+            self.stray = None
         sent = self._sent
         if sent is None or (text is not None and self._is_in(sent, text)):
             return
@@ -83,7 +88,7 @@ class Echo:
 
     def changed(self, before: str, edit: Edit) -> None:
         """Follow a change of the editor's document, which held ``before``."""
-        sent, after = self._sent, edit.made_in(before)
+        sent, after = self._sent if self.waits else None, edit.made_in(before)
         if sent is not None and (at := self._landed(sent, before, after)) is not None:
             self._arrived(sent, before, after, at)
             return
@@ -120,9 +125,9 @@ class Echo:
 
     def _arrived(self, sent: _Sent, before: str, after: str, at: int) -> None:
         """Take note that the edit was made at ``at`` in ``before``, which led to ``after``."""
-        self._sent = None
+        self._sent, self._anchor.is_unsure = None, False
         self._anchor.settle(before)
-        self.made = at == sent.wanted
+        self.made = self._is_right(sent, before, at)
         if self.made:
             self._anchor.wrote(sent.step, at)
         else:
@@ -131,15 +136,25 @@ class Echo:
             self.stray = None if sent.step.insertion.removes else Edit(at, at + len(new), "")
         self._anchor.text = after
 
+    def _is_right(self, sent: _Sent, before: str, at: int) -> bool:
+        """Return whether the edit has its place at ``at`` in ``before``, the anchor's text.
+
+        Also where the document was opened anew meanwhile: in the text that it is for, or where the
+        section goes on for certain.
+        """
+        goes_on = sent.step.part == "goes on" and at == self._anchor.offset
+        return goes_on or at == sent.wanted or before == sent.base
+
     def _overtaken(self, sent: _Sent, before: str, after: str) -> bool:
         """Take note that ``before``, the text that the edit is for, became another ``after``.
 
         So the edit was refused; unless the editor tells it and what came then as one change. Return
         whether that may be.
         """
-        self._sent = None
         if self._is_in(sent, after):
             return True
+        # Not forgotten: an answer has yet to say that nothing else can come of it.
+        sent.overtaken, sent.wanted = True, None
         edit = sent.step.edit
         above, below = f"{before[: edit.start]}{edit.new}", f"{edit.new}{before[edit.end :]}"
         if not edit.new or not (

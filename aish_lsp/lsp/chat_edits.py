@@ -44,6 +44,10 @@ UNVERSIONED_ECHO_TIMEOUT: Final = 15.0
 #: was the last that the user answered, eglot does not before the next key.
 TELL_TIMEOUT: Final = 300.0
 
+#: Seconds in which an editor that has closed the document may open it anew: so it reloads a file,
+#: which must not be written to meanwhile.
+REOPEN_TIMEOUT: Final = 0.5
+
 #: Times that an edit is sent while the editor's document keeps changing under it: one who types
 #: without a pause must not have the reply sent to the file instead.
 _MOST_TRIES: Final = 50
@@ -241,6 +245,9 @@ class ChatEdits:
         await self.until(
             lambda: not self._echo.waits or self.document is None or is_told(), patience
         )
+        if self._echo.waits and self.document is None:
+            # What it opens anew may have it.
+            await self.until(lambda: self.document is not None, REOPEN_TIMEOUT)
         if is_told() or says_so is False or self._echo.reloaded:
             self._echo.conclude(says_so=bool(says_so))
 
@@ -252,6 +259,9 @@ class ChatEdits:
         """
         for _ in range(_MOST_TRIES):
             stray, document = self._echo.stray, self.document
+            if stray is not None and document is None:
+                # It may be opened anew, with that in it.
+                return
             if stray is None or document is None or not self.heeds_versions:
                 break
             text = with_line_feeds(document.text)

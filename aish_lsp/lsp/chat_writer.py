@@ -20,16 +20,12 @@ from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.chat.place import Change, last_place
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.text import well_formed, with_line_feeds
-from aish_lsp.lsp.chat_edits import ChatEdits, Editor, OpenDocument
+from aish_lsp.lsp.chat_edits import REOPEN_TIMEOUT, ChatEdits, Editor, OpenDocument
 
 log = logging.getLogger(__name__)
 
 #: Seconds in which an editor has to open the document that it was asked to show.
 OPEN_TIMEOUT: Final = 2.0
-
-#: Seconds in which an editor that has closed the document may open it anew: so it reloads a file,
-#: which must not be written to meanwhile.
-REOPEN_TIMEOUT: Final = 0.5
 
 #: Texts of the document by which a file is known to be an earlier one of it.
 _REMEMBERED: Final = 1000

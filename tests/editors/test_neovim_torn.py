@@ -91,6 +91,7 @@ def make_bare(init: Path) -> None:
         ("another writes, :e!<CR>", True, False),
         (":e!<CR>", False, True),
         ("uuu<C-r>", False, True),
+        (":w<CR>:e!<CR>", True, True),
     ],
 )
 def test_whatever_becomes_of_the_buffer_the_reply_comes_whole(

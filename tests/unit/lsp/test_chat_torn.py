@@ -32,6 +32,7 @@ from lsprotocol import types
 from virtual_time import VirtualLoop
 
 from aish_lsp.chat.anchor import Edit
+from aish_lsp.chat.insertion import LOST
 from aish_lsp.chat.markdown import AISH, YOU
 from aish_lsp.chat.place import Change, Position
 from aish_lsp.lsp import chat_edits, chat_writer
@@ -102,7 +103,8 @@ class Kind:
     def ends_well(self) -> bool:
         """Whether in the end nothing may stand in a wrong place.
 
-        Without versions nothing can be taken back for certain.
+        Without versions nothing can be taken back for certain: what takes text away would itself be
+        made in whatever the editor holds by then.
         """
         return self.heeds != "none"
 
@@ -132,8 +134,16 @@ class Simulated:
     What it and the server say to each other takes its time: what the server knows is never all.
     """
 
-    def __init__(self, content: Owned, path: Path, kind: Kind, loop: VirtualLoop) -> None:
+    def __init__(
+        self,
+        content: Owned,
+        path: Path,
+        kind: Kind,
+        loop: VirtualLoop,
+        is_reply: Callable[[str], bool],
+    ) -> None:
         self.kind = kind
+        self.is_reply = is_reply
         self.loop = loop
         self.capabilities = EditorCapabilities(
             apply_edit=True,
@@ -150,9 +160,11 @@ class Simulated:
         # The edit that the server has sent last, and what it has come to.
         self.sent: types.TextEdit | None = None
         self.came_to: Owned | None = None
-        # That edit and a change of the user's were one and the same.
+        # That edit and a change of the user's were one and the same. So is what is told of them:
+        # where no version of its own keeps each text apart, nobody can tell which of them it was.
         self.has_doubled = False
-        # What the server was told.
+        # What the server was told, and the text that it was told last.
+        self.known = text_of(content)
         self.uri = path.as_uri()
         self.told: OpenDocument | None = OpenDocument(self.uri, text_of(content), 1)
 
@@ -197,7 +209,10 @@ class Simulated:
         start, end = places(self.buffer, edit)
         if "others" in owners(self.buffer[start:end]):
             self.harm = "text was removed"
-        is_right = may_go_on(self.buffer, start) or not edit.new_text
+        is_right = not edit.new_text or (
+            may_go_on(self.buffer, start)
+            and self.is_reply(text_of(self.buffer[:start]) + edit.new_text)
+        )
         if not is_right and self.kind.never_harms:
             self.harm = f"at {start}: {edit.new_text!r}"
         new = owned(edit.new_text, "reply" if is_right else "stray")
@@ -213,6 +228,7 @@ class Simulated:
             return
         if not undoes:
             self.undoes.append(self.buffer)
+        self.own(set(content) - set(self.buffer))
         self.become(content if self.kind.is_exact else as_told(self.buffer, content))
 
     def become(self, content: Owned) -> None:
@@ -228,9 +244,19 @@ class Simulated:
     def load(self, content: Owned) -> None:
         """Discard the buffer and show this; what was not told is not told any more."""
         self.close()
+        if text_of(content) != self.known:
+            self.own(set(content))
         self.buffer = content
         self.version = 0 if self.kind.recounts else self.version + 1
         self.send(partial(self.hear, self.document_now()))
+
+    def own(self, content: set[tuple[str, int]]) -> None:
+        """Have what stands in a wrong place be the user's, who has brought it back from elsewhere.
+
+        From the disk, in a text that the server was never told, or by undoing that it was removed:
+        the user could have written it just so, and what may be the user's must stay.
+        """
+        OWNERS.update((number, "others") for _, number in content if OWNERS[number] == "stray")
 
     def close(self) -> None:
         self.buffer = None
@@ -264,6 +290,7 @@ class Simulated:
     ) -> None:
         """Have the server hear of what has become of the document."""
         self.told = document
+        self.known = self.known if document is None else document.text
         for before, after in changes:
             self.look_for_a_double(before, after)
         if self.writer is not None:
@@ -364,20 +391,20 @@ class TornChat(RuleBasedStateMachine):
         self.written = ""
         # The user has changed the reply itself: then it is theirs.
         self.tampered = False
-        # The file was written when the editor had read it and we did not know: it may not have all.
+        # The file was written when the editor had read it and not told so yet: then the file has
+        # all of the reply, and the buffer has it once the user loads that.
         self.was_read_early = False
-        # What was made in a wrong place was saved before it could be taken back.
-        self.has_saved_a_stray = False
 
-    @initialize(kind=KINDS, saved=st.booleans())
-    def asks(self, kind: Kind, saved: bool) -> None:
+    @initialize(kind=KINDS, saved=st.booleans(), alike=st.booleans())
+    def asks(self, kind: Kind, saved: bool, alike: bool = True) -> None:
         OWNERS.clear()
+        asked = ASKED if alike else f"{EXCHANGE * OLDER}{YOU}\n\nwhat else?\n\n"
         root = Path(self.folder.name)
         self.path = root / ".aish" / "chat.md"
         self.path.parent.mkdir()
-        self.disk = owned(ASKED if saved else EXCHANGE * OLDER)
+        self.disk = owned(asked if saved else EXCHANGE * OLDER)
         self.path.write_text(text_of(self.disk))
-        self.editor = Simulated(owned(ASKED), self.path, kind, self.loop)
+        self.editor = Simulated(owned(asked), self.path, kind, self.loop, self.is_reply)
         self.writer = ChatWriter(root, self.editor)
         self.editor.writer = self.writer
         write = self.writer._file.write
@@ -395,6 +422,12 @@ class TornChat(RuleBasedStateMachine):
         self.writer.begin(f"{AISH}\n\n")
         await self.writer.flush()
 
+    def is_reply(self, text: str) -> bool:
+        """Return whether ``text`` ends with the reply from its start on, with no piece twice."""
+        part = text.rpartition(f"{AISH}\n\n")[2].removeprefix(LOST)
+        is_blind = not self.editor.kind.ends_well
+        return is_blind or self.tampered or f"{self.written}{DELTAS[-1]}".startswith(part)
+
     def run(self, work: Coroutine[Any, Any, Any]) -> None:
         self.loop.run_until_complete(work)
 
@@ -407,7 +440,8 @@ class TornChat(RuleBasedStateMachine):
         assert more > 0, "text of the file was removed"
         shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, before)))  # noqa: B905
         places = (at for at in range(shared, -1, -1) if text[at + more :] == before[at:])
-        at = next((at for at in places if may_go_on(self.disk, at)), None)
+        places = (at for at in places if may_go_on(self.disk, at))
+        at = next((at for at in places if self.is_reply(text[: at + more])), None)
         assert at is not None, f"the file was written to at {shared}: {text[shared:][:80]!r}"
         self.disk = self.disk[:at] + owned(text[at : at + more], "reply") + self.disk[at:]
 
@@ -460,7 +494,6 @@ class TornChat(RuleBasedStateMachine):
     @precondition(is_shown)
     @rule()
     def saves(self) -> None:
-        self.has_saved_a_stray |= "stray" in owners(self.buffer)
         self.disk = self.buffer
         self.path.write_text(text_of(self.disk))
 
@@ -489,7 +522,7 @@ class TornChat(RuleBasedStateMachine):
     @precondition(lambda self: self.editor.buffer is None)
     @rule()
     def opens(self) -> None:
-        self.editor.load(self.disk)
+        self.discards()
 
     @rule(older=st.booleans())
     def another_editor_writes(self, older: bool) -> None:
@@ -521,15 +554,34 @@ class TornChat(RuleBasedStateMachine):
         kind = self.editor.kind
         content = self.disk if self.editor.buffer is None else self.buffer
         has_doubled = self.editor.has_doubled and not kind.never_harms
-        if kind.never_harms or (kind.ends_well and not (has_doubled or self.has_saved_a_stray)):
+        if kind.never_harms or (kind.ends_well and not has_doubled):
             strays = owned_by(content, "stray")
             assert not strays, strays
         if not self.tampered and not has_doubled:
             contents = (content, self.disk) if self.was_read_early else (content,)
-            # What came blindly, told as one with the user's change, counts wherever it came.
+            # What came blindly, told as one with the user's change, counts wherever it came: the
+            # server is told one text in place of another, and no part of that is an edit.
             ours: tuple[Owner, ...] = ("reply", "stray") if kind.merges else ("reply",)
-            replies = [owned_by(one, *ours) for one in contents]
-            assert any(f"{self.written}{DELTAS[-1]}" in reply for reply in replies), replies
+            faults = [self.fault_of(one, *ours) for one in contents]
+            assert "" in faults, faults
+
+    def fault_of(self, content: Owned, *ours: Owner) -> str:
+        """Return what is wrong with the reply in ``content``, if anything is.
+
+        It stands there whole, in one stretch, and last.
+        """
+        whole = f"{self.written}{DELTAS[-1]}"
+        if not self.editor.kind.ends_well:
+            # What came blindly where it must not stays there, even right behind the reply.
+            stretches = "".join(one if OWNERS[number] in ours else "\0" for one, number in content)
+            return "" if whole in stretches else f"it is not whole: {stretches.strip(chr(0))!r}"
+        text = text_of(content)
+        places = [at for at, (_, number) in enumerate(content) if OWNERS[number] in ours]
+        if "".join(text[at] for at in places[-len(whole) :]) != whole:
+            return f"it is not whole: {''.join(text[at] for at in places)!r}"
+        if places[-1] - places[-len(whole)] != len(whole) - 1:
+            return f"it is in parts: {text[places[-len(whole)] :]!r}"
+        return ""
 
 
 @pytest.fixture(autouse=True)
@@ -614,6 +666,21 @@ A_HEADING: Final = f"\n\n{YOU}\n\n"
                 lambda chat: chat.deletes_something(where=0.0, length=1),
             ],
         ),
+        # An edit is refused, and its version comes again before that is known.
+        (
+            Kind("versions", prompt=True, recounts=True),
+            [
+                lambda chat: chat.another_editor_writes(older=False),
+                lambda chat: chat.closes(),
+                lambda chat: chat.passes(seconds=0.1),
+                lambda chat: chat.opens(),
+                lambda chat: chat.passes(seconds=0.005),
+                lambda chat: chat.another_editor_writes(older=False),
+                lambda chat: chat.reverts_as_one_change(),
+                lambda chat: chat.closes(),
+                lambda chat: chat.opens(),
+            ],
+        ),
     ],
 )
 def test_what_was_found_once(kind: Kind, happens: list[Callable[[TornChat], None]]) -> None:
@@ -623,5 +690,34 @@ def test_what_was_found_once(kind: Kind, happens: list[Callable[[TornChat], None
         for step in happens:
             step(chat)
             chat.nothing_else_is_touched()
+    finally:
+        chat.teardown()
+
+
+@pytest.mark.parametrize("closed_for", [0.0, 0.05, 0.6])
+@pytest.mark.parametrize("kind", [VERSIONED, Kind("versions", prompt=False), BARE_NEOVIM])
+def test_an_edit_that_was_saved_untold_below_notes_is_not_made_twice(
+    kind: Kind, closed_for: float
+) -> None:
+    chat = TornChat()
+    try:
+        chat.asks(kind=kind, saved=True, alike=False)
+        chat.replies(delta="Yes")
+        chat.passes(seconds=0.01)
+        for delta in ("\n", "Yes, run it so.", "\n"):
+            chat.replies(delta=delta)
+        # It is made by then, and neither answered nor told.
+        for _ in range(100):
+            if chat.editor.came_to is chat.buffer and "so.\n" in text_of(chat.buffer)[-5:]:
+                break
+            chat.passes(seconds=0.005)
+        else:
+            raise AssertionError("the edit was never made")
+        chat.saves()
+        chat.another_editor_writes(older=False)
+        chat.closes()
+        chat.passes(seconds=closed_for)
+        chat.opens()
+        chat.all_is_written()
     finally:
         chat.teardown()

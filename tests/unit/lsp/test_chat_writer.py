@@ -866,4 +866,8 @@ def test_a_hostile_editor_loses_and_doubles_nothing(
     ):
         text = runner.run(scenario(Path(folder)))
     start = f"{OPEN}\n<" if is_open else "<"
+    if LOST in text:
+        # A line end of the user's may be one of the reply's, told as one: then all comes anew.
+        assert f"<{''.join(deltas)}" in text.partition(LOST)[2]
+        return
     assert text == start + "".join(deltas)
