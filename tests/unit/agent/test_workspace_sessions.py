@@ -109,6 +109,7 @@ async def typed(workspace: Workspace, line: str) -> str:
     return await COLON_COMMANDS.run(_chat(workspace), command)
 
 
+@pytest.mark.slow
 async def test_a_session_goes_on_in_its_file_with_all_it_had(place: Place) -> None:
     first = place.open()
     asked = await ask(first, "How do I run the tests?")

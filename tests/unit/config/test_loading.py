@@ -644,6 +644,7 @@ def test_a_workspace_that_is_gone(file: Path, root: Path, trust: TrustStore) -> 
     assert configuration.config == Config()
 
 
+@pytest.mark.slow
 def test_a_hostile_overlay_is_read_quickly(file: Path, root: Path, trust: TrustStore) -> None:
     overlay = root / ".aish.toml"
     for text in (
@@ -695,6 +696,7 @@ sections = st.dictionaries(
 
 @settings(deadline=None, max_examples=60)
 @given(data=sections)
+@pytest.mark.slow
 def test_no_settings_of_a_workspace_reach_further_than_they_may(
     tmp_path_factory: pytest.TempPathFactory, data: dict[str, object]
 ) -> None:

@@ -52,6 +52,7 @@ def test_what_does_not_answer_is_ended(
     assert time.monotonic() - begun < 300
 
 
+@pytest.mark.slow
 def test_nothing_that_it_started_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manuals, "_PATIENCE", 1.0)
     pid = tmp_path / "pid"
