@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.context.budget import Limits, limits
 from aish_lsp.context.counter import Counter, model_key
-from aish_lsp.context.measure import Anchor, draft_tokens
+from aish_lsp.context.measure import MeasuredPrefix, draft_tokens
 from aish_lsp.context.meter import Meter
 from aish_lsp.context.usage import check_cap
 from aish_lsp.models.reasoning import goes_back
@@ -156,7 +156,7 @@ class Accounting:
         tokens = await asked.count(model, ModelRequest(preset, prepared.messages, draft.tools))
         if tokens is None:
             return None
-        if not self.believes(prepared, counter, tokens):
+        if not self.is_plausible(prepared, counter, tokens):
             asked.distrust(f"it counted {tokens} tokens")
             return None
         self.learn(prepared, counter, tokens)
@@ -197,7 +197,7 @@ class Accounting:
         anchor = _anchor(prepared, usage.input_tokens, output=output, turns=sent + 1)
         conversation.anchors[counter.form] = replace(anchor, unsure=unsure)
 
-    def believes(self, prepared: Prepared, counter: Counter, tokens: int) -> bool:
+    def is_plausible(self, prepared: Prepared, counter: Counter, tokens: int) -> bool:
         """Return whether a server can mean that a request had so many tokens."""
         # By plain estimates: what was learned must not decide what is learned next.
         estimated = sum(draft_tokens(prepared.draft, Counter(counter.preset)))
@@ -265,9 +265,9 @@ def _is_plain(prepared: Prepared) -> bool:
     return not draft.tools and not any(turn.tool_calls for turn in draft.turns)
 
 
-def _anchor(prepared: Prepared, counted: int, *, output: int, turns: int) -> Anchor:
+def _anchor(prepared: Prepared, counted: int, *, output: int, turns: int) -> MeasuredPrefix:
     draft = prepared.draft
-    return Anchor(counted, output, turns, draft.blocks, draft.tools)
+    return MeasuredPrefix(counted, output, turns, draft.blocks, draft.tools)
 
 
 def _kept_output(reply: Turn, usage: Usage, counter: Counter) -> tuple[int, int]:

@@ -1,20 +1,129 @@
-"""Summarizing a conversation before it has to be: ``:compact`` and ``aish.context.compact``."""
+"""The rolling summary: of messages that have to go, or before they have to (``:compact``)."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from aish_lsp.agent.summarizer import Summarizer
+from aish_lsp.agent.events import Notice
+from aish_lsp.agent.model_call import complete_once
 from aish_lsp.context.budget import Budget
+from aish_lsp.context.summary import cleaned, cut_to, summary_request
+from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.job import Outcome
 from aish_lsp.shell.pending import new_id
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.context.budget import Prepared
     from aish_lsp.context.report import ContextReport
+    from aish_lsp.context.transcript import Fits
+    from aish_lsp.context.turns import Turn
     from aish_lsp.foundation.job import Emit, Job
+    from aish_lsp.models.request import Message
+
+logger = logging.getLogger(__name__)
+
+#: ``(None, turns)`` asks for a first summary, ``(prior, turns)`` to extend one, ``(prior, None)``
+#: to compress it. None, nothing and an AishError all mean that there is none.
+AskSummary: TypeAlias = "Callable[[str | None, Sequence[Turn] | None], Awaitable[str | None]]"
+
+
+class Summarizer:
+    """Extends the rolling summary of a session, by what a plan of the budget's gives up.
+
+    Args:
+        session: whose conversation it is.
+        active: the model that answers; it summarizes too, unless another one is configured.
+        emit: where the user is told.
+
+    Attributes:
+        trouble: what kept the last summary from being written; empty where nothing did.
+    """
+
+    def __init__(self, session: Session, active: Preset, emit: Emit) -> None:
+        self._session = session
+        self._active = active
+        self._emit = emit
+        self.trouble = ""
+
+    async def summarize(self, plan: Prepared) -> str:
+        """Return the summary with what the plan evicts in it; the one before where that failed."""
+        prior = self._session.conversation.summary
+        try:
+            preset = await self._preset()
+        except AishError as error:
+            self.trouble = error.message
+            await self._emit(Notice("warning", f"Old messages are not summarized: {self.trouble}"))
+            return prior
+        if preset.provider == "offline":
+            self.trouble = "The offline model cannot summarize. `:model NAME` chooses another."
+            return prior
+        await self._emit(Notice("info", f"Summarizing {len(plan.evicted)} old messages."))
+
+        async def ask(prior: str | None, turns: Sequence[Turn] | None) -> str | None:
+            try:
+                return await self._ask(preset, prior, turns, plan.summary_chars)
+            except AishError as error:
+                self.trouble = error.message
+                raise
+
+        return await rolled(prior, plan.evicted, ask, plan.summary_chars)
+
+    async def _preset(self) -> Preset:
+        workspace = self._session.workspace
+        name = workspace.config.context.summary_model
+        if not name:
+            return self._active
+        services = workspace.services
+        chosen = await services.catalog.choose(workspace.config, name, services.ask_user)
+        return chosen.preset
+
+    async def _ask(
+        self, preset: Preset, prior: str | None, evicted: Sequence[Turn] | None, max_chars: int
+    ) -> str | None:
+        """Ask for a summary; None where not even a short request fits.
+
+        Raises:
+            AishError: the model did not answer, or may not be paid for.
+        """
+
+        def compose(fits: Fits) -> tuple[Message, ...] | None:
+            return summary_request(prior, evicted, max_chars=max_chars, fits=fits)
+
+        reply = await complete_once(self._session, preset, "summary", compose)
+        return reply.text if reply else None
+
+
+async def rolled(prior: str, evicted: Sequence[Turn], ask: AskSummary, max_chars: int) -> str:
+    """Return the summary that also covers ``evicted``, of at most ``max_chars`` characters.
+
+    A longer one is sent back once to be compressed, then cut. Where the summarizer fails or has
+    nothing to say, ``prior`` stays.
+    """
+    summary = await _asked(ask, prior or None, evicted) if evicted else ""
+    if len(summary) > max_chars:
+        compressed = await _asked(ask, summary, None)
+        if compressed and len(compressed) < len(summary):
+            summary = compressed
+    return cut_to(summary, max_chars) if summary else prior
+
+
+async def _asked(ask: AskSummary, prior: str | None, evicted: Sequence[Turn] | None) -> str:
+    """Return what the summarizer makes of it, cleaned; nothing where it fails."""
+    try:
+        reply = await ask(prior, evicted)
+    except AishError as error:
+        logger.info("no summary of %d turns: %s", len(evicted or ()), error.message)
+        return ""
+    summary = cleaned(reply or "")
+    if reply and not summary:
+        logger.info("no summary of %d turns: the reply is of no use", len(evicted or ()))
+    return summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +149,12 @@ def compact(session: Session) -> Job[Compacted]:
 async def _compact(session: Session, emit: Emit) -> Outcome[Compacted]:
     try:
         async with session.turn_lock:
-            return Outcome(await _summarize(session, emit))
+            return Outcome(await _put_into_summary(session, emit))
     except asyncio.CancelledError:
         return Outcome(_compacted(session, 0, "Stopped. Nothing was summarized."), "cancelled")
 
 
-async def _summarize(session: Session, emit: Emit) -> Compacted:
+async def _put_into_summary(session: Session, emit: Emit) -> Compacted:
     conversation, config = session.conversation, session.workspace.config
     if len(list(conversation.exchanges())) < 2:
         msg = (
@@ -56,16 +165,21 @@ async def _summarize(session: Session, emit: Emit) -> Compacted:
     preset = (await session.choose_model(None)).preset
     limit = await session.accounting.limits(preset, config)
     counter = session.accounting.counter(preset, config)
-    summarizer = Summarizer(session, preset, emit)
-    budget = Budget(session.blocks(), config.context, limit, counter)
-    done = await budget.compact(conversation, summarizer.roll)
-    if done is None:
-        why = summarizer.trouble or "The model's summary was of no use."
+    budget = Budget(session.blocks(), config.context, limit, counter, session.tools.definitions())
+    plan, trouble = await budget.plan_compact(conversation), ""
+    if plan is not None and plan.summary_chars:
+        summarizer = Summarizer(session, preset, emit)
+        summary = await summarizer.summarize(plan)
+        plan = await budget.summarized(conversation.summary, plan, summary)
+        trouble = summarizer.trouble
+    if plan is None or plan.summary is None:
+        why = trouble or "The model's summary was of no use."
         return _compacted(session, 0, f"Nothing was summarized, and nothing is lost. {why}")
-    await session.recorder.evicted(done.evicted, done.summary)
+    budget.apply(conversation, plan)
+    await session.recorder.evicted(plan.evicted, plan.summary)
     session.meter.evicted()
     session.workspace.changed()
-    count = len(done.evicted)
+    count = len(plan.evicted)
     return _compacted(session, count, f"{count} messages went into the summary.")
 
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from aish_lsp.agent.events import Command, FinishReason, Notice, Output
 from aish_lsp.context.turns import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
-from aish_lsp.foundation.job import Outcome, to_its_end
+from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.foundation.wording import shown
 from aish_lsp.shell.approval import Origin, needs_approval, question_for
@@ -31,10 +31,11 @@ from aish_lsp.shell.whole_output import WholeOutput
 from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.events import CommandInfo, Source
+    from aish_lsp.agent.events import CommandInfo
     from aish_lsp.agent.session import Session
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.foundation.job import Emit, Job
+    from aish_lsp.shell.events import Source
 
 logger = logging.getLogger(__name__)
 
@@ -298,7 +299,7 @@ class Execution:
             line = escaped(line_for_terminal(self._plan.text, self._plan.cwd))
             await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
         await self._keep(result)
-        file = await to_its_end(self._kept_whole(self._whole.close()))
+        file = await run_uncancellable(self._kept_whole(self._whole.close()))
         if result.refused:
             await self._offer_unconfined()
         return self._outcome(result, file)
@@ -383,7 +384,7 @@ class Execution:
 
     async def _uncover(self) -> None:
         """Have what the command has changed written down, although it may be cancelled."""
-        for notice in await to_its_end(self._workspace.undo.after()):
+        for notice in await run_uncancellable(self._workspace.undo.after()):
             await self._emit(Notice("info", notice))
 
     async def _run(self, verdict: Verdict) -> RunResult:
@@ -409,7 +410,7 @@ class Execution:
 
         environ = workspace.command_environment()
         if verdict.risk == "safe" and not planned.free:
-            environ = reading_environment(environ)
+            environ = reading_environment(environ, with_secrets=not verdict.confine)
         with ExitStack() as stack:
             walls = None
             if self._is_confined(verdict):

@@ -10,13 +10,14 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aish_lsp.agent.events import Level, Notice, Text, Usage
+from aish_lsp.agent.events import Notice, Text, Usage
+from aish_lsp.agent.model_call import complete_once
 from aish_lsp.agent.resumption import turn_of
-from aish_lsp.agent.side_request import ask_aside
 from aish_lsp.context.extraction import extraction_request
 from aish_lsp.context.summary import without_reasoning
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound, OverBudget
-from aish_lsp.foundation.job import Outcome, own_fault, to_its_end
+from aish_lsp.foundation.events import Level
+from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
 from aish_lsp.memory.candidates import MOST, Candidate, candidates
 from aish_lsp.sessions.recorder import Reply
 from aish_lsp.sessions.records import SUMMARIZE
@@ -85,8 +86,8 @@ class Extractor:
             self._finish, error = "error", failure
         except Exception as failure:
             logger.exception("looking for what is worth remembering failed")
-            self._finish, error = "error", own_fault(failure)
-        return await to_its_end(self._conclude(turns, error))
+            self._finish, error = "error", internal_error(failure)
+        return await run_uncancellable(self._conclude(turns, error))
 
     async def _conclude(self, turns: Sequence[Turn], error: AishError | None) -> Outcome[Extracted]:
         """Tell how it ended; return what was found, or raise ``error`` if that is nothing."""
@@ -100,7 +101,7 @@ class Extractor:
                 await self._notice("info", notice)
         elif found:
             await self._notice("warning", f"{error.message} This is what was found until then.")
-        for trouble in self._session.troubles():
+        for trouble in self._session.drain_warnings():
             await self._notice("warning", trouble)
         if error is not None and not found:
             raise error
@@ -142,7 +143,7 @@ class Extractor:
             return request.messages if request else None
 
         await self._notice("info", f"{preset.name} reads {len(turns)} messages of this session.")
-        reply = await ask_aside(self._session, preset, "memory", compose, self._told)
+        reply = await complete_once(self._session, preset, "memory", compose, self._told)
         if reply is None:
             raise OverBudget(
                 f"Not one message of this session fits into the window of {preset.name}. Name a"

@@ -10,7 +10,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.side_request import ask_aside
+from aish_lsp.agent.model_call import complete_once
 from aish_lsp.config.schema import Preset
 from aish_lsp.config.writing import add_model
 from aish_lsp.foundation.errors import BackendUnavailable, InvalidArgument, NotFound
@@ -22,8 +22,8 @@ from aish_lsp.models.request import Message
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aish_lsp.agent.model_call import Told
     from aish_lsp.agent.session import Session
-    from aish_lsp.agent.side_request import Told
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.config.schema import Config
     from aish_lsp.context.transcript import Fits
@@ -174,7 +174,7 @@ async def try_out(session: Session, name: str, told: Told | None = None) -> str:
         return messages if fits(messages) else None
 
     preset = session.workspace.config.models[name]
-    reply = await ask_aside(session, preset, "main", compose, told)
+    reply = await complete_once(session, preset, "main", compose, told)
     text = reply.text.strip() if reply else ""
     if not text:
         raise BackendUnavailable(f"{name} answered with nothing. Ask it again in the chat.")

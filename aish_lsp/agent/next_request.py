@@ -34,7 +34,7 @@ class NextRequest:
             self._turns = [*self._turns, Turn("user", "", exec=pending)]
         self._compress = self._config.context.compress
         sent = in_force(self._turns, blocks, self._preset, self._compress)
-        self._draft = Draft(blocks.in_force(), sent)
+        self._draft = Draft(blocks.in_force(), sent, session.tools.definitions())
 
     @property
     def size(self) -> Measure:

@@ -148,9 +148,9 @@ class Services:
         if known is not None and known.tokenizer is not None:
             known.tokenizer.distrust(counted, actual)
 
-    def take_troubles(self) -> list[str]:
+    def drain_warnings(self) -> list[str]:
         """Return, once each, what the user should know of these parts."""
-        troubles = [*self.catalog.take_troubles(), *self.calibration.take_troubles()]
+        troubles = [*self.catalog.drain_warnings(), *self.calibration.drain_warnings()]
         for counting in self._counting.values():
             for asked in (counting.tokenizer, counting.requests):
                 if asked is not None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.agent.accounting import Accounting
 from aish_lsp.agent.next_request import NextRequest
 from aish_lsp.agent.resumption import Resumption
+from aish_lsp.agent.tools import NoTools, Tools
 from aish_lsp.context.attached.consent import Consents
 from aish_lsp.context.meter import Meter
 from aish_lsp.context.turns import Conversation
@@ -95,6 +96,7 @@ class Session:
         turn_lock: held by who answers in it: one at a time.
         unanswered: the last question, where it got no answer.
         awaiting: what runs a command that nobody could be asked about, by the command's id.
+        tools: what its model may call.
     """
 
     def __init__(
@@ -116,12 +118,13 @@ class Session:
         self.turn_lock = asyncio.Lock()
         self.unanswered: Ask | None = None
         self.awaiting: dict[str, Callable[[], Job[Any]]] = {}
+        self.tools: Tools = NoTools()
         self._last_turn = ""
         self._told: set[str] = set()
         if before is not None:
-            self._go_on(before, usage)
+            self._resume(before, usage)
 
-    def _go_on(self, before: Resumption, usage: UsageTotals | None) -> None:
+    def _resume(self, before: Resumption, usage: UsageTotals | None) -> None:
         """Take in what was said before, and what it has used."""
         self.conversation.resume(before.turns, before.summary, before.pending)
         self.accounting.meter = Meter(usage, before.evictions)
@@ -280,21 +283,21 @@ class Session:
             servers=0,
         )
 
-    def troubles(self) -> list[str]:
+    def drain_warnings(self) -> list[str]:
         """Return, once, what the user should know: thresholds passed, files not written."""
         warnings = self.meter.usage.warnings(self.workspace.config.cost)
         return [
             *warnings,
             *self.accounting.take_doubts(),
-            *self.recorder.take_troubles(),
-            *self.workspace.services.take_troubles(),
+            *self.recorder.drain_warnings(),
+            *self.workspace.services.drain_warnings(),
         ]
 
     # What a turn and an execution need
 
     async def refresh(self) -> list[str]:
         """Take in what changed outside: configuration, memory, project. Return what is wrong."""
-        return await self.workspace.refresh() + self.recorder.take_troubles()
+        return await self.workspace.refresh() + self.recorder.drain_warnings()
 
     def first_time(self, notice: str) -> bool:
         """Return whether ``notice`` was not told in this session yet; it now counts as told."""

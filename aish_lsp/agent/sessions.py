@@ -410,9 +410,7 @@ def _refuse_while_busy(session: Session) -> None:
         return
     running = ", ".join(label for label in session.jobs.labels if label)
     what = f"`{escaped(running)[:120]}` runs" if running else "A question is being answered"
-    raise Busy(
-        f"{what} in this session. Wait until it ends, or stop it (`aish.cancel`), then try again."
-    )
+    raise Busy(f"{what} in this session. Wait until it ends, or stop it, then try again.")
 
 
 def _open(path: Path, redact: Callable[[str], str]) -> tuple[SessionLog, LoadedSession]:

@@ -10,54 +10,52 @@ import asyncio
 import logging
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.agent.endings import told_of
 from aish_lsp.agent.events import (
     Command,
     CommandInfo,
     FinishReason,
-    Level,
     Notice,
     Reasoning,
     Route,
     Start,
     Text,
+    Tool,
     Usage,
 )
-from aish_lsp.agent.fallback import Succession
-from aish_lsp.agent.turn_request import TurnRequest
+from aish_lsp.agent.model_choice import FallbackChain
+from aish_lsp.agent.round import Round
+from aish_lsp.agent.tools import call_tool
 from aish_lsp.context.attached.consent import secret_selection
 from aish_lsp.context.attached.reading import named_files
 from aish_lsp.context.attached.sent import sent_along
-from aish_lsp.context.turns import Conversation
+from aish_lsp.context.turns import CANCELLED, Conversation
 from aish_lsp.foundation.errors import (
     AishError,
-    BackendRejected,
     BackendUnavailable,
     Denied,
     InvalidArgument,
 )
-from aish_lsp.foundation.job import Outcome, own_fault, to_its_end
-from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
-from aish_lsp.models.reasoning import reasoning_source
-from aish_lsp.models.repetition import guarded
-from aish_lsp.models.request import StoredReasoning
-from aish_lsp.models.retrying import cause, patient_stream
+from aish_lsp.foundation.events import Level
+from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
+from aish_lsp.models.retrying import cause
 from aish_lsp.sessions.recorder import Reply
 from aish_lsp.shell.pending import new_id
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import Coroutine, Sequence
 
+    from aish_lsp.agent.events import ToolStatus
     from aish_lsp.agent.session import Ask, Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.attached.sent import SentAlong
     from aish_lsp.context.report import ContextReport
     from aish_lsp.context.turns import Attached, TakenOut
     from aish_lsp.foundation.job import Emit, Job
-    from aish_lsp.models.events import ModelEvent
+    from aish_lsp.models.events import ToolCall
 
 logger = logging.getLogger(__name__)
 
@@ -102,21 +100,22 @@ class Turn:
         self._id = turn_id
         self._emit = emit
         self._conversation = Conversation() if ask.ephemeral else session.conversation
-        self._succession: Succession | None = None
-        self._request: TurnRequest | None = None
-        self._sent = False
+        self._chain: FallbackChain | None = None
+        self._round: Round | None = None
+        self._is_recorded = True
         self._question_n: int | None = None
         self._asked_before: TakenOut | None = None
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._metadata: ReasoningMetadata | None = None
-        self._tool_calls: list[ToolCall] = []
         self._commands: list[CommandInfo] = []
+        # Of the round: where its commands begin, what was found, and its first line in the text.
+        self._first_command = self._first_line = 0
         self._found: list[FoundCommand] = []
         self._attached: tuple[SentAlong, ...] = ()
         self._usage: Usage | None = None
         self._finish: FinishReason = "stop"
         self._error: AishError | None = None
+        self._has_answer = False
 
     async def take(self) -> Outcome[AskResult]:
         """Take the turn; on cancellation keep what arrived and return it as cut off.
@@ -143,7 +142,7 @@ class Turn:
     async def _take_in_turn(self) -> Outcome[AskResult]:
         try:
             await self._prepare()
-            await self._receive_from_somebody()
+            await self._go_through_rounds()
         except asyncio.CancelledError:
             self._finish = "cancelled"
         except AishError as error:
@@ -151,23 +150,47 @@ class Turn:
         except Exception as error:
             # What arrived must be kept although the fault is ours.
             logger.exception("a turn failed")
-            self._finish, self._error = "error", own_fault(error)
-        await to_its_end(self._record())
-        await self._tell_what_it_took()
-        if self._error is not None and not self._text:
+            self._finish, self._error = "error", internal_error(error)
+        await run_uncancellable(self._conclude())
+        await self._tell_how_it_ended()
+        if self._error is not None and not self._has_answer:
             raise self._error
         return self._outcome()
 
-    async def _tell_what_it_took(self) -> None:
-        """Tell what was used, and what the user should know of how it went."""
-        if self._usage is not None:
-            await self._emit(self._usage)
-        ending = self._request and told_of(
-            self._request.preset, self._finish, self._usage, spoke=bool(self._text)
+    async def _go_through_rounds(self) -> None:
+        """Receive a reply, run the tools that it calls, and go on with what they said."""
+        most = self._workspace.config.tools.max_rounds
+        for number in count(1):
+            await self._receive_from_somebody()
+            assert self._round is not None
+            calls = self._round.received.tool_calls
+            if not calls or self._finish not in {"stop", "tool"}:
+                return
+            await self._unless_cancelled(self._record())
+            await self._run_tools(calls)
+            if number >= most:
+                break
+            self._begin_round(self._round.preset)
+            await self._round.fit()
+        self._finish = "tool"
+        await self._notice(
+            "warning",
+            f"Stopped after {most} rounds of tools, `tools.max_rounds`. Ask the model to continue.",
         )
+
+    async def _unless_cancelled(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do ``work`` to its end; where the turn was cancelled by then, go no further."""
+        await run_uncancellable(work)
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError
+
+    async def _tell_how_it_ended(self) -> None:
+        """Tell what the user should know of how it went."""
+        ending = self._round and self._round.finish_notice(self._finish, spoke=bool(self._text))
         if ending:
             await self._notice("warning", ending)
-        for trouble in self._session.troubles():
+        for trouble in self._session.drain_warnings():
             await self._notice("warning", trouble)
 
     async def _prepare(self) -> None:
@@ -183,26 +206,26 @@ class Turn:
         if self._asked_before is None:
             self._conversation.append_user(prompt, about, exchange=self._id)
         await self._write_down()
-        at_hand = self._ask.at or (workspace.folder / about[0].path if about else None)
-        if at_hand is not None:
-            workspace.project.at_hand(at_hand)
+        focus_file = self._ask.at or (workspace.folder / about[0].path if about else None)
+        if focus_file is not None:
+            workspace.project.set_focus_file(focus_file)
         for notice in await self._session.refresh():
             await self._notice("warning", notice)
         routed = await self._session.models.route(prompt, self._ask.model or named)
         chosen = routed.chosen
         if chosen.notice and self._session.first_time(chosen.notice):
             await self._notice("info", chosen.notice)
-        self._succession = Succession(chosen.preset, workspace.config)
-        self._request = self._request_to(chosen.preset)
-        await self._request.fit()
+        self._chain = FallbackChain(chosen.preset, workspace.config)
+        first = self._begin_round(chosen.preset)
+        await first.fit()
         await self._tell_what_goes_along()
         await self._emit(
             Start(
                 turn_id=self._id,
                 model=chosen.preset.name,
                 route=Route(routed.class_, chosen.why),
-                context_tokens=self._request.tokens,
-                token_budget=self._request.budget,
+                context_tokens=first.tokens,
+                token_budget=first.budget,
             )
         )
 
@@ -215,8 +238,18 @@ class Turn:
                 await self._notice("warning", notice)
         return self._session.models.addressed(prompt)
 
-    def _request_to(self, preset: Preset) -> TurnRequest:
-        return TurnRequest(self._session, self._conversation, preset, self._emit)
+    def _begin_round(self, preset: Preset) -> Round:
+        """Return the next round, or the same one with another model."""
+        evicted = self._evicted
+        self._round = Round(self._session, self._conversation, preset, self._emit)
+        self._round.evicted = evicted
+        self._is_recorded = False
+        self._found, self._first_command = [], len(self._commands)
+        return self._round
+
+    @property
+    def _evicted(self) -> int:
+        return self._round.evicted if self._round else 0
 
     async def _about(self, prompt: str) -> list[Attached]:
         """Return what the question is about, without keys of ours; tell what cannot be had."""
@@ -260,19 +293,15 @@ class Turn:
             self._question_n = await writing
             self._conversation.turns[-1] = replace(turn, n=self._question_n)
 
-    @property
-    def _started(self) -> bool:
-        """Whether the user has seen anything of a reply, or a tool was called."""
-        return bool(self._text or self._reasoning or self._tool_calls)
-
     async def _receive_from_somebody(self) -> None:
         """Receive the reply; where a model gives none, that of the next one."""
+        assert self._round is not None
         try:
             while True:
                 try:
-                    return await self._receive_or_make_room()
+                    return await self._receive(self._round)
                 except AishError as error:
-                    if self._started:
+                    if self._round.received.has_begun:
                         raise
                     await self._hand_over(error)
         except BackendUnavailable as error:
@@ -287,67 +316,70 @@ class Turn:
         Raises:
             AishError: none follows. It says of each why it did not answer.
         """
-        assert self._succession is not None
-        assert self._request is not None
-        request = self._request
-        while self._succession.advance(error):
-            failed, preset = request.preset.name, self._succession.current
+        assert self._chain is not None
+        while self._chain.advance(error):
+            failed, preset = self._model, self._chain.current
             name = "the offline model" if preset.provider == "offline" else preset.name
             message = f"{failed} does not answer; {name} answers instead. {cause(error)}"
             await self._notice("warning", message)
-            evicted = request.evicted
-            self._request = request = self._request_to(preset)
             try:
-                return await request.fit()
+                return await self._begin_round(preset).fit()
             except AishError as unfit:
                 error = unfit
-            finally:
-                request.evicted += evicted
-        raise self._succession.error from error
+        raise self._chain.error from error
 
-    async def _receive_or_make_room(self) -> None:
-        """Receive the reply; where the server finds the request too long, once more with less."""
-        assert self._request is not None
-        try:
-            await self._receive(self._request)
-        except (BackendRejected, BackendUnavailable) as error:
-            if self._started:
-                raise
-            await self._request.make_room(error)
-            await self._receive(self._request)
-
-    async def _receive(self, request: TurnRequest) -> None:
-        """Send the request and pass its reply on, finding commands as their lines complete."""
+    async def _receive(self, round_: Round) -> None:
+        """Pass the round's reply on, finding commands as their lines complete."""
         scanner = SuggestionScanner(fences=self._workspace.config.suggestions.fences)
-        async with aclosing(self._stream(request)) as stream:
-            async for event in stream:
+        text = round_.received.text
+        async with aclosing(round_.reply()) as events:
+            async for event in events:
                 match event:
                     case Text():
+                        if len(text) == 1:
+                            await self._part_from_rounds_before()
                         self._text.append(event.delta)
                         await self._emit(event)
                         await self._suggest(scanner, event.delta)
                     case Reasoning():
                         self._reasoning.append(event.delta)
                         await self._emit(event)
-                    case Usage():
-                        self._usage = event
-                    case ToolCall():
-                        self._tool_calls.append(event)
-                    case ReasoningMetadata():
-                        self._metadata = event
-                    case Finish():
-                        self._finish = event.reason
+        self._finish = round_.received.finish
         if self._finish in {"stop", "tool"}:
             # Of a reply that was cut off, the last line may be half a command.
             for found in scanner.finish():
                 await self._add_command(found)
 
-    def _stream(self, request: TurnRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Send the request; return its reply, which is stopped where it runs in circles."""
-        model = self._session.open_model(request.preset)
-        self._sent = True
-        reply = patient_stream(model, request.to_model(), self._notice)
-        return guarded(reply) if self._session.models.is_guarded(request.preset) else reply
+    async def _part_from_rounds_before(self) -> None:
+        """Have a round's text begin on a line of its own."""
+        if self._text and not self._text[-1].endswith("\n"):
+            self._text.append("\n\n")
+            await self._emit(Text("\n\n"))
+        self._first_line = "".join(self._text).count("\n")
+
+    async def _run_tools(self, calls: Sequence[ToolCall]) -> None:
+        """Call what the model asked for, one after the other, and keep what came of it."""
+        for call in calls:
+            await self._tell_of(call, "pending")
+        for call in calls:
+            await self._tell_of(call, "running")
+            result = await call_tool(self._session.tools, call)
+            text = self._workspace.output_without_secrets(result.text)
+            await self._unless_cancelled(self._keep_result(call.id, text))
+            await self._tell_of(call, result.status, text)
+
+    async def _tell_of(self, call: ToolCall, status: ToolStatus, result: str | None = None) -> None:
+        server, parted, name = call.name.partition("__")
+        if not parted:
+            server, name = "", call.name
+        await self._emit(Tool(call.id, server, name, call.arguments, status, result))
+
+    async def _keep_result(self, call_id: str, text: str) -> None:
+        """Append a tool's result to the conversation, once it is written down."""
+        n = 0
+        if not self._ask.ephemeral:
+            n = await self._session.recorder.tool_result(call_id, text)
+        self._conversation.append_tool(call_id, text, n=n)
 
     async def _suggest(self, scanner: SuggestionScanner, delta: str) -> None:
         for found in scanner.feed(delta):
@@ -356,60 +388,67 @@ class Turn:
     async def _add_command(self, found: FoundCommand) -> None:
         """Suggest a command; one that repeats a fence takes its place, and its id."""
         await self._workspace.can_confine()  # Some commands are safe only then.
-        at = add(self._found, found)
+        found = replace(found, line=found.line + self._first_line)
+        at = self._first_command + add(self._found, found)
         repeated = self._commands[at].id if at < len(self._commands) else None
         info = self._session.add_command(found, self._id, repeated)
         self._commands[at:] = [info, *self._commands[at + 1 :]]
         await self._emit(Command(info))
 
+    async def _conclude(self) -> None:
+        """Write down what is left to: the last round, and the calls that nothing came of."""
+        await self._record()
+        waiting = self._conversation.open_calls()
+        for call in waiting:
+            await self._keep_result(call.id, CANCELLED)
+        for call in waiting:
+            await self._tell_of(call, "failed", CANCELLED)
+
     async def _record(self) -> None:
-        """Write down what arrived, or that nothing did; and what it took."""
-        text = "".join(self._text)
-        # Of a call that nothing came back from nobody knows what it took.
-        arrived = text or self._reasoning or self._tool_calls or self._usage
-        called = self._request if self._sent and arrived else None
-        if called:
-            calls = (part for call in self._tool_calls for part in (call.name, call.arguments))
-            self._usage = called.account(self._usage, (text, "".join(self._reasoning), *calls))
-        if called and (text or self._tool_calls):
-            await self._record_reply(text)
+        """Write down what arrived of a round, or that nothing did; and what it took."""
+        round_ = self._round
+        if self._is_recorded:
+            # A question that never got as far as a round.
+            return await self._withdraw() if round_ is None else None
+        assert round_ is not None
+        self._is_recorded = True
+        if not round_.answered:
+            return await self._withdraw()
+        usage = round_.account()
+        self._usage = self._usage.plus(usage) if self._usage else usage
+        received = round_.received
+        if received.text or received.tool_calls:
+            await self._record_reply(round_)
         else:
             await self._withdraw()
-        if called and self._usage is not None:
-            if told := called.verify():
-                await self._notice("warning", told)
-            # Last: another process may hold that file for seconds.
-            await called.record_usage(self._usage)
+        if told := round_.verify():
+            await self._notice("warning", told)
+        # Last: another process may hold that file for seconds.
+        await round_.record_usage()
+        await self._emit(usage)
+        return None
 
-    async def _record_reply(self, text: str) -> None:
+    async def _record_reply(self, round_: Round) -> None:
+        self._has_answer = True
         if not self._ask.ephemeral:
             self._session.unanswered = None
         if self._asked_before is not None:
             self._session.drop_suggestions(self._ask.again)
-        reasoning = self._stored_reasoning()
+        text, calls = "".join(round_.received.text), tuple(round_.received.tool_calls)
         n = 0
         if not self._ask.ephemeral:
             n = await self._session.recorder.reply(
                 Reply(
                     text=text,
                     model=self._model,
-                    reasoning=reasoning,
-                    tool_calls=tuple(self._tool_calls),
-                    usage=self._usage,
+                    reasoning=round_.reasoning,
+                    tool_calls=calls,
+                    usage=round_.usage,
                     finish=self._finish,
-                    commands=tuple(self._commands),
+                    commands=tuple(self._commands[self._first_command :]),
                 )
             )
-        self._conversation.append_assistant(
-            text, n=n, tool_calls=self._tool_calls, reasoning=reasoning
-        )
-        turns = self._conversation.turns
-        first = len(turns)
-        for at, result in enumerate(self._conversation.cancel_calls(), first):
-            if not self._ask.ephemeral:
-                call_id = result.tool_call_id or ""
-                written = await self._session.recorder.tool_result(call_id, result.content)
-                turns[at] = replace(result, n=written)
+        self._conversation.append_assistant(text, n=n, tool_calls=calls, reasoning=round_.reasoning)
 
     async def _withdraw(self) -> None:
         """Take back a question that nothing answered; its command output is pending again."""
@@ -417,8 +456,7 @@ class Turn:
         if not turns or turns[-1].role != "user":
             return
         if self._asked_before is not None:
-            evicted = self._request.evicted if self._request else 0
-            self._conversation.put_back(self._asked_before, evicted)
+            self._conversation.put_back(self._asked_before, self._evicted)
         else:
             self._keep_to_ask_again()
             self._conversation.withdraw_user()
@@ -432,18 +470,9 @@ class Turn:
             asked = replace(self._ask, prompt=question.content, attached=question.attached)
             self._session.unanswered = replace(asked, notice="", again=self._id)
 
-    def _stored_reasoning(self) -> StoredReasoning | None:
-        """Return the reasoning with what its provider wants back; empty reasoning is none."""
-        assert self._request is not None
-        text = "".join(self._reasoning)
-        metadata = self._metadata.metadata if self._metadata else {}
-        if not text and not metadata:
-            return None
-        return StoredReasoning(text, reasoning_source(self._request.preset), metadata)
-
     @property
     def _model(self) -> str:
-        return self._request.preset.name if self._request else ""
+        return self._round.preset.name if self._round else ""
 
     async def _notice(self, level: Level, message: str) -> None:
         await self._emit(Notice(level, message))
@@ -462,7 +491,7 @@ class Turn:
             usage=self._usage,
             finish_reason=self._finish,
             error=self._error.to_wire() if self._error else None,
-            evicted_turns=self._request.evicted if self._request else 0,
+            evicted_turns=self._evicted,
             context=self._session.next_request().context(),
             attached=self._attached,
         )

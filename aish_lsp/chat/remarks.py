@@ -10,8 +10,8 @@ from aish_lsp.chat.markdown import quote
 from aish_lsp.foundation.text import escaped
 
 _REMARK: Final = re.compile(
-    r"^> (?:Running \(([0-9a-f]{8})\)\. `aish\.cancel` stops it\."
-    r"|Waits until what runs has ended \(([0-9a-f]{8})\): .*"
+    r"^> (?:Running \(([0-9a-f]{8})\)\. The code action \*Stop\* ends it\."
+    r"|Waiting for its turn \(([0-9a-f]{8})\): .*"
     r"|The last session was \*.*\*\. `:resume` goes on with it\."
     r"|The session \*.*\* goes on\. `:session new` begins another\.)$",
     re.MULTILINE,
@@ -20,12 +20,12 @@ _REMARK: Final = re.compile(
 
 def runs(job_id: str) -> str:
     """Return the line under a command that has not ended yet."""
-    return quote(f"Running ({job_id}). `aish.cancel` stops it.")
+    return quote(f"Running ({job_id}). The code action *Stop* ends it.")
 
 
 def waits(job_id: str, question: str) -> str:
     """Return the line of a question that waits; ``question`` is one line."""
-    return quote(f"Waits until what runs has ended ({job_id}): {question}")
+    return quote(f"Waiting for its turn ({job_id}): {question}")
 
 
 def last_was(title: str | None) -> str:
@@ -46,3 +46,9 @@ def left_behind(text: str, is_there: Callable[[str], bool]) -> list[str]:
     """Return such lines of an earlier server: on its session, and on jobs that are not there."""
     found = _REMARK.finditer(text)
     return [f"{line[0]}\n" for line in found if not is_there(line[1] or line[2] or "")]
+
+
+def running(text: str) -> list[tuple[int, str]]:
+    """Return the lines of a chat that tell what runs, counted from 0, each with its job's id."""
+    found = _REMARK.finditer(text)
+    return [(text.count("\n", 0, line.start()), line[1]) for line in found if line[1]]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aish_lsp.agent.events import End, Event, Notice, Text
+from aish_lsp.agent.events import End, Notice, Text
 from aish_lsp.chat.markdown import ReplyEscaper, open_fence, quote
+from aish_lsp.foundation.events import Event
 
 if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aish_lsp.agent.events import Command, CommandInfo, End, Event, Notice, Output, Text, to_wire
+from aish_lsp.agent.events import Command, CommandInfo, End, Notice, Output, Text
 from aish_lsp.agent.execution import RunRequest
 from aish_lsp.agent.execution import run as begin
 from aish_lsp.agent.session import Ask
@@ -17,7 +17,9 @@ from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import edit_text, open_workspace, read_line
 from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.wire import to_wire
 
 if TYPE_CHECKING:
     import argparse

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aish_lsp.agent.events import to_wire
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.context.report import cost_page
 from aish_lsp.context.usage import UsageTotals
 from aish_lsp.foundation.ports import nobody
+from aish_lsp.foundation.wire import to_wire
 
 if TYPE_CHECKING:
     import argparse

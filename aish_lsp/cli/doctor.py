@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from aish_lsp import __version__
-from aish_lsp.agent.events import to_wire
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.report import report
@@ -19,6 +18,7 @@ from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import private_dir
 from aish_lsp.foundation.paths import config_file, data_dir
+from aish_lsp.foundation.wire import to_wire
 from aish_lsp.models.address import origin
 from aish_lsp.models.exposure import shows_key
 

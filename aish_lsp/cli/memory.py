@@ -9,13 +9,13 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from aish_lsp.agent.events import to_wire
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.foundation.errors import Denied, NotFound
 from aish_lsp.foundation.files import store_errors
 from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.wire import to_wire
 from aish_lsp.memory.clearing import clear_by_consent
 from aish_lsp.memory.items import KINDS, SCOPES
 from aish_lsp.memory.listing import listed

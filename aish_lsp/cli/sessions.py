@@ -6,7 +6,6 @@ import argparse
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.agent.events import to_wire
 from aish_lsp.chat.sessions import session_page
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
@@ -14,6 +13,7 @@ from aish_lsp.foundation.errors import NotFound, StoreUnavailable
 from aish_lsp.foundation.jsonl import json_line
 from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.wire import to_wire
 from aish_lsp.sessions.history import history
 from aish_lsp.sessions.listing import SessionInfo, find_session, list_sessions
 from aish_lsp.sessions.reading import LoadedSession, load

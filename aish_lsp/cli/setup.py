@@ -7,7 +7,7 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.agent.events import Text, to_wire
+from aish_lsp.agent.events import Text
 from aish_lsp.agent.model_setup import (
     QUESTION,
     Candidate,
@@ -25,6 +25,7 @@ from aish_lsp.config.writing import lines_of
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.paths import config_file
 from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.wire import to_wire
 from aish_lsp.models.address import host, is_loopback
 
 if TYPE_CHECKING:

@@ -211,8 +211,11 @@ class ToolServer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """Tool servers by name."""
+    """What a model may call, and tool servers by name."""
 
+    max_rounds: int = key(
+        20, "rounds of tool calls within a turn; then it ends", minimum=1, maximum=1000
+    )
     servers: dict[str, ToolServer] = key({}, "MCP servers by name")
 
 

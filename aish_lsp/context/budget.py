@@ -6,9 +6,8 @@ blocks go. What is still too large is refused, and nothing is lost.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from aish_lsp.context.counter import NOTHING
 from aish_lsp.context.measure import Draft, draft_tokens, fetch, margin_of, measure
@@ -18,11 +17,11 @@ from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.request import reply_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from aish_lsp.config.schema import Context, Preset
     from aish_lsp.context.counter import Counter, Tokens
-    from aish_lsp.context.measure import Anchor, Measure
+    from aish_lsp.context.measure import Measure, MeasuredPrefix
     from aish_lsp.context.prompt import Blocks
     from aish_lsp.context.turns import Conversation, Turn
     from aish_lsp.models.request import Message, ToolSchema
@@ -38,9 +37,6 @@ _CHARS_PER_TOKEN = 3
 
 #: Characters below which a summary says nothing.
 _SHORTEST_SUMMARY = 80
-
-#: Extends the summary by turns that go: ``(summary, turns, max_chars)`` to the new summary.
-Roll: TypeAlias = Callable[[str, Sequence["Turn"], int], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +64,24 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A request that fits, its size, and what was given up for it.
+    """A request that fits, its size, and what is given up for it.
 
-    ``summary`` is the rolling summary that the evicted turns went into; None where it stayed.
+    Attributes:
+        evicted: the turns that go, the oldest of the conversation.
+        kept: what is left then of the server's count.
+        cut: the names of what else is cut or left out.
+        summary: the rolling summary that the evicted turns went into; None where it stays.
+        summary_chars: the characters that such a summary may have; 0 where there is no room.
     """
 
     messages: tuple[Message, ...]
     draft: Draft
     measure: Measure
     evicted: tuple[Turn, ...] = ()
+    kept: MeasuredPrefix | None = None
     cut: tuple[str, ...] = ()
     summary: str | None = None
+    summary_chars: int = 0
 
 
 def limits(preset: Preset, context: Context, window: int | None) -> Limits:
@@ -104,7 +107,6 @@ class Budget:
         limit: what the request must fit into.
         counter: counts for the model that it goes to.
         tools: what is offered to the model.
-        allow: raises where a request of so many tokens may not be sent.
     """
 
     def __init__(
@@ -113,16 +115,13 @@ class Budget:
         context: Context,
         limit: Limits,
         counter: Counter,
-        *,
         tools: tuple[ToolSchema, ...] = (),
-        allow: Callable[[int], None] = lambda _tokens: None,
     ) -> None:
         self._blocks = blocks
         self._context = context
         self._limit = limit
         self._counter = counter
         self._tools = tools
-        self._allow = allow
 
     async def whole(self, conversation: Conversation) -> Prepared:
         """Return the next request with nothing left out, whether it fits or not."""
@@ -131,57 +130,58 @@ class Budget:
         anchor = conversation.anchors.get(self._counter.form)
         return self._prepared(draft, measure(draft, self._counter, anchor))
 
-    async def prepare(self, conversation: Conversation, roll: Roll | None = None) -> Prepared:
-        """Make the next request fit, evicting whole exchanges from ``conversation``.
+    async def plan(self, conversation: Conversation, *, summarize: bool = False) -> Prepared:
+        """Return the next request, made to fit. Nothing is changed yet: ``apply`` does that.
 
-        The current user turn is never evicted. When nothing is left to evict, command output is
-        cut to its head and tail, then ``[project]`` goes, then ``[background]``, then what is
-        attached to the question is cut. With ``roll``, what is evicted goes into the summary.
+        Whole exchanges go first, never the current user turn. When none is left, command output is
+        cut to its head and tail, then the oldest of the exchange's own tool calls go with their
+        results, then ``[project]`` goes, then ``[background]``, then what is attached to the
+        question is cut. With ``summarize`` there is to be room for what goes in the summary.
 
         Raises:
-            OverBudget: it still does not fit. Nothing is evicted then.
-            AishError: what ``allow`` raises. Nothing is evicted then either.
+            OverBudget: it still does not fit.
         """
         complete = await self.whole(conversation)
-        whole, size = complete.draft, complete.measure
+        size = complete.measure
         if len(conversation.turns) <= self._context.max_turns and self._fits(size):
-            self._allow(size.total)
             return complete
         anchor = conversation.anchors.get(self._counter.form)
-        end, anchor = self._evictions(conversation, whole, size, anchor, roll is not None)
-        prepared = await self._fitting(conversation.turns[end:], anchor)
-        self._allow(prepared.measure.total)
-        if not end:
-            return prepared
-        prepared = replace(prepared, evicted=tuple(conversation.turns[:end]))
-        if roll is not None:
-            prepared = await self._summarized(conversation.summary, prepared, anchor, roll)
-            self._allow(prepared.measure.total)
-        conversation.evict(end, {} if anchor is None else {self._counter.form: anchor})
-        if prepared.summary is not None:
-            conversation.summary = prepared.summary
-        return prepared
+        end, anchor = self._evictions(conversation, complete.draft, size, anchor, summarize)
+        return await self._without(conversation, end, anchor)
 
-    async def compact(self, conversation: Conversation, roll: Roll) -> Prepared | None:
-        """Put every exchange but the last into the summary, whether there is room or not.
+    async def plan_compact(self, conversation: Conversation) -> Prepared | None:
+        """Return the request that is left when every exchange but the last goes, room or not.
 
-        Return what is left, or None where nothing went: there was one exchange only, or no summary
-        came of it.
+        None where there is one exchange only. Nothing is changed yet.
 
         Raises:
-            AishError: as ``prepare``. Nothing is evicted then.
+            OverBudget: it does not fit.
         """
         *_, (end, _) = list(conversation.exchanges()) or [(0, 0)]
-        if not end:
-            return None
-        prepared = await self._fitting(conversation.turns[end:], None)
-        prepared = replace(prepared, evicted=tuple(conversation.turns[:end]))
-        prepared = await self._summarized(conversation.summary, prepared, None, roll)
-        if prepared.summary is None:
-            return None
-        conversation.evict(end)
-        conversation.summary = prepared.summary
+        return await self._without(conversation, end, None) if end else None
+
+    async def summarized(self, prior: str, prepared: Prepared, summary: str) -> Prepared:
+        """Return ``prepared`` with ``summary`` in place of ``prior``, as far as there is room."""
+        while summary != prior:
+            blocks = replace(prepared.draft.blocks, summary=summary_block(summary)).in_force()
+            draft = replace(prepared.draft, blocks=blocks)
+            await fetch(draft, self._counter)
+            size = measure(draft, self._counter, None if prepared.cut else prepared.kept)
+            if self._fits(size):
+                done = self._prepared(draft, size, prepared.cut)
+                return replace(done, evicted=prepared.evicted, kept=prepared.kept, summary=summary)
+            # Of a script that takes more tokens a character than most.
+            summary = summary[: len(summary) // 2]
+            if len(summary) < _SHORTEST_SUMMARY:
+                break
         return prepared
+
+    def apply(self, conversation: Conversation, prepared: Prepared) -> None:
+        """Evict from ``conversation`` what a plan for it gives up, and keep its summary."""
+        kept = {} if prepared.kept is None else {self._counter.form: prepared.kept}
+        conversation.evict(len(prepared.evicted), kept)
+        if prepared.summary is not None:
+            conversation.summary = prepared.summary
 
     def _draft(self, blocks: Blocks, turns: Sequence[Turn]) -> Draft:
         sent = in_force(turns, blocks, self._counter.preset, self._context.compress)
@@ -201,9 +201,9 @@ class Budget:
         conversation: Conversation,
         whole: Draft,
         size: Measure,
-        anchor: Anchor | None,
+        anchor: MeasuredPrefix | None,
         summarizing: bool,
-    ) -> tuple[int, Anchor | None]:
+    ) -> tuple[int, MeasuredPrefix | None]:
         """Return how many turns, all of the oldest exchanges, have to go. One pass.
 
         And what is left then of the server's count, where that tells more than counting anew.
@@ -232,8 +232,8 @@ class Budget:
         return end, self._after(end, gone, left, size, anchor)[-1]
 
     def _after(
-        self, end: int, gone: Tokens, left: Tokens, size: Measure, anchor: Anchor | None
-    ) -> tuple[int, int, Anchor | None]:
+        self, end: int, gone: Tokens, left: Tokens, size: Measure, anchor: MeasuredPrefix | None
+    ) -> tuple[int, int, MeasuredPrefix | None]:
         """Return total and margin once the first ``end`` turns are gone, and what they rest on.
 
         That is the server's count less what is gone, or what is left counted anew: whichever is
@@ -247,7 +247,7 @@ class Budget:
             return total, margin, None
         return size.total - self._counter.settled(gone), surer, kept
 
-    async def _fitting(self, turns: list[Turn], anchor: Anchor | None) -> Prepared:
+    async def _fitting(self, turns: list[Turn], anchor: MeasuredPrefix | None) -> Prepared:
         """Return the request of these turns, with as little given up as makes it fit.
 
         Raises:
@@ -261,28 +261,22 @@ class Budget:
                 return self._prepared(draft, size, form.cut)
         raise _over_budget(size, self._limit)
 
-    async def _summarized(
-        self, prior: str, prepared: Prepared, anchor: Anchor | None, roll: Roll
+    async def _without(
+        self, conversation: Conversation, end: int, anchor: MeasuredPrefix | None
     ) -> Prepared:
-        """Return ``prepared`` with what it evicts in its summary, as far as there is room."""
-        room = self._room(prepared.measure) + sum(self._counter.text(summary_block(prior)))
-        most = min(self._context.max_summary_chars, room * _CHARS_PER_TOKEN)
-        if most < _SHORTEST_SUMMARY:
+        """Return the request without the first ``end`` turns, and the room for their summary."""
+        prepared = await self._fitting(conversation.turns[end:], anchor)
+        if not end:
             return prepared
-        summary = await roll(prior, prepared.evicted, most)
-        while summary != prior:
-            blocks = replace(prepared.draft.blocks, summary=summary_block(summary)).in_force()
-            draft = replace(prepared.draft, blocks=blocks)
-            await fetch(draft, self._counter)
-            size = measure(draft, self._counter, None if prepared.cut else anchor)
-            if self._fits(size):
-                done = self._prepared(draft, size, prepared.cut)
-                return replace(done, evicted=prepared.evicted, summary=summary)
-            # Of a script that takes more tokens a character than most.
-            summary = summary[: len(summary) // 2]
-            if len(summary) < _SHORTEST_SUMMARY:
-                break
-        return prepared
+        prior = sum(self._counter.text(summary_block(conversation.summary)))
+        room = self._room(prepared.measure) + prior
+        most = min(self._context.max_summary_chars, room * _CHARS_PER_TOKEN)
+        return replace(
+            prepared,
+            evicted=tuple(conversation.turns[:end]),
+            kept=anchor,
+            summary_chars=most if most >= _SHORTEST_SUMMARY else 0,
+        )
 
     def _room(self, size: Measure) -> int:
         """Return the tokens that may still be added to a request."""
@@ -304,17 +298,30 @@ def _forms(blocks: Blocks, turns: list[Turn]) -> Iterator[_Form]:
     form = _Form(blocks.in_force(), turns)
     yield form
     shorter = [with_cut_output(turn) for turn in turns]
+    *_, fewest = [shorter, *_with_fewer_calls(shorter)]
     without_project = replace(form.blocks, tree="", instructions="")
     bare = replace(without_project, background="")
     for name, less, left in (
         ("command output", form.blocks, shorter),
-        ("[project]", without_project, shorter),
-        ("[background]", bare, shorter),
-        ("what the question is about", bare, [with_cut_attached(turn) for turn in shorter]),
+        *(("older tool calls", form.blocks, fewer) for fewer in _with_fewer_calls(shorter)),
+        ("[project]", without_project, fewest),
+        ("[background]", bare, fewest),
+        ("what the question is about", bare, [with_cut_attached(turn) for turn in fewest]),
     ):
         if less != form.blocks or left != form.turns:
-            form = _Form(less, left, (*form.cut, name))
+            form = _Form(less, left, tuple(dict.fromkeys((*form.cut, name))))
             yield form
+
+
+def _with_fewer_calls(turns: list[Turn]) -> Iterator[list[Turn]]:
+    """Yield ``turns`` with ever more of the last exchange's rounds left out, the oldest first.
+
+    A round's calls go with their results; the last round stays, which the model waits for.
+    """
+    asked = max((at for at, turn in enumerate(turns) if turn.role == "user"), default=0)
+    rounds = [at for at, turn in enumerate(turns) if at > asked and turn.tool_calls]
+    for start in rounds[1:]:
+        yield [*turns[: rounds[0]], *turns[start:]]
 
 
 def _over_budget(size: Measure, limit: Limits) -> OverBudget:

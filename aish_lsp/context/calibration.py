@@ -19,9 +19,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import AishError, StoreUnavailable
 from aish_lsp.foundation.files import locked, store_errors, write_atomic
-from aish_lsp.sessions.usage import now
 
 VERSION: Final = 1
 
@@ -108,13 +108,13 @@ class Calibration:
             self._models = _mixed(self._models, [observation])
 
     async def save(self) -> None:
-        """Write what was learned, in a thread; a trouble is kept for ``take_troubles``.
+        """Write what was learned, in a thread; a trouble is kept for ``drain_warnings``.
 
         What could not be written is written by the next call. A cancel does not spoil anything.
         """
         await asyncio.to_thread(self._save)
 
-    def take_troubles(self) -> list[str]:
+    def drain_warnings(self) -> list[str]:
         """Return, once each, what is wrong with the file; again where it was well meanwhile."""
         with self._state:
             troubles, self._troubles = self._troubles, []

@@ -36,7 +36,7 @@ class Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
+class MeasuredPrefix:
     """What a server has counted: a request and the reply to it. Tokens.
 
     ``output`` is what of the reply goes back with the next request; ``turns`` is how many turns,
@@ -53,7 +53,7 @@ class Anchor:
     evicted: Tokens = NOTHING
     unsure: int = 0
 
-    def without(self, turns: int, tokens: Tokens) -> Anchor | None:
+    def without(self, turns: int, tokens: Tokens) -> MeasuredPrefix | None:
         """Return what is left of it without its first ``turns``, which were about ``tokens``."""
         if turns > self.turns:
             return None
@@ -104,7 +104,7 @@ async def fetch(draft: Draft, counter: Counter) -> None:
     await counter.fetch(texts, draft.turns, draft.tools)
 
 
-def measure(draft: Draft, counter: Counter, anchor: Anchor | None = None) -> Measure:
+def measure(draft: Draft, counter: Counter, anchor: MeasuredPrefix | None = None) -> Measure:
     """Return the size of the request that ``draft`` makes.
 
     Args:
@@ -161,7 +161,7 @@ def _tools(tools: Sequence[ToolSchema], counter: Counter) -> Tokens:
     return tokens
 
 
-def _new_turns(draft: Draft, counter: Counter, anchor: Anchor) -> Tokens:
+def _new_turns(draft: Draft, counter: Counter, anchor: MeasuredPrefix) -> Tokens:
     """Return the turns since the call, with what the template adds for the reply to come."""
     new = draft.turns[anchor.turns :]
     if not new:
@@ -176,7 +176,7 @@ class _Change(NamedTuple):
     estimated: int
 
 
-def _changed_system(draft: Draft, counter: Counter, anchor: Anchor) -> _Change:
+def _changed_system(draft: Draft, counter: Counter, anchor: MeasuredPrefix) -> _Change:
     """Return the change of the system message and of the tools since the call."""
     now, then = draft.blocks, anchor.blocks
     by = estimated = 0

@@ -5,27 +5,20 @@ Both ends of it and no I/O: what a model is asked for, and what becomes of its a
 
 from __future__ import annotations
 
-import logging
 import re
 import zlib
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from aish_lsp.context.prompt import as_data, fenced
 from aish_lsp.context.transcript import fitted
-from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.text import well_formed, with_line_feeds, without_hidden
 from aish_lsp.models.request import Message
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aish_lsp.context.transcript import Fits
     from aish_lsp.context.turns import Turn
-
-logger = logging.getLogger(__name__)
-
-#: ``(None, turns)`` asks for a first summary, ``(prior, turns)`` to extend one, ``(prior, None)``
-#: to compress it. None, nothing and an AishError all mean that there is none.
-Summarize: TypeAlias = "Callable[[str | None, Sequence[Turn] | None], Awaitable[str | None]]"
 
 SYSTEM: Final = """\
 You summarize a conversation between a user and aish, a shell assistant. Your summary takes the \
@@ -48,34 +41,7 @@ _BREAK: Final = re.compile(r"(?=\n)|(?<=\D[.!?])(?=\s)|(?<=[\u3002\uff01\uff1f])
 _LOOPS: Final = 10
 
 
-async def rolled(prior: str, evicted: Sequence[Turn], summarize: Summarize, max_chars: int) -> str:
-    """Return the summary that also covers ``evicted``, of at most ``max_chars`` characters.
-
-    A longer one is sent back once to be compressed, then cut. Where the summarizer fails or has
-    nothing to say, ``prior`` stays.
-    """
-    summary = await _asked(summarize, prior or None, evicted) if evicted else ""
-    if len(summary) > max_chars:
-        compressed = await _asked(summarize, summary, None)
-        if compressed and len(compressed) < len(summary):
-            summary = compressed
-    return _cut(summary, max_chars) if summary else prior
-
-
-async def _asked(summarize: Summarize, prior: str | None, evicted: Sequence[Turn] | None) -> str:
-    """Return what the summarizer makes of it, cleaned; nothing where it fails."""
-    try:
-        reply = await summarize(prior, evicted)
-    except AishError as error:
-        logger.info("no summary of %d turns: %s", len(evicted or ()), error.message)
-        return ""
-    summary = _cleaned(reply or "")
-    if reply and not summary:
-        logger.info("no summary of %d turns: the reply is of no use", len(evicted or ()))
-    return summary
-
-
-def _cleaned(reply: str) -> str:
+def cleaned(reply: str) -> str:
     """Return a model's reply as data: without its thinking, its wrapping, and what it repeats.
 
     Nothing is left of one that goes on and on about the same.
@@ -132,7 +98,7 @@ def _once(text: str) -> str:
     return "".join(kept).strip()
 
 
-def _cut(text: str, limit: int) -> str:
+def cut_to(text: str, limit: int) -> str:
     """Return at most ``limit`` characters of ``text``, up to the end of a line or a sentence.
 
     In the middle of one where else more than half would go.

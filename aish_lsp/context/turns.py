@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.foundation.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from aish_lsp.context.measure import Anchor
+    from aish_lsp.context.measure import MeasuredPrefix
     from aish_lsp.models.events import ToolCall
     from aish_lsp.models.request import StoredReasoning
+
+#: The result of a tool call that never got one.
+CANCELLED: Final = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ class Conversation:
     turns: list[Turn] = field(default_factory=list)
     summary: str = ""
     pending: list[ExecOutput] = field(default_factory=list)
-    anchors: dict[str, Anchor] = field(default_factory=dict, repr=False)
+    anchors: dict[str, MeasuredPrefix] = field(default_factory=dict, repr=False)
 
     def append_output(self, output: ExecOutput) -> None:
         """Keep a command's output for the next user turn.
@@ -154,23 +157,24 @@ class Conversation:
         Raises:
             InvalidArgument: no such call is waiting for a result.
         """
-        if call_id not in self._open_calls():
+        if all(call.id != call_id for call in self.open_calls()):
             raise InvalidArgument(f"No tool call {call_id!r} is waiting.", path="tool_call_id")
         turn = Turn("tool", result, n, tool_call_id=call_id)
         self.turns.append(turn)
         return turn
 
-    def cancel_calls(self) -> list[Turn]:
+    def cancel_calls(self) -> None:
         """Give each tool call that waits for a result the result ``cancelled``."""
-        return [self.append_tool(call_id, "cancelled") for call_id in self._open_calls()]
+        for call in self.open_calls():
+            self.append_tool(call.id, CANCELLED)
 
-    def _open_calls(self) -> list[str]:
-        """Return the ids of the last assistant turn's calls that have no result yet."""
+    def open_calls(self) -> list[ToolCall]:
+        """Return the last assistant turn's calls that have no result yet."""
         answered = set()
         for turn in reversed(self.turns):
             if turn.role != "tool":
-                ids = dict.fromkeys(call.id for call in turn.tool_calls)
-                return [call_id for call_id in ids if call_id not in answered]
+                calls = {call.id: call for call in turn.tool_calls}
+                return [call for call_id, call in calls.items() if call_id not in answered]
             answered.add(turn.tool_call_id)
         return []
 
@@ -222,7 +226,7 @@ class Conversation:
         if self.turns:
             yield start, len(self.turns)
 
-    def evict(self, count: int, anchors: Mapping[str, Anchor] | None = None) -> list[Turn]:
+    def evict(self, count: int, anchors: Mapping[str, MeasuredPrefix] | None = None) -> list[Turn]:
         """Remove and return the first ``count`` turns; ``anchors`` is what is left of those."""
         evicted = self.turns[:count]
         if evicted:

@@ -15,9 +15,31 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from aish_lsp.config.schema import Cost, Preset, Price
-    from aish_lsp.sessions.usage import UsageRecord
 
 Category: TypeAlias = Literal["main", "summary", "memory", "norris", "route"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRecord:
+    """One call: tokens, and dollars (None: not known, or a local model).
+
+    ``input`` includes what was cached, ``output`` includes reasoning; ``estimated`` where the
+    server told no numbers. ``category`` is main, summary, memory, norris or route.
+    """
+
+    ts: str
+    session: str
+    model: str
+    provider: str
+    category: str
+    input: int
+    output: int
+    reasoning: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cost: float | None = None
+    local: bool = False
+    estimated: bool = False
 
 
 @dataclass(slots=True)

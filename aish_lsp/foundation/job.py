@@ -13,10 +13,10 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, cast
 
-from aish_lsp.agent.events import End, Event, FinishReason, Output, Reasoning, Text
 from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.events import End, Event, FinishReason
 
 R = TypeVar("R")
 
@@ -51,7 +51,7 @@ def ending(work: Callable[[Emit], Awaitable[Outcome[R]]]) -> Callable[[Emit], Aw
             raise
         except Exception as error:
             logger.exception("a job failed")
-            await emit(End("error", own_fault(error).to_wire()))
+            await emit(End("error", internal_error(error).to_wire()))
             raise
         error_told = outcome.error.to_wire() if outcome.error else None
         await emit(End(outcome.finish, error_told))
@@ -110,8 +110,7 @@ class Job(Generic[R]):
         if not self._listening:
             return
         self._pending.append(event)
-        if isinstance(event, Text | Reasoning | Output):
-            self._pending_characters += len(event.delta)
+        self._pending_characters += len(_delta(event) or "")
         self._changed.set()
         while self._pending_characters > PENDING_LIMIT and self._waits_for_listener():
             self._drained.clear()
@@ -187,7 +186,7 @@ class Job(Generic[R]):
             self.stop_listening()
 
 
-async def to_its_end(work: Coroutine[Any, Any, R]) -> R:
+async def run_uncancellable(work: Coroutine[Any, Any, R]) -> R:
     """Do ``work`` whatever is cancelled; a cancel that comes meanwhile comes too late."""
     task = asyncio.create_task(work, name="the end of a job")
     while not task.done():
@@ -196,7 +195,7 @@ async def to_its_end(work: Coroutine[Any, Any, R]) -> R:
     return await task
 
 
-def own_fault(error: Exception) -> AishError:
+def internal_error(error: Exception) -> AishError:
     """Return what the user is told of an error that nobody foresaw."""
     name = type(error).__name__
     return AishError(f"aish itself failed ({name}), and its log says more. Ask again.")
@@ -204,19 +203,18 @@ def own_fault(error: Exception) -> AishError:
 
 def _joined(events: Iterable[Event]) -> Iterator[Event]:
     """Yield ``events`` with neighboring pieces of one text joined."""
-    for text, group in groupby(events, key=_text_of):
-        if text is None:
+    for piece, group in groupby(events, key=_without_delta):
+        if piece is None:
             yield from group
         else:
-            pieces = [event for event in group if isinstance(event, Text | Reasoning | Output)]
-            yield replace(pieces[0], delta="".join(piece.delta for piece in pieces))
+            yield replace(piece, delta="".join(_delta(event) or "" for event in group))
 
 
-def _text_of(event: Event) -> tuple[str, ...] | None:
-    """Return what names the text that ``event`` is a piece of; None where it is no such piece."""
-    match event:
-        case Output():
-            return event.kind, event.command_id, event.stream
-        case Text() | Reasoning():
-            return (event.kind,)
-    return None
+def _delta(event: Event) -> str | None:
+    """Return the piece of a text that ``event`` is; None where it is no such piece."""
+    return getattr(event, "delta", None)
+
+
+def _without_delta(event: Event) -> Any:
+    """Return what a piece has in common with all pieces of its text, None for another event."""
+    return None if _delta(event) is None else replace(cast("Any", event), delta="")

@@ -18,7 +18,7 @@ from typing import (
     get_type_hints,
 )
 
-from aish_lsp.agent.events import camel_case as to_camel_case
+from aish_lsp.foundation.wire import camel_case as to_camel_case
 from aish_lsp.foundation.wording import LARGEST, KeyPath, accepted, arms, hidden, shown
 
 if TYPE_CHECKING:

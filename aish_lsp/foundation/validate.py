@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from aish_lsp.agent.events import camel_case as to_camel_case
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.strict import Wrong, converter, field_names
+from aish_lsp.foundation.wire import camel_case as to_camel_case
 from aish_lsp.foundation.wording import KeyPath, accepted, dotted, nearest
 
 T = TypeVar("T")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
-from aish_lsp.agent.events import to_wire
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.text import shown_path
+from aish_lsp.foundation.wire import to_wire
 from aish_lsp.lsp.selected import selected
 from aish_lsp.lsp.uris import path_of
 

@@ -13,25 +13,12 @@ from collections.abc import Iterator
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from aish_lsp.agent import events
-from aish_lsp.agent.events import camel_case
 from aish_lsp.chat.commands import COLON_COMMANDS
 from aish_lsp.foundation import errors
+from aish_lsp.foundation.wire import camel_case
 from aish_lsp.lsp.greeting import CAPABILITIES
 from aish_lsp.lsp.protocol import COMMANDS, Target
 from aish_lsp.shell.blocks import SHELL_TAGS
-
-_EVENTS = (
-    events.Start,
-    events.Text,
-    events.Reasoning,
-    events.Command,
-    events.Tool,
-    events.Output,
-    events.Step,
-    events.Notice,
-    events.Usage,
-    events.End,
-)
 
 _HEAD = """\
 <!-- Made from the code by `./dev docs`. Do not edit. -->
@@ -59,7 +46,8 @@ The user writes under the last `## You` and sends it with the code lens or the c
 or with `aish.chat.send`. The reply comes under `## aish`, then a new `## You`. Only what follows
 that last heading is read. What was not seen being typed there asks before it changes anything
 ([safety](safety.md)). A message that is a single line beginning with `:` is a command, and so is
-`:run` with a fenced block below it:
+`:run` with a fenced block below it. While something is answered or runs, the code action *Stop*
+ends it (`aish.cancel`). The commands:
 """
 
 _SUGGESTIONS = """
@@ -90,7 +78,8 @@ def _lines() -> Iterator[str]:
     )
     yield "\n## Events\n"
     yield "The deltas of a turn's `text` events, joined, are exactly the reply's text.\n"
-    yield from _table(("kind", "fields", "meaning"), (_event_row(event) for event in _EVENTS))
+    rows = list(map(_event_row, get_args(events.Event)))
+    yield from _table(("kind", "fields", "meaning"), rows)
     tags, reasons = (
         ", ".join(f"`{name}`" for name in names)
         for names in (SHELL_TAGS, get_args(events.FinishReason))

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from aish_lsp.agent.events import to_wire
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.validate import structure
+from aish_lsp.foundation.wire import to_wire
 from aish_lsp.foundation.wording import nearest, shown
 from aish_lsp.lsp.call import Call
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aish_lsp.agent.events import to_wire
+from aish_lsp.foundation.wire import to_wire
 from aish_lsp.sessions.history import history
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, Union, get_args, get_origin
 
 import attrs
 
-from aish_lsp.agent.events import camel_case
+from aish_lsp.foundation.wire import camel_case
 from aish_lsp.foundation.wording import accepted, shown
 from aish_lsp.lsp.uris import is_uri
 

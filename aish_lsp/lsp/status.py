@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from aish_lsp.agent.events import to_wire
+from aish_lsp.foundation.wire import to_wire
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Status

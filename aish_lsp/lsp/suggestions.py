@@ -18,6 +18,7 @@ from lsprotocol import types
 
 from aish_lsp.chat.colon import run_block
 from aish_lsp.chat.markdown import OUTPUT_OPENING
+from aish_lsp.chat.remarks import running
 from aish_lsp.foundation.text import escaped, with_line_feeds
 from aish_lsp.lsp.checklists import checklist_actions
 from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
@@ -28,8 +29,8 @@ from aish_lsp.shell.fences import fenced_blocks
 from aish_lsp.shell.risk import classify
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.events import Risk
     from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.foundation.events import Risk
     from aish_lsp.lsp.server import AishServer
     from aish_lsp.shell.pending import Suggestion
 
@@ -143,6 +144,10 @@ class Suggestions:
         if heading is not None and params.range.end.line >= heading:
             send = types.CodeAction("Send", kind=REFACTOR_KIND, command=_send(uri))
             actions.append((_Rank.OTHER, send))
+        workspace = self._server.workspaces.of_document(uri)
+        if is_chat and workspace is not None and workspace.shown.jobs:
+            stop = _stop(uri, session=workspace.shown.id)
+            actions.append((_Rank.OTHER, types.CodeAction("Stop", REFACTOR_KIND, command=stop)))
         here: set[str] = set()
         for runnable in self.runnable(uri, params.range.start.line, params.range.end.line):
             if runnable.waiting is not None:
@@ -152,7 +157,6 @@ class Suggestions:
         actions += (
             (_Rank.OTHER, one) for offered in asked for one in offered(self._server, params)
         )
-        workspace = self._server.workspaces.of_document(uri)
         for suggestion in workspace.shown.last_turn_suggestions if workspace else []:
             if suggestion.info.id not in here:
                 actions += _actions_of(Runnable.of(suggestion), uri)
@@ -160,7 +164,10 @@ class Suggestions:
         return [action for _, action in actions if _wanted(action.kind, only)]
 
     def lenses(self, uri: str) -> list[types.CodeLens]:
-        """Return a Run and an Edit for what can be run, and a Send for the last heading."""
+        """Return the lenses of a document.
+
+        A Run and an Edit for what can be run, a Stop for what runs, a Send for the last heading.
+        """
         self._given[uri] = self._lenses(uri)
         return self._given[uri]
 
@@ -174,10 +181,25 @@ class Suggestions:
             if not runnable.obstacle:
                 edit = types.Command("Edit", "aish.chat.open", arguments=[runnable.edit(uri)])
                 lenses.append(types.CodeLens(place, command=edit))
+        lenses += (
+            types.CodeLens(_place(line), command=_stop(uri, turnId=job))
+            for line, job in self._running(uri)
+        )
         heading = self._heading(uri)
         if heading is not None:
             lenses.append(types.CodeLens(_place(heading), command=_send(uri)))
         return lenses
+
+    def _running(self, uri: str) -> list[tuple[int, str]]:
+        """Return the lines of the chat that tell of a command which runs, and the id of that."""
+        document, workspace = (
+            self._server.documents.text(uri),
+            self._server.workspaces.of_document(uri),
+        )
+        if document is None or workspace is None or self._server.chats.at(uri) is None:
+            return []
+        jobs = workspace.shown.jobs
+        return [(line, job) for line, job in running(with_line_feeds(document)) if job in jobs]
 
     def _heading(self, uri: str) -> int | None:
         """Return the line of the heading to write under, where ``uri`` is a chat that has one."""
@@ -362,6 +384,10 @@ def _hinted(found: Runnable) -> str:
 
 def _send(uri: str) -> types.Command:
     return types.Command("Send", "aish.chat.send", arguments=[{"uri": uri}])
+
+
+def _stop(uri: str, **what: str) -> types.Command:
+    return types.Command("Stop", "aish.cancel", arguments=[{**what, "uri": uri}])
 
 
 def _titled(text: str) -> str:

@@ -206,7 +206,7 @@ class Catalog:
             price = info.price if listed else self.known_price(preset)
             self._prices[key] = _Price(price, now + (_PRICE_BELIEVED if listed else _BELIEVED))
 
-    def take_troubles(self) -> tuple[str, ...]:
+    def drain_warnings(self) -> tuple[str, ...]:
         """Return, once each, what went wrong beside the questions: answers that are not kept."""
         troubles = tuple(self._troubles)
         self._troubles.clear()

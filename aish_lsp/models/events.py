@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
-from aish_lsp.agent.events import FinishReason, Reasoning, Text, Usage
+from aish_lsp.foundation.events import FinishReason, Usage
 
 __all__ = [
     "Finish",
@@ -17,6 +17,22 @@ __all__ = [
     "ToolCall",
     "Usage",
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of the reply's text. The pieces, joined, are exactly the text."""
+
+    kind: ClassVar[str] = "text"
+    delta: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reasoning:
+    """A piece of the model's reasoning. Never scanned for commands."""
+
+    kind: ClassVar[str] = "reasoning"
+    delta: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
     from aish_lsp.config.schema import Provider
     from aish_lsp.models.http import HttpClient
@@ -14,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def open_model(
-    provider: Provider, http: HttpClient, environ: Mapping[str, str], root: Path
+    provider: Provider,
+    http: HttpClient,
+    environ: Mapping[str, str],
+    offline: Callable[[], Model],
 ) -> Model:
     """Return the adapter that speaks ``provider``'s protocol, for any preset of that provider.
 
@@ -22,7 +24,7 @@ def open_model(
         provider: the wire protocol.
         http: what its requests are sent by.
         environ: where keys are looked up.
-        root: the workspace's folder, from which the offline model answers.
+        offline: opens the model that needs no server.
     """
     # Each is loaded when it is first used.
     match provider:
@@ -43,6 +45,4 @@ def open_model(
 
             return GeminiModel(http, environ)
         case "offline":
-            from aish_lsp.offline import OfflineModel  # noqa: PLC0415
-
-            return OfflineModel(root)
+            return offline()

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aish_lsp.agent.events import Level
 from aish_lsp.foundation.errors import BackendUnavailable
+from aish_lsp.foundation.events import Level
 from aish_lsp.models.events import Finish
 from aish_lsp.models.overflow import overflow_of
 
@@ -44,12 +44,12 @@ _SPENT: Final = frozenset({"insufficient_quota", "billing_hard_limit_reached"})
 Tell: TypeAlias = Callable[[Level, str], Awaitable[None]]
 
 
-async def _nobody(_level: Level, _message: str) -> None:
+async def nobody(_level: Level, _message: str) -> None:
     """Tell nobody."""
 
 
-async def patient_stream(
-    model: Model, request: ModelRequest, tell: Tell = _nobody
+async def stream_with_retries(
+    model: Model, request: ModelRequest, tell: Tell = nobody
 ) -> AsyncGenerator[ModelEvent, None]:
     """Send ``request`` and yield its reply; send it again where the server is only busy.
 

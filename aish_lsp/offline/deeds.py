@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Final
 
-from aish_lsp.agent.events import Risk
+from aish_lsp.foundation.events import Risk
 from aish_lsp.offline.choosing import render
 from aish_lsp.offline.table import Intent, table
 from aish_lsp.offline.words import words

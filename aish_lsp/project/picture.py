@@ -52,7 +52,7 @@ class ProjectPicture:
         self._wanted = Shape(0, 0)
         self._drawn: Shape | None = None
         self._tasks = ""
-        self._at_hand: Path | None = None
+        self._focus_file: Path | None = None
         self._instructions: tuple[Instructions, ...] = ()
         self._look: asyncio.Task[None] | None = None
         self._look_begun = False
@@ -70,16 +70,16 @@ class ProjectPicture:
 
     @property
     def instructions(self) -> tuple[Instructions, ...]:
-        """The workspace's instruction file as of the last refresh, then those for ``at_hand``."""
+        """The workspace's instruction file as of the last refresh, and those for the focus."""
         return self._instructions
 
-    def at_hand(self, path: Path) -> None:
+    def set_focus_file(self, path: Path) -> None:
         """Show the instruction files for ``path`` as well, until another file is at hand.
 
         The words stay in the prompt behind questions that name no file: a prompt whose beginning
         changes at each turn is one that no server keeps.
         """
-        self._at_hand = path
+        self._focus_file = path
 
     def switch(self, *, on: bool) -> None:
         """Show the project to the model, or do not."""
@@ -125,7 +125,7 @@ class ProjectPicture:
         shape = self._wanted
         if await files.update() or shape != self._drawn:
             await self._draw(files, shape)
-        told = await asyncio.to_thread(_told, root, self._at_hand)
+        told = await asyncio.to_thread(_told, root, self._focus_file)
         self._instructions, self._tasks = told
         if files.listing.unchecked:
             self._check = asyncio.create_task(self._check_later(files))
@@ -158,12 +158,12 @@ class ProjectPicture:
             await asyncio.wait(tasks)
 
 
-def _told(root: Path, at_hand: Path | None) -> tuple[tuple[Instructions, ...], str]:
+def _told(root: Path, focus_file: Path | None) -> tuple[tuple[Instructions, ...], str]:
     """Return the instruction files, and the tasks on one line."""
     from aish_lsp.project.tasks import find_tasks, tasks_line  # noqa: PLC0415 - many modules
 
     own = read_instructions(root, _INSTRUCTIONS_CHARS)
-    nested = nested_instructions(root, at_hand, _NESTED_CHARS) if at_hand is not None else ()
+    nested = nested_instructions(root, focus_file, _NESTED_CHARS) if focus_file is not None else ()
     if own is not None:
         nested = (own, *(inner for inner in nested if inner.text != own.text))
     return nested, tasks_line(find_tasks(root), _TASKS_CHARS)

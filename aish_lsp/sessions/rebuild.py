@@ -6,11 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aish_lsp.context.turns import CANCELLED
 from aish_lsp.sessions.reading import LoadedSession
 from aish_lsp.sessions.records import SUMMARIZE, UNANSWERED, Record
-
-#: The result of a tool call that never got one.
-CANCELLED = "cancelled"
 
 
 @dataclass(frozen=True, slots=True)

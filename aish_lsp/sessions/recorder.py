@@ -11,18 +11,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aish_lsp.agent.events import to_wire
+from aish_lsp.context.usage import UsageRecord
+from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.wire import to_wire
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.usage import UsageRecord, append_usage, now, read_usage
+from aish_lsp.sessions.usage import append_usage, read_usage
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.events import CommandInfo
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.turns import ExecOutput, Turn
     from aish_lsp.models.events import ToolCall, Usage
     from aish_lsp.models.request import StoredReasoning
+    from aish_lsp.shell.events import CommandInfo
 
 R = TypeVar("R")
 
@@ -214,7 +216,7 @@ class Recorder:
         """
         return read_usage(self._usage_path, session_id)
 
-    def take_troubles(self) -> list[str]:
+    def drain_warnings(self) -> list[str]:
         """Return, once each, what could not be written; again where it could be meanwhile."""
         troubles, self._troubles = self._troubles, []
         return troubles

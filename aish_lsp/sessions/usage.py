@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, Final
 
+from aish_lsp.context.usage import UsageRecord
 from aish_lsp.foundation.files import append_line, locked, open_append, read_file
 from aish_lsp.foundation.jsonl import json_line, read_jsonl
 
@@ -16,40 +16,12 @@ _COST: Final = b'"cost": '
 _WIRE_NAMES: Final = {"cache_read": "cacheRead", "cache_write": "cacheWrite"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageRecord:
-    """One call: tokens, and dollars (None: not known, or a local model).
-
-    ``input`` includes what was cached, ``output`` includes reasoning; ``estimated`` where the
-    server told no numbers. ``category`` is main, summary, memory, norris or route.
-    """
-
-    ts: str
-    session: str
-    model: str
-    provider: str
-    category: str
-    input: int
-    output: int
-    reasoning: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cost: float | None = None
-    local: bool = False
-    estimated: bool = False
-
-
 _FIELDS: Final = tuple((f.name, _WIRE_NAMES.get(f.name, f.name)) for f in fields(UsageRecord))
 _REQUIRED: Final = frozenset({"ts", "session", "model", "provider", "category", "input", "output"})
 #: No call has so many tokens, nor so many dollars; sums of damaged numbers would have no end.
 _MOST: Final = 10**15
 
 _COUNTS: Final = ("input", "output", "reasoning", "cache_read", "cache_write")
-
-
-def now() -> str:
-    """Return the time now as ``ts`` has it: UTC, to the second."""
-    return f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def append_usage(path: Path, record: UsageRecord) -> None:

@@ -7,9 +7,11 @@ import os
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.redaction import is_secret_name, is_secret_variable, is_telling, secrets_in
 
 #: Where the model servers that we know keep their keys by custom.
@@ -66,6 +68,8 @@ _ONLY_READING = {"GIT_OPTIONAL_LOCKS": "0", "npm_config_update_notifier": "false
 #: Settings of git for such a run alone: its monitor of files is a program, or a daemon, and a diff
 #: would write the index.
 _GIT_SETTINGS = {"core.fsmonitor": "false", "diff.autoRefreshIndex": "false"}
+#: Whatever a folder is called, programs are to be found.
+_PLACES = frozenset({"PATH", "HOME", "PWD", "SHELL"})
 _FORCES_COLOR = ("FORCE_COLOR", "CLICOLOR_FORCE", "PY_COLORS", "COLORTERM")
 
 
@@ -131,14 +135,31 @@ def _is_place(value: str) -> bool:
         return False
 
 
-def reading_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of a command that is safe, made from that of any command."""
+def reading_environment(
+    environ: Mapping[str, str], *, with_secrets: bool = False
+) -> dict[str, str]:
+    """Return the environment of a command that is safe, made from that of any command.
+
+    It gets no secrets, unless a rule of the user's says that it reaches more than what is confined:
+    what it prints of one in a form of its own no mask would know.
+    """
     given = environ.get("GIT_CONFIG_COUNT", "0")
     count = int(given) if given.isdecimal() else 0
     added = {"GIT_CONFIG_COUNT": str(count + len(_GIT_SETTINGS))}
     for number, (name, value) in enumerate(_GIT_SETTINGS.items(), count):
         added |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+    if not with_secrets:
+        environ = {name: _without_secrets(name, value) for name, value in environ.items()}
     return {**environ, **_ONLY_READING, **added}
+
+
+@lru_cache(maxsize=1024)
+def _without_secrets(name: str, value: str) -> str:
+    if name in _PLACES:
+        return value
+    for secret in sorted(secret_values({name: value}, ()), key=len, reverse=True):
+        value = value.replace(secret, MASK)
+    return value
 
 
 def _without_own_folder(path: str, active: str | None) -> str:

@@ -7,8 +7,8 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aish_lsp.agent.events import CommandInfo
 from aish_lsp.foundation.errors import NotFound
+from aish_lsp.shell.events import CommandInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

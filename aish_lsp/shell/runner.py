@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from aish_lsp.agent.events import FinishReason
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.events import FinishReason
 from aish_lsp.shell.confinement.refusals import pattern
 from aish_lsp.shell.confinement.walls import Walls
 from aish_lsp.shell.output import KeptOutput

@@ -15,7 +15,7 @@ from aish_lsp.shell.blocks import PREFIX, is_code, is_shell, shell_block
 from aish_lsp.shell.fences import Block, FenceScanner
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.events import Source
+    from aish_lsp.shell.events import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from aish_lsp.foundation.errors import AishError, Busy, NotFound, StoreUnavailable
-from aish_lsp.foundation.job import to_its_end
+from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.ports import AskUser, Question
 from aish_lsp.foundation.text import escaped
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
@@ -113,7 +113,7 @@ class Undo:
                 )
             except asyncio.CancelledError:
                 # It may have been written in this very moment.
-                await to_its_end(self._forget(group))
+                await run_uncancellable(self._forget(group))
                 raise
             except TooSlow as error:
                 # Each command would wait as long, for nothing.

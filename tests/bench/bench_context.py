@@ -20,7 +20,7 @@ from aish_lsp.config.schema import Context, Preset
 from aish_lsp.context import counter as counter_module
 from aish_lsp.context.budget import Budget, Limits
 from aish_lsp.context.counter import Counter
-from aish_lsp.context.measure import Anchor, Draft, measure
+from aish_lsp.context.measure import Draft, MeasuredPrefix, measure
 from aish_lsp.context.prompt import Blocks
 from aish_lsp.context.turns import Conversation
 from aish_lsp.foundation.errors import OverBudget
@@ -48,6 +48,11 @@ def talk(turns: int) -> Conversation:
     return conversation
 
 
+async def prepared(budget: Budget, conversation: Conversation) -> None:
+    """Make the next request fit, and let go what has to go."""
+    budget.apply(conversation, await budget.plan(conversation))
+
+
 def cases(turns: int) -> dict[str, Case]:
     """Return what is timed at so many turns; the first is what the others are held against."""
     conversation = talk(turns)
@@ -55,7 +60,7 @@ def cases(turns: int) -> dict[str, Case]:
     sizes = {id(turn): len(turn.content) for turn in conversation.turns}
     draft = Draft(BLOCKS, conversation.turns)
     total = measure(draft, counter).total
-    anchor = Anchor(total, 0, len(conversation.turns) - 1, BLOCKS)
+    anchor = MeasuredPrefix(total, 0, len(conversation.turns) - 1, BLOCKS)
     copy = Conversation()
 
     def fresh() -> None:
@@ -83,7 +88,7 @@ def cases(turns: int) -> dict[str, Case]:
     def prepare(tokens: int) -> Callable[[], Awaitable[object]]:
         limits = Limits(4 * tokens, 0, tokens)
         budget = Budget(BLOCKS, ANY_NUMBER, limits, counter)
-        return lambda: budget.prepare(copy)
+        return lambda: prepared(budget, copy)
 
     async def refused() -> None:
         with suppress(OverBudget):

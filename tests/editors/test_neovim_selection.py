@@ -38,6 +38,8 @@ def neovim(place: Place, init: Path, asked: list[str]) -> Iterator[Neovim]:
         await peer.chunk(b"")
 
     (place.folder / "main.py").write_text("saved = 1\n")
+    # Before the server looks at the project: on a busy machine it does not look again at once.
+    (place.folder / "notes.md").write_text("remember\n")
     with served(script) as url, opened(place, init, f'endpoint = "{url}"') as started:
         started.keys(":%delete<CR>i" + CODE.replace("\n    ", "\n").replace("\n", "<CR>") + "<Esc>")
         # Indented by whatever the editor does on its own.
@@ -103,7 +105,6 @@ def test_a_diagnostic_of_another_server_is_explained(
 def test_a_question_is_prepared_and_names_files_that_complete(
     neovim: Neovim, place: Place, asked: list[str]
 ) -> None:
-    (place.folder / "notes.md").write_text("remember\n")
     neovim.keys("1GVgra")
     neovim.choose(3, "3: Ask about this")
     neovim.until("the chat", lambda: neovim.name == str(place.chat))

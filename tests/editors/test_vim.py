@@ -130,6 +130,37 @@ def test_a_conversation_with_ale(vim: Vim, place: Place) -> None:
     assert place.chat.read_text().endswith("\n\n## You\n\n")
 
 
+def test_with_vim_lsp_the_server_is_told_of_its_edits_without_a_key(place: Place) -> None:
+    """The plugin tells a server of changes at a key only; a stand-in notes when it is told to."""
+    told = place.folder / "told"
+    plugin = Path(os.environ["HOME"], ".vim", "autoload", "lsp.vim")
+    plugin.parent.mkdir(parents=True)
+    plugin.write_text(
+        "function! lsp#get_server_status(name) abort\n"
+        "  return a:name ==# 'aish' ? 'running' : 'unknown server'\n"
+        "endfunction\n"
+        "function! lsp#ensure_flush_all(buffer, names) abort\n"
+        f"  call writefile(getbufline(a:buffer, 1, '$') + a:names, '{told}')\n"
+        "endfunction\n"
+    )
+    # What the server would do to a chat that is in no window, while nobody presses a key.
+    place.chat.parent.mkdir()
+    place.chat.write_text("## You\n")
+    configure(
+        f"{VIM_LSP}\n"
+        "set hidden\n"
+        f"call timer_start(500, {{-> setbufline(bufnr('{place.chat.name}'), 1, '## aish')}})\n"
+    )
+    started = Vim(place.chat)
+    try:
+        started.until_shown("## You")
+        started.keys(":edit ../main.py\r")
+        # It is told again and again, so the file may be caught half written.
+        started.until("it", lambda: told.exists() and told.read_text() == "## aish\naish\n")
+    finally:
+        started.close()
+
+
 def test_the_lines_for_vim_lsp_are_vim_script(place: Place) -> None:
     """Without the plugin, which makes use of them: nothing but that they are read."""
     configure(VIM_LSP)

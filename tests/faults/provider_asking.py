@@ -25,6 +25,7 @@ from aish_lsp.models.events import Finish, FinishReason, Text
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.registry import open_model
 from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.offline import OfflineModel
 
 PROTOCOLS: Final[tuple[Protocol, ...]] = ("openai", "openai-responses", "anthropic", "gemini")
 
@@ -73,7 +74,7 @@ class Asker:
         self.proxy = proxy
         self.server = server
         self.plain = plain
-        self._model = open_model(protocol, client, {"K": KEY}, Path())
+        self._model = open_model(protocol, client, {"K": KEY}, lambda: OfflineModel(Path()))
 
     async def ask(self, endpoint: str, patience: float) -> Outcome:
         """Ask a question; ``patience`` is the preset's timeout in seconds."""

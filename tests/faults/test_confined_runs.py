@@ -74,6 +74,19 @@ async def test_secrets_stay_closed_and_are_listed(tmp_path: Path) -> None:
         assert "Permission denied" in read["output"]
 
 
+async def test_what_only_reads_gets_no_secrets(tmp_path: Path) -> None:
+    """No mask knows each form that a program can give to what it reads of its environment."""
+    rule = '[[safety.rules]]\nmatch = "printenv"\nrisk = "safe"\nconfine = false\n'
+    secret = "tr0ub4dor-and-more"
+    async with acted(folder_of(tmp_path), config=rule, env={"DB_PASSWORD": secret}) as scene:
+        program = "open('/pr' + 'oc/self/en' + 'viron').read().encode('utf-16-be').hex('.')"
+        shown = (await scene.run_suggested(f'python3 -c "print({program})"'))["output"]
+        assert "DB_PASSWORD=[secret]".encode("utf-16-be").hex(".") in shown
+        assert secret.encode("utf-16-be").hex(".") not in shown
+        # A command of the user's own that reaches more than what is confined may need it.
+        assert (await scene.run_suggested("printenv DB_PASSWORD"))["output"] == f"{secret}\n"
+
+
 async def test_what_the_user_typed_is_their_own(tmp_path: Path) -> None:
     place = folder_of(tmp_path)
     async with acted(place, config=CALLED_SAFE) as scene:

@@ -108,7 +108,7 @@ async def test_what_the_user_sees(front: Front, protocol: Protocol, happens: str
     row, served = front.rows[happens], front.served
     client = served.client
     front.configure(protocol, row)
-    told = told_of(happens)
+    told = finish_notice(happens)
     if row.expected.kept == "nothing":
         with pytest.raises(RpcError) as caught:
             await ask(client, "Are you there?", "t")
@@ -134,7 +134,7 @@ async def test_what_the_user_sees(front: Front, protocol: Protocol, happens: str
     nothing_holds_the_key(front)
 
 
-def told_of(happens: str) -> str:
+def finish_notice(happens: str) -> str:
     """Return the message that the page has of a fault."""
     for line in PAGE.read_text(encoding="utf-8").splitlines():
         if line.startswith(f"| {happens} | "):
@@ -170,4 +170,4 @@ async def test_the_chat_document_tells_it_in_a_quote(front: Front) -> None:
     told = "> The reply broke off: The connection to "
     text = await chat_holds(front.served.client, place, told)
     quote = text[text.index(told) :].partition("\n")[0]
-    assert shown(quote, "elsewhere").endswith(told_of(row.happens))
+    assert shown(quote, "elsewhere").endswith(finish_notice(row.happens))

@@ -13,20 +13,24 @@ import pytest
 from mounts import run_on_a_small_disk
 
 from aish_lsp.agent.resumption import resumption
+from aish_lsp.context.usage import UsageRecord
+from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import AishError, StoreUnavailable
 from aish_lsp.sessions import records
 from aish_lsp.sessions.history import history
 from aish_lsp.sessions.listing import delete_session, find_session, list_sessions
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.reading import load
-from aish_lsp.sessions.usage import UsageRecord, append_usage, now, read_costs, read_usage
+from aish_lsp.sessions.usage import append_usage, read_costs, read_usage
 
 TALK = """
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import delete_session, list_sessions
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.reading import load
-from aish_lsp.sessions.usage import UsageRecord, append_usage, now, read_usage
+from aish_lsp.context.usage import UsageRecord
+from aish_lsp.sessions.usage import append_usage, read_usage
+from aish_lsp.foundation.clock import now
 
 folder, usage = disk / "sessions", disk / "usage.jsonl"
 call = UsageRecord(ts=now(), session="s", model="m", provider="openai", category="main", input=1,

@@ -32,7 +32,9 @@ from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import delete_session, list_sessions
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.reading import load
-from aish_lsp.sessions.usage import UsageRecord, append_usage, now
+from aish_lsp.context.usage import UsageRecord
+from aish_lsp.sessions.usage import append_usage
+from aish_lsp.foundation.clock import now
 
 folder, newer = Path(sys.argv[1]), Path(sys.argv[2])
 

@@ -11,7 +11,9 @@ from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import delete_session
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.reading import load
-from aish_lsp.sessions.usage import UsageRecord, append_usage, now
+from aish_lsp.context.usage import UsageRecord
+from aish_lsp.sessions.usage import append_usage
+from aish_lsp.foundation.clock import now
 
 folder = Path(sys.argv[1], "sessions")
 output = {"command": "ls", "exit": 0, "output": "x"}

@@ -32,7 +32,9 @@ while True:
 USER = """
 import sys
 from pathlib import Path
-from aish_lsp.sessions.usage import UsageRecord, append_usage, now
+from aish_lsp.context.usage import UsageRecord
+from aish_lsp.sessions.usage import append_usage
+from aish_lsp.foundation.clock import now
 
 for number in range(50):
     append_usage(Path(sys.argv[1]), UsageRecord(ts=now(), session=sys.argv[2], model="m",

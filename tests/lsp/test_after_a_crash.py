@@ -57,7 +57,7 @@ async def test_what_ran_and_what_waited_is_not_said_to_do_so_for_ever(tmp_path: 
         await client.command_result("aish.chat.send", {"prompt": ":run sleep 600; echo never"})
         await chat_holds(client, place, "> Running (")
         await client.command_result("aish.ask", {"prompt": "and then?"})
-        await chat_holds(client, place, "> Waits until ")
+        await chat_holds(client, place, "> Waiting for ")
         client.process.send_signal(signal.SIGKILL)
         await client.process.wait()
     async with place.client() as client:
@@ -66,5 +66,5 @@ async def test_what_ran_and_what_waited_is_not_said_to_do_so_for_ever(tmp_path: 
         await client.command_result("aish.chat.send", {"prompt": ":help"})
         text = await chat_holds(client, place, ":retry")
         assert "Running (" not in text
-        assert "Waits until" not in text
+        assert "Waiting for" not in text
         assert "$ sleep 600; echo never" in text

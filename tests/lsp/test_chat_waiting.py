@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from client import CAPABILITIES, Client
 from test_chat_sending import Editor
+from test_code_lenses import Document
 
 RUNS = "sleep 60; echo done"
 
@@ -60,10 +61,10 @@ async def test_a_silent_command_is_seen_while_it_runs(folder: Path, *, is_shown:
         assert below.lstrip("\n").startswith("> Running (")
         # What is asked meanwhile is seen at once, and that it waits.
         await client.command_result("aish.ask", {"prompt": "how do I list files?"})
-        text = await chat.until("> Waits until what runs has ended (", "how do I list files?")
+        text = await chat.until("> Waiting for its turn (", "how do I list files?")
         assert "## aish" not in text
         await client.command_result("aish.cancel", {})
-        text = await chat.until("> stopped after", "## aish", without="> Waits until")
+        text = await chat.until("> stopped after", "## aish", without="> Waiting for")
         assert "> Running (" not in text
         assert f"````console\n$ {RUNS}\n" in text
 
@@ -84,10 +85,35 @@ async def test_a_question_that_waits_for_a_reply_is_seen_at_once(
             await chat.until(f"): {question}\n")
         await client.command_result("aish.cancel", {})
         text = await chat.until("## You\n\nhow do I list", "## You\n\nhow do I see")
-        text = await chat.until("> stopped after", without="> Waits until")
+        text = await chat.until("> stopped after", without="> Waiting for")
         assert text.index("## You\n\nhow do I list") < text.index("## You\n\nhow do I see")
         assert "> Running (" not in text
         assert "Another question is being answered" not in text
+
+
+async def test_what_runs_is_stopped_by_an_action_and_by_a_lens(folder: Path) -> None:
+    async with Client() as client:
+        chat = Chat(client, folder)
+        await client.initialize(folder)
+        await chat.show()
+        document = Document(client, folder / ".aish" / "chat.md")
+        assert "Stop" not in await document.actions(0)
+        await client.command_result("aish.run", {"text": RUNS})
+        await client.command_result("aish.ask", {"prompt": "how do I list files?"})
+        text = await chat.until("> Running (", "): how do I list files?")
+        lines = text.split("\n")
+        [running] = [number for number, line in enumerate(lines) if line.startswith("> Running")]
+        assert lines[running].endswith("The code action *Stop* ends it.")
+        # The lens ends the command of its line, and the question that waits gets its turn.
+        await document.press(running, "Stop")
+        await chat.until("> stopped after", "## aish", "ls", without="> Running (")
+        await client.command_result("aish.run", {"text": RUNS})
+        await chat.until("> Running (")
+        # The action ends all that runs here, wherever in the chat it is asked for.
+        await document.take(0, "Stop")
+        await chat.until("> stopped after", without="> Running (")
+        assert "Stop" not in await document.actions(0)
+        assert "Stop" not in [title for _, title in await document.lenses()]
 
 
 async def test_its_time_is_told_where_progress_is_shown(folder: Path) -> None:

@@ -35,12 +35,33 @@ class Document:
         )
 
     async def lenses(self) -> list[tuple[int, str]]:
+        found = await self._lenses()
+        return [(lens["range"]["start"]["line"], lens["command"]["title"]) for lens in found]
+
+    async def press(self, line: int, title: str) -> None:
+        """Execute the command of a lens."""
+        found = [one for one in await self._lenses() if one["range"]["start"]["line"] == line]
+        await self._execute([one for one in found if one["command"]["title"] == title])
+
+    async def actions(self, line: int) -> list[str]:
+        return [action["title"] for action in await self._actions(line)]
+
+    async def take(self, line: int, title: str) -> None:
+        """Execute the command of an action."""
+        await self._execute([one for one in await self._actions(line) if one["title"] == title])
+
+    async def _execute(self, found: list[Any]) -> None:
+        [one] = found
+        command = one["command"]
+        await self.client.command_result(command["command"], command["arguments"][0])
+
+    async def _lenses(self) -> list[Any]:
         found: list[Any] = await self.client.request(
             "textDocument/codeLens", {"textDocument": {"uri": self.uri}}
         )
-        return [(lens["range"]["start"]["line"], lens["command"]["title"]) for lens in found]
+        return found
 
-    async def actions(self, line: int) -> list[str]:
+    async def _actions(self, line: int) -> list[Any]:
         place = {"line": line, "character": 0}
         found: list[Any] = await self.client.request(
             "textDocument/codeAction",
@@ -50,7 +71,7 @@ class Document:
                 "context": {"diagnostics": []},
             },
         )
-        return [action["title"] for action in found]
+        return found
 
     async def refreshed(self, times: int) -> None:
         await self.client.wait_for(

@@ -27,7 +27,7 @@ from aish_lsp.context.prompt import (
     summary_block,
     tree_part,
 )
-from aish_lsp.context.turns import Conversation, ExecOutput, Turn
+from aish_lsp.context.turns import Conversation, ExecOutput
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.reasoning import reasoning_source
@@ -276,7 +276,7 @@ class Talk:
             # The server refuses.
             if prepared.cut or preset.local_compress:
                 return False
-            if self._accounting.believes(prepared, counter, actual):
+            if self._accounting.is_plausible(prepared, counter, actual):
                 self._accounting.learn(prepared, counter, actual)
             self._accounting.refused(self._conversation, prepared, counter, actual)
             ratio = counter.ratio * actual / max(1, prepared.measure.total)
@@ -298,8 +298,12 @@ class Talk:
     async def _prepare(self, counter: Counter, limit: Limits) -> Prepared:
         conversation = self._conversation
         blocks = replace(self._blocks, summary=summary_block(conversation.summary))
-        budget = Budget(blocks, self._config.context, limit, counter, tools=self._tools)
-        prepared = await budget.prepare(conversation, self._roll if self._rolls else None)
+        budget = Budget(blocks, self._config.context, limit, counter, self._tools)
+        prepared = await budget.plan(conversation, summarize=self._rolls)
+        if self._rolls and prepared.summary_chars:
+            summary = self._summary(conversation.summary, prepared.summary_chars)
+            prepared = await budget.summarized(conversation.summary, prepared, summary)
+        budget.apply(conversation, prepared)
         if prepared.evicted:
             self._happened("evicted")
         for name in prepared.cut:
@@ -308,7 +312,7 @@ class Talk:
             self._happened("summarized")
         return prepared
 
-    async def _roll(self, prior: str, _evicted: Sequence[Turn], max_chars: int) -> str:
+    def _summary(self, prior: str, max_chars: int) -> str:
         """Return what a summarizer may: something new, nothing new, nothing, or far too much."""
         text = self._text()
         return self._rng.choice([prior, "", text, text[:max_chars], text[:max_chars], 9 * text])
@@ -355,7 +359,7 @@ class Talk:
             thinking + served.counts.text(said) + end,
             reasoning_tokens=thinking if rng.random() < 0.5 else 0,
         )
-        if self._accounting.believes(prepared, counter, actual):
+        if self._accounting.is_plausible(prepared, counter, actual):
             self._accounting.answered(self._conversation, prepared, counter, usage)
 
     def _tool_calls(self) -> list[ToolCall]:

@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from aish_lsp.agent import events
+from aish_lsp.foundation.events import Risk
 from aish_lsp.foundation.text import hidden_characters
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class OwnRule(Protocol):
         """What it speaks of, as in the tables (``matching``)."""
 
     @property
-    def risk(self) -> events.Risk:
+    def risk(self) -> Risk:
         """What is said of it."""
 
     @property
@@ -55,7 +55,7 @@ class Verdict:
         confine: whether it runs confined where it is safe; a rule of the user's may say no.
     """
 
-    risk: events.Risk
+    risk: Risk
     reasons: tuple[str, ...] = ()
     confine: bool = True
 

@@ -11,7 +11,7 @@ from aish_lsp.shell.risk.review import Input, Review, texts
 
 _HARMLESS: Final = re.compile(
     r"color\..*|core\.(?:quotepath|pager=(?:cat|less|)|autocrlf|filemode|abbrev|longpaths)"
-    r"|log\.(?!showsignature).*|advice\..*|column\..*|diff\.(?:renames|context|algorithm|noprefix|mnemonicprefix)"
+    r"|log\.(?!showsignature|diffmerges).*|advice\..*|column\..*|diff\.(?:renames|context|algorithm|noprefix|mnemonicprefix)"
     r"|user\.(?:name|email)|init\.defaultbranch|safe\.directory|status\..*|i18n\..*|grep\..*",
     re.IGNORECASE,
 )

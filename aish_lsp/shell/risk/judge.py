@@ -228,7 +228,8 @@ def _reading(
         reason = "reads what is not known"
     if reason is not None:
         return CAUTION, reason
-    if name in _LISTS or not names_secret([*words[1:], *review.folders]):
+    places = [f"{folder}/{word}" for folder in review.folders for word in words[1:]]
+    if name in _LISTS or not names_secret([*words[1:], *review.folders, *places]):
         return SAFE, ""
     if names_keys(words[1:]):
         return DESTRUCTIVE, "prints keys or passwords"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from aish_lsp.agent import events
+from aish_lsp.foundation.events import Risk
 
 SAFE: Final = 0
 CAUTION: Final = 1
 DESTRUCTIVE: Final = 2
 
 #: The words for the levels, by level.
-LEVELS: Final[tuple[events.Risk, ...]] = ("safe", "caution", "destructive")
+LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
 
 #: Reasons that are told; the worst come first and one is enough to ask.
 _TOLD: Final = 6
@@ -39,7 +39,7 @@ class Findings:
             self._reasons[reason] = max(level, self._reasons.get(reason, SAFE))
 
     @property
-    def risk(self) -> events.Risk:
+    def risk(self) -> Risk:
         """The level in the words of the protocol."""
         return LEVELS[self.level]
 

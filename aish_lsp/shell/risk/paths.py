@@ -40,13 +40,33 @@ _PUBLIC: Final = re.compile(
     r"/dev/(?:null|u?random|stdout|stderr|tty|fd/63)|/sys/class/[\w/]*"
     r"|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|mounts|filesystems|partitions|swaps|stat)"
 )
-_WILD: Final = re.compile(rf"[*?{HOLE}]|\[[^\]]*\]")
+_BRACKETS: Final = r"\[[!^]?\]?(?:\[[:.=]\w*[:.=]\]|[^\]])*\]"
+_WILD: Final = re.compile(rf"[*?{HOLE}]|{_BRACKETS}")
+#: Brackets that ``fnmatch`` does not know: of classes, and as some write what is not meant.
+_OF_A_SHELL: Final = re.compile(rf"(?=\[\^|\[[^\]]*\[[:.=]){_BRACKETS}")
+#: What stands in front of a pattern in one word: an option's name, or git's words for a path.
+_BEFORE_PATTERN: Final = re.compile(r"--?[\w-]+=|:(?:\([^)]*\)|[/!^]+)")
+#: Of the places that are no plain files, what is at the top.
+_NO_FILES: Final = ("dev", "proc", "sys")
 #: Of each kind one, which everyday patterns such as ``*.json`` do not match.
 _EXAMPLES: Final = (
     *(".env", ".env.local", ".envrc", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials"),
-    *(".my.cnf", ".htpasswd", ".vault-token", ".bash_history", "id_rsa", "id_ed25519", "gshadow"),
+    *(
+        ".my.cnf",
+        ".htpasswd",
+        ".vault-token",
+        ".bash_history",
+        "id_rsa",
+        "id_ed25519",
+        "shadow",
+        "gshadow",
+    ),
     *("credentials", "secrets.", "server.pem", "server.key", "server.p12", "db.kdbx", ".ssh"),
     *(".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"),
+)
+_EXAMPLE_PLACES: Final = (
+    *((".config", name) for name in ("gh", "gcloud", "rclone", "containers")),
+    (".m2", "settings.xml"),
 )
 #: Of these the contents are keys and passwords, whatever is configured.
 _KEYS: Final = re.compile(
@@ -140,7 +160,7 @@ def normal(path: str) -> str:
 def names_secret(words: Sequence[str]) -> bool:
     """Return whether a word names a place where secrets are kept, or no plain file at all."""
     text = "\n".join(words).replace(HOLE, "")
-    if ".." in text:
+    if "/." in text or ".." in text:
         text += "\n" + "\n".join(posixpath.normpath(word) for word in text.split("\n"))
     if any(_PUBLIC.fullmatch(match[0]) is None for match in _PRIVATE.finditer(text)):
         return True
@@ -149,7 +169,17 @@ def names_secret(words: Sequence[str]) -> bool:
 
 def _may_be_secret(word: str) -> bool:
     """Return whether a pattern, or a word of which a part is not known, may come to such a name."""
-    for part in word.replace(HOLE, "*").split("/"):
+    word = _OF_A_SHELL.sub("?", word)
+    before = _BEFORE_PATTERN.match(word)
+    word = word[before.end() if before else 0 :]
+    top = next(filter(None, word.split("/")), "") if word[:1] == "/" else ""
+    # What is not known at the top is a folder of the user's.
+    if HOLE not in top and _WILD.search(top) and any(fnmatchcase(n, top) for n in _NO_FILES):
+        return True
+    parts = word.replace(HOLE, "*").split("/")
+    if any(map(_may_be_secret_place, parts, parts[1:])):
+        return True
+    for part in parts:
         plain = _WILD.sub("", part)
         if (
             plain != part
@@ -160,6 +190,15 @@ def _may_be_secret(word: str) -> bool:
         ):
             return True
     return False
+
+
+def _may_be_secret_place(folder: str, name: str) -> bool:
+    """Return whether two parts of a pattern may come to a secret place that both of them tell."""
+    return (
+        folder[:1] == "."
+        and _WILD.search(folder + name) is not None
+        and any(fnmatchcase(a, folder) and fnmatchcase(b, name) for a, b in _EXAMPLE_PLACES)
+    )
 
 
 def is_unknown(word: str) -> bool:

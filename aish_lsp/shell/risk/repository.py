@@ -66,6 +66,10 @@ _RUNS: Final = re.compile(
 _OFF: Final = frozenset({"", "false", "no", "off", "0"})
 _ON: Final = frozenset({"true", "yes", "on", "1"})
 
+#: A repository of somebody else is looked at, too: the command may say that it is to be trusted, or
+#: run by ``sudo``, where git asks for the owner in another way.
+_WHOSEVER: Final = ("git", "-c", "safe.directory=*")
+
 #: What reading commands run: they bring the index up to date.
 _HOOK: Final = "post-index-change"
 #: The mode of an entry of the index that is another repository, behind whatever stands there.
@@ -164,9 +168,8 @@ def _settings(place: Path) -> list[_Setting]:
     Raises:
         OSError, ValueError, subprocess.SubprocessError: git cannot read them, or is not there.
     """
-    done = _git(
-        ["git", "config", "--list", "--includes", "--show-scope", "--show-origin", "-z"], place
-    )
+    listing = ["config", "--list", "--includes", "--show-scope", "--show-origin", "-z"]
+    done = _git([*_WHOSEVER, *listing], place)
     done.check_returncode()
     parts = done.stdout.decode("utf-8", "surrogateescape").split("\0")[:-1]
     if len(parts) % 3:
@@ -174,6 +177,8 @@ def _settings(place: Path) -> list[_Setting]:
         raise ValueError(msg)
     found = []
     for scope, origin, entry in zip(parts[::3], parts[1::3], parts[2::3], strict=True):
+        if scope == "command":
+            continue  # Our own.
         key, equals, value = entry.partition("\n")
         own = scope not in {"system", "global"}
         found.append(_Setting(own, origin, key, value if equals else "true"))
@@ -283,7 +288,7 @@ class _Repository:
             raise ValueError(msg)
         if _LINK not in _read_bytes(index):
             return
-        listing = ["git", "-c", "core.fsmonitor=false", "ls-files", "--stage", "-z"]
+        listing = [*_WHOSEVER, "-c", "core.fsmonitor=false", "ls-files", "--stage", "-z"]
         done = _git(listing, self.top)
         done.check_returncode()
         for entry in done.stdout.split(b"\0"):

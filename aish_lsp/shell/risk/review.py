@@ -6,12 +6,12 @@ import os
 import posixpath
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, Findings
-from aish_lsp.shell.risk.paths import How, normal, write_risk
+from aish_lsp.shell.risk.paths import How, names_secret, normal, write_risk
 from aish_lsp.shell.risk.repository import why_not
 from aish_lsp.shell.risk.rules import OwnTables
 from aish_lsp.shell.risk.syntax import LONGEST
@@ -26,8 +26,12 @@ _FOLDERS: Final = 30
 #: What makes a folder's name one that is only known when the command runs.
 _CANNOT_TELL: Final = re.compile(rf"[{HOLE}*?\[$]|^-|^~[^/]")
 
-#: What in a folder's name makes several words of it where it is not quoted.
-_SEVERAL: Final = re.compile(rf"[\s*?\[{HOLE}]")
+#: What in a folder's name makes more than one word of it for a shell, or another command.
+_SEVERAL: Final = re.compile(r"[^\w./~@%+=:,-]")
+
+_PATTERN: Final = re.compile(r"[*?\[]")
+#: A format of ``printf`` that puts its values in as they are.
+_FORMAT: Final = re.compile(r"(?:[^%]*%s)+[^%]*")
 
 #: What a command reads, where it stands behind a pipe or is given a text; unknown parts are HOLEs.
 Input = Callable[[], str] | str | None
@@ -115,7 +119,16 @@ class Review:
         elif len(text) > LONGEST:
             self.destructive(TOO_MUCH)
         elif self.goes_on(depth):
+            if HOLE in text or any(pattern in text for pattern in self.variables.patterns()):
+                # It is put in before the text is parsed, and may be any command.
+                self.caution("runs a text that is not wholly known")
             self._waiting.append((text.replace(HOLE, "$_"), depth))
+
+    def add_joined(self, words: Sequence[str], depth: int) -> None:
+        """Have the text looked at that words make together, which a shell will run."""
+        if len(words) > 1 and any(map(_PATTERN.search, words)):
+            self.caution("runs a text with names of files, which may be anything")
+        self.add_text(texts(words), depth)
 
     def add_input(self, given: Input, depth: int, *, or_else: str) -> None:
         """Have the input of a shell looked at; without one the command is ``or_else``."""
@@ -142,6 +155,8 @@ class Review:
         if len(self.folders) > _FOLDERS or _CANNOT_TELL.search(place):
             self.lost = True
             self._note_folder(HOLE)
+            if names_secret([place]):
+                self.folders.append(place)
         else:
             self._note_folder(place)
             found = [posixpath.join(start, place) for start in ("", *self.folders)]
@@ -161,13 +176,25 @@ class Review:
         if self.lost or any(map(_CANNOT_TELL.search, self.git_places)):
             self.caution("git in a folder that cannot be told")
         elif self.folder is not None:
-            for start in ("", *self.folders):
+            for start in self._starts(self.folder):
                 for place in self.git_places:
-                    text = os.path.expanduser(posixpath.join(start, place))  # noqa: PTH111
-                    reason = why_not(self.folder / text, confined=self.confined)
+                    text = os.path.expanduser(place)  # noqa: PTH111
+                    reason = why_not(start / text, confined=self.confined)
                     if reason is not None:
                         self.caution(reason)
                         return
+
+    def _starts(self, folder: Path) -> Iterator[Path]:
+        """Yield where the command may be.
+
+        To a shell ``cd link/..`` is where the link stands; with ``-P``, and to the system, it is
+        above what the link leads to.
+        """
+        for start in ("", *self.folders):
+            place = folder / os.path.expanduser(start)  # noqa: PTH111
+            yield place
+            if ".." in start:
+                yield Path(os.path.normpath(place))
 
     def loses(self, source: str) -> None:
         """Take down that ``source`` is not there any more, where it decides what runs."""
@@ -185,17 +212,40 @@ def texts(words: Sequence[str]) -> str:
 
 
 def printed(words: list[str], given: Input) -> str:
-    """Return what a simple command prints, where that is plain to see; else a HOLE."""
+    """Return what a simple command prints, where that is plain to see; else a HOLE.
+
+    A text that may be either of two is both, each on a line.
+    """
     name, *rest = words or [""]
+    text = HOLE
     if name == "echo":
+        escapes = False
         while rest and re.fullmatch("-[neE]+", rest[0]):
-            del rest[0]
-        return without_escapes(" ".join(rest))
-    if name == "printf" and rest:
-        text, *values = rest
-        if "%" in text:
-            return " ".join([without_escapes(value) for value in values])
-        return without_escapes(text)
-    if name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
+            escapes = "e" in rest.pop(0)
+        text = " ".join(rest)
+        # Whether it takes escapes without ``-e``, too, depends on the shell.
+        read = without_escapes(text)
+        text = read if escapes or read == text else f"{text}\n{read}"
+    elif name == "printf" and rest:
+        text = _formatted(*rest)
+    elif name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
         return given() if callable(given) else given
-    return HOLE
+    # A pattern comes to the names of files, which may be anything.
+    return f"{text} # {HOLE}" if any(map(_PATTERN.search, rest)) else text
+
+
+def _formatted(form: str, *values: str) -> str:
+    """Return what ``printf`` makes of a format and values."""
+    form = without_escapes(form)
+    if "%" not in form:
+        return form
+    if _FORMAT.fullmatch(form) is None:
+        return f"{HOLE}{form}\n{' '.join(values)}"
+    parts = form.split("%s")
+    rest = list(values) or [""]
+    shown = ""
+    while rest:
+        for part in parts[:-1]:
+            shown += part + (rest.pop(0) if rest else "")
+        shown += parts[-1]
+    return shown

@@ -85,6 +85,9 @@ def shell(review: Review, words: Sequence[str], depth: int, given: Input) -> boo
         _script(review, rest[0], depth)
     else:
         review.add_input(given, depth + 1, or_else=f"opens {name}")
+        if "\n" in (given() if callable(given) else given or "").strip():
+            # What reads takes lines away: of a text in quotes the end may be left, as a command.
+            review.caution(f"{name} reads lines that its commands may read, too")
     return True
 
 
@@ -120,7 +123,7 @@ def source(review: Review, words: Sequence[str], depth: int, given: Input) -> bo
 
 def evaluate(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
     """``eval WORD ...``: runs its words, joined."""
-    review.add_text(texts(words[1:]), depth + 1)
+    review.add_joined(words[1:], depth + 1)
     return True
 
 

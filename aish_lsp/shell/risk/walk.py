@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
+_READS: Final = frozenset({"<", "<&", "<&-", "<>"})
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
 #: In quotes the index of an array is only text, until something calculates with it.
 _INDEX: Final = re.compile(r"\w\[[^\]]*?(?:\$\(|`)")
@@ -36,6 +37,10 @@ _RUNS_WORDS: Final = re.compile(
     r"(?:^|[\n;&|({`!]|\b(?:do|then|else|eval|exec|command|builtin|sudo|env|nohup|time|xargs|sh|-c))"
     r"\s*\"?\$[\w{@*]"
 )
+#: In the body of a here-document whose end is not quoted.
+_ESCAPE_IN_HEREDOC: Final = re.compile(r"\\([$`\\])")
+_NAMED: Final = re.compile(r"\$\{?(\w+)\}?")
+_NO_SIGNS: Final = re.compile(r"[\w./~-]*")
 #: The grammar takes a line that begins so for words of the line before it.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 
@@ -86,7 +91,7 @@ class _Walk:
             if handler is not None:
                 handler(self, node, level, given)
             elif node.child_count:
-                self._push(node.children, level, given)
+                self._push(node.children, level, _shared(given))
         self._prove(root)
 
     def _prove(self, root: Node) -> None:
@@ -119,18 +124,30 @@ class _Walk:
 
     # --- what runs -------------------------------------------------------------------------------
 
-    def command(self, node: Node, level: int, given: Input, further: tuple[Node, ...] = ()) -> None:
-        """Judge a simple command; ``further`` are words behind a redirection that follows it."""
+    def command(
+        self,
+        node: Node,
+        level: int,
+        given: Input,
+        further: tuple[Node, ...] = (),
+        *,
+        unclear: bool = False,
+    ) -> None:
+        """Judge a simple command.
+
+        ``further`` are words behind a redirection that follows it; ``unclear`` says that it is not
+        told from which redirection it reads.
+        """
         nodes: list[Node] = []
+        unclear = unclear or _reads_in_doubt(node)
+        given = HOLE if unclear else given
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
                 self._assign(child, level, before_command=True)
             elif kind in _REDIRECTS:
                 nodes += self._redirect(child, level)
-                given = self._input(child, given)
-                if kind == "herestring_redirect":
-                    given = self._herestring(child)
+                given = given if unclear else self._input(child, given)
             elif kind == "command_name" and child.child_count == 1:
                 nodes += child.children
             elif kind != "$" and not child.is_missing:
@@ -169,20 +186,19 @@ class _Walk:
     def redirected(self, node: Node, level: int, given: Input) -> None:
         """A statement with redirections: what it reads, what it writes, and where."""
         body = node.child_by_field_name("body")
+        unclear = _reads_in_doubt(node)
         further: list[Node] = []
         targets = []
         after: list[tuple[Node, int, Input]] = []
         for child in node.children:
             kind = child.type
-            if kind == "herestring_redirect":
-                given = self._herestring(child)
-            elif kind == "heredoc_redirect":
-                given = self._heredoc(child)
+            if kind == "heredoc_redirect":
+                given = HOLE if unclear else self._heredoc(child)
                 produced = partial(self._body_output, body, given)
                 targets += [part for part in child.children if part.type == "file_redirect"]
                 after += self._behind(child, level, produced)
-            elif kind == "file_redirect":
-                targets.append(child)
+            elif kind in _REDIRECTS:
+                targets += [child] if kind == "file_redirect" else []
                 given = self._input(child, given)
         produced = partial(self._body_output, body, given)
         for target in targets:
@@ -192,13 +208,16 @@ class _Walk:
         last = _last_command(body)
         if body.type != "command":
             self._stack.append((body, level + 1, given))
-        if body.type == "command" or (further and last is not None):
-            self.command(last or body, level, given, tuple(further))
+        reads = any(map(_gives_input, node.children))
+        if body.type == "command" or ((further or reads) and last is not None):
+            self.command(last or body, level, given, tuple(further), unclear=unclear)
         self._stack += reversed(after)
 
     def _input(self, node: Node, given: Input) -> Input:
         """Return what a command reads behind the redirection ``node``: of a file, what we know."""
-        if not any(child.type == "<" for child in node.children):
+        if node.type == "herestring_redirect":
+            return self._herestring(node)
+        if not _gives_input(node):
             return given
         named = [child for child in node.children if child.is_named]
         path = self._resolver.word(named[-1]) if named else HOLE
@@ -328,7 +347,7 @@ class _Walk:
             name = self._resolver.text(variable)
             risk, reason, _ = assignment_risk(name, before_command=False)
             self._review.findings.add(risk, reason)
-        self._push(node.children, level, given)
+        self._push(node.children, level, _shared(given))
 
     def unset(self, node: Node, _level: int, _given: Input) -> None:
         self._review.caution("unsets variables or functions")
@@ -351,9 +370,20 @@ class _Walk:
         start = next((child for child in node.children if child.type == "heredoc_start"), node)
         end = next((child for child in node.children if child.type == "heredoc_end"), None)
         begin = self._source.find(b"\n", start.end_byte) + 1
-        return self._source[begin : end.start_byte if end else node.end_byte].decode(
+        text = self._source[begin : end.start_byte if end else node.end_byte].decode(
             "utf-8", "replace"
         )
+        if set(start.text or b"") & set(b"'\"\\"):
+            return text
+        # As in double quotes; what stands for something else is put in before it is read.
+        known = all(map(self._is_plain, _expansions(node)))
+        return _ESCAPE_IN_HEREDOC.sub(r"\1", text) + ("" if known else f"# {HOLE}\n")
+
+    def _is_plain(self, expansion: Node) -> bool:
+        """Return whether an expansion comes to a text without signs that a shell reads."""
+        name = _NAMED.fullmatch(self._resolver.text(expansion))
+        values = self._review.variables.get(name[1]) if name else (HOLE,)
+        return all(map(_NO_SIGNS.fullmatch, values))
 
     def _body_output(self, body: Node | None, given: Input) -> str:
         return "" if body is None else self._output(body, given)
@@ -361,6 +391,8 @@ class _Walk:
     def _output(self, node: Node, given: Input) -> str:
         """Return what a stage of a pipe prints, as far as that is plain to see."""
         kind = node.type
+        if _reads_in_doubt(node):
+            return HOLE
         if kind == "redirected_statement":
             heredoc = next((c for c in node.children if c.type == "heredoc_redirect"), None)
             body = node.child_by_field_name("body")
@@ -378,6 +410,50 @@ class _Walk:
         words = self._resolver.words([c for c in node.children if c.type not in _NO_WORDS])
         self._resolver.inner = inner
         return printed(words, given)
+
+
+def _shared(given: Input) -> Input:
+    """Return what one of several commands reads, of which each may leave a part to the next."""
+    return None if given is None else HOLE
+
+
+def _gives_input(node: Node) -> bool:
+    """Return whether a node is a redirection of what a command reads."""
+    if node.type == "file_redirect":
+        return any(part.type in _READS for part in node.children)
+    return node.type in _REDIRECTS
+
+
+def _reads_in_doubt(node: Node) -> bool:
+    """Return whether it is not plain from which redirection a command reads.
+
+    The last one counts; several lie at several places of the tree.
+    """
+    found: list[Node] = []
+    waiting = [node]
+    while waiting:
+        for child in waiting.pop().children:
+            kind = child.type
+            if kind == "heredoc_redirect" or (kind == "command" and node.type != "pipeline"):
+                waiting.append(child)
+            if _gives_input(child):
+                found.append(child)
+    return len(found) > 1 or any(
+        part.type == "file_descriptor" and part.text != b"0"
+        for child in found
+        for part in child.children
+    )
+
+
+def _expansions(heredoc: Node) -> list[Node]:
+    """Return what is expanded in the body of a here-document."""
+    bodies = [child for child in heredoc.children if child.type == "heredoc_body"]
+    return [
+        part
+        for body in bodies
+        for part in body.children
+        if part.is_named and part.type != "heredoc_content"
+    ]
 
 
 def _last_command(node: Node) -> Node | None:

@@ -77,6 +77,7 @@ _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 _BRACES: Final = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
 _ESCAPE_IN_QUOTES: Final = re.compile(r"\\([$`\"\\\n])")
 _SPECIAL: Final = re.compile(r"[\\*?\[~]")
+_PATTERN: Final = re.compile(r"[*?\[]")
 _BLANKS: Final = re.compile(r"[ \t\n]+")
 #: What begins a pattern; the names that it matches may begin with a dash.
 _WILD: Final = ("*", "?", "[")
@@ -116,6 +117,11 @@ class Variables:
     def counts(self) -> dict[str, int]:
         """Return how many values each variable has."""
         return {name: len(values) for name, values in self._values.items()}
+
+    def patterns(self) -> list[str]:
+        """Return the values that are patterns: they come to the names of files."""
+        every = [value for values in self._values.values() for value in values]
+        return [value for value in every if _PATTERN.search(value)]
 
     def get(self, name: str) -> tuple[str, ...]:
         """Return the values that ``name`` may have."""
@@ -367,7 +373,8 @@ class Resolver:
         while words and _ECHO_OPTION.fullmatch(words[0]):
             del words[0]
         # With ``-e``, and in other shells without, a backslash is no character of its own.
-        return (HOLE if "\\" in text else "") + without_escapes(" ".join(words))
+        names = HOLE if any(map(_PATTERN.search, words)) else ""
+        return (HOLE if "\\" in text else "") + without_escapes(" ".join(words)) + names
 
     def read_arithmetic(self, node: Node) -> str:
         """Return a number in the place of ``$((...))``."""

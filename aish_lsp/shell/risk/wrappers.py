@@ -8,12 +8,13 @@ from typing import Final
 
 from aish_lsp.shell.risk.assignments import assignment_risk
 from aish_lsp.shell.risk.matching import takes_next
-from aish_lsp.shell.risk.review import Input, Review, texts
+from aish_lsp.shell.risk.review import Input, Review
 from aish_lsp.shell.risk.rules import Entry, Wrapper
 from aish_lsp.shell.risk.words import HOLE, MANY
 
 #: Lines of what ``xargs`` reads that are looked at.
 _LOOKED_AT: Final = 20
+_QUOTES: Final = re.compile(r"[\\'\"]")
 _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
 
@@ -79,7 +80,7 @@ def _open(
     if wrapper.shell:
         if ":::" in inner or "::::" in inner:
             inner = inner[: next(i for i, word in enumerate(inner) if word[:3] == ":::")]
-        review.add_text(texts([_unplaced(word) for word in inner]), depth + 1)
+        review.add_joined([_unplaced(word) for word in inner], depth + 1)
         return []
     if wrapper.appends:
         return _appended(inner, _placeholder(words[:at]), given, doubtful=doubtful)
@@ -95,11 +96,14 @@ def _appended(
 ) -> list[tuple[str, ...]]:
     """Return the commands that ``xargs`` makes of one and of what it reads."""
     known = given() if callable(given) else given or HOLE
+    # It takes quotes away, and not as a shell does: what they hold together is not known.
+    plain = _QUOTES.sub("", known)
+    found: list[tuple[str, ...]] = []
     if HOLE not in known:
-        found = [tuple(word.replace(place, text) for word in inner) for text in known.split()]
-        found = [*found[:_LOOKED_AT], (*inner, *known.split())]
-    else:
-        found = [(*(word.replace(place, HOLE) for word in inner), f"{MANY}*")]
+        found = [tuple(word.replace(place, text) for word in inner) for text in plain.split()]
+        found = [*found[:_LOOKED_AT], (*inner, *plain.split())]
+    if HOLE in known or plain != known:
+        found.append((*(word.replace(place, HOLE) for word in inner), f"{MANY}*"))
     return [*found, found[0][1:]] if doubtful and len(inner) > 1 else found
 
 

@@ -21,9 +21,8 @@ from aish_lsp.agent.events import (
     Text,
     Tool,
     Usage,
-    camel_case,
-    to_wire,
 )
+from aish_lsp.foundation.wire import camel_case, to_wire
 
 #: Each event with the object that protocol.md promises.
 EVENTS: list[tuple[Event, dict[str, object]]] = [

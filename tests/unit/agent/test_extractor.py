@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.agent.events import End, Event, Notice, Text, Usage
+from aish_lsp.agent.events import End, Notice, Text, Usage
 from aish_lsp.agent.extractor import Extracted, extract
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask
@@ -17,6 +17,7 @@ from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
+from aish_lsp.foundation.events import Event
 from aish_lsp.models.events import Finish, ModelEvent
 from aish_lsp.models.request import ModelRequest
 

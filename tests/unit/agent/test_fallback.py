@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from aish_lsp.agent.fallback import Succession
+from aish_lsp.agent.model_choice import FallbackChain
 from aish_lsp.config.schema import Config, Preset, Routing
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, CostCap, OverBudget
 from aish_lsp.models.catalog import OFFLINE
@@ -11,12 +11,12 @@ A, B, C = (Preset(name=name) for name in "abc")
 DOWN = BackendUnavailable("is down.")
 
 
-def succession(*fallback: str, first: Preset = A) -> Succession:
+def succession(*fallback: str, first: Preset = A) -> FallbackChain:
     models = {preset.name: preset for preset in (A, B, C)}
-    return Succession(first, Config(models=models, routing=Routing(fallback=list(fallback))))
+    return FallbackChain(first, Config(models=models, routing=Routing(fallback=list(fallback))))
 
 
-def all_after(chain: Succession) -> list[str]:
+def all_after(chain: FallbackChain) -> list[str]:
     found = []
     while chain.advance(DOWN):
         found.append(chain.current.name)

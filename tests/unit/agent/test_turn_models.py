@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from aish_lsp.agent.events import Event, Notice, Reasoning, Route, Start, Usage
+from aish_lsp.agent.events import Notice, Reasoning, Route, Start, Usage
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import AskResult
@@ -19,6 +19,7 @@ from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
 from aish_lsp.context.prompt import CONTRACT, ROLE
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
+from aish_lsp.foundation.events import Event
 from aish_lsp.models.events import Finish, ModelEvent, Text
 from aish_lsp.models.request import ModelRequest
 

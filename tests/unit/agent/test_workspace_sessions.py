@@ -22,13 +22,14 @@ from aish_lsp.chat.commands import COLON_COMMANDS, Chat
 from aish_lsp.chat.sessions import takes_a_session
 from aish_lsp.config.loading import Configuration
 from aish_lsp.context.turns import ExecOutput, Turn
+from aish_lsp.context.usage import UsageRecord
 from aish_lsp.foundation.errors import Busy, Denied, InvalidArgument, NotFound, StoreUnavailable
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.ports import Question
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.records import Record
-from aish_lsp.sessions.usage import UsageRecord, append_usage
+from aish_lsp.sessions.usage import append_usage
 
 OUTPUT = {"command": "ls", "exit": 0, "output": "a\n"}
 USER, REPLY = records.user("Old?"), records.assistant("Yes.", "offline", finish="stop")

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 import pytest
 from histories import assert_acceptable, conversations
@@ -12,9 +13,9 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Compress, Context, Preset
 from aish_lsp.context import counter as counter_module
-from aish_lsp.context.budget import Budget, Limits, Prepared, Roll, limits
+from aish_lsp.context.budget import Budget, Limits, Prepared, limits
 from aish_lsp.context.counter import Counter
-from aish_lsp.context.measure import Anchor, Draft, measure
+from aish_lsp.context.measure import Draft, MeasuredPrefix, measure
 from aish_lsp.context.prompt import (
     Blocks,
     in_force,
@@ -27,6 +28,9 @@ from aish_lsp.context.turns import Attached, Conversation, ExecOutput, Turn
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import Message, StoredReasoning
+
+#: Extends the summary by turns that go: ``(summary, turns, max_chars)`` to the new summary.
+Roll: TypeAlias = Callable[[str, Sequence[Turn], int], Awaitable[str]]
 
 PRESET = Preset(name="local", endpoint="http://127.0.0.1:8080")
 CONTEXT = Context()
@@ -85,7 +89,16 @@ def ready(
 ) -> Prepared:
     limited = limit(tokens) if isinstance(tokens, int) else tokens
     budget = Budget(blocks, context, limited, Counter(preset))
-    return asyncio.run(budget.prepare(conversation, roll))
+    return asyncio.run(prepared_by(budget, conversation, roll))
+
+
+async def prepared_by(budget: Budget, conversation: Conversation, roll: Roll | None) -> Prepared:
+    plan = await budget.plan(conversation, summarize=roll is not None)
+    if roll is not None and plan.summary_chars:
+        summary = await roll(conversation.summary, plan.evicted, plan.summary_chars)
+        plan = await budget.summarized(conversation.summary, plan, summary)
+    budget.apply(conversation, plan)
+    return plan
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -249,7 +262,7 @@ def counted(conversation: Conversation, actual: int, blocks: Blocks = BASE) -> C
     """Return ``conversation`` with a server's count of all of it but the question."""
     turns = len(conversation.turns) - 1
     form = Counter(PRESET).form
-    conversation.anchors[form] = Anchor(actual, 0, turns, blocks)
+    conversation.anchors[form] = MeasuredPrefix(actual, 0, turns, blocks)
     return conversation
 
 
@@ -300,7 +313,7 @@ def test_a_count_is_gone_with_the_reset_and_with_most_of_what_was_counted() -> N
     assert len(conversation.anchors) == 1
     # A refused question was counted too, and is taken back.
     conversation.append_user("too long")
-    conversation.anchors["refused"] = Anchor(9000, 0, len(conversation.turns), BASE)
+    conversation.anchors["refused"] = MeasuredPrefix(9000, 0, len(conversation.turns), BASE)
     conversation.withdraw_user()
     assert list(conversation.anchors) == [Counter(PRESET).form]
     conversation = counted(talk(10), 900)

@@ -49,7 +49,7 @@ def learn(store: Calibration, *ratios: float, key: str = "m") -> float:
 def test_where_nothing_was_learned_it_is_one_and_no_file_is_made(path: Path) -> None:
     store = Calibration(path)
     assert store.ratio("m") == 1.0
-    assert store.take_troubles() == []
+    assert store.drain_warnings() == []
     assert not path.parent.exists()
 
 
@@ -108,7 +108,7 @@ def test_a_ratio_is_always_within_its_bounds(observed: list[tuple[str, int, int]
     for key, estimated, actual in observed:
         store.learn(key, estimated, actual)
         assert 0.5 <= store.ratio(key) <= 3
-    assert store.take_troubles() == []
+    assert store.drain_warnings() == []
 
 
 # The file
@@ -182,7 +182,7 @@ async def test_many_writers_at_once(path: Path) -> None:
         "m": 6,
         **{str(number): 1 for number in range(6)},
     }
-    assert all(store.take_troubles() == [] for store in stores)
+    assert all(store.drain_warnings() == [] for store in stores)
 
 
 async def test_what_is_learned_while_it_is_written_is_written_next(
@@ -316,7 +316,7 @@ async def test_a_bad_entry_does_not_count_and_spoils_no_other(path: Path, saved:
     assert learn(store, 1.2, key="bad") == pytest.approx(1.2)
     await store.save()
     assert Calibration(path).ratio("bad") == pytest.approx(1.2)
-    assert store.take_troubles() == []
+    assert store.drain_warnings() == []
 
 
 DAMAGED = [
@@ -347,14 +347,14 @@ async def test_a_damaged_file_is_put_aside_when_it_is_next_written(path: Path, t
     store = Calibration(path)
     assert store.ratio("m") == 1.0
     assert path.read_text(errors="surrogateescape") == text
-    (trouble,) = store.take_troubles()
+    (trouble,) = store.drain_warnings()
     assert f"{path}: it is damaged" in trouble
     learn(store, 1.3)
     await store.save()
     assert entries(path)["m"]["ratio"] == 1.3
     (aside,) = path.parent.glob("calibration.json.damaged-*")
     assert aside.read_text(errors="surrogateescape") == text
-    assert store.take_troubles() == []
+    assert store.drain_warnings() == []
 
 
 async def test_what_can_be_read_and_not_written_is_put_aside_too(path: Path) -> None:
@@ -391,7 +391,7 @@ async def test_a_newer_file_is_not_touched(path: Path) -> None:
         learn(store, 1.3)
         await store.save()
     assert store.ratio("m") == pytest.approx(1.3)
-    (trouble,) = store.take_troubles()
+    (trouble,) = store.drain_warnings()
     assert "newer version (2)" in trouble
     assert path.read_text() == text
     assert list(path.parent.glob("*damaged*")) == []
@@ -424,11 +424,11 @@ async def test_what_is_no_file_is_told_once_and_stays(path: Path, make: Any) -> 
         learn(store, 1.3)
         await store.save()
     assert store.ratio("m") == pytest.approx(1.3)
-    troubles = store.take_troubles()
+    troubles = store.drain_warnings()
     assert 1 <= len(troubles) <= 2
     assert all("is not being saved: cannot" in trouble for trouble in troubles)
     await store.save()
-    assert store.take_troubles() == []
+    assert store.drain_warnings() == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root reads and writes every file")
@@ -437,14 +437,14 @@ async def test_permissions_that_lack_and_come_back(path: Path) -> None:
     path.chmod(0)
     store = Calibration(path)
     assert store.ratio("m") == 1.0
-    (trouble,) = store.take_troubles()
+    (trouble,) = store.drain_warnings()
     assert "Permission denied" in trouble
     path.chmod(0o600)
     assert store.ratio("m") == 1.5
     path.parent.chmod(0o500)
     learn(store, 1.5, key="other")
     await store.save()
-    assert len(store.take_troubles()) == 1
+    assert len(store.drain_warnings()) == 1
     path.parent.chmod(0o700)
     await store.save()
     assert entries(path)["other"]["calls"] == 1
@@ -465,7 +465,7 @@ async def test_a_full_disk_is_told_once_and_nothing_is_lost(
         for _ in range(3):
             learn(store, 1.25)
             await store.save()
-        (trouble,) = store.take_troubles()
+        (trouble,) = store.drain_warnings()
         assert "No space left" in trouble
         assert path.read_text() == before
         assert store.ratio("m") == pytest.approx(1.25)
@@ -476,7 +476,7 @@ async def test_a_full_disk_is_told_once_and_nothing_is_lost(
         patched.setattr(files, "_write_all", full)
         learn(store, 1.25)
         await store.save()
-    assert len(store.take_troubles()) == 1
+    assert len(store.drain_warnings()) == 1
 
 
 async def test_what_cannot_be_written_does_not_grow_without_end(path: Path) -> None:
@@ -496,7 +496,7 @@ async def test_a_file_that_another_process_holds(
     learn(store, 1.2)
     with files.locked(path):
         await store.save()
-    (trouble,) = store.take_troubles()
+    (trouble,) = store.drain_warnings()
     assert "stayed locked" in trouble
     await store.save()
     assert entries(path)["m"]["calls"] == 1
@@ -526,6 +526,6 @@ def test_whatever_the_file_holds_the_server_goes_on(
         learn(store, 1.2)
         learn(store, 1.2, key="new")
         asyncio.run(store.save())
-        if not any("newer" in trouble for trouble in store.take_troubles()):
+        if not any("newer" in trouble for trouble in store.drain_warnings()):
             assert Calibration(path).ratio("new") == store.ratio("new") == 1.2
         path.unlink()

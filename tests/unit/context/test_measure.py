@@ -17,7 +17,7 @@ from aish_lsp.context.counter import (
     Tokens,
     model_key,
 )
-from aish_lsp.context.measure import Anchor, Breakdown, Draft, draft_tokens, measure
+from aish_lsp.context.measure import Breakdown, Draft, MeasuredPrefix, draft_tokens, measure
 from aish_lsp.context.prompt import Blocks, in_force, instructions_part, tree_part
 from aish_lsp.context.token_families import p99_error
 from aish_lsp.context.tokens import count
@@ -148,8 +148,8 @@ def test_the_key_of_a_model_tells_no_secret(preset: Preset, key: str) -> None:
 # --- actual ---------------------------------------------------------------------------------------
 
 
-def anchored(sent: int, output: int, covered: int, blocks: Blocks = FULL) -> Anchor:
-    return Anchor(sent, output, covered, blocks)
+def anchored(sent: int, output: int, covered: int, blocks: Blocks = FULL) -> MeasuredPrefix:
+    return MeasuredPrefix(sent, output, covered, blocks)
 
 
 def test_what_the_server_has_counted_is_not_counted_again() -> None:
@@ -231,7 +231,7 @@ def test_the_parts_add_up(
     anchor = None
     if counted is not None:
         covered = min(counted[2], len(sent))
-        anchor = Anchor(counted[0], counted[1], covered, FULL)
+        anchor = MeasuredPrefix(counted[0], counted[1], covered, FULL)
     size = measure(draft, Counter(preset, ratio=ratio), anchor)
     parts = parts_of(size.breakdown)
     assert all(isinstance(part, int) and part >= 0 for part in parts)

@@ -10,8 +10,9 @@ from histories import conversations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aish_lsp.agent.compaction import rolled
 from aish_lsp.context.prompt import summary_block
-from aish_lsp.context.summary import rolled, summary_request
+from aish_lsp.context.summary import summary_request
 from aish_lsp.context.turns import Conversation, ExecOutput, Turn
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, OverBudget
 from aish_lsp.models.events import ToolCall

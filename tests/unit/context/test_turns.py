@@ -122,9 +122,11 @@ def test_calls_that_got_no_result_are_cancelled() -> None:
     conversation.append_user("q")
     conversation.append_assistant("", tool_calls=[READ, GREP, READ])
     conversation.append_tool("1", "content")
-    cancelled = conversation.cancel_calls()
-    assert [(turn.tool_call_id, turn.content) for turn in cancelled] == [("2", "cancelled")]
-    assert conversation.cancel_calls() == []
+    assert conversation.open_calls() == [GREP]
+    conversation.cancel_calls()
+    last = conversation.turns[-1]
+    assert (last.tool_call_id, last.content) == ("2", "cancelled")
+    assert conversation.open_calls() == []
 
 
 @pytest.mark.parametrize("after", ["question", "reply"])

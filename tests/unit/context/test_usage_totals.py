@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from aish_lsp.config.schema import Cost, Preset, Price
 from aish_lsp.context.usage import (
     Slot,
+    UsageRecord,
     UsageTotals,
     call_cost,
     check_cap,
@@ -18,7 +19,6 @@ from aish_lsp.context.usage import (
 )
 from aish_lsp.foundation.errors import CostCap
 from aish_lsp.models.events import Usage
-from aish_lsp.sessions.usage import UsageRecord
 
 LOCAL = Preset(name="local", endpoint="http://127.0.0.1:8080")
 CLOUD = Preset(name="cloud", endpoint="https://api.example.com/v1")

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aish_lsp.agent.events import End, Event, Notice, Output, Reasoning, Text
+from aish_lsp.agent.events import End, Notice, Output, Reasoning, Text
 from aish_lsp.foundation import job as job_module
 from aish_lsp.foundation.errors import Denied
+from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.job import Emit, Job, Outcome, ending
 
 T = TypeVar("T")

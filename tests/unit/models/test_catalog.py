@@ -91,10 +91,10 @@ async def test_an_answer_that_cannot_be_kept_holds_and_is_told(
     catalog = make(http, blocked, {"OPENAI_API_KEY": "sk-test"})
     for _ in range(2):
         assert (await catalog.choose(Config(), None, user)).preset.name == name
-    [trouble] = catalog.take_troubles()
+    [trouble] = catalog.drain_warnings()
     assert "until the editor is closed" in trouble
     assert str(blocked) in trouble
-    assert catalog.take_troubles() == ()
+    assert catalog.drain_warnings() == ()
 
 
 async def test_an_unknown_name_is_told_with_the_nearest(http: HttpClient, tmp_path: Path) -> None:

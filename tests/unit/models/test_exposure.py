@@ -149,4 +149,4 @@ async def test_a_yes_that_cannot_be_kept_holds_for_now(http: HttpClient, tmp_pat
     found = catalog(http, tmp_path)
     await found.choose(CONFIG, None, User(True))
     assert found.may_show_key(PLACE)
-    assert any(PLACE in trouble for trouble in found.take_troubles())
+    assert any(PLACE in trouble for trouble in found.drain_warnings())

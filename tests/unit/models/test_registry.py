@@ -10,6 +10,7 @@ import pytest
 from aish_lsp.config.schema import Provider
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.registry import open_model
+from aish_lsp.offline import OfflineModel
 
 
 @pytest.mark.parametrize(
@@ -25,9 +26,9 @@ from aish_lsp.models.registry import open_model
 def test_each_provider_has_its_adapter(
     http: HttpClient, tmp_path: Path, provider: Provider, adapter: str
 ) -> None:
-    assert type(open_model(provider, http, {}, tmp_path)).__name__ == adapter
+    assert type(open_model(provider, http, {}, lambda: OfflineModel(tmp_path))).__name__ == adapter
 
 
 def test_no_provider_is_without_one(http: HttpClient, tmp_path: Path) -> None:
     for provider in get_args(Provider):
-        assert callable(open_model(provider, http, {}, tmp_path).stream)
+        assert callable(open_model(provider, http, {}, lambda: OfflineModel(tmp_path)).stream)

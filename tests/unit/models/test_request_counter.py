@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,8 +34,12 @@ def answering(body: Any, status: str = "200 OK", kind: str = "application/json")
     return script
 
 
+def no_offline() -> Model:
+    pytest.fail("the offline model was asked for")
+
+
 def opened(http: HttpClient, provider: Provider) -> Model:
-    return open_model(provider, http, {"K": "sk"}, Path())
+    return open_model(provider, http, {"K": "sk"}, no_offline)
 
 
 def question(endpoint: str, text: str = "Hello?", provider: Provider = "anthropic") -> ModelRequest:
@@ -173,7 +176,7 @@ async def test_a_server_that_is_not_there(http: HttpClient) -> None:
 
 async def test_a_key_that_is_not_set_is_left_to_the_question(http: HttpClient) -> None:
     counter = RequestCounter("mine", timeout_s=PATIENT)
-    adapter = open_model("anthropic", http, {}, Path())
+    adapter = open_model("anthropic", http, {}, no_offline)
     assert await counter.count(adapter, question("http://127.0.0.1:9")) is None
     assert counter.capable
     assert counter.take_notices() == []

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.agent.events import Level
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.events import Level
 from aish_lsp.models import retrying
 from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text
 from aish_lsp.models.request import ModelRequest
-from aish_lsp.models.retrying import RETRIES, patient_stream, pause_before
+from aish_lsp.models.retrying import RETRIES, pause_before, stream_with_retries
 
 BUSY = BackendUnavailable("It is busy. Ask again.", status=503, provider_message="busy")
 REPLY: tuple[ModelEvent, ...] = (Text("All is well."), Finish("stop"))
@@ -51,7 +51,7 @@ async def received(
             told.append((level, message))
 
     request = ModelRequest(Preset(name="mine", **preset), ())
-    async with aclosing(patient_stream(model, request, tell)) as stream:
+    async with aclosing(stream_with_retries(model, request, tell)) as stream:
         return [event async for event in stream]
 
 
@@ -193,7 +193,7 @@ async def test_the_whole_is_bounded_before_the_first_token_too() -> None:
 
 async def test_who_listens_no_more_closes_the_stream() -> None:
     model = Scripted(REPLY)
-    async with aclosing(patient_stream(model, ModelRequest(Preset(), ()))) as stream:
+    async with aclosing(stream_with_retries(model, ModelRequest(Preset(), ()))) as stream:
         async for _ in stream:
             break
     assert model.closed == 1
@@ -215,7 +215,7 @@ def test_what_is_yielded_is_one_reply_or_the_beginning_of_one(
 
     async def receive() -> Exception | None:
         try:
-            async with aclosing(patient_stream(model, ModelRequest(Preset(), ()))) as stream:
+            async with aclosing(stream_with_retries(model, ModelRequest(Preset(), ()))) as stream:
                 async for event in stream:
                     events.append(event)  # noqa: PERF401 - what came before an error counts
         except (BackendUnavailable, BackendRejected) as error:

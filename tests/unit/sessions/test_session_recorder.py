@@ -69,7 +69,7 @@ async def test_a_lock_that_is_held_elsewhere_holds_only_usage_up(tmp_path: Path)
     await holder
     await closing
     assert [call.output for call in read_usage(path)] == [20]
-    assert recorder.take_troubles() == []
+    assert recorder.drain_warnings() == []
 
 
 async def test_costs_are_reset_behind_the_calls_before(tmp_path: Path) -> None:
@@ -85,6 +85,6 @@ async def test_what_could_not_be_written_is_told_once(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path, None, str)
     assert await recorder.question(Turn("user", "Well?")) == 0
     await recorder.model("m")
-    (trouble,) = recorder.take_troubles()
+    (trouble,) = recorder.drain_warnings()
     assert "not being saved" in trouble
     await recorder.aclose()

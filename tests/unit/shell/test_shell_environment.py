@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.shell.environment import command_environment, secret_values
+from aish_lsp.shell.environment import (
+    command_environment,
+    reading_environment,
+    secret_values,
+)
 
 
 def test_our_keys_are_withheld_and_the_rest_is_kept() -> None:
@@ -126,3 +130,23 @@ def test_outside_of_a_virtual_environment_the_path_stays(monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "prefix", "/usr")
     monkeypatch.setattr(sys, "base_prefix", "/usr")
     assert command_environment({"PATH": "/usr/bin:/bin"}, ())["PATH"] == "/usr/bin:/bin"
+
+
+def test_what_only_reads_gets_no_secrets() -> None:
+    given = {
+        "PATH": "/home/token=abc123def456/bin",
+        "DB_PASSWORD": "hunter22-and-more",
+        "DATABASE_URL": "postgres://user:hunter22@host/db",
+        "DB": "mysql://user:s3cret-pw@host/db",
+        "LANG": "C",
+        "TOKEN_FILE": "/run/token",
+        "ROOT_PASSWORD": "root",
+    }
+    assert reading_environment(given, with_secrets=True).items() >= given.items()
+    env = reading_environment(given)
+    assert {name: env[name] for name in given} == {
+        **given,
+        "DB_PASSWORD": "[secret]",
+        "DATABASE_URL": "postgres://user:[secret]@host/db",
+        "DB": "mysql://user:[secret]@host/db",
+    }

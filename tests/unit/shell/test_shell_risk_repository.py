@@ -203,6 +203,52 @@ def test_each_folder_that_a_command_may_be_in_counts(root: Path, tmp_path: Path)
     assert risk("(cd home); cd work; git log", tmp_path) == "caution"
 
 
+def test_a_folder_above_a_link_is_where_the_link_stands_and_where_it_leads(root: Path) -> None:
+    hidden, far = root / "hidden", root / "far" / "away"
+    far.mkdir(parents=True)
+    git(root, "init", "-q", "--bare", "hidden")
+    for name, value in (
+        ("core.bare", "false"),
+        ("core.worktree", str(root)),
+        ("core.fsmonitor", "./program"),
+    ):
+        git(hidden, "config", name, value)
+    (hidden / "link").symlink_to("../far/away")
+    subprocess.run(["bash", "-c", "cd hidden/link/.. && git status"], cwd=root, check=False)
+    assert (root / "ran").exists()
+    for text in (
+        "cd hidden/link/.. && git status",
+        "cd hidden/link && cd .. && git status",
+        "pushd hidden/link/..; git -C . log",
+    ):
+        assert risk(text, root) == "caution"
+    # With ``-P``, and to git itself, it is the other one.
+    (far / "back").symlink_to("../../hidden/objects")
+    assert risk("cd -P far/away/back/.. && git status", root) == "caution"
+    assert risk("git -C far/away/back/.. status", root) == "caution"
+    assert risk("cd far/away/.. && git status", root) == "safe"
+
+
+def test_a_repository_of_somebody_else_counts(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(root, "config", "core.fsmonitor", "./program")
+    # As on a machine where somebody else owns it: git takes none of its settings then.
+    real = shutil.which("git")
+    fake = tmp_path / "bin" / "git"
+    fake.parent.mkdir()
+    fake.write_text(f'#!/bin/sh\nGIT_TEST_ASSUME_DIFFERENT_OWNER=1 exec {real} "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:{os.environ['PATH']}")
+    assert subprocess.run(["git", "status"], cwd=root, check=False).returncode != 0
+    trusting = ["git", "-c", "safe.directory=*", "status"]
+    assert subprocess.run(trusting, cwd=root, check=False).returncode == 0
+    assert (root / "ran").exists()
+    assert risk("git -c safe.directory=* status", root) == "caution"
+    git(root, "-c", "safe.directory=*", "config", "--unset", "core.fsmonitor")
+    assert risk("git -c safe.directory=* status", root) == "safe"
+
+
 def test_what_git_ignores_may_be_overwritten(root: Path) -> None:
     (root / ".gitignore").write_text("*.log\n")
     (root / "a.log").write_text("old")

@@ -1,28 +1,31 @@
-"""The request of one turn: made to fit, made to fit again, and compared with what came of it."""
+"""One round of a turn: the conversation made to fit, sent, and compared with what came of it."""
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.endings import cut_silently
-from aish_lsp.agent.events import Notice, Usage
-from aish_lsp.agent.summarizer import Summarizer
+from aish_lsp.agent.compaction import Summarizer
+from aish_lsp.agent.events import Notice
+from aish_lsp.agent.model_call import ModelCall
 from aish_lsp.context.budget import Budget, Limits, Prepared
 from aish_lsp.context.shortening import bounded
-from aish_lsp.context.usage import Category, is_local
-from aish_lsp.foundation.errors import OverBudget
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, OverBudget
 from aish_lsp.models.overflow import overflow_of
-from aish_lsp.models.request import ModelRequest
+from aish_lsp.models.reasoning import reasoning_source
+from aish_lsp.models.request import ModelRequest, StoredReasoning, reply_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import AsyncGenerator
 
     from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.turns import Conversation
     from aish_lsp.foundation.errors import AishError
+    from aish_lsp.foundation.events import FinishReason, Level, Usage
     from aish_lsp.foundation.job import Emit
+    from aish_lsp.models.events import ModelEvent
 
 #: Tokens. No model that one can talk to has less; a server that says so makes a mistake.
 _SMALLEST_WINDOW = 256
@@ -30,12 +33,13 @@ _SMALLEST_WINDOW = 256
 #: The share of the budget that the text may take which a question is about.
 _ATTACHED_SHARE: Final = 2
 
-#: What a turn's call is accounted as.
-_CATEGORY: Final[Category] = "main"
+#: Of its limit of tokens: a reply that is called too long before it has as many filled the window.
+#: Not more, since what it has may be an estimate.
+_AT_LIMIT = 0.5
 
 
-class TurnRequest:
-    """What one question sends to its model, once it was made to ``fit``.
+class Round(ModelCall):
+    """A call to the model with the whole conversation, once it was made to ``fit``.
 
     Args:
         session: where it is asked.
@@ -50,18 +54,15 @@ class TurnRequest:
     def __init__(
         self, session: Session, conversation: Conversation, preset: Preset, emit: Emit
     ) -> None:
-        self.preset = preset
+        super().__init__(session, preset, "main")
         self.evicted = 0
-        self._session = session
         self._workspace = session.workspace
         self._conversation = conversation
         self._emit = emit
-        self._counter = session.accounting.counter(preset, self._workspace.config)
+        self._tools = session.tools.definitions()
         self._limit: Limits | None = None
         self._prepared: Prepared | None = None
-        self._reported: Usage | None = None
         self._plausible = False
-        self._estimated = True
         self._counted: int | None = None
 
     @property
@@ -80,9 +81,14 @@ class TurnRequest:
         assert self._prepared is not None, "the request was not made to fit"
         return self._prepared
 
-    def to_model(self) -> ModelRequest:
-        """Return it as the adapter takes it."""
-        return ModelRequest(self.preset, self._fitted.messages)
+    @property
+    def reasoning(self) -> StoredReasoning | None:
+        """The reasoning with what its provider wants back; None where there is neither."""
+        text = "".join(self.received.reasoning)
+        metadata = self.received.metadata.metadata if self.received.metadata else {}
+        if not text and not metadata:
+            return None
+        return StoredReasoning(text, reasoning_source(self.preset), metadata)
 
     async def fit(self) -> None:
         """Put the request together, evicting what has to go, and see that it may be paid for.
@@ -91,20 +97,38 @@ class TurnRequest:
             OverBudget: it does not fit, whatever is left out. Nothing is lost.
             CostCap: it might cross the session's cap. Nothing is lost either.
         """
-        workspace = self._workspace
         await self._session.accounting.ask_price(self.preset)
         # Of one that may not be paid for, nothing else is asked at all.
         self._allow(0)
-        self._limit = await self._session.accounting.limits(self.preset, workspace.config)
+        self._limit = await self._session.accounting.limits(self.preset, self._config)
         await self._bound_attached(self._limit)
-        if self._session.accounting.counts_requests(self.preset, workspace.config):
+        if self._session.accounting.counts_requests(self.preset, self._config):
             # Before anything is evicted by an estimate; below, what an eviction leaves.
             await self._count(await self._budget(self._limit).whole(self._conversation))
         self._prepared = await self._prepare(self._limit)
         if await self._count(self._prepared):
             self._prepared = await self._prepare(self._limit)
 
-    async def make_room(self, error: AishError) -> None:
+    async def reply(self) -> AsyncGenerator[ModelEvent, None]:
+        """Send it and yield the reply; where the server finds it too long, once more with less.
+
+        Raises:
+            AishError: no reply, or it broke off.
+        """
+        for last in (False, True):
+            request = ModelRequest(self.preset, self._fitted.messages, self._fitted.draft.tools)
+            try:
+                async with aclosing(self.send(request, self._notice)) as events:
+                    async for event in events:
+                        yield event
+            except (BackendRejected, BackendUnavailable) as error:
+                if last or self.received.has_begun:
+                    raise
+                await self._make_room(error)
+            else:
+                return
+
+    async def _make_room(self, error: AishError) -> None:
         """Evict by the server's own count, where ``error`` says that the request is too long.
 
         Raises:
@@ -119,7 +143,7 @@ class TurnRequest:
         # Where the server names no number, all that is known is that it does not fit.
         counted = max(refused.measure.total, overflow.window or self._limit.window) + 1
         named, window = overflow.prompt_tokens, overflow.window or 0
-        believed = named is None or accounting.believes(refused, self._counter, named)
+        believed = named is None or accounting.is_plausible(refused, self._counter, named)
         if believed and window >= _SMALLEST_WINDOW:
             self._workspace.services.catalog.told_window(self.preset, window)
         if believed and named is not None:
@@ -128,8 +152,8 @@ class TurnRequest:
         accounting.refused(self._conversation, refused, self._counter, counted)
         # What cannot be evicted is estimated: by as much too low as this request was.
         ratio = self._counter.ratio * counted / max(1, refused.measure.total)
-        self._counter = accounting.counter(self.preset, self._workspace.config, ratio)
-        limit = await accounting.limits(self.preset, self._workspace.config)
+        self._counter = accounting.counter(self.preset, self._config, ratio)
+        limit = await accounting.limits(self.preset, self._config)
         self._limit = replace(limit, budget=min(limit.budget, counted - 1))
         try:
             self._prepared = await self._prepare(self._limit)
@@ -138,47 +162,52 @@ class TurnRequest:
         if not self._prepared.evicted and not self._prepared.cut:
             raise error
         message = f"{self.preset.name} found the question too long: asked again with less."
-        await self._emit(Notice("warning", message))
+        await self._notice("warning", message)
 
     async def _bound_attached(self, limit: Limits) -> None:
         """Leave what is attached to the question its share of the budget, and no more."""
         turns = self._conversation.turns
-        turns[-1] = await bounded(turns[-1], limit.budget // _ATTACHED_SHARE, self._counter)
+        if turns[-1].role == "user":
+            turns[-1] = await bounded(turns[-1], limit.budget // _ATTACHED_SHARE, self._counter)
 
     def _allow(self, tokens: int) -> None:
         """See whether so many tokens may be paid for; CostCap where not."""
-        self._session.accounting.check_cap(self.preset, self._workspace.config, tokens)
+        self._session.accounting.check_cap(self.preset, self._config, tokens)
 
     def _budget(self, limit: Limits) -> Budget:
-        workspace = self._workspace
-        context = workspace.config.context
-        return Budget(self._session.blocks(), context, limit, self._counter, allow=self._allow)
+        context = self._config.context
+        return Budget(self._session.blocks(), context, limit, self._counter, self._tools)
 
     async def _count(self, prepared: Prepared) -> bool:
         """Have the server count a request that is only estimated; return whether it did."""
-        workspace, accounting = self._workspace, self._session.accounting
-        if not accounting.counts_requests(self.preset, workspace.config):
+        accounting = self._session.accounting
+        if not accounting.counts_requests(self.preset, self._config):
             return False
         model = self._session.open_model(self.preset)
         tokens = await accounting.count(
-            self._conversation, prepared, self._counter, model, workspace.config
+            self._conversation, prepared, self._counter, model, self._config
         )
         if tokens is None:
             return False
         self._counted = tokens
         # What is left out is estimated by what was just learned.
-        self._counter = accounting.counter(self.preset, workspace.config)
+        self._counter = accounting.counter(self.preset, self._config)
         return True
 
     async def _prepare(self, limit: Limits) -> Prepared:
+        """Plan what goes, have it summarized where that is wanted, and let it go."""
         conversation, session = self._conversation, self._session
         budget = self._budget(limit)
-        wanted = self._workspace.config.context.summarize
-        summarizing = wanted and conversation is session.conversation
-        summarizer = Summarizer(session, self.preset, self._emit)
-        prepared = await budget.prepare(conversation, summarizer.roll if summarizing else None)
-        await self._tell_what_was_given_up(prepared)
-        return prepared
+        wanted = self._config.context.summarize and conversation is session.conversation
+        plan = await budget.plan(conversation, summarize=wanted)
+        self._allow(plan.measure.total)
+        if wanted and plan.summary_chars:
+            summary = await Summarizer(session, self.preset, self._emit).summarize(plan)
+            plan = await budget.summarized(conversation.summary, plan, summary)
+            self._allow(plan.measure.total)
+        budget.apply(conversation, plan)
+        await self._tell_what_was_given_up(plan)
+        return plan
 
     async def _tell_what_was_given_up(self, prepared: Prepared) -> None:
         if prepared.evicted:
@@ -186,28 +215,19 @@ class TurnRequest:
             self._session.meter.evicted()
             self.evicted += len(prepared.evicted)
             became = "were left out" if prepared.summary is None else "went into the summary"
-            await self._emit(Notice("info", f"{len(prepared.evicted)} old messages {became}."))
+            await self._notice("info", f"{len(prepared.evicted)} old messages {became}.")
         if prepared.cut:
             cut = ", ".join(prepared.cut)
             message = f"To fit the budget this was cut or left out: {cut}."
-            await self._emit(Notice("warning", message))
+            await self._notice("warning", message)
 
-    def account(self, usage: Usage | None, said: Iterable[str]) -> Usage:
-        """Add the call to the session and return what counts of it, with its cost.
-
-        What the server did not report is estimated; ``said`` is all that it sent. Dollars that it
-        named are taken as they are.
-        """
-        accounting, counter = self._session.accounting, self._counter
-        self._reported = usage
-        self._plausible = usage is not None and accounting.believes(
-            self._fitted, counter, usage.input_tokens
+    def account(self, tokens: int = 0) -> Usage:
+        """Add the call to the session, the request as it was measured; return what counts of it."""
+        reported = self.received.usage
+        self._plausible = reported is not None and self._session.accounting.is_plausible(
+            self._fitted, self._counter, reported.input_tokens
         )
-        output = sum(counter.settled(counter.text(text)) for text in said)
-        usage, self._estimated = accounting.charged(
-            self.preset, self._workspace.config, usage, Usage(self.tokens, output)
-        )
-        return accounting.call_ended(self.preset, _CATEGORY, usage)
+        return super().account(tokens or self.tokens)
 
     def verify(self) -> str:
         """Compare what was estimated with what the server reported, and go on from that.
@@ -215,7 +235,7 @@ class TurnRequest:
         The call is accounted and the reply, if there is one, is in the conversation by now. Return
         what the user is to be told of it, once; empty for nothing.
         """
-        reported, workspace = self._reported, self._workspace
+        reported, workspace = self.received.usage, self._workspace
         if reported is None:
             return ""
         accounting, prepared = self._session.accounting, self._fitted
@@ -234,14 +254,65 @@ class TurnRequest:
             return cut_silently(self.preset, self.tokens, read, limit) if is_new else ""
         if self._plausible:
             if self._counted is not None and known:
-                accounting.counted(self.preset, workspace.config, self._counted, read)
+                accounting.counted(self.preset, self._config, self._counted, read)
             accounting.answered(self._conversation, prepared, self._counter, reported)
             workspace.services.keep_calibration()
         return ""
 
-    async def record_usage(self, usage: Usage) -> None:
-        """Write down what the call took, as ``account`` had it."""
-        local = is_local(self.preset) and usage.cost is None
-        await self._session.recorder.usage(
-            self.preset, _CATEGORY, usage, local=local, estimated=self._estimated
+    def finish_notice(self, finish: FinishReason, *, spoke: bool) -> str | None:
+        """Return what to say of how the reply ended, None where it speaks for itself.
+
+        ``spoke`` tells whether the turn had any text.
+        """
+        name = self.preset.name
+        match finish:
+            case "stop" if not spoke:
+                return "The model answered with nothing. Ask again."
+            case "refusal":
+                return f"{name} refused to answer{' any further' if spoke else ''}."
+            case "repetition":
+                return (
+                    f"The reply of {name} was stopped: it {'wrote' if spoke else 'thought'} the"
+                    " same again and again. Ask in other words, or ask another model"
+                    " (`:retry NAME`). `suggestions.repetition_guard` sets whose replies are"
+                    " stopped."
+                )
+            case "length":
+                return _cut(self.preset, self.usage, spoke=spoke)
+        return None
+
+    async def _notice(self, level: Level, message: str) -> None:
+        await self._emit(Notice(level, message))
+
+
+def _cut(preset: Preset, usage: Usage | None, *, spoke: bool) -> str:
+    """Return what to say of a reply that was called too long."""
+    name, limit = preset.name, reply_limit(preset)
+    if usage is not None and 0 < usage.output_tokens < _AT_LIMIT * limit:
+        return (
+            f"The reply of {name} ended early: its window was full, or its server stopped it. "
+            "Ask it to continue."
         )
+    if spoke:
+        return (
+            f"The reply of {name} was cut at {limit:,} tokens, its `max_output_tokens`. Raise "
+            "that, or ask it to continue."
+        )
+    return (
+        f"{name} used up {limit:,} tokens, its `max_output_tokens`, before it said a word:"
+        " its thinking counts, too. Raise that."
+    )
+
+
+def cut_silently(preset: Preset, sent: int, read: int, limit: int) -> str:
+    """Return what to say of a server that ``read`` less than it was ``sent``; in tokens.
+
+    ``limit`` is what it seems to be set to.
+    """
+    return (
+        f"{preset.name} was sent about {sent:,} tokens, and its server read only {read:,}: it seems"
+        " to leave out, without a word, what is beyond a limit of its own. With Ollama that is"
+        " `num_ctx`: start it with a larger one (`OLLAMA_CONTEXT_LENGTH=16384 ollama serve`). Or"
+        f" set `context_window = {limit}` in `[models.{preset.name}]`: then no more is sent than it"
+        " reads."
+    )

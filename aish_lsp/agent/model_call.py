@@ -1,0 +1,259 @@
+"""A call to a model: sent, received and accounted; and questions beside the conversation."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from aish_lsp.context.measure import Draft, Measure, fetch, measure
+from aish_lsp.context.prompt import Blocks
+from aish_lsp.context.turns import Turn
+from aish_lsp.context.usage import is_local
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.events import Usage
+from aish_lsp.models.events import Finish, Reasoning, ReasoningMetadata, Text, ToolCall
+from aish_lsp.models.overflow import overflow_of
+from aish_lsp.models.repetition import guarded
+from aish_lsp.models.request import ModelRequest
+from aish_lsp.models.retrying import nobody, stream_with_retries
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+
+    from aish_lsp.agent.session import Session
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.context.counter import Counter
+    from aish_lsp.context.transcript import Fits
+    from aish_lsp.context.usage import Category
+    from aish_lsp.foundation.events import FinishReason
+    from aish_lsp.models.events import ModelEvent
+    from aish_lsp.models.request import Message
+    from aish_lsp.models.retrying import Tell
+
+#: Hears of a reply.
+Told: TypeAlias = "Callable[[Text | Usage], Awaitable[None]]"
+
+#: Times that messages are made anew because the model's tokenizer counts more than was estimated.
+_TRIES: Final = 3
+
+
+@dataclass(slots=True)
+class Received:
+    """What has arrived of a reply: its pieces, what the server reported, and how it ended."""
+
+    text: list[str] = field(default_factory=list)
+    reasoning: list[str] = field(default_factory=list)
+    tool_calls: list[ToolCall] = field(default_factory=list)
+    metadata: ReasoningMetadata | None = None
+    usage: Usage | None = None
+    finish: FinishReason = "stop"
+
+    def take(self, event: ModelEvent) -> None:
+        """Take in the next event of the stream."""
+        match event:
+            case Text():
+                self.text.append(event.delta)
+            case Reasoning():
+                self.reasoning.append(event.delta)
+            case ToolCall():
+                self.tool_calls.append(event)
+            case ReasoningMetadata():
+                self.metadata = event
+            case Usage():
+                self.usage = event
+            case Finish():
+                self.finish = event.reason
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether anything of a reply has come: nobody is asked again then."""
+        return bool(self.text or self.reasoning or self.tool_calls)
+
+    def said(self) -> tuple[str, ...]:
+        """Return all that the model wrote, in its parts."""
+        calls = (part for call in self.tool_calls for part in (call.name, call.arguments))
+        return ("".join(self.text), "".join(self.reasoning), *calls)
+
+
+class ModelCall:
+    """One request to ``preset`` and the reply to it, at the cost of ``session``.
+
+    Attributes:
+        received: what has arrived of the reply.
+        usage: what it took, once it was accounted.
+    """
+
+    def __init__(
+        self, session: Session, preset: Preset, category: Category, counter: Counter | None = None
+    ) -> None:
+        self.preset = preset
+        self.received = Received()
+        self.usage: Usage | None = None
+        self._session = session
+        self._config = session.workspace.config
+        self._category = category
+        self._counter = counter or session.accounting.counter(preset, self._config)
+        self._sent = False
+        self._estimated = True
+
+    @property
+    def answered(self) -> bool:
+        """Whether anything came back: of any other call nobody knows what it took."""
+        return self._sent and (self.received.has_begun or self.received.usage is not None)
+
+    async def send(
+        self, request: ModelRequest, tell: Tell = nobody
+    ) -> AsyncGenerator[ModelEvent, None]:
+        """Send ``request`` and yield its reply, which is stopped where it runs in circles.
+
+        Raises:
+            AishError: no reply, or it broke off.
+        """
+        self._sent = True
+        stream = stream_with_retries(self._session.open_model(self.preset), request, tell)
+        if self._session.models.is_guarded(self.preset):
+            stream = guarded(stream)
+        async with aclosing(stream) as events:
+            async for event in events:
+                self.received.take(event)
+                yield event
+
+    def account(self, tokens: int) -> Usage:
+        """Add the call to the session and return what counts of it, with its cost.
+
+        What the server did not report is estimated, the request at ``tokens``. Dollars that it
+        named are taken as they are.
+        """
+        accounting, counter = self._session.accounting, self._counter
+        output = sum(counter.settled(counter.text(text)) for text in self.received.said())
+        estimate = Usage(tokens, output)
+        reported = self.received.usage
+        usage, self._estimated = accounting.charged(self.preset, self._config, reported, estimate)
+        self.usage = accounting.call_ended(self.preset, self._category, usage)
+        return self.usage
+
+    async def record_usage(self) -> None:
+        """Write down what the call took, as ``account`` had it."""
+        assert self.usage is not None, "the call was not accounted"
+        local = is_local(self.preset) and self.usage.cost is None
+        await self._session.recorder.usage(
+            self.preset, self._category, self.usage, local=local, estimated=self._estimated
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SideReply:
+    """A reply: its text, how it ended, and what it took, with its cost; None if nothing came."""
+
+    text: str
+    finish: FinishReason
+    usage: Usage | None
+
+
+async def complete_once(
+    session: Session,
+    preset: Preset,
+    category: Category,
+    compose: Callable[[Fits], tuple[Message, ...] | None],
+    told: Told | None = None,
+) -> SideReply | None:
+    """Ask ``preset`` one question; return its reply, or None where not even a short one fits.
+
+    Args:
+        session: whose costs it counts to.
+        preset: who is asked.
+        category: what it is counted as.
+        compose: makes the messages, a system and a user one, within the budget that it is given.
+        told: awaited with each piece of the text as it arrives, and with what a call took, also
+            where its reply broke off.
+
+    Raises:
+        AishError: the model did not answer in whole, or may not be paid for.
+    """
+    accounting, config = session.accounting, session.workspace.config
+    counter = accounting.counter(preset, config)
+    for last in (False, False, True):
+        composed = await _compose(session, counter, compose)
+        if composed is None:
+            return None
+        messages, tokens = composed
+        accounting.check_cap(preset, config, tokens)
+        call = ModelCall(session, preset, category, counter)
+        overflow = None
+        try:
+            await _receive(call, ModelRequest(preset, messages), told)
+        except (BackendRejected, BackendUnavailable) as error:
+            overflow = overflow_of(error)
+            if last or overflow is None or call.received.has_begun:
+                raise
+        finally:
+            # What came of a reply that broke off was paid for too.
+            if call.answered:
+                usage = call.account(tokens)
+                if told is not None:
+                    await told(usage)
+                await call.record_usage()
+        if overflow is None:
+            received = call.received
+            return SideReply("".join(received.text), received.finish, call.usage)
+        # It is estimated too low by as much as the server says, or else by a half.
+        actual = overflow.prompt_tokens or tokens * 3 // 2
+        ratio = counter.ratio * max(1.1, actual / max(1, tokens))
+        counter = accounting.counter(preset, config, ratio)
+    raise AssertionError("the last try returns or raises")
+
+
+async def _compose(
+    session: Session, counter: Counter, compose: Callable[[Fits], tuple[Message, ...] | None]
+) -> tuple[tuple[Message, ...], int] | None:
+    """Return messages that fit, by the model's own tokenizer where it is asked, and their tokens.
+
+    None where even a short request is too long.
+    """
+    accounting, preset = session.accounting, counter.preset
+    limit = await accounting.limits(preset, session.workspace.config)
+    for _ in range(_TRIES):
+
+        def fits(messages: Sequence[Message], counter: Counter = counter) -> bool:
+            measured = _size(messages, counter)
+            return limit.hold(measured.total, measured.margin)
+
+        # In a thread: a session of some megabytes takes seconds.
+        messages = await asyncio.to_thread(compose, fits)
+        if messages is None:
+            return None
+        estimated = _size(messages, counter).total
+        await fetch(_draft(messages), counter)
+        if fits(messages):
+            return messages, _size(messages, counter).total
+        ratio = counter.ratio * _size(messages, counter).total / max(1, estimated)
+        counter = accounting.counter(preset, session.workspace.config, ratio)
+    return None
+
+
+def _draft(messages: Sequence[Message]) -> Draft:
+    system, user = messages
+    return Draft(Blocks(system.content), (Turn("user", user.content),))
+
+
+def _size(messages: Sequence[Message], counter: Counter) -> Measure:
+    return measure(_draft(messages), counter)
+
+
+async def _receive(call: ModelCall, request: ModelRequest, told: Told | None) -> None:
+    """Have ``call`` receive its reply, as far as it arrives.
+
+    Raises:
+        AishError: no whole reply, within the preset's timeout: somebody waits for what follows.
+    """
+    seconds = call.preset.timeout
+    try:
+        async with asyncio.timeout(seconds), aclosing(call.send(request)) as events:
+            async for event in events:
+                if isinstance(event, Text) and told is not None:
+                    await told(event)
+    except TimeoutError:
+        msg = f"The reply of {call.preset.name} took longer than {seconds:g} s."
+        raise BackendUnavailable(msg) from None

@@ -1,0 +1,336 @@
+--- The language server: where it is found, how it is asked, and how it is started again.
+
+local options = require("aish.options")
+
+local M = {}
+
+--- The oldest server that this plugin speaks to.
+M.OLDEST = "0.1.0"
+
+local NAME = "aish"
+
+---@type table<integer, table> the last status of each client
+M.statuses = {}
+
+--- What listens to a progress token that we chose.
+---@type table<string, fun(value: table)>
+local listeners = {}
+
+--- Buffers that a client served when it ended.
+---@type table<integer, integer[]>
+local served = {}
+local crashes = {} ---@type number[] seconds
+local leaving = false
+local asked = false
+
+---@param message string
+---@param level integer?
+function M.tell(message, level)
+  vim.notify("aish: " .. message, level or vim.log.levels.WARN)
+end
+
+---@param name string
+---@param data any
+function M.emit(name, data)
+  vim.api.nvim_exec_autocmds("User", { pattern = name, data = data, modeline = false })
+end
+
+--- Return the command that starts the server; nil and what to do where there is none.
+---@return string[]? command
+---@return string? problem
+function M.command()
+  local cmd = options.current.cmd or { "aish-lsp" }
+  if vim.fn.executable(cmd[1]) == 1 then
+    return cmd
+  end
+  return nil,
+    ("%s is not there. Install it with `pipx install aish-lsp` or `uv tool install aish-lsp`,"):format(
+      cmd[1]
+    ) .. ' or name it: require("aish").setup{ cmd = { "/path/to/aish-lsp" } }'
+end
+
+local function seconds()
+  return vim.uv.hrtime() / 1e9
+end
+
+---@param client_id integer
+local function restart(client_id)
+  local now = seconds()
+  crashes = vim.tbl_filter(function(at)
+    return now - at < 60
+  end, crashes)
+  table.insert(crashes, now)
+  local most = options.current.restarts
+  if #crashes > most then
+    M.tell(
+      ("the server ended %d times within a minute and is not started again. `:checkhealth aish`"):format(
+        #crashes
+      ) .. " says what it wrote; `:Aish restart` tries anew.",
+      vim.log.levels.ERROR
+    )
+    return
+  end
+  local buffers = served[client_id] or {}
+  served[client_id] = nil
+  vim.defer_fn(function()
+    if leaving then
+      return
+    end
+    M.start(buffers, function()
+      M.tell("the server ended and was started again; the conversation goes on.")
+      if asked then
+        M.execute("aish.session.resume", {}, function() end)
+      end
+    end)
+  end, 100 * 2 ^ (#crashes - 1))
+end
+
+local stopped = {} ---@type (fun())[]
+
+--- Have `callback` called whenever a server has ended.
+---@param callback fun()
+function M.on_stopped(callback)
+  table.insert(stopped, callback)
+end
+
+--- How the server that ended last has ended; Neovim is told that all is well.
+local last_exit = { code = 0, signal = 0 }
+
+---@param client_id integer
+local function ended(_, _, client_id)
+  local code, signal = last_exit.code, last_exit.signal
+  vim.schedule(function()
+    M.statuses[client_id] = nil
+    for _, callback in ipairs(stopped) do
+      callback()
+    end
+    M.emit("AishStopped", { code = code, signal = signal })
+    if not leaving and (code ~= 0 or (signal ~= 0 and signal ~= 15)) then
+      restart(client_id)
+    end
+  end)
+end
+
+--- Start the server's process. Neovim would answer its end with a message of several lines, which
+--- asks for Enter; what there is to say is said by `restart`.
+---@param dispatchers vim.lsp.rpc.Dispatchers
+---@return vim.lsp.rpc.PublicClient
+local function spawn(dispatchers)
+  local command = M.command() or options.current.cmd or { "aish-lsp" }
+  local on_exit = dispatchers.on_exit
+  dispatchers.on_exit = function(code, signal)
+    last_exit = { code = code, signal = signal }
+    on_exit(0, 0)
+  end
+  return vim.lsp.rpc.start(command, dispatchers)
+end
+
+vim.api.nvim_create_autocmd("VimLeavePre", {
+  callback = function()
+    leaving = true
+  end,
+})
+
+---@param client vim.lsp.Client
+---@param result lsp.InitializeResult
+local function initialized(client, result)
+  local version = result.serverInfo and result.serverInfo.version or "0"
+  if vim.version.lt(version, M.OLDEST) then
+    local wanted = "`pipx upgrade aish-lsp` brings a newer one."
+    M.tell(("aish-lsp %s is too old: %s is needed. %s"):format(version, M.OLDEST, wanted))
+  end
+  M.emit("AishStarted", { id = client.id })
+end
+
+--- Handlers
+
+local function applied(err, params, context)
+  local answer = require("aish.chat").apply(params, context)
+  if answer then
+    return answer
+  end
+  return vim.lsp.handlers["workspace/applyEdit"](err, params, context)
+end
+
+local handlers = {
+  ["workspace/applyEdit"] = applied,
+  ["workspace/codeLens/refresh"] = function()
+    require("aish.suggestions").refresh_all()
+    return vim.NIL
+  end,
+  ["window/showMessageRequest"] = function(_, params)
+    return require("aish.question").answer(params)
+  end,
+  ["window/showDocument"] = function(err, params, context)
+    return require("aish.chat").show(params)
+      or vim.lsp.handlers["window/showDocument"](err, params, context)
+  end,
+  ["$/progress"] = function(err, params, context)
+    local listener = listeners[params.token]
+    if listener then
+      listener(params.value)
+      return
+    end
+    require("aish.chat").progress(params)
+    return vim.lsp.handlers["$/progress"](err, params, context)
+  end,
+  ["aish/status"] = function(_, params, context)
+    M.statuses[context.client_id] = params
+    M.emit("AishStatus", params)
+    vim.cmd.redrawstatus({ bang = true })
+  end,
+}
+
+--- Return the configuration of the server for `vim.lsp.config`.
+---@return vim.lsp.Config
+function M.config()
+  return {
+    cmd = spawn,
+    root_markers = { ".git" },
+    -- A reply is written where you may be typing: let the server know each change at once.
+    flags = { debounce_text_changes = 0 },
+    init_options = { aish = vim.tbl_extend("force", options.current.settings, { status = true }) },
+    capabilities = {
+      workspace = {
+        codeLens = { refreshSupport = true },
+        workspaceEdit = { documentChanges = true },
+      },
+    },
+    handlers = handlers,
+    on_init = initialized,
+    on_exit = ended,
+    on_attach = function(client, buffer)
+      local buffers = served[client.id] or {}
+      served[client.id] = buffers
+      table.insert(buffers, buffer)
+    end,
+  }
+end
+
+--- Return the client that serves a buffer, or the only one there is.
+---@param buffer integer?
+---@return vim.lsp.Client?
+function M.get(buffer)
+  local found = vim.lsp.get_clients({ name = NAME, bufnr = buffer or 0 })[1]
+  if found then
+    return found
+  end
+  local all = vim.lsp.get_clients({ name = NAME })
+  return #all == 1 and all[1] or nil
+end
+
+---@param client vim.lsp.Client
+---@param callback fun(client: vim.lsp.Client)
+local function when_ready(client, callback)
+  if client.initialized then
+    return callback(client)
+  end
+  local left = 300
+  local function look()
+    left = left - 1
+    if client.initialized then
+      callback(client)
+    elseif left > 0 and not client:is_stopped() then
+      vim.defer_fn(look, 50)
+    end
+  end
+  look()
+end
+
+--- Start the server for these buffers, or for the working folder where there are none.
+---@param buffers integer[]
+---@param callback fun(client: vim.lsp.Client)
+function M.start(buffers, callback)
+  local command, problem = M.command()
+  if not command then
+    return M.tell(problem or "", vim.log.levels.ERROR)
+  end
+  local config = vim.tbl_extend("force", vim.lsp.config[NAME], { name = NAME })
+  local first ---@type integer?
+  local wanted = vim.tbl_filter(function(buffer)
+    return vim.api.nvim_buf_is_loaded(buffer) and vim.bo[buffer].buftype == ""
+  end, buffers)
+  for _, buffer in ipairs(#wanted > 0 and wanted or { 0 }) do
+    local name = vim.api.nvim_buf_get_name(buffer)
+    local root = vim.fs.root(name ~= "" and buffer or vim.fn.getcwd(), config.root_markers)
+    local own = vim.tbl_extend("force", config, { root_dir = root })
+    local id = vim.lsp.start(own, { bufnr = buffer, attach = name ~= "" })
+    first = first or id
+  end
+  local client = first and vim.lsp.get_client_by_id(first)
+  if client then
+    when_ready(client, callback)
+  end
+end
+
+--- Call back with a client; it is started where none is there.
+---@param callback fun(client: vim.lsp.Client)
+function M.with(callback)
+  local client = M.get()
+  if client then
+    return when_ready(client, callback)
+  end
+  M.start({ vim.api.nvim_get_current_buf() }, callback)
+end
+
+--- Run a command of the server. Errors are told, unless `on_result` takes them.
+---@param command string
+---@param argument table?
+---@param on_result fun(err: table?, result: any)?
+function M.execute(command, argument, on_result)
+  argument = vim.tbl_extend("keep", argument or {}, { uri = M.uri() })
+  M.with(function(client)
+    if vim.startswith(command, "aish.ask") or command == "aish.chat.send" then
+      asked = true
+    end
+    local params = { command = command, arguments = { argument } }
+    client:request("workspace/executeCommand", params, function(err, result)
+      if on_result then
+        on_result(err, result)
+      elseif err then
+        M.tell(err.message)
+      end
+    end)
+  end)
+end
+
+--- Return the URI of the current buffer; nil where it is no file.
+---@return string?
+function M.uri()
+  if vim.bo.buftype ~= "" or vim.api.nvim_buf_get_name(0) == "" then
+    return nil
+  end
+  return vim.uri_from_bufnr(0)
+end
+
+--- Run a command that streams: `on_event` gets each event, `on_result` its end.
+---@param command string
+---@param argument table
+---@param on_event fun(event: table)
+---@param on_result fun(err: table?, result: any)
+function M.stream(command, argument, on_event, on_result)
+  local token = ("aish %d"):format(vim.uv.hrtime())
+  listeners[token] = on_event
+  argument = vim.tbl_extend("force", argument, { partialResultToken = token })
+  M.execute(command, argument, function(err, result)
+    listeners[token] = nil
+    on_result(err, result)
+  end)
+end
+
+--- Stop the server and start it again, with a clean count of its crashes.
+function M.restart()
+  crashes = {}
+  local buffers = {}
+  for _, client in ipairs(vim.lsp.get_clients({ name = NAME })) do
+    vim.list_extend(buffers, vim.tbl_keys(client.attached_buffers))
+    client:stop(true)
+  end
+  vim.defer_fn(function()
+    M.start(buffers, function()
+      M.tell("the server was started again", vim.log.levels.INFO)
+    end)
+  end, 500)
+end
+
+return M

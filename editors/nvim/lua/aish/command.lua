@@ -1,0 +1,135 @@
+--- `:Aish`: a word for what the editor does, and every `:` command of the chat.
+
+local client = require("aish.client")
+
+local M = {}
+
+--- Ask about a range by the server's own code action whose title begins so.
+---@param title string
+---@param command table
+local function about(title, command)
+  local first, last = command.line1, command.line2
+  local served = client.get()
+  if not served then
+    return client.tell("no server serves this buffer")
+  end
+  local text = vim.api.nvim_buf_get_lines(0, last - 1, last, false)[1] or ""
+  local params = {
+    textDocument = { uri = vim.uri_from_bufnr(0) },
+    range = {
+      start = { line = first - 1, character = 0 },
+      ["end"] = { line = last - 1, character = #text },
+    },
+    context = { diagnostics = {}, only = { "refactor.aish" } },
+  }
+  if served.offset_encoding ~= "utf-8" then
+    params.range["end"].character = vim.str_utfindex(text, served.offset_encoding)
+  end
+  served:request("textDocument/codeAction", params, function(err, actions)
+    for _, action in ipairs(not err and actions or {}) do
+      if vim.startswith(action.title, title) then
+        local found = action.command
+        return client.execute(found.command, found.arguments[1])
+      end
+    end
+    client.tell(("there is nothing here to %s"):format(title:lower()))
+  end)
+end
+
+--- What the editor does itself.
+---@type table<string, fun(command: table, rest: string)>
+M.words = {
+  ask = function(_, rest)
+    if rest == "" then
+      return require("aish.quick").ask()
+    end
+    client.execute("aish.ask", { prompt = rest })
+  end,
+  quick = function(command)
+    require("aish.quick").ask(command.range > 0 and { command.line1, command.line2 } or nil)
+  end,
+  chat = function()
+    client.execute("aish.chat.open")
+  end,
+  explain = function(command)
+    about("Explain", command)
+  end,
+  fix = function(command)
+    about("Fix", command)
+  end,
+  send = function()
+    client.execute("aish.chat.send")
+  end,
+  stop = function()
+    client.execute("aish.cancel")
+  end,
+  models = function()
+    require("aish.chat").choose_model()
+  end,
+  restart = function()
+    client.restart()
+  end,
+}
+
+--- The chat's own commands, which go there as they are typed.
+M.colon = {
+  "approve",
+  "compact",
+  "context",
+  "cost",
+  "help",
+  "history",
+  "memory",
+  "model",
+  "prompt",
+  "redo",
+  "remember",
+  "reset",
+  "resume",
+  "retry",
+  "run",
+  "save",
+  "session",
+  "sessions",
+  "tree",
+  "trust",
+  "undo",
+}
+
+--- Run what the user typed behind `:Aish`; nothing opens the chat.
+---@param command table
+function M.run(command)
+  local word, rest = command.args:match("^(%S*)%s*(.*)$")
+  if word == "" then
+    return M.words.chat(command, "")
+  end
+  local own = M.words[word]
+  if own then
+    return own(command, rest)
+  end
+  if vim.list_contains(M.colon, word) then
+    return client.execute("aish.chat.open", {}, function(err)
+      if err then
+        return client.tell(err.message)
+      end
+      client.execute("aish.chat.send", { prompt = vim.trim((":%s %s"):format(word, rest)) })
+    end)
+  end
+  client.tell(("%q is not a command; `:Aish ask %s` asks it."):format(word, command.args))
+end
+
+---@param lead string
+---@param line string
+---@return string[]
+function M.complete(lead, line)
+  if not line:match("^%S*Aish!?%s+%S*$") then
+    return {}
+  end
+  local found = vim.list_extend(vim.tbl_keys(M.words), M.colon)
+  table.sort(found)
+  return vim.tbl_filter(function(word)
+    return vim.startswith(word, lead)
+  end, found)
+end
+
+return M

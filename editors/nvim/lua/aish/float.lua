@@ -1,0 +1,73 @@
+--- Small windows above the others.
+
+local M = {}
+
+--- Return the cells that the longest of these lines takes.
+---@param lines string[]
+---@return integer
+local function widest(lines)
+  local width = 1
+  for _, line in ipairs(lines) do
+    width = math.max(width, vim.fn.strdisplaywidth(line))
+  end
+  return width
+end
+
+---@class aish.Float
+---@field title string?
+---@field footer string?
+---@field width integer?
+---@field height integer?
+---@field filetype string?
+
+--- Return how many screen lines these take, wrapped at a width.
+---@param lines string[]
+---@param width integer
+---@return integer
+local function wrapped(lines, width)
+  local rows = 0
+  for _, line in ipairs(lines) do
+    rows = rows + math.max(1, math.ceil(vim.fn.strdisplaywidth(line) / width))
+  end
+  return rows
+end
+
+--- Open a window in the middle with these lines; `q` and `<Esc>` close it.
+---@param lines string[]
+---@param how aish.Float?
+---@return integer buffer
+---@return integer window
+function M.show(lines, how)
+  how = how or {}
+  local buffer = vim.api.nvim_create_buf(false, true)
+  vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)
+  vim.bo[buffer].bufhidden = "wipe"
+  if how.filetype then
+    pcall(vim.treesitter.start, buffer, how.filetype)
+  end
+  local title = vim.fn.strdisplaywidth(how.title or "")
+  local footer = vim.fn.strdisplaywidth(how.footer or "")
+  local most = vim.o.columns - 4
+  local width = math.min(how.width or math.max(widest(lines), title, footer), most)
+  local height = how.height or wrapped(lines, width)
+  height = math.max(1, math.min(height, vim.o.lines - vim.o.cmdheight - 4))
+  local window = vim.api.nvim_open_win(buffer, true, {
+    relative = "editor",
+    row = math.max(0, math.floor((vim.o.lines - height) / 2) - 1),
+    col = math.max(0, math.floor((vim.o.columns - width) / 2) - 1),
+    width = width,
+    height = height,
+    style = "minimal",
+    border = "rounded",
+    title = how.title,
+    footer = how.footer,
+  })
+  vim.wo[window].wrap = true
+  vim.wo[window].linebreak = false
+  for _, keys in ipairs({ "q", "<Esc>" }) do
+    vim.keymap.set("n", keys, "<Cmd>close<CR>", { buffer = buffer, nowait = true })
+  end
+  return buffer, window
+end
+
+return M

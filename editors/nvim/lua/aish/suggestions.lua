@@ -1,0 +1,237 @@
+--- The commands of a reply, where they stand in the chat: what they could do, and keys for them.
+---
+--- What can be run, and how, is the server's word: its code lenses and its list of commands.
+
+local client = require("aish.client")
+
+local M = {}
+
+local marks = vim.api.nvim_create_namespace("aish.suggestions")
+
+---@class aish.Suggestion
+---@field id string?
+---@field text string
+---@field risk "safe"|"caution"|"destructive"|"" empty once it is no longer a suggestion that waits
+---@field reasons string[]?
+---@field run lsp.Command?
+---@field edit lsp.Command?
+---@field first integer
+---@field last integer
+
+--- By buffer.
+local shown = {} ---@type table<integer, aish.Suggestion[]>
+
+local timers = {} ---@type table<integer, uv.uv_timer_t>
+
+local GROUPS = { safe = "AishSafe", caution = "AishCaution", destructive = "AishDestructive" }
+
+---@param buffer integer
+---@param line integer from 0
+---@return integer
+local function last_line(buffer, line)
+  local lines = vim.api.nvim_buf_get_lines(buffer, line, line + 200, false)
+  local fence = lines[1] and lines[1]:match("^%s*([`~][`~][`~]+)")
+  for number = 2, fence and #lines or 0 do
+    if vim.trim(lines[number]) == fence then
+      return line + number - 1
+    end
+  end
+  return line
+end
+
+---@param keys string
+---@param what string
+---@return string
+local function hint(keys, what)
+  local map = require("aish.options").current.keys
+  local key = map and map[keys]
+  return key and key ~= "" and ("%s %s"):format(key, what) or ""
+end
+
+---@param buffer integer
+local function draw(buffer)
+  vim.api.nvim_buf_clear_namespace(buffer, marks, 0, -1)
+  for _, one in ipairs(shown[buffer] or {}) do
+    local text = {}
+    if one.risk ~= "" then
+      table.insert(text, { "  " .. one.risk, GROUPS[one.risk] })
+    end
+    if one.reasons and one.reasons[1] and one.risk ~= "safe" then
+      table.insert(text, { ": " .. one.reasons[1], "AishHint" })
+    end
+    local hints = {}
+    if one.run then
+      table.insert(hints, hint("run", "run"))
+    end
+    if one.edit then
+      table.insert(hints, hint("edit", "edit"))
+    end
+    local shown_hints = vim.iter(hints):filter(function(part)
+      return part ~= ""
+    end)
+    table.insert(text, { "  " .. shown_hints:join(" · "), "AishHint" })
+    if one.first < vim.api.nvim_buf_line_count(buffer) then
+      local settings = { virt_text = text, virt_text_pos = "eol", hl_mode = "combine" }
+      vim.api.nvim_buf_set_extmark(buffer, marks, one.first, 0, settings)
+    end
+  end
+end
+
+---@param buffer integer
+---@param lenses lsp.CodeLens[]
+---@param commands table[]
+---@return aish.Suggestion[]
+local function joined(buffer, lenses, commands)
+  local by_id = {}
+  for _, command in ipairs(commands) do
+    by_id[command.id] = command
+  end
+  local by_line = {} ---@type table<integer, aish.Suggestion>
+  for _, lens in ipairs(lenses) do
+    local line = lens.range.start.line
+    local command = lens.command
+    if command and (command.title == "Run" or command.title == "Edit") then
+      local one = by_line[line] or { first = line, last = last_line(buffer, line), risk = "" }
+      by_line[line] = one
+      local argument = command.arguments and command.arguments[1] or {}
+      if command.title == "Run" then
+        one.run, one.id, one.text = command, argument.commandId, argument.text
+        local known = by_id[argument.commandId]
+        if known then
+          one.risk, one.reasons, one.text = known.risk, known.reasons, known.text
+        end
+      else
+        one.edit = command
+      end
+    end
+  end
+  return vim.tbl_values(by_line)
+end
+
+--- Ask the server what can be run in a chat, and show it.
+---@param buffer integer
+function M.refresh(buffer)
+  local served = vim.lsp.get_clients({ name = "aish", bufnr = buffer })[1]
+  if not served or not vim.api.nvim_buf_is_loaded(buffer) then
+    return
+  end
+  local document = { uri = vim.uri_from_bufnr(buffer) }
+  served:request("textDocument/codeLens", { textDocument = document }, function(err, lenses)
+    if err or not vim.api.nvim_buf_is_loaded(buffer) then
+      return
+    end
+    local params = { command = "aish.commands.list", arguments = { document } }
+    served:request("workspace/executeCommand", params, function(problem, result)
+      if not vim.api.nvim_buf_is_loaded(buffer) then
+        return
+      end
+      shown[buffer] = joined(buffer, lenses or {}, not problem and result.commands or {})
+      draw(buffer)
+    end)
+  end, buffer)
+end
+
+---@param buffer integer
+function M.refresh_soon(buffer)
+  timers[buffer] = timers[buffer] or assert(vim.uv.new_timer())
+  timers[buffer]:stop()
+  timers[buffer]:start(150, 0, vim.schedule_wrap(function()
+    M.refresh(buffer)
+  end))
+end
+
+--- Ask anew for every chat that is shown.
+function M.refresh_all()
+  for _, buffer in ipairs(require("aish.chat").buffers()) do
+    M.refresh_soon(buffer)
+  end
+end
+
+--- Return the suggestion under the cursor.
+---@return aish.Suggestion?
+local function here()
+  local line = vim.fn.line(".") - 1
+  for _, one in ipairs(shown[vim.api.nvim_get_current_buf()] or {}) do
+    if one.first <= line and line <= one.last then
+      return one
+    end
+  end
+end
+
+---@param command lsp.Command
+local function execute(command)
+  client.execute(command.command, command.arguments and command.arguments[1] or {})
+end
+
+---@return aish.Suggestion?
+local function wanted()
+  local one = here()
+  if not one then
+    client.tell("no suggestion stands here", vim.log.levels.INFO)
+  end
+  return one
+end
+
+--- Run the suggestion under the cursor; one with placeholders is edited first. Return whether there is one.
+---@return boolean
+function M.run()
+  local one = here()
+  if not one then
+    return false
+  end
+  local command = one.run or one.edit
+  if command then
+    execute(command)
+  end
+  return true
+end
+
+--- Put the suggestion under the cursor where it can be changed and sent.
+function M.edit()
+  local one = wanted()
+  if one and one.edit then
+    execute(one.edit)
+    vim.schedule(function()
+      vim.cmd("normal! G$")
+    end)
+  end
+end
+
+--- Drop the suggestion under the cursor.
+function M.dismiss()
+  local one = wanted()
+  if one and one.id then
+    client.execute("aish.commands.dismiss", { commandId = one.id }, function(err)
+      if err then
+        client.tell(err.message)
+      end
+      M.refresh_all()
+    end)
+  end
+end
+
+--- Type the suggestion under the cursor into a terminal, where the user looks at it and presses Enter.
+function M.to_terminal()
+  local one = wanted()
+  if not one or not one.text then
+    return
+  end
+  local channel ---@type integer?
+  for _, window in ipairs(vim.api.nvim_tabpage_list_wins(0)) do
+    local buffer = vim.api.nvim_win_get_buf(window)
+    if vim.bo[buffer].buftype == "terminal" then
+      vim.api.nvim_set_current_win(window)
+      channel = vim.bo[buffer].channel
+    end
+  end
+  if not channel then
+    vim.cmd("botright new")
+    channel = vim.fn.jobstart({ vim.o.shell }, { term = true })
+  end
+  -- Bracketed: lines of it are not run one by one.
+  local text = one.text:gsub("\27", "")
+  vim.fn.chansend(channel, ("\27[200~%s\27[201~"):format(text))
+  vim.cmd.startinsert()
+end
+
+return M

@@ -1,0 +1,61 @@
+"""A model that calls a tool, through the real server: the call is an event, the turn goes on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from conversing import Place, ask, events, streamed
+from fault_server import FaultServer, Peer, Request, chunk_of
+
+CALL = {"id": "c1", "type": "function", "function": {"name": "git__status", "arguments": "{}"}}
+
+
+class Model:
+    """Calls a tool, and answers once it was told what came of it."""
+
+    def __init__(self) -> None:
+        self.sent: list[Any] = []
+
+    async def __call__(self, request: Request, peer: Peer) -> None:
+        if not request.path.endswith("/chat/completions"):
+            await peer.reply({}, "404 Not Found")
+            return
+        self.sent.append(request.json["messages"])
+        await peer.head()
+        if self.sent[-1][-1]["role"] == "tool":
+            await peer.event(chunk_of("I see."))
+            await peer.event(chunk_of("", finish_reason="stop"))
+        else:
+            delta = {"tool_calls": [{"index": 0, **CALL}]}
+            await peer.event({"choices": [{"index": 0, "delta": delta}]})
+            await peer.event(chunk_of("", finish_reason="tool_calls"))
+        await peer.event("[DONE]")
+
+
+@pytest.fixture
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place.make(tmp_path_factory.mktemp("place"))
+
+
+async def test_a_call_is_an_event_and_its_result_goes_back(place: Place) -> None:
+    model = Model()
+    async with FaultServer(model) as server:
+        place.configure(server.url, context_window=8192)
+        async with place.client() as client:
+            await client.initialize(place.folder)
+            result = await ask(client, "Is it clean?", "t")
+            told = events(client, "t", "tool")
+    assert [(event["callId"], event["server"], event["name"]) for event in told] == [
+        ("c1", "git", "status")
+    ] * 3
+    assert [event["status"] for event in told] == ["pending", "running", "failed"]
+    question, reply, found = model.sent[1][1:]
+    assert question["content"] == "Is it clean?"
+    assert reply["tool_calls"] == [CALL]
+    assert found["tool_call_id"] == "c1"
+    assert found["content"] == told[-1]["result"]
+    assert found["content"].startswith('There is no tool "git__status".')
+    assert (result["text"], result["finishReason"]) == ("I see.", "stop")
+    assert streamed(client, "t") == "I see."
+    assert len(events(client, "t", "usage")) == len(model.sent) == 2

@@ -1,0 +1,333 @@
+"""A turn in rounds: the tools that a model calls, what is told, kept and paid for of them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aish_lsp.agent.events import Command, End, Notice, Text, Tool, Usage
+from aish_lsp.agent.services import Services
+from aish_lsp.agent.session import Ask, Session
+from aish_lsp.agent.tools import ToolResult
+from aish_lsp.agent.turn import AskResult
+from aish_lsp.agent.turn import ask as begin_turn
+from aish_lsp.agent.workspace import Workspace
+from aish_lsp.config.loading import Configuration
+from aish_lsp.config.schema import Preset
+from aish_lsp.foundation.errors import BackendUnavailable, NotFound
+from aish_lsp.foundation.events import Event
+from aish_lsp.foundation.job import Job
+from aish_lsp.models.events import Finish, ModelEvent, ToolCall
+from aish_lsp.models.request import Message, ModelRequest, ToolSchema
+
+CONFIG = """
+default_model = "first"
+[models.first]
+endpoint = "http://127.0.0.1:9"
+context_window = 8192
+price = {input = 1.0, output = 2.0}
+use_tool_role = ROLE
+[models.second]
+endpoint = "http://127.0.0.1:9"
+context_window = 8192
+[project]
+auto_tree = false
+[routing]
+fallback = ["second"]
+[tools]
+max_rounds = 3
+"""
+
+LOOK = ToolSchema("files__look", "Look at a file.", {"type": "object", "properties": {}})
+DONE = (Text("It says hello."), Usage(440, 5), Finish("stop"))
+
+
+def calls(*arguments: str, text: str = "") -> tuple[ModelEvent, ...]:
+    """Return a reply that calls LOOK once for each of ``arguments``."""
+    found = [ToolCall(f"c{at}", LOOK.name, written) for at, written in enumerate(arguments)]
+    said = (Text(text),) if text else ()
+    return (*said, *found, Usage(400, 10), Finish("tool"))
+
+
+class Looking:
+    """Tools: LOOK, which tells ``said``, fails with it, or hangs."""
+
+    def __init__(self) -> None:
+        self.said: str | Exception | None = "hello"
+        self.called: list[tuple[str, Mapping[str, Any]]] = []
+        self.hangs = asyncio.Event()
+
+    def definitions(self) -> tuple[ToolSchema, ...]:
+        return (LOOK,)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], /) -> ToolResult:
+        self.called.append((name, arguments))
+        if self.said is None:
+            self.hangs.set()
+            await asyncio.Event().wait()
+        if isinstance(self.said, Exception):
+            raise self.said
+        return ToolResult(str(self.said))
+
+
+class Place:
+    """A session whose model gives ``replies`` in their order, the last one again and again."""
+
+    def __init__(self, root: Path, *, role: bool) -> None:
+        self.root = root
+        self.requests: list[ModelRequest] = []
+        self.replies: list[tuple[ModelEvent, ...] | Exception] = [DONE]
+        self.events: list[Event] = []
+        self.tools = Looking()
+        (root / "config.toml").write_text(CONFIG.replace("ROLE", str(role).lower()))
+        services = Services(environ={"AISH_DISCOVERY": "off"})
+        folder = root / "workspace"
+        folder.mkdir()
+        self.workspace = Workspace(
+            folder, services, Configuration(folder, services.trust, services.environ)
+        )
+
+    @property
+    def session(self) -> Session:
+        return self.workspace.shown
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        self.requests.append(request)
+        reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+        if isinstance(reply, Exception):
+            raise reply
+        for event in reply:
+            yield event
+
+    def begin(self, prompt: str = "What does it say?", **fields: Any) -> Job[AskResult]:
+        return begin_turn(self.session, Ask(prompt, **fields))
+
+    async def ask(self, prompt: str = "What does it say?", **fields: Any) -> AskResult:
+        job = self.begin(prompt, **fields)
+        self.events = [event async for event in job.events()]
+        return await job.result()
+
+    def told(self, kind: type) -> list[Any]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    @property
+    def sent(self) -> list[Message]:
+        """What was sent last, without the system's message."""
+        return list(self.requests[-1].messages[1:])
+
+    def log(self) -> list[dict[str, Any]]:
+        [path] = self.root.rglob(f"{self.session.id}.jsonl")
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(params=[True], ids=["tool role"])
+async def place(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Place]:
+    for name in ("HOME", "AISH_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
+    made = Place(tmp_path, role=request.param)
+    made.session.tools = made.tools
+
+    def open_model(_: Preset) -> Place:
+        return made
+
+    monkeypatch.setattr(made.session, "open_model", open_model)
+    yield made
+    await made.workspace.aclose()
+    await made.workspace.services.aclose()
+
+
+async def test_a_call_reaches_the_turn_and_its_result_the_model(place: Place) -> None:
+    place.replies = [calls('{"path": "a"}', text="Let me look."), DONE]
+    result = await place.ask()
+    assert place.requests[0].tools == place.requests[1].tools == (LOOK,)
+    assert place.tools.called == [("files__look", {"path": "a"})]
+    assert [
+        (e.call_id, e.server, e.name, e.arguments, e.status, e.result) for e in place.told(Tool)
+    ] == [
+        ("c0", "files", "look", '{"path": "a"}', "pending", None),
+        ("c0", "files", "look", '{"path": "a"}', "running", None),
+        ("c0", "files", "look", '{"path": "a"}', "done", "hello"),
+    ]
+    assert [(message.role, message.content) for message in place.sent] == [
+        ("user", "What does it say?"),
+        ("assistant", "Let me look."),
+        ("tool", "hello"),
+    ]
+    assert place.sent[1].tool_calls == (ToolCall("c0", "files__look", '{"path": "a"}'),)
+    assert result.text == "".join(e.delta for e in place.told(Text))
+    assert result.text == "Let me look.\n\nIt says hello."
+    assert (result.finish_reason, place.events[-1]) == ("stop", End("stop"))
+
+
+@pytest.mark.parametrize("place", [False], indirect=True, ids=["folded"])
+async def test_without_a_tool_role_the_call_is_folded_into_the_text(place: Place) -> None:
+    place.replies = [calls('{"path": "a"}'), DONE]
+    await place.ask()
+    assert [message.role for message in place.sent] == ["user", "assistant"]
+    assert place.sent[1].content == '[tool: files__look]\n{"path": "a"}\n[result]\nhello'
+    assert [turn.role for turn in place.session.conversation.turns] == [
+        *("user", "assistant", "tool", "assistant"),
+    ]
+
+
+async def test_each_round_is_paid_for_and_told(place: Place) -> None:
+    place.replies = [calls("{}"), DONE]
+    result = await place.ask()
+    first, second = place.told(Usage)
+    assert (first.input_tokens, first.output_tokens) == (400, 10)
+    assert (second.input_tokens, second.output_tokens) == (440, 5)
+    assert result.usage is not None
+    assert (result.usage.input_tokens, result.usage.output_tokens) == (840, 15)
+    assert result.usage.cost == pytest.approx((840 * 1.0 + 15 * 2.0) / 1e6)
+    slot = place.session.meter.usage.models["first"]["main"]
+    assert (slot.calls, slot.input) == (2, 840)
+
+
+async def test_the_log_has_each_round(place: Place) -> None:
+    place.replies = [calls("{}", "{}"), DONE]
+    await place.ask()
+    said = [line for line in place.log() if "role" in line]
+    assert [line["role"] for line in said] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert [call["id"] for call in said[1]["tool_calls"]] == ["c0", "c1"]
+    assert [line["tool_call_id"] for line in said[2:4]] == ["c0", "c1"]
+    numbers = [turn.n for turn in place.session.conversation.turns]
+    assert numbers == [line["n"] for line in said]
+
+
+async def test_the_most_rounds_end_the_turn(place: Place) -> None:
+    place.replies = [calls("{}")]
+    result = await place.ask()
+    assert len(place.requests) == len(place.tools.called) == 3
+    assert result.finish_reason == "tool"
+    assert place.told(Notice)[-1].message.startswith("Stopped after 3 rounds of tools")
+    # What the last call found is there for the next question.
+    place.replies = [DONE]
+    await place.ask("go on")
+    assert [message.role for message in place.sent][-2:] == ["tool", "user"]
+
+
+@pytest.mark.parametrize(
+    ("called", "told"),
+    [
+        (ToolCall("x", "rm", "{}"), 'There is no tool "rm". There are: files__look.'),
+        (ToolCall("x", LOOK.name, "{"), "The arguments are not a JSON object."),
+        (ToolCall("x", LOOK.name, "[1]"), "The arguments are not a JSON object."),
+        (ToolCall("x", LOOK.name, "[" * 5_000), "The arguments are not a JSON object."),
+    ],
+)
+async def test_a_call_that_cannot_be_made_is_told_to_the_model(
+    place: Place, called: ToolCall, told: str
+) -> None:
+    place.replies = [(called, Finish("tool")), DONE]
+    result = await place.ask()
+    assert place.told(Tool)[-1].status == "failed"
+    assert place.sent[-1].content.startswith(told)
+    assert place.tools.called == []
+    assert result.text == "It says hello."
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [(NotFound("No such file."), "No such file."), (ValueError("ours"), "aish itself failed")],
+)
+async def test_a_tool_that_fails_is_told_to_the_model(
+    place: Place, error: Exception, told: str
+) -> None:
+    place.tools.said = error
+    place.replies = [calls("{}"), DONE]
+    await place.ask()
+    assert place.told(Tool)[-1].status == "failed"
+    assert place.sent[-1].content.startswith(told)
+
+
+async def test_no_arguments_are_an_empty_object(place: Place) -> None:
+    place.replies = [calls(""), DONE]
+    await place.ask()
+    assert place.tools.called == [("files__look", {})]
+
+
+async def test_a_cancel_while_a_tool_runs_leaves_no_call_open(place: Place) -> None:
+    place.tools.said = None
+    place.replies = [calls("{}", "{}", text="Let me look.")]
+    job = place.begin()
+    await place.tools.hangs.wait()
+    job.cancel()
+    place.events = [event async for event in job.events()]
+    result = await job.result()
+    assert (result.finish_reason, result.text) == ("cancelled", "Let me look.")
+    assert len(place.requests) == 1
+    turns = place.session.conversation.turns
+    assert [(turn.role, turn.content) for turn in turns[2:]] == [("tool", "cancelled")] * 2
+    assert [line["content"] for line in place.log() if line.get("role") == "tool"] == [
+        *("cancelled", "cancelled"),
+    ]
+    last = {event.call_id: event.status for event in place.told(Tool)}
+    assert last == {"c0": "failed", "c1": "failed"}
+    assert len(place.told(Usage)) == 1
+
+
+async def test_calls_of_a_reply_that_was_cut_are_not_made(place: Place) -> None:
+    place.replies = [(Text("Let me"), ToolCall("c0", LOOK.name, "{}"), Finish("length"))]
+    result = await place.ask()
+    assert (result.finish_reason, place.tools.called) == ("length", [])
+    assert place.session.conversation.turns[-1].content == "cancelled"
+
+
+async def test_where_a_later_round_gets_no_answer_the_next_model_goes_on(place: Place) -> None:
+    place.replies = [calls("{}"), BackendUnavailable("is down."), DONE]
+    result = await place.ask()
+    assert [request.preset.name for request in place.requests] == ["first", "first", "second"]
+    assert (result.model, result.text) == ("second", "It says hello.")
+    assert len(place.tools.called) == 1
+
+
+async def test_what_earlier_rounds_brought_is_kept_where_nobody_answers(place: Place) -> None:
+    place.replies = [calls("{}"), BackendUnavailable("is down.")]
+    result = await place.ask()
+    assert (result.finish_reason, result.text) == ("error", "")
+    assert result.error is not None
+    assert [turn.role for turn in place.session.conversation.turns] == ["user", "assistant", "tool"]
+    assert all(line.get("meta") != "unanswered" for line in place.log())
+
+
+async def test_the_oldest_calls_go_where_the_budget_is_short(place: Place) -> None:
+    """Whole calls with their results, never the last ones, nor the question."""
+    first, second = (json.dumps({"text": f"{word} " * 4000}) for word in ("one", "two"))
+    place.replies = [(ToolCall("c1", LOOK.name, first), Finish("tool")), calls(second), DONE]
+    result = await place.ask()
+    assert (result.text, len(place.requests)) == ("It says hello.", 3)
+    assert [message.role for message in place.sent] == ["user", "assistant", "tool"]
+    assert place.sent[0].content == "What does it say?"
+    assert [call.arguments for call in place.sent[1].tool_calls] == [second]
+    assert any("older tool calls" in notice.message for notice in place.told(Notice))
+    # They are not lost, only left out.
+    assert len(place.session.conversation.turns) == 6
+
+
+async def test_commands_stand_where_they_are_in_the_whole_text(place: Place) -> None:
+    place.replies = [
+        calls("{}", text="One.\nCMD: echo 1"),
+        (Text("Two.\nCMD: echo 2\n"), Finish("stop")),
+    ]
+    result = await place.ask()
+    lines = result.text.split("\n")
+    assert [(info.text, lines[info.line]) for info in result.commands] == [
+        ("echo 1", "CMD: echo 1"),
+        ("echo 2", "CMD: echo 2"),
+    ]
+    assert [event.command for event in place.told(Command)] == list(result.commands)
+
+
+async def test_a_question_without_a_trace_calls_tools_too(place: Place) -> None:
+    place.replies = [calls("{}"), DONE]
+    result = await place.ask(ephemeral=True)
+    assert result.text == "It says hello."
+    assert place.session.conversation.turns == []
