@@ -185,6 +185,7 @@ def test_a_huge_file(file: Path, trust: TrustStore) -> None:
     assert "too much for a configuration" in problems(open_at(None, trust))[""]
 
 
+@pytest.mark.slow
 def test_a_file_of_many_bad_keys_is_told_in_few_words(file: Path, trust: TrustStore) -> None:
     file.write_text("".join(f"key{n} = 1\n" for n in range(18_000)))
     configuration = open_at(None, trust)

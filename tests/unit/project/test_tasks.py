@@ -740,6 +740,7 @@ def test_hostile_text_does_not_keep_a_reader_busy(tmp_path: Path) -> None:
         ("Jenkinsfile", "\n", ""),
     ],
 )
+@pytest.mark.slow
 def test_hostile_text_does_not_keep_one_reader_busy(
     tmp_path: Path, name: str, repeated: str, head: str
 ) -> None:

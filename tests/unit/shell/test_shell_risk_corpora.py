@@ -190,6 +190,7 @@ MUTATIONS: dict[str, Mutation] = {
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.slow
 def test_no_disguise_makes_a_destructive_command_safe(name: str) -> None:
     chance = random.Random(name)
     for command in DESTRUCTIVE:
@@ -200,6 +201,7 @@ def test_no_disguise_makes_a_destructive_command_safe(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.slow
 def test_hardly_a_disguise_hides_that_a_command_is_destructive(name: str) -> None:
     chance = random.Random(name)
     plain = [c for c in DESTRUCTIVE if "\n" not in c and "'" not in c]
