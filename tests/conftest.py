@@ -12,6 +12,8 @@ from hypothesis import settings
 # A loaded machine is no fault of the code.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+# For `./dev quick`: what says itself how many examples it wants keeps them.
+settings.register_profile("quick", deadline=None, max_examples=15)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -212,6 +212,7 @@ def test_every_library_is_on_the_list() -> None:
     assert libraries == set(LIBRARIES)
 
 
+@pytest.mark.slow
 def test_a_start_loads_nothing_that_it_does_not_need() -> None:
     script = (
         "import sys, aish_lsp.__main__, aish_lsp.lsp.server, aish_lsp.lsp.transport\n"

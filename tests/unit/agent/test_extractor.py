@@ -140,6 +140,7 @@ async def test_a_fault_of_ours_ends_it_too(
     assert not workspace.shown.turn_lock.locked()
 
 
+@pytest.mark.slow
 async def test_stopped_at_any_moment_it_ends_with_an_end(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

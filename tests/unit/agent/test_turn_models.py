@@ -166,6 +166,7 @@ async def test_a_name_counts_as_soon_as_it_is_configured(place: Place) -> None:
         await place.ask("  ")
 
 
+@pytest.mark.slow
 async def test_the_name_is_not_in_the_log(place: Place, tmp_path: Path) -> None:
     await place.ask("@deep hello there")
     [log] = (tmp_path / "AISH_DATA_DIR").glob("workspaces/*/sessions/*.jsonl")

@@ -91,6 +91,7 @@ def written(workspace: Workspace, *lines: Record, name: str | None = None) -> Se
     return log
 
 
+@pytest.mark.slow
 async def test_a_session_goes_on_in_its_file_with_all_it_had(place: Place) -> None:
     first = place.open()
     asked = await ask(first, "How do I run the tests?")

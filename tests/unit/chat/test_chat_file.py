@@ -263,6 +263,7 @@ def test_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert chat.read() == FIRST_TEXT
 
 
+@pytest.mark.slow
 def test_two_servers_on_one_folder(tmp_path: Path) -> None:
     def serve(number: int) -> None:
         chat = ChatFile(tmp_path)

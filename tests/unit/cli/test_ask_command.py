@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command_line import CommandLine, run_main
 from fault_server import Peer, Request, chunk_of, served
 
 COMMAND = [sys.executable, "-m", "aish_lsp"]
@@ -35,20 +36,16 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    def run(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+        return run_main(capsys, *arguments, environment=environment)
+
+    return run
 
 
 def test_the_reply_is_on_stdout_and_nothing_runs_unasked(
-    environment: dict[str, str], project: Path
+    run: CommandLine, environment: dict[str, str], project: Path
 ) -> None:
     done = run(environment, "ask", "How do I run the tests?", "--workspace", str(project))
     assert done.returncode == 0
@@ -58,7 +55,7 @@ def test_the_reply_is_on_stdout_and_nothing_runs_unasked(
 
 
 def test_json_is_one_event_a_line_and_then_the_result(
-    environment: dict[str, str], project: Path
+    run: CommandLine, environment: dict[str, str], project: Path
 ) -> None:
     done = run(environment, "ask", "How do I test?", "--json", "--workspace", str(project))
     *events, result = [json.loads(line) for line in done.stdout.splitlines()]
@@ -78,7 +75,7 @@ def test_json_is_one_event_a_line_and_then_the_result(
     ],
 )
 def test_exit_codes_tell_misuse_from_failure(
-    environment: dict[str, str], arguments: list[str], code: int
+    run: CommandLine, environment: dict[str, str], arguments: list[str], code: int
 ) -> None:
     done = run(environment, *arguments)
     assert done.returncode == code
@@ -87,6 +84,7 @@ def test_exit_codes_tell_misuse_from_failure(
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_at_a_terminal_each_command_is_offered(environment: dict[str, str], project: Path) -> None:
     said = at_terminal(
         environment,
@@ -97,6 +95,7 @@ def test_at_a_terminal_each_command_is_offered(environment: dict[str, str], proj
     assert "tests ran" in said
 
 
+@pytest.mark.slow
 def test_at_a_terminal_no_is_the_default(environment: dict[str, str], project: Path) -> None:
     said = at_terminal(
         environment,
@@ -106,6 +105,7 @@ def test_at_a_terminal_no_is_the_default(environment: dict[str, str], project: P
     assert "tests ran" not in said
 
 
+@pytest.mark.slow
 def test_at_a_terminal_a_command_can_be_edited(environment: dict[str, str], project: Path) -> None:
     said = at_terminal(
         environment,
@@ -117,6 +117,7 @@ def test_at_a_terminal_a_command_can_be_edited(environment: dict[str, str], proj
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux confines for certain")
+@pytest.mark.slow
 def test_what_was_in_the_way_of_a_command_can_be_left_out(
     environment: dict[str, str], project: Path
 ) -> None:
@@ -155,12 +156,15 @@ def fences(environment: dict[str, str], tmp_path: Path) -> Iterator[dict[str, st
         yield {**environment, "AISH_CONFIG": str(config)}
 
 
-def test_yes_safe_leaves_fences_alone(fences: dict[str, str], project: Path) -> None:
+def test_yes_safe_leaves_fences_alone(
+    run: CommandLine, fences: dict[str, str], project: Path
+) -> None:
     done = run(fences, "ask", "How?", "--yes-safe", "--workspace", str(project))
     assert "\nline\n" in done.stdout
     assert "fence\n" not in done.stdout
 
 
+@pytest.mark.slow
 def test_at_a_terminal_fences_are_offered_whole(fences: dict[str, str], project: Path) -> None:
     editor = project.parent / "editor"
     editor.write_text('#!/bin/sh\nsed -i "s/<name>/fil\'\'led/; s/cd ./cd \\//" "$1"; pwd\n')
@@ -184,6 +188,7 @@ def test_at_a_terminal_fences_are_offered_whole(fences: dict[str, str], project:
     [{"[N]o?": CTRL_C}, {"[N]o?": "e\n", "Run instead:": CTRL_C}],
     ids=["offer", "edit"],
 )
+@pytest.mark.slow
 def test_ctrl_c_at_a_prompt_ends_the_program(
     environment: dict[str, str], project: Path, answers: dict[str, str]
 ) -> None:
@@ -193,6 +198,7 @@ def test_ctrl_c_at_a_prompt_ends_the_program(
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_ctrl_c_at_a_question_of_a_job_ends_the_program(
     environment: dict[str, str], project: Path
 ) -> None:
@@ -203,6 +209,7 @@ def test_ctrl_c_at_a_question_of_a_job_ends_the_program(
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_a_command_runs_stops_the_command_alone(
     environment: dict[str, str], project: Path
 ) -> None:

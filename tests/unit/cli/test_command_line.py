@@ -36,6 +36,7 @@ def gone(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_from_a_deleted_folder_a_named_workspace_is_used(tmp_path: Path, gone: Path) -> None:
     arguments = ("ask", "help", "--workspace", str(tmp_path))
     done = start(tmp_path, 'rmdir "$PWD"; exec "$@"', *arguments, cwd=gone)
@@ -44,6 +45,7 @@ def test_from_a_deleted_folder_a_named_workspace_is_used(tmp_path: Path, gone: P
 
 
 @pytest.mark.parametrize("arguments", [("ask", "help"), ("doctor",), ("config", "show")])
+@pytest.mark.slow
 def test_a_deleted_folder_is_told_in_a_line(
     tmp_path: Path, gone: Path, arguments: tuple[str, ...]
 ) -> None:
@@ -54,6 +56,7 @@ def test_a_deleted_folder_is_told_in_a_line(
     ]
 
 
+@pytest.mark.slow
 def test_a_deleted_folder_cannot_be_named(tmp_path: Path, gone: Path) -> None:
     arguments = ("config", "show", "--workspace", ".")
     done = start(tmp_path, 'rmdir "$PWD"; exec "$@"', *arguments, cwd=gone)
@@ -61,6 +64,7 @@ def test_a_deleted_folder_cannot_be_named(tmp_path: Path, gone: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_what_needs_no_folder_runs_in_a_deleted_one(tmp_path: Path, gone: Path) -> None:
     done = start(tmp_path, 'rmdir "$PWD"; exec "$@"', "config", "schema", cwd=gone)
     assert done.returncode == 0, done.stderr
@@ -78,6 +82,7 @@ def test_what_needs_no_folder_runs_in_a_deleted_one(tmp_path: Path, gone: Path) 
         ("config", "schema"),
     ],
 )
+@pytest.mark.slow
 def test_a_full_stdout_is_told_in_a_line(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = start(tmp_path, 'exec "$@" >/dev/full', *arguments, cwd=tmp_path)
     assert done.returncode == 1
@@ -87,6 +92,7 @@ def test_a_full_stdout_is_told_in_a_line(tmp_path: Path, arguments: tuple[str, .
     assert "Exception ignored" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_closed_pipe_is_no_trouble(tmp_path: Path) -> None:
     script = '{ "$@"; echo "exit $?" >&2; } | true'
     done = start(tmp_path, script, "config", "schema", cwd=tmp_path)

@@ -5,34 +5,31 @@ from __future__ import annotations
 import json
 import os
 import platform
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
+from command_line import CommandLine, run_main
 
 
-def run(tmp_path: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = {
-        **os.environ,
-        "HOME": str(tmp_path),
-        "AISH_DATA_DIR": str(tmp_path / "data"),
-        "AISH_CONFIG": str(tmp_path / "config.toml"),
-        **variables,
-    }
-    return subprocess.run(
-        [sys.executable, "-m", "aish_lsp", *arguments],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=90,
-        check=False,
-    )
+@pytest.fixture
+def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    def run(*arguments: str, home: Path = tmp_path, **variables: str) -> CompletedProcess[str]:
+        environment = {
+            **os.environ,
+            "HOME": str(home),
+            "AISH_DATA_DIR": str(home / "data"),
+            "AISH_CONFIG": str(home / "config.toml"),
+            **variables,
+        }
+        return run_main(capsys, *arguments, environment=environment)
+
+    return run
 
 
-def test_the_demo_shows_a_whole_conversation(tmp_path: Path) -> None:
-    done = run(tmp_path, "demo")
+@pytest.mark.slow
+def test_the_demo_shows_a_whole_conversation(run: CommandLine, tmp_path: Path) -> None:
+    done = run("demo")
     assert done.returncode == 0, done.stdout + done.stderr
     for part in ("CMD: python3 -m unittest", "Run: python3", "the server asks", "exit 0", "tokens"):
         assert part in done.stdout
@@ -40,12 +37,12 @@ def test_the_demo_shows_a_whole_conversation(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists(), "the demo leaves nothing behind"
 
 
-def findings(done: subprocess.CompletedProcess[str]) -> dict[str, dict[str, str]]:
+def findings(done: CompletedProcess[str]) -> dict[str, dict[str, str]]:
     return {finding["what"]: finding for finding in json.loads(done.stdout)}
 
 
-def test_the_doctor_finds_nothing_broken_on_a_plain_machine(tmp_path: Path) -> None:
-    done = run(tmp_path, "doctor", "--json")
+def test_the_doctor_finds_nothing_broken_on_a_plain_machine(run: CommandLine) -> None:
+    done = run("doctor", "--json")
     assert done.returncode == 0, done.stdout
     found = findings(done)
     assert found["configuration"]["state"] == "ok"
@@ -62,20 +59,23 @@ def test_the_doctor_finds_nothing_broken_on_a_plain_machine(tmp_path: Path) -> N
         ("[safety]\nshell = 'nosuchshell'\n", "shell"),
     ],
 )
-def test_the_doctor_names_what_is_broken(tmp_path: Path, configuration: str, what: str) -> None:
+def test_the_doctor_names_what_is_broken(
+    run: CommandLine, tmp_path: Path, configuration: str, what: str
+) -> None:
     (tmp_path / "config.toml").write_text(configuration)
-    done = run(tmp_path, "doctor", "--json")
+    done = run("doctor", "--json")
     assert done.returncode == 1
     assert findings(done)[what]["state"] == "broken"
     assert findings(done)[what]["advice"]
 
 
-def test_the_doctor_does_not_wait_for_a_key_command(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_doctor_does_not_wait_for_a_key_command(run: CommandLine, tmp_path: Path) -> None:
     command = "['sleep', '80']"
     (tmp_path / "config.toml").write_text(
         f"[models.slow]\nendpoint = 'https://x.invalid'\napi_key_command = {command}\n"
     )
-    done = run(tmp_path, "doctor", "--json")
+    done = run("doctor", "--json")
     assert done.returncode == 1
     finding = findings(done)["model slow"]
     assert finding["state"] == "broken"
@@ -84,14 +84,16 @@ def test_the_doctor_does_not_wait_for_a_key_command(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_the_doctor_never_shows_a_key(tmp_path: Path) -> None:
+def test_the_doctor_never_shows_a_key(run: CommandLine) -> None:
     key = "sk-test-0123456789abcdef"
-    done = run(tmp_path, "doctor", OPENAI_API_KEY=key, AISH_DISCOVERY="on")
+    done = run("doctor", OPENAI_API_KEY=key, AISH_DISCOVERY="on")
     assert "openai" in done.stdout
     assert key not in done.stdout + done.stderr
 
 
-def test_a_report_has_what_a_bug_report_needs_and_no_secret_and_no_name(tmp_path: Path) -> None:
+def test_a_report_has_what_a_bug_report_needs_and_no_secret_and_no_name(
+    run: CommandLine, tmp_path: Path
+) -> None:
     home = tmp_path / "ada.lovelace"
     data = home / "data"
     data.mkdir(parents=True)
@@ -105,19 +107,7 @@ def test_a_report_has_what_a_bug_report_needs_and_no_secret_and_no_name(tmp_path
         '[models.mine]\nendpoint = "http://ada.lovelace:hunter2@127.0.0.1:1"\nmodel = "m"\n'
         '[models.mine.extra_headers]\nx-team = "blue"\n[nonsense]\n'
     )
-    done = subprocess.run(
-        [sys.executable, "-m", "aish_lsp", "doctor", "--report", "--workspace", str(home)],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={
-            **os.environ,
-            "HOME": str(home),
-            "AISH_DATA_DIR": str(data),
-            "AISH_CONFIG": str(config),
-            "AISH_DISCOVERY": "off",
-        },
-    )
+    done = run("doctor", "--report", "--workspace", str(home), home=home, AISH_DISCOVERY="off")
     told = done.stdout
     for wanted in (
         f"Python {platform.python_version()}", "pygls ", "Neovim 0.11.4",

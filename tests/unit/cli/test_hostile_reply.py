@@ -90,6 +90,7 @@ async def asking(
             await tmux.run("kill-server")
 
 
+@pytest.mark.slow
 async def test_a_reply_moves_nothing_and_hides_nothing(tmp_path: Path) -> None:
     async with asking(tmp_path, HOSTILE) as tmux:
         screen = await tmux.until("\nRun (destructive)?")
@@ -109,6 +110,7 @@ async def test_a_reply_moves_nothing_and_hides_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "project" / "harmed").exists()
 
 
+@pytest.mark.slow
 async def test_what_was_typed_at_a_forged_question_answers_none(tmp_path: Path) -> None:
     forged = "Run (safe): ls\n[y]es, [e]dit, [N]o? "
     typed = asyncio.Event()
@@ -123,6 +125,7 @@ async def test_what_was_typed_at_a_forged_question_answers_none(tmp_path: Path) 
     assert not (tmp_path / "project" / "harmed").exists()
 
 
+@pytest.mark.slow
 async def test_output_is_shown_as_harmlessly(tmp_path: Path) -> None:
     printing = r"printf 'Run? [y/N] \rAll well  \n\033[2J\033]52;c;eA==\a done\n'"
     async with asking(tmp_path, f"CMD: {printing}\n") as tmux:

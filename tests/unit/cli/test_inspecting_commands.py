@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -126,7 +125,9 @@ def test_the_project_and_its_files(root: Path, capsys: pytest.CaptureFixture[str
 # --- models ---------------------------------------------------------------------------------------
 
 
-async def test_each_model_and_what_its_server_tells(root: Path) -> None:
+async def test_each_model_and_what_its_server_tells(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     async def script(request: Request, peer: Peer) -> None:
         entry = {"id": "served", "owned_by": "vllm", "max_model_len": 16384}
         await peer.reply({"data": [entry]})
@@ -135,20 +136,15 @@ async def test_each_model_and_what_its_server_tells(root: Path) -> None:
         config = f'[models.mine]\nendpoint = "{server.url}"\n[models.down]\n'
         config += 'endpoint = "http://127.0.0.1:1"\nmodel = "m"\ncontext_window = 4096\n'
         (root.parent / "config.toml").write_text(config)
-        command = [sys.executable, "-m", "aish_lsp", "models", "--workspace", str(root)]
-        done = await asyncio.to_thread(
-            subprocess.run, [*command, "--json"], capture_output=True, text=True, check=True
-        )
-        plain = await asyncio.to_thread(
-            subprocess.run, command, capture_output=True, text=True, check=True
-        )
-    found = {row["name"]: row for row in json.loads(done.stdout)["models"]}
+        found = await asyncio.to_thread(read, root, capsys, "models")
+        plain, _ = await asyncio.to_thread(run, root, capsys, "models")
+    found = {row["name"]: row for row in found["models"]}
     assert list(found) == ["mine", "down", "offline"]
     assert found["mine"]["server"] == "vllm"
     assert found["mine"]["contextWindow"] == 16384
     assert found["mine"]["serves"] == ["served"]
     assert (found["down"]["server"], found["down"]["contextWindow"]) == (None, 4096)
-    assert plain.stdout.splitlines()[0].startswith("* mine (configured, openai): its only model")
+    assert plain.splitlines()[0].startswith("* mine (configured, openai): its only model")
 
 
 # --- cost -----------------------------------------------------------------------------------------
@@ -172,18 +168,14 @@ def test_the_last_sessions_cost_and_that_of_all(
 
 
 async def test_the_budget_is_that_of_the_window_that_the_server_tells_or_unknown(
-    root: Path,
+    root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def script(_: Request, peer: Peer) -> None:
         entry = {"id": "served", "owned_by": "vllm", "max_model_len": 16384}
         await peer.reply({"data": [entry]})
 
     async def line() -> str:
-        command = [sys.executable, "-m", "aish_lsp", "cost", "--json", "--workspace", str(root)]
-        done = await asyncio.to_thread(
-            subprocess.run, command, capture_output=True, text=True, check=True
-        )
-        found: str = json.loads(done.stdout)["line"]
+        found: str = (await asyncio.to_thread(read, root, capsys, "cost"))["line"]
         return found.partition("; ")[2]
 
     config = root.parent / "config.toml"

@@ -158,6 +158,7 @@ def test_wrong_use_exits_with_2() -> None:
         assert raised.value.code == 2
 
 
+@pytest.mark.slow
 def test_a_session_that_is_open_in_an_editor_can_be_read(root: Path) -> None:
     log = session(root, "How?")
     held, _ = SessionLog.resume(log.path)

@@ -6,17 +6,15 @@ import asyncio
 import json
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
+from command_line import run_main
 from fault_server import FaultServer, Peer, Request, chunk_of
 from test_ask_command import at_terminal
 
 from aish_lsp.models.discovery import LOCAL_PORTS
-
-COMMAND = [sys.executable, "-m", "aish_lsp", "setup"]
 
 
 async def served(request: Request, peer: Peer) -> None:
@@ -54,6 +52,7 @@ async def terminal(
     return said
 
 
+@pytest.mark.slow
 async def test_a_server_is_set_up_by_its_address_and_asked(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -82,6 +81,7 @@ async def test_a_server_is_set_up_by_its_address_and_asked(
     assert not [data for data in kept if b"hunter2" in data]
 
 
+@pytest.mark.slow
 async def test_a_model_that_does_not_answer_stays_configured_and_is_told(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -104,6 +104,7 @@ async def test_a_model_that_does_not_answer_stays_configured_and_is_told(
     assert config.read_text().startswith('default_model = "second"\n\n[models.first]\n')
 
 
+@pytest.mark.slow
 async def test_a_no_an_end_and_a_key_in_a_variables_place_write_nothing(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -120,13 +121,16 @@ async def test_a_no_an_end_and_a_key_in_a_variables_place_write_nothing(
     assert not (tmp_path / "config.toml").exists()
 
 
-def test_without_a_terminal_it_says_what_to_do(environment: dict[str, str], tmp_path: Path) -> None:
-    def run(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            env=environment | env, cwd=tmp_path, check=False,
-        )  # fmt: skip
+def test_without_a_terminal_it_says_what_to_do(
+    environment: dict[str, str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run(*arguments: str, **env: str) -> CompletedProcess[str]:
+        return run_main(capsys, "setup", *arguments, environment=environment | env)
 
+    monkeypatch.chdir(tmp_path)
     done = run()
     assert (done.returncode, done.stdout) == (1, "Nothing was found.\n")
     assert "run it in a terminal" in done.stderr

@@ -185,6 +185,7 @@ def test_a_huge_file(file: Path, trust: TrustStore) -> None:
     assert "too much for a configuration" in problems(open_at(None, trust))[""]
 
 
+@pytest.mark.slow
 def test_a_file_of_many_bad_keys_is_told_in_few_words(file: Path, trust: TrustStore) -> None:
     file.write_text("".join(f"key{n} = 1\n" for n in range(18_000)))
     configuration = open_at(None, trust)
@@ -644,6 +645,7 @@ def test_a_workspace_that_is_gone(file: Path, root: Path, trust: TrustStore) -> 
     assert configuration.config == Config()
 
 
+@pytest.mark.slow
 def test_a_hostile_overlay_is_read_quickly(file: Path, root: Path, trust: TrustStore) -> None:
     overlay = root / ".aish.toml"
     for text in (
@@ -695,6 +697,7 @@ sections = st.dictionaries(
 
 @settings(deadline=None, max_examples=60)
 @given(data=sections)
+@pytest.mark.slow
 def test_no_settings_of_a_workspace_reach_further_than_they_may(
     tmp_path_factory: pytest.TempPathFactory, data: dict[str, object]
 ) -> None:

@@ -235,6 +235,7 @@ anything = st.recursive(
 
 @settings(deadline=None, max_examples=60)
 @given(document=anything, entry=anything)
+@pytest.mark.slow
 def test_no_garbage_is_ever_a_grant(
     tmp_path_factory: pytest.TempPathFactory, document: object, entry: object
 ) -> None:

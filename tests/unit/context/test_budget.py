@@ -247,9 +247,9 @@ def test_ten_thousand_turns_are_evicted_in_one_linear_pass(
     for exchanges in (500, 5000):
         conversation = talk(exchanges)
         counted = 0
-        begun = time.perf_counter()
+        begun = time.process_time()
         prepared = ready(conversation, 500)
-        assert time.perf_counter() - begun < 20
+        assert time.process_time() - begun < 20
         assert prepared.measure.total <= 500
         assert len(prepared.evicted) + len(conversation.turns) == 2 * exchanges + 1
         characters.append(counted)

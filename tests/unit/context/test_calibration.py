@@ -514,6 +514,7 @@ anything = st.recursive(
 
 @settings(max_examples=60)
 @given(document=anything, one=anything)
+@pytest.mark.slow
 def test_whatever_the_file_holds_the_server_goes_on(
     tmp_path_factory: pytest.TempPathFactory, document: object, one: object
 ) -> None:

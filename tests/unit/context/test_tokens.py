@@ -121,9 +121,9 @@ def test_a_family_that_is_not_there_is_an_error() -> None:
 
 @pytest.mark.parametrize("unit", [*" \n\ta=1(é的\x00", " (", "Aa", "\r\n", " \t", "😀", "x1", "a "])
 def test_a_long_run_of_anything_is_counted_at_once(unit: str) -> None:
-    begun = time.perf_counter()
+    begun = time.process_time()
     counted = count(unit * 200_000)
-    assert time.perf_counter() - begun < 10
+    assert time.process_time() - begun < 10
     assert counted > 1000
 
 

@@ -129,6 +129,7 @@ async def test_a_listener_that_keeps_up_gets_each_piece() -> None:
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(pieces, st.booleans()), max_size=30), st.integers(0, 3))
+@pytest.mark.slow
 def test_nothing_is_lost_doubled_or_reordered(emitted: list[tuple[Event, bool]], pace: int) -> None:
     async def body(emit: Emit) -> str:
         for event, pause in emitted:

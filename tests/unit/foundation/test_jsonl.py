@@ -195,6 +195,7 @@ def test_lines_are_the_same_however_they_are_cut_to_be_parsed(
     assert [last[0] for *_, last in usual] == [13, 13, 13, 14, 14]
 
 
+@pytest.mark.slow
 def test_of_very_many_bad_lines_the_first_are_told_and_the_others_counted() -> None:
     flaws = Flaws(Path("f"), "It is skipped.")
     for number, line in iter_jsonl(b"junk\n" * 1_000_000, 2):
@@ -206,6 +207,7 @@ def test_of_very_many_bad_lines_the_first_are_told_and_the_others_counted() -> N
     assert others == f"f: 999,997 more bad lines, the first at line {MOST_TOLD + 2}."
 
 
+@pytest.mark.slow
 def test_a_million_bad_lines_take_little_more_memory_than_the_file(tmp_path: Path) -> None:
     path = tmp_path / "x.jsonl"
     path.write_bytes(b'{"a": 1}\n' * 500_000 + b"junk\n" * 500_000)

@@ -147,6 +147,7 @@ def test_base64_of_a_key_is_masked_in_part() -> None:
 @pytest.mark.parametrize(
     "unit", ["a", "ab", "key-0123", f"{KEY[:-1]} ", " ", "\n", "=", "*", ".a", "..a"]
 )
+@pytest.mark.slow
 def test_masking_is_linear(unit: str) -> None:
     """What is not would take hours, not a second."""
     mask = Mask([KEY, "a" * 30, "ab" * 20])

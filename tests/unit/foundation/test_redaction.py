@@ -102,6 +102,7 @@ def test_redaction_leaves_nothing_to_redact_and_agrees_with_the_finder(text: str
 @pytest.mark.parametrize(
     "piece", ["a", "eyJ-", "://a:", "token=", "--a-", "-----BEGIN PRIVATE KEY", "sk-or-", "= "]
 )
+@pytest.mark.slow
 def test_a_hostile_text_costs_one_pass(piece: str) -> None:
     # Quadratic patterns would take hours; the suite's time-out is the bound.
     redact(piece * (1_000_000 // len(piece)))

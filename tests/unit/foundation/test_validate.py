@@ -287,6 +287,7 @@ anything = st.recursive(
 
 @settings(deadline=None)
 @given(anything)
+@pytest.mark.slow
 def test_arbitrary_data_is_valid_or_an_invalid_argument(data: object) -> None:
     try:
         params = structure(data, Params, camel_case=True)
@@ -300,6 +301,7 @@ def test_arbitrary_data_is_valid_or_an_invalid_argument(data: object) -> None:
 
 @settings(deadline=None)
 @given(anything)
+@pytest.mark.slow
 def test_arbitrary_configuration_gives_a_sound_one(data: object) -> None:
     config, problems = sifted(data)
     assert is_dataclass(config)

@@ -593,6 +593,7 @@ def _virtual_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_nothing_but_the_place_of_the_reply_is_ever_touched() -> None:
     run_state_machine_as_test(
         TornChat,

@@ -438,6 +438,7 @@ async def test_one_resync_then_the_edit_is_taken(tmp_path: Path, manner: Manner)
 
 
 @pytest.mark.parametrize("manner", BAD)
+@pytest.mark.slow
 async def test_two_refusals_and_the_file_is_written_from_then_on(
     tmp_path: Path, manner: Manner
 ) -> None:
@@ -548,6 +549,7 @@ async def test_an_editor_that_opens_the_document_gets_all_of_it_by_edits(
     assert writer.path.read_text() == FIRST_TEXT
 
 
+@pytest.mark.slow
 async def test_an_editor_that_does_not_open_the_document_is_waited_for_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -134,6 +134,7 @@ async def test_showing_fails_in_silence(tmp_path: Path, answer: object) -> None:
         (types.PositionEncodingKind.Utf32, 2),
     ],
 )
+@pytest.mark.slow
 async def test_edits_are_in_the_client_s_units(
     tmp_path: Path, encoding: types.PositionEncodingKind, width: int
 ) -> None:

@@ -34,6 +34,7 @@ def test_a_process_that_is_no_ancestor_is_not_watched() -> None:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="needs /proc")
+@pytest.mark.slow
 def test_an_ancestor_is_told_from_another_process_with_its_number() -> None:
     script = (
         "import os, sys; from aish_lsp.lsp.lifecycle import Parent;"

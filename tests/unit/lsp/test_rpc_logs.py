@@ -53,6 +53,7 @@ def run(*arguments: str) -> str:
         ("error", ["it failed"], ["an info record"]),
     ],
 )
+@pytest.mark.slow
 def test_levels_are_ours_and_libraries_are_quiet(
     level: str, there: list[str], missing: list[str]
 ) -> None:
@@ -63,6 +64,7 @@ def test_levels_are_ours_and_libraries_are_quiet(
         assert words not in text
 
 
+@pytest.mark.slow
 def test_stderr_has_warnings_and_worse_and_a_file_more(tmp_path: Path) -> None:
     text = run()
     assert "it failed" in text
@@ -76,6 +78,7 @@ def test_stderr_has_warnings_and_worse_and_a_file_more(tmp_path: Path) -> None:
     assert "an info record" in path.read_text()
 
 
+@pytest.mark.slow
 def test_what_went_wrong_is_kept_privately_and_without_what_was_said(data: Path) -> None:
     for _ in range(2):
         run("error")
@@ -92,12 +95,14 @@ def test_what_went_wrong_is_kept_privately_and_without_what_was_said(data: Path)
     assert (data / "recent.log.1").read_text() == "x" * 100_000
 
 
+@pytest.mark.slow
 def test_a_data_folder_that_cannot_be_written_keeps_nothing_and_stops_nothing(data: Path) -> None:
     data.write_text("a file")
     assert "it failed" in run("error")
     assert data.read_text() == "a file"
 
 
+@pytest.mark.slow
 def test_an_exception_is_logged_with_its_stack_and_without_its_text() -> None:
     text = run("info")
     assert "sk-secret" not in text
@@ -107,7 +112,8 @@ def test_an_exception_is_logged_with_its_stack_and_without_its_text() -> None:
 
 def test_what_others_wrote_is_masked_escaped_and_cut() -> None:
     script = (
-        "import logging, os; from aish_lsp import masking; from aish_lsp.lsp import logs\n"
+        "import logging, os\nfrom aish_lsp.foundation import masking\n"
+        "from aish_lsp.lsp import logs\n"
         "logs.configure('info'); log = logging.getLogger('aish_lsp.x')\n"
         "masking.withhold(['key-0123456789abcdef'])\n"
         "log.info('hi\\x1b[2J\\x9b\\n2026-01-01 INFO forged\\r\\u202e')\n"
@@ -132,6 +138,7 @@ def test_what_others_wrote_is_masked_escaped_and_cut() -> None:
     assert len(long) < 5_000
 
 
+@pytest.mark.slow
 def test_a_file_takes_the_log_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "log"
     assert run("info", str(path)) == ""
@@ -139,6 +146,7 @@ def test_a_file_takes_the_log_and_is_private(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.slow
 def test_a_stderr_that_nobody_reads_does_not_stall_the_process() -> None:
     script = (
         "import logging, os; from aish_lsp.lsp import logs; logs.configure('info')\n"
@@ -153,6 +161,7 @@ def test_a_stderr_that_nobody_reads_does_not_stall_the_process() -> None:
         assert process.wait(30) == 0
 
 
+@pytest.mark.slow
 def test_importing_the_server_configures_no_logging() -> None:
     script = "import logging, aish_lsp.lsp.server; print(logging.getLogger().handlers)"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -346,6 +346,7 @@ async def test_a_malformed_or_late_cancel_is_ignored(bad: Any) -> None:
     assert "result" in await one.answer(1)
 
 
+@pytest.mark.slow
 async def test_nothing_is_kept_after_two_thousand_calls() -> None:
     seen: list[weakref.ref[Call]] = []
 

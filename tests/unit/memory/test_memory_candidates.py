@@ -152,6 +152,7 @@ def test_whatever_a_model_says_a_candidate_is_one_line_that_can_be_kept(
             assert one.content == one.content.strip() == one.content.splitlines()[0]
 
 
+@pytest.mark.slow
 def test_a_long_reply_takes_no_time() -> None:
     for text in ("- " * 50_000, "fact: " * 20_000, "*" * 100_000, "fact: " + "run " * 50_000):
         assert len(candidates(text)) <= MOST

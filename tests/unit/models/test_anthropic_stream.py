@@ -475,6 +475,7 @@ def places(value: Any) -> list[tuple[Any, Any]]:
 
 @given(data=st.data())
 @settings(max_examples=300)
+@pytest.mark.slow
 def test_nothing_a_server_sends_raises(data: st.DataObject) -> None:
     """Whatever stands in whatever place: the reader goes on, and what it gives is JSON."""
     events = copy.deepcopy(WHOLE)

@@ -97,6 +97,7 @@ async def test_two_of_a_kind_and_one_that_does_not_say(http: HttpClient) -> None
         babbling,
     ],
 )
+@pytest.mark.slow
 async def test_what_is_no_model_server_is_left_alone(http: HttpClient, script: Script) -> None:
     begin = time.monotonic()
     assert await found(http, script, listing("vllm", "big")) == {"vllm": ("server 1", "big", 4096)}

@@ -117,6 +117,7 @@ TOOLS = ("lsof", "ss", "find", "grep", "git", "curl", "apt-get", "uv", "xdg-open
 
 
 @pytest.mark.parametrize(("question", "command"), QUESTIONS)
+@pytest.mark.slow
 async def test_a_question_gets_the_command_of_this_project(
     project: Path, question: str, command: str
 ) -> None:
@@ -403,6 +404,7 @@ async def test_a_search_term_reaches_grep_as_it_is(tmp_path: Path, term: str) ->
     output=st.text(max_size=40),
     status=st.integers(-20, 300),
 )
+@pytest.mark.slow
 def test_any_question_gets_a_sound_reply(
     project: Path, start: str, text: str, output: str, status: int
 ) -> None:

@@ -52,6 +52,7 @@ def test_what_does_not_answer_is_ended(
     assert time.monotonic() - begun < 300
 
 
+@pytest.mark.slow
 def test_nothing_that_it_started_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(manuals, "_PATIENCE", 1.0)
     pid = tmp_path / "pid"
@@ -111,6 +112,7 @@ def test_a_hostile_page_gets_no_command_and_no_escape_into_the_answer(
 @pytest.mark.parametrize(
     "page", ["-x" * 200_000, f"{' ' * 100_000}-x\n" * 4, "-x, " * 100_000, "\b" * 400_000]
 )
+@pytest.mark.slow
 def test_a_page_that_fits_an_option_in_too_many_ways_takes_no_time(page: str) -> None:
     begun = time.process_time()
     option(page, "-x")

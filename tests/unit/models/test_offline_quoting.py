@@ -80,12 +80,14 @@ def argv(arguments: str) -> list[bytes]:
 
 @settings(max_examples=60)
 @given(st.lists(NAMES, min_size=1, max_size=8))
+@pytest.mark.slow
 def test_bash_takes_each_value_for_one_word(values: list[str]) -> None:
     assert argv(" ".join(map(quoted, values))) == [value.encode() for value in values]
 
 
 @settings(max_examples=60)
 @given(st.lists(NAMES.filter(lambda name: not name.startswith("~")), min_size=1, max_size=8))
+@pytest.mark.slow
 def test_no_path_is_an_option(values: list[str]) -> None:
     found = argv(" ".join(map(quoted_path, values)))
     assert not any(path.startswith(b"-") for path in found)
@@ -168,6 +170,7 @@ def takes_dashes(command: str) -> None:
 
 @settings(max_examples=60)
 @given(NAMES.filter(str.strip))
+@pytest.mark.slow
 def test_a_command_of_the_user_stays_one_command(text: str) -> None:
     rendered = render("timeout 5 {command|raw} > out.txt", {"command": text})
     assert syntax_of(rendered).count("command") == 1

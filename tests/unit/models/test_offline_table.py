@@ -76,6 +76,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.slow
 def test_the_first_phrasing_of_an_intent_leads_to_it(family: str, places: Places) -> None:
     lost = []
     for intent in intents(family):

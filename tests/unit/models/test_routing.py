@@ -104,9 +104,9 @@ def test_a_megabyte_of_anything_takes_no_time(piece: str) -> None:
 
 
 def _seconds(question: str) -> float:
-    begun = time.perf_counter()
+    begun = time.process_time()
     classify(question)
-    return time.perf_counter() - begun
+    return time.process_time() - begun
 
 
 NAMES = ("local", "gpt-4.1", "my model", "offline")

@@ -81,10 +81,10 @@ def test_a_character_that_is_no_utf8_does_not_stop_the_stream() -> None:
 
 def test_a_giant_line_costs_linear_time() -> None:
     raw = b"data: " + b"x" * (8 << 20) + b"\n\n"
-    begin = time.perf_counter()
+    begin = time.process_time()
     [event] = decode(*cut(raw, 1 << 10))
     assert len(event) == 8 << 20
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

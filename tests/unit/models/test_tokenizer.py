@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import pytest
+from clock import Clock
 from fault_server import FaultServer, Peer, Request, Script, unused_port
 
 from aish_lsp.config.schema import Preset
@@ -24,16 +25,6 @@ KEY = "sk-very-secret-key"
 PATIENT = 20.0
 
 Messages: TypeAlias = list[dict[str, Any]]
-
-
-class Clock:
-    """A clock that a test turns."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def chatml(messages: Messages) -> str:
@@ -375,6 +366,7 @@ async def test_an_endpoint_that_is_no_address(http: HttpClient) -> None:
 @pytest.mark.parametrize(
     "status", ["429 Too Many Requests", "500 Internal Server Error", "503 Service Unavailable"]
 )
+@pytest.mark.slow
 async def test_the_pauses_double_until_something_is_answered(http: HttpClient, status: str) -> None:
     clock = Clock()
     busy = True
@@ -427,6 +419,7 @@ async def hang(request: Request, peer: Peer) -> None:
     await asyncio.sleep(60)
 
 
+@pytest.mark.slow
 async def test_a_server_that_hangs_is_waited_for_no_longer_than_the_timeout(
     http: HttpClient,
 ) -> None:
@@ -480,6 +473,7 @@ async def test_what_came_in_time_is_kept_and_the_rest_asked_for_anew(http: HttpC
         assert mine.known(long) == 5000
 
 
+@pytest.mark.slow
 async def test_a_server_that_dies_and_comes_back(http: HttpClient) -> None:
     clock = Clock()
     async with FaultServer(llama) as server:
@@ -669,6 +663,7 @@ def lookups_per_second(mine: EndpointTokenizer, texts: Iterable[str]) -> float:
     return number / (time.perf_counter() - begin)
 
 
+@pytest.mark.slow
 async def test_a_look_at_what_is_known_does_not_read_the_text(http: HttpClient) -> None:
     long = "text " * 200_000
     async with FaultServer(llama) as server:

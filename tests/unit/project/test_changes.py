@@ -142,6 +142,7 @@ def test_rules_of_another_kind_are_left_to_git(repository: Path, key: str) -> No
     assert take_in(listing, repository, ["new.py"]) is Effect.DOUBTFUL
 
 
+@pytest.mark.slow
 def test_a_folder_inside_a_repository_heeds_the_rules_above(repository: Path) -> None:
     write(repository, "build/mine/a.o")
     for folder in ("src", "build/mine"):
@@ -175,6 +176,7 @@ RULES = st.lists(
     steps=st.lists(st.tuples(st.sampled_from(["write", "remove"]), PATHS), max_size=8),
     late=st.booleans(),
 )
+@pytest.mark.slow
 def test_after_any_changes_the_list_is_git_s_or_in_doubt(
     tmp_path_factory: pytest.TempPathFactory,
     before: set[str],

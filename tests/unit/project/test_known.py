@@ -82,6 +82,7 @@ def test_too_many_files_in_the_root_are_counted() -> None:
     assert found.total == 500
 
 
+@pytest.mark.slow
 def test_a_million_names_are_kept_within_the_limit() -> None:
     found = KnownFiles(20_000)
     for part in range(1000):

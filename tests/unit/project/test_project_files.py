@@ -379,6 +379,7 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+@pytest.mark.slow
 async def test_a_git_that_hangs_is_ended_and_the_folder_walked(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -501,6 +502,7 @@ PATTERNS = st.one_of(
     top=st.lists(PATTERNS, max_size=6),
     inner=st.lists(PATTERNS, max_size=3),
 )
+@pytest.mark.slow
 def test_a_walk_lists_what_git_lists(
     tmp_path_factory: pytest.TempPathFactory,
     paths: set[tuple[str, ...]],

@@ -668,6 +668,7 @@ def test_no_name_of_a_manifest_smuggles_syntax(tmp_path: Path, evil: str) -> Non
         assert f" {evil} " not in f"{bare} "
 
 
+@pytest.mark.slow
 def test_hostile_text_does_not_keep_a_reader_busy(tmp_path: Path) -> None:
     room = MANIFEST_LIMIT - 100
     texts = [
@@ -705,9 +706,9 @@ def test_hostile_text_does_not_keep_a_reader_busy(tmp_path: Path) -> None:
     for text in texts:
         for name in names:
             (tmp_path / name).write_text(text)
-        started = time.monotonic()
+        started = time.process_time()
         find_tasks(tmp_path)
-        assert time.monotonic() - started < 10
+        assert time.process_time() - started < 10
 
 
 @pytest.mark.parametrize(
@@ -739,15 +740,16 @@ def test_hostile_text_does_not_keep_a_reader_busy(tmp_path: Path) -> None:
         ("Jenkinsfile", "\n", ""),
     ],
 )
+@pytest.mark.slow
 def test_hostile_text_does_not_keep_one_reader_busy(
     tmp_path: Path, name: str, repeated: str, head: str
 ) -> None:
     (tmp_path / "package.json").write_text(package())
     times = (MANIFEST_LIMIT - 100) // len(repeated)
     (tmp_path / name).write_text(head + repeated * times)
-    started = time.monotonic()
+    started = time.process_time()
     find_tasks(tmp_path)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 JSON = st.recursive(
@@ -779,6 +781,7 @@ JSON = st.recursive(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=JSON, text=st.text(max_size=60))
+@pytest.mark.slow
 def test_whatever_stands_in_a_manifest_gives_one_line_commands(
     tmp_path: Path, data: object, text: str
 ) -> None:

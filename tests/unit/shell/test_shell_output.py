@@ -109,6 +109,6 @@ def test_clean_output_leaves_no_control_characters(text: str) -> None:
     "unit", ["\x1b]", "\x1b[1;", "\x1bP", "\b", "a\b", "\r", "a\r", "\x1b", " \x1b("]
 )
 def test_clean_output_is_linear(unit: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     clean_output(unit * 100_000)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10

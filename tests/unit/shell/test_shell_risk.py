@@ -316,6 +316,7 @@ def test_what_nobody_could_look_through_is_destructive(text: str) -> None:
         *("if ls; then ", "a=$a$a;", "x=1;$x ", "sudo ", "<<A ", "bash -c '", "xargs ", "{a,"),
     ],
 )
+@pytest.mark.slow
 def test_what_is_just_short_enough_does_not_make_it_fail(part: str) -> None:
     text = (part * LONGEST)[:LONGEST]
     assert classify(text, "bash").risk != "safe"

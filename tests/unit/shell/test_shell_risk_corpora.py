@@ -190,6 +190,7 @@ MUTATIONS: dict[str, Mutation] = {
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.slow
 def test_no_disguise_makes_a_destructive_command_safe(name: str) -> None:
     chance = random.Random(name)
     for command in DESTRUCTIVE:
@@ -200,6 +201,7 @@ def test_no_disguise_makes_a_destructive_command_safe(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
+@pytest.mark.slow
 def test_hardly_a_disguise_hides_that_a_command_is_destructive(name: str) -> None:
     chance = random.Random(name)
     plain = [c for c in DESTRUCTIVE if "\n" not in c and "'" not in c]
@@ -213,6 +215,7 @@ def test_hardly_a_disguise_hides_that_a_command_is_destructive(name: str) -> Non
     st.lists(st.sampled_from(sorted(MUTATIONS)), min_size=1, max_size=3),
     st.integers(0, 2**32),
 )
+@pytest.mark.slow
 def test_no_row_of_disguises_makes_a_destructive_command_safe(
     command: str, names: list[str], seed: int
 ) -> None:
@@ -267,6 +270,7 @@ WORDS = st.lists(st.sampled_from(TOKENS), max_size=25)
 
 @settings(max_examples=5000 if FULL else 300, deadline=None)
 @given(st.text(alphabet=LETTERS, max_size=60) | WORDS.map(" ".join))
+@pytest.mark.slow
 def test_no_text_makes_it_fail(text: str) -> None:
     for shell in ("bash", "pwsh"):
         verdict = classify(text, shell)

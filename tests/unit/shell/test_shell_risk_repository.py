@@ -118,6 +118,7 @@ def test_however_a_setting_is_written_it_is_found(root: Path, text: str) -> None
     assert risk("git status", root) == "caution"
 
 
+@pytest.mark.slow
 def test_what_is_no_file_is_not_waited_for(root: Path) -> None:
     (root / ".git" / "config").unlink()
     os.mkfifo(root / ".git" / "config")

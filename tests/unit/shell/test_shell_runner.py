@@ -169,6 +169,7 @@ async def test_what_a_process_substitution_still_prints_is_not_lost(tmp_path: Pa
     assert result.output == "x\n"
 
 
+@pytest.mark.slow
 async def test_several_commands_at_once(tmp_path: Path) -> None:
     results = await asyncio.gather(*(run(f"sleep 0.1; echo {n}", tmp_path) for n in range(6)))
     assert [result.output for result in results] == [f"{n}\n" for n in range(6)]
@@ -182,6 +183,7 @@ async def test_what_the_listener_raises_is_raised(tmp_path: Path) -> None:
         await run("echo x; sleep 1000", tmp_path, on_output=listen)
 
 
+@pytest.mark.slow
 async def test_a_slow_listener_is_no_time_out(tmp_path: Path) -> None:
     async def listen(stream: Stream, delta: str) -> None:
         await asyncio.sleep(2.2)

@@ -52,6 +52,7 @@ async def test_one_that_wants_none(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("vim") is None, reason="there is no Vim here")
+@pytest.mark.slow
 async def test_an_editor_that_waits_for_keys_is_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

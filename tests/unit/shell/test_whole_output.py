@@ -101,6 +101,7 @@ async def test_a_long_one_is_kept_whole_private_and_without_secrets(tmp_path: Pa
 
 
 @pytest.mark.parametrize("before", [1024 * 1024 - 40, 1024 * 1024 - 64 * 1024 - 200])
+@pytest.mark.slow
 async def test_no_secret_is_seen_where_a_very_long_one_is_cut(tmp_path: Path, before: int) -> None:
     output = whole(tmp_path)
     text = ("w" * 99 + "\n") * (before // 100) + KEY + TOKEN + "\n" + lines(90_000)

@@ -20,7 +20,10 @@ from aish_lsp.undo.named import named
 from aish_lsp.undo.records import Head, Record, Records
 from aish_lsp.undo.snapshots import take
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
+]
 
 
 def refs(root: Path) -> list[str]:

@@ -25,7 +25,10 @@ from undo_parts import (
     undo,
 )
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
+]
 
 EXAMPLES = settings(
     max_examples=1000 if os.environ.get("TESTS_FULL") else 20,

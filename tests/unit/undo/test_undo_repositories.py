@@ -23,7 +23,10 @@ from undo_parts import (
 
 from aish_lsp.undo.git import NoUndo, Nowhere
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
+]
 
 
 def everything_goes(root: Path) -> None:

@@ -17,7 +17,10 @@ from aish_lsp.undo.git import NoUndo, Nowhere
 from aish_lsp.undo.undo import Undo
 from aish_lsp.undo.work import Worker
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("git") is None, reason="needs git"),
+]
 
 
 def of(root: Path) -> Undo:
