@@ -553,6 +553,9 @@ class TornChat(RuleBasedStateMachine):
         self.nothing_else_is_touched()
         kind = self.editor.kind
         content = self.disk if self.editor.buffer is None else self.buffer
+        if self.editor.buffer is None:
+            # Saved before it was told, and closed: nothing tells the server that it is there.
+            self.editor.own(set(content))
         has_doubled = self.editor.has_doubled and not kind.never_harms
         if kind.never_harms or (kind.ends_well and not has_doubled):
             strays = owned_by(content, "stray")
