@@ -116,7 +116,7 @@ class Extractor:
         elif self._finish == "length":
             yield "The reply reached the model's max_output_tokens, and was cut off there."
         elif self._finish == "repetition":
-            yield "The reply was stopped: it said the same again and again."
+            yield "The reply was stopped: it kept saying the same thing."
         elif not found:
             yield "The model found nothing that is worth remembering."
 

@@ -272,8 +272,8 @@ class Round(ModelCall):
                 return f"{name} refused to answer{' any further' if spoke else ''}."
             case "repetition":
                 return (
-                    f"The reply of {name} was stopped: it {'wrote' if spoke else 'thought'} the"
-                    " same again and again. Ask in other words, or ask another model"
+                    f"The reply of {name} was stopped: it kept {'writing' if spoke else 'thinking'}"
+                    " the same thing. Ask in other words, or ask another model"
                     " (`:retry NAME`). `suggestions.repetition_guard` sets whose replies are"
                     " stopped."
                 )

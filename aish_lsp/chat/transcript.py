@@ -73,7 +73,7 @@ def run_status(report: RunReport, left_out: str) -> str:
             ended = f"ended by {report.signal} after {seconds:.1f} s"
         case _:
             ended = f"exit {report.exit_code} after {seconds:.1f} s"
-    carried = "Your next question carries the output"
+    carried = "The model sees this with your next question"
     if not left_out:
         return f"{ended}. {carried}."
     place = ""

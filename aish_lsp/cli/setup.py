@@ -107,7 +107,7 @@ async def _set_up(workspace: Workspace, listed: Sequence[Candidate]) -> str:
     if known := configured_as(workspace.config, chosen.preset):
         _say(f"It is configured already, as {escaped(known)}.")
         return known
-    name = await _asked("Its name in config.toml", chosen.preset.name)
+    name = await _asked("A name for it in config.toml", chosen.preset.name)
     while name in configured:
         _say(f"There is a model called {escaped(name)} already.")
         name = await _asked("Another name", chosen.preset.name)

@@ -306,7 +306,7 @@ class ChatDocument:
             NotFound: there is no heading to write under.
         """
         if self._unanswered:
-            raise Busy(f"A message is being sent already. Wait for its `{AISH}`.")
+            raise Busy("A message is being sent already. Wait for its reply.")
         if self._section.locked() and self._place is None and open_place(text) is None:
             raise Busy(f"aish is still writing here. A new `{YOU}` follows: write below that.")
         return prompt_after(text, self._place)

@@ -261,8 +261,8 @@ async def test_a_fault_of_ours_is_not_hidden_by_another_model(place: Place) -> N
             (Text(" ".join(map(str, range(1024)))), Finish("length")),
             "The reply of plain was cut at 1,024 tokens",
         ),
-        ((Text("Well " * 1024), Finish("stop")), "it wrote the same again and again"),
-        ((Reasoning("Well " * 1024), Finish("stop")), "it thought the same again and again"),
+        ((Text("Well " * 1024), Finish("stop")), "it kept writing the same thing"),
+        ((Reasoning("Well " * 1024), Finish("stop")), "it kept thinking the same thing"),
         (
             (Reasoning("Hm"), Usage(99, 1024), Finish("length")),
             "before it said a word: its thinking",

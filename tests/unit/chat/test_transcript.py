@@ -71,7 +71,7 @@ def test_a_command_that_was_stopped_before_it_ran_has_no_output() -> None:
     stopped = RunReport("id", "ls", None, None, "", False, 0, "cancelled")
     assert run_status(stopped, "") == "not run: stopped before it began."
     status = run_status(replace(stopped, duration_ms=40), "")
-    assert status.startswith("stopped after 0.0 s. Your")
+    assert status.startswith("stopped after 0.0 s. The model")
 
 
 def test_what_is_left_out_of_an_output_is_told_with_where_it_is() -> None:

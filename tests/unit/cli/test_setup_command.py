@@ -64,7 +64,7 @@ async def test_a_server_is_set_up_by_its_address_and_asked(
             "Its address": f"{server.url}\n",
             "that holds its key": "SOME_KEY\n",
             "Which of its models?": "2\n",
-            "Its name in config.toml [local]": "\n",
+            "A name for it in config.toml [local]": "\n",
             "Write it? [Y/n]": "\n",
         }
         said = await terminal(environment, answers, 0, tmp_path)
@@ -93,7 +93,7 @@ async def test_a_model_that_does_not_answer_stays_configured_and_is_told(
             "Its address": f"{server.url}\n",
             "that holds its key": "\n",
             "Which of its models?": "a\n",
-            "Its name in config.toml [local]": "first\n",
+            "A name for it in config.toml [local]": "first\n",
             "Another name [local]": "second\n",
             "in place of first? [Y/n]": "y\n",
             "Write it? [Y/n]": "y\n",
