@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
@@ -15,21 +14,6 @@ CONNECT: Final = (
     "connect a real one."
 )
 
-#: Commands that act on the shell which they are typed in, or tell of it: run in another, they do
-#: nothing there.
-_OF_ONE_SHELL: Final = re.compile(
-    r"(?:cd|pushd|popd|export|unset|alias|unalias|history|source|\.|set|shopt|umask|ulimit|jobs|fg|bg"
-    r"|disown|exit|logout|deactivate|eval|exec|fc|nvm\s+use|conda\s+(?:de)?activate)(?=\s|$)|echo\s+\"?\$[?!]"
-)
-_IN_YOUR_TERMINAL: Final = (
-    "Type it in your own terminal; run from here, it would change nothing there:"
-)
-
-
-def acts_on_its_shell(command: str) -> bool:
-    """Return whether ``command`` does what it does to the shell that it is typed in."""
-    return _OF_ONE_SHELL.match(command) is not None
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -41,13 +25,9 @@ class Part:
     note: str = ""
 
     def lines(self) -> Iterable[str]:
-        """Yield the lines; none but a command that can be run from here begins as one."""
+        """Yield the lines; none but a command begins as one."""
         yield plain_line(self.sentence)
         yield from quoted(self.quote)
-        for command in self.commands:
-            if acts_on_its_shell(command):
-                yield from (_IN_YOUR_TERMINAL, "```sh", plain_line(command), "```")
-            else:
-                yield f"CMD: {plain_line(command)}"
+        yield from (f"CMD: {plain_line(command)}" for command in self.commands)
         if self.note:
             yield plain_line(self.note)
