@@ -111,7 +111,7 @@ async def _run(operation: Operation, arguments: argparse.Namespace, show: Show |
         hint = " With --yes nobody is asked." if answer.failed is Denied and unasked else ""
         raise answer.failed(f"{answer.text}{hint}")
     if arguments.json:
-        output.out.as_json(to_wire(answer.result), indent=2)
+        output.out.as_json(to_wire(answer.result) | answer.more, indent=2)
     elif show is not None:
         show(answer.result)
     else:

@@ -45,10 +45,9 @@ class MemoryAdd(SessionTarget):
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """The item's id; ``duplicate``: it was known already."""
+    """The item's id."""
 
     id: int
-    duplicate: bool
 
 
 def _read_fact(_place: Place, argument: str) -> MemoryAdd:
@@ -96,7 +95,8 @@ async def add(place: Place, params: MemoryAdd) -> Answer[Remembered]:
     text = f"Remembered as item {added.id}. The model knows it from your next question on."
     if added.duplicate:
         text = f"That is known already, as item {added.id}."
-    return Answer(Remembered(added.id, added.duplicate), text, is_told=added.duplicate)
+    more = {"duplicate": added.duplicate}
+    return Answer(Remembered(added.id), text, is_told=added.duplicate, more=more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

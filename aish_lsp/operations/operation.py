@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, get_type_hints
 
 if TYPE_CHECKING:
@@ -76,13 +76,15 @@ class Answer(Generic[R]):
     """What comes of an operation: its result, and the same for a person, in Markdown.
 
     ``is_told``: the text says what the result does not, and an editor shows it beside that.
-    ``failed``: nothing was done; what a command of the shell fails with.
+    ``failed``: nothing was done; what a command of the shell fails with. ``more``: what such a
+    command says in JSON beside the result, whose form is that of the protocol.
     """
 
     result: R
     text: str = ""
     is_told: bool = False
     failed: type[AishError] | None = None
+    more: Mapping[str, object] = field(default_factory=dict)
 
 
 #: Turns what follows the words of a line into parameters.
