@@ -160,9 +160,10 @@ class Simulated:
         # The edit that the server has sent last, and what it has come to.
         self.sent: types.TextEdit | None = None
         self.came_to: Owned | None = None
-        # That edit and a change of the user's were one and the same. So is what is told of them:
-        # where no version of its own keeps each text apart, nobody can tell which of them it was.
-        self.has_doubled = False
+        # What the user has written that was one and the same as that edit, with the character of
+        # the reply before it. So is what is told of them: where no version of its own keeps each
+        # text apart, nobody can tell which of them it was.
+        self.doubles: list[Owned] = []
         # What the server was told, and the text that it was told last.
         self.known = text_of(content)
         self.uri = path.as_uri()
@@ -308,7 +309,8 @@ class Simulated:
         new = self.sent.new_text
         if text_of(after) == text_of(before[:start]) + new + text_of(before[end:]):
             OWNERS.update((number, "reply") for _, number in after[start : start + len(new)])
-            self.has_doubled = True
+            goes_on = start > 0 and OWNERS[after[start - 1][1]] == "reply"
+            self.doubles.append(after[start - goes_on : start + len(new)])
 
 
 def parts(edit: types.WorkspaceEdit) -> tuple[int | None, types.TextEdit]:
@@ -335,6 +337,12 @@ def may_go_on(content: Owned, at: int) -> bool:
     """Return whether the reply may go on there: behind its own text, or at the very end."""
     is_behind = at > 0 and OWNERS[content[at - 1][1]] == "reply"
     return is_behind or not text_of(content[at:]).strip("\n")
+
+
+def holds(content: Owned, part: Owned) -> bool:
+    """Return whether these very characters stand in ``content`` in one stretch."""
+    at = content.index(part[0]) if part and part[0] in content else 0
+    return content[at : at + len(part)] == part
 
 
 def as_told(before: Owned, after: Owned) -> Owned:
@@ -556,7 +564,9 @@ class TornChat(RuleBasedStateMachine):
         if self.editor.buffer is None:
             # Saved before it was told, and closed: nothing tells the server that it is there.
             self.editor.own(set(content))
-        has_doubled = self.editor.has_doubled and not kind.never_harms
+        has_doubled = bool(self.editor.doubles) and not kind.never_harms
+        # Changed before it was told, what is taken for the reply was theirs, too.
+        self.tampered |= not all(holds(content, double) for double in self.editor.doubles)
         if kind.never_harms or (kind.ends_well and not has_doubled):
             strays = owned_by(content, "stray")
             assert not strays, strays
@@ -635,6 +645,32 @@ A_HEADING: Final = f"\n\n{YOU}\n\n"
                 lambda chat: chat.replies(delta="Yes"),
                 lambda chat: chat.types_something(where=0, typed="Yes"),
                 lambda chat: chat.passes(seconds=1.0),
+            ],
+        ),
+        # The same, and the user takes a part of it away before any of it is told.
+        (
+            Kind("versions", prompt=False),
+            [
+                lambda chat: chat.types_something(where=0, typed=A_HEADING),
+                lambda chat: chat.deletes_something(where=-1, length=1),
+            ],
+        ),
+        # The same, and the user takes back all of it.
+        (
+            Kind("versions", prompt=False),
+            [
+                lambda chat: chat.types_something(where=0, typed=A_HEADING),
+                lambda chat: chat.undoes(count=1),
+            ],
+        ),
+        # The same, and the user types something between that and the reply.
+        (
+            Kind("versions", prompt=False),
+            [
+                lambda chat: chat.replies(delta="Yes"),
+                lambda chat: chat.all_is_written(),
+                lambda chat: chat.types_something(where=0, typed=A_HEADING),
+                lambda chat: chat.types_something(where=-len(A_HEADING), typed="x"),
             ],
         ),
         # An edit is made, and its buffer discarded before that is told.
