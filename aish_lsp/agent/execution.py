@@ -368,7 +368,10 @@ class Execution:
             why_not = await self._workspace.undo.prospect()
         if why_not:
             return f"This cannot be undone: {why_not}."
-        return "`:undo` brings files back, except those that git ignores and git's own."
+        return (
+            "`:undo` brings the files of this git work tree back, except those that git ignores"
+            " and git's own; nothing outside it."
+        )
 
     async def _snapshot(self, verdict: Verdict) -> bool:
         """Have what the command may change written down; return whether that was done."""

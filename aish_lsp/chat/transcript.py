@@ -56,23 +56,28 @@ class ReplyTranscript:
         self._append(text)
 
 
+def run_ending(report: RunReport) -> str:
+    """Return how a command ended, and after how long."""
+    seconds = report.duration_ms / 1000
+    match report.finish_reason:
+        case "timeout":
+            return f"timed out after {seconds:.1f} s"
+        case "cancelled":
+            return f"stopped after {seconds:.1f} s"
+        case _ if report.signal is not None:
+            return f"ended by {report.signal} after {seconds:.1f} s"
+        case _:
+            return f"exit {report.exit_code} after {seconds:.1f} s"
+
+
 def run_status(report: RunReport, left_out: str) -> str:
     """Return how a command ended, as the line under its output.
 
     ``left_out`` is what of the output is not shown.
     """
-    seconds = report.duration_ms / 1000
-    match report.finish_reason:
-        case "timeout":
-            ended = f"timed out after {seconds:.1f} s"
-        case "cancelled" if not report.duration_ms:
-            return "not run: stopped before it began."
-        case "cancelled":
-            ended = f"stopped after {seconds:.1f} s"
-        case _ if report.signal is not None:
-            ended = f"ended by {report.signal} after {seconds:.1f} s"
-        case _:
-            ended = f"exit {report.exit_code} after {seconds:.1f} s"
+    if report.finish_reason == "cancelled" and not report.duration_ms:
+        return "not run: stopped before it began."
+    ended = run_ending(report)
     carried = "The model sees this with your next question"
     if not left_out:
         return f"{ended}. {carried}."

@@ -13,6 +13,7 @@ from aish_lsp.agent.execution import RunRequest
 from aish_lsp.agent.execution import run as begin
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask
+from aish_lsp.chat.transcript import run_ending
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import edit_text, open_workspace, read_line
@@ -135,7 +136,7 @@ async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
         output.tell(error.message)
         return []
     if report.finish_reason != "denied":
-        output.tell(f"exit {report.exit_code}")
+        output.tell(run_ending(report))
     return again
 
 

@@ -13,6 +13,7 @@ from aish_lsp.agent.turn import ask
 from aish_lsp.chat.colon import ColonCommand, command_below, parse
 from aish_lsp.chat.commands import COLON_COMMANDS, carry_out
 from aish_lsp.chat.remarks import first_line
+from aish_lsp.chat.transcript import run_ending
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.prompting import typing
@@ -242,7 +243,7 @@ class TerminalChat:
             output.out.line("\n".join(f"$ {line}" for line in escaped_lines(job.label)))
         report = await self._watched(job)
         if report.finish_reason != "denied":
-            output.tell(f"exit {report.exit_code}")
+            output.tell(run_ending(report))
         # What was refused something is suggested once more, without confinement.
         if any(one.unconfined for one in self._workspace.shown.last_turn_suggestions):
             self._list_suggestions()

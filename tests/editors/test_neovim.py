@@ -204,9 +204,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 @pytest.fixture
 def init(tmp_path: Path) -> Path:
-    """The configuration that the page gives."""
+    """The configuration that the page gives for use without the plugin."""
     path = tmp_path / "init.lua"
-    path.write_text("\n".join(['vim.g.mapleader = " "', *blocks("neovim.md", "lua")]))
+    _plugin, *lines = blocks("neovim.md", "lua")
+    path.write_text("\n".join(['vim.g.mapleader = " "', *lines]))
     return path
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tarfile
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from editor_parts import Place
+from editor_parts import Place, blocks
 from test_neovim import Neovim, find, opened, place
 
 __all__ = ["place"]
@@ -165,3 +166,30 @@ def test_without_a_server_one_message_says_what_to_do(
         timeout=60,
     )
     assert "no-such-aish is not there. Install it with `pipx install aish-lsp`" in done.stderr
+
+
+def test_the_line_of_the_page_sets_the_plugin_up(place: Place, tmp_path: Path) -> None:
+    home = Path(place.environment["HOME"])
+    shutil.copytree(PLUGIN, home / ".local/share/nvim/site/pack/aish/start/aish")
+    init = tmp_path / "init.lua"
+    init.write_text(blocks("neovim.md", "lua")[0])
+    found = "lua io.stdout:write(vim.v.errmsg .. vim.fn.exists(':Aish'))"
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("XDG_")}
+    done = subprocess.run(
+        [find(), "--headless", "-u", init, "-c", found, "-c", "qa!"],
+        env=kept,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == "2", done.stderr
+
+
+def test_the_window_of_the_keys_takes_no_text(neovim: Neovim, place: Place) -> None:
+    opened_chat(neovim, place)
+    neovim.keys("?")
+    shown = neovim.until("the keys", lambda: neovim.lua(FLOAT))
+    neovim.keys("ihello")
+    neovim.until("a refusal", lambda: "E21" in neovim.messages)
+    assert neovim.lua(FLOAT) == shown

@@ -233,7 +233,7 @@ async def test_ctrl_c_stops_a_reply_and_not_the_program(project: Path) -> None:
             await chat.line(":run sleep 1000")
             await chat.until("$ sleep 1000")
             chat.type("\x03")
-            await chat.until("exit None")
+            await chat.until("stopped after ")
             await chat.prompted()
             chat.type("half a message\x03")
             await chat.line(":sessions")

@@ -378,7 +378,8 @@ local function help()
     end
   end
   vim.list_extend(lines, { "", "A line that begins with : is a command; :help lists them." })
-  require("aish.float").show(lines, { title = " aish " })
+  local buffer = require("aish.float").show(lines, { title = " aish " })
+  vim.bo[buffer].modifiable = false
 end
 ACTIONS.help = { help, "Show the keys" }
 
