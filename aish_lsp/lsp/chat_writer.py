@@ -53,6 +53,8 @@ class ChatWriter:
         self._reopens_until = 0.0
         # What the document and the file have held, as hashes.
         self._held: deque[int] = deque(maxlen=_REMEMBERED)
+        # What we have written to the file.
+        self._wrote: deque[int] = deque(maxlen=_REMEMBERED)
         # The last text went to the file, which the editor may not have loaded since.
         self._file_is_ahead = False
 
@@ -299,8 +301,18 @@ class ChatWriter:
 
     def _note_loaded(self, text: str) -> None:
         """Take note that the editor's document holds ``text``: it may have loaded the file."""
-        if self._file_is_ahead and text.startswith(self._anchor.text.rstrip("\n")):
+        if not self._file_is_ahead or self._was_replaced(text):
+            return
+        if text.startswith(self._anchor.text.rstrip("\n")):
             self._file_is_ahead = False
+
+    def _was_replaced(self, text: str) -> bool:
+        """Return whether the file held ``text`` before what it holds now.
+
+        Where something was taken away at its end, the text before begins with the one after.
+        """
+        ends = text, text.removesuffix("\n")
+        return self._anchor.text not in ends and any(hash(end) in self._wrote for end in ends)
 
     def _supersedes(self, document: OpenDocument, on_disk: str) -> bool:
         """Return whether a document's text is a later one than the file's.
@@ -342,4 +354,5 @@ class ChatWriter:
                 break
         self._anchor.wrote(step)
         self._held.append(hash(self._anchor.text))
+        self._wrote.append(hash(self._anchor.text))
         self._file_is_ahead = True

@@ -504,6 +504,26 @@ async def test_a_line_end_that_an_editor_adds_on_loading_does_not_come_into_the_
     assert writer.path.read_text().endswith("\n\nTo run.\n\n## You\n\n")
 
 
+async def test_what_an_editor_loaded_before_a_remark_went_is_not_taken_for_newer(
+    tmp_path: Path,
+) -> None:
+    ChatFile(tmp_path).ensure()
+    editor = FakeEditor(OPEN, capabilities=EditorCapabilities())
+    writer = chat_in(tmp_path, editor)
+    writer.begin(f"{AISH}\n\nSo.\n")
+    await writer.flush()
+    writer.remark("> Running.\n")
+    await writer.flush()
+    editor.change(writer.path.read_text())
+    writer.withdraw("> Running.\n")
+    await writer.flush()
+    # The editor has not loaded that yet: its text is ours with the remark.
+    writer.append("Done.\n")
+    await writer.flush()
+    assert writer.path.read_text().endswith("\n## aish\n\nSo.\nDone.\n")
+    assert writer.path.read_text().count(AISH) == 1
+
+
 async def test_an_editor_that_did_not_reload_loses_nothing_of_ours(tmp_path: Path) -> None:
     editor = FakeEditor(OPEN, capabilities=EditorCapabilities())
     writer = chat_in(tmp_path, editor)
