@@ -230,7 +230,13 @@ class Simulated:
         if not undoes:
             self.undoes.append(self.buffer)
         self.own(set(content) - set(self.buffer))
-        self.become(content if self.kind.is_exact else as_told(self.buffer, content))
+        content = content if self.kind.is_exact else as_told(self.buffer, content)
+        # What the user has changed of a stray is theirs: so is what is left of it, though it were
+        # the user's own text, and alike.
+        strays = tuple(one for one in self.buffer if OWNERS[one[1]] == "stray")
+        if self.kind.ends_well and holds(self.buffer, strays) and not holds(content, strays):
+            self.own(set(strays))
+        self.become(content)
 
     def become(self, content: Owned) -> None:
         assert self.buffer is not None
@@ -721,12 +727,43 @@ A_HEADING: Final = f"\n\n{YOU}\n\n"
                 lambda chat: chat.opens(),
             ],
         ),
+        # What came into a wrong place is taken back by the user, and begins as what is below it.
+        (
+            BARE_NEOVIM,
+            [
+                lambda chat: chat.discards(),
+                lambda chat: chat.another_editor_writes(older=True),
+                lambda chat: chat.another_editor_writes(older=True),
+                lambda chat: chat.passes(seconds=0.01),
+                lambda chat: chat.discards(),
+                lambda chat: chat.replies(delta="Yes"),
+                lambda chat: chat.passes(seconds=0.01),
+                lambda chat: chat.reverts_as_one_change(),
+            ],
+        ),
+        # The same, and the user takes back a part of it.
+        (
+            BARE_NEOVIM,
+            [
+                lambda chat: chat.discards(),
+                lambda chat: chat.another_editor_writes(older=True),
+                lambda chat: chat.another_editor_writes(older=True),
+                lambda chat: chat.passes(seconds=0.01),
+                lambda chat: chat.discards(),
+                lambda chat: chat.replies(delta="Yes"),
+                lambda chat: chat.passes(seconds=0.01),
+                lambda chat: chat.deletes_something(where=0.7, length=5),
+            ],
+        ),
     ],
 )
-def test_what_was_found_once(kind: Kind, happens: list[Callable[[TornChat], None]]) -> None:
+@pytest.mark.parametrize("alike", [False, True])
+def test_what_was_found_once(
+    alike: bool, kind: Kind, happens: list[Callable[[TornChat], None]]
+) -> None:
     chat = TornChat()
     try:
-        chat.asks(kind=kind, saved=False)
+        chat.asks(kind=kind, saved=False, alike=alike)
         for step in happens:
             step(chat)
             chat.nothing_else_is_touched()
