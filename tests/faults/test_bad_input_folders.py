@@ -210,6 +210,8 @@ async def test_a_chat_goes_on_after_the_server_was_shut_down_or_killed(place: Pl
         async with place.client() as client:
             await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
             await client.command_result("aish.chat.open")
+            # What the chat says of the last session: it must not come while we write.
+            await chat_holds(client, place, "`:resume`")
             text = place.chat.read_text()
             assert text.endswith("\n\n## You\n\n")
             place.chat.write_text(f"{text}:help\n")

@@ -154,7 +154,7 @@ def test_the_attempts_are_real(tmp_path: Path, stranger: int, terminal: str) -> 
         "timeout 5 ls",
         "ulimit -n >/dev/null; nice -n 5 ls; nohup ls 2>/dev/null",
         "ls -la >/dev/null; stat -c %n . ; df -h . | wc -l; ps -o pid= -p $$ | wc -l",
-        "git status --short; git log --oneline | wc -l; git diff | wc -l",
+        "git status --short; git log --oneline 2>&1 | wc -l; git diff | wc -l",
         "find . -name '*.txt' -newer . ; cat file.txt | tr a-z A-Z; wc -c < file.txt",
         "id -u; date +%Y; uname -s; nproc",
         "ls /proc/self/fd | wc -l",
