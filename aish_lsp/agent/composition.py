@@ -14,7 +14,7 @@ from aish_lsp.context.prompt import (
     summary_block,
     tree_part,
 )
-from aish_lsp.memory.background import background_text, select
+from aish_lsp.memory.listing import background_text, select
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.chat.candidates import accept_candidates
 from aish_lsp.chat.checklist import last_entries
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.memory.background import select
-from aish_lsp.memory.clearing import clear_by_consent
 from aish_lsp.memory.items import KINDS, SCOPES, Kind, MemoryItem, Scope
+from aish_lsp.memory.listing import select
+from aish_lsp.memory.scopes import clear_by_consent
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session

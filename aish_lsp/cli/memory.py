@@ -16,9 +16,9 @@ from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.foundation.errors import Denied, NotFound
 from aish_lsp.foundation.files import store_errors
 from aish_lsp.foundation.text import escaped
-from aish_lsp.memory.clearing import clear_by_consent
 from aish_lsp.memory.items import KINDS, SCOPES
 from aish_lsp.memory.listing import listed
+from aish_lsp.memory.scopes import clear_by_consent
 from aish_lsp.memory.transfer import Imported, exported, import_items
 
 if TYPE_CHECKING:

@@ -6,10 +6,9 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from aish_lsp.lsp.ask import refuse_unshown, stream
-from aish_lsp.memory.background import select
 from aish_lsp.memory.candidates import Accepted, accept
-from aish_lsp.memory.clearing import clear_by_consent
-from aish_lsp.memory.listing import listed
+from aish_lsp.memory.listing import listed, select
+from aish_lsp.memory.scopes import clear_by_consent
 
 if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
