@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.agent.sessions import Sessions
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.sessions.listing import SessionInfo
+    from aish_lsp.sessions.listing import Found, SessionInfo
     from aish_lsp.sessions.reading import LoadedSession
-    from aish_lsp.sessions.search import Found
 
 USAGE: Final = "[list [TEXT]|new|resume [ID]|save NAME|delete ID|history [ID] [PAGE]]"
 VERBS: Final = ("list", "new", "resume", "save", "delete", "history")
