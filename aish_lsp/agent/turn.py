@@ -27,9 +27,8 @@ from aish_lsp.agent.events import (
 )
 from aish_lsp.agent.fallback import Succession
 from aish_lsp.agent.turn_request import TurnRequest
-from aish_lsp.context.attached.consent import secret_selection
+from aish_lsp.context.attached.consent import secret_selection, sent_along
 from aish_lsp.context.attached.reading import named_files
-from aish_lsp.context.attached.sent import sent_along
 from aish_lsp.context.turns import Conversation
 from aish_lsp.foundation.errors import (
     AishError,
@@ -40,9 +39,8 @@ from aish_lsp.foundation.errors import (
 )
 from aish_lsp.foundation.job import Outcome, own_fault, to_its_end
 from aish_lsp.models.events import Finish, ReasoningMetadata, ToolCall
-from aish_lsp.models.reasoning import reasoning_source
 from aish_lsp.models.repetition import guarded
-from aish_lsp.models.request import StoredReasoning
+from aish_lsp.models.request import StoredReasoning, reasoning_source
 from aish_lsp.models.retrying import cause, patient_stream
 from aish_lsp.sessions.recorder import Reply
 from aish_lsp.shell.pending import new_id
@@ -53,7 +51,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent.session import Ask, Session
     from aish_lsp.config.schema import Preset
-    from aish_lsp.context.attached.sent import SentAlong
+    from aish_lsp.context.attached.consent import SentAlong
     from aish_lsp.context.report import ContextReport
     from aish_lsp.context.turns import Attached, TakenOut
     from aish_lsp.foundation.job import Emit, Job

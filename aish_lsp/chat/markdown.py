@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from aish_lsp.foundation.text import BIDI, ODD_LINE_ENDS, escaped
-from aish_lsp.shell.whole_output import SHOWN_CHARACTERS, SHOWN_LINES
+from aish_lsp.shell.output import SHOWN_CHARACTERS, SHOWN_LINES
 
 #: The heading under which the user writes, and the one under which a reply comes.
 YOU: Final = "## You"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from aish_lsp.chat.markdown import HeadAndTail
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.redaction import redact
-from aish_lsp.shell.whole_output import (
+from aish_lsp.shell.output import (
     SHOWN_CHARACTERS,
     SHOWN_LINES,
     WholeOutput,
