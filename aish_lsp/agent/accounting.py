@@ -11,8 +11,7 @@ from aish_lsp.context.counter import Counter, model_key
 from aish_lsp.context.measure import MeasuredPrefix, draft_tokens
 from aish_lsp.context.meter import Meter
 from aish_lsp.context.usage import check_cap
-from aish_lsp.models.reasoning import goes_back
-from aish_lsp.models.request import ModelRequest, reply_limit
+from aish_lsp.models.request import ModelRequest, goes_back, reply_limit
 
 if TYPE_CHECKING:
     from aish_lsp.agent.events import Usage

@@ -21,13 +21,11 @@ from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.foundation.wording import shown
 from aish_lsp.shell.approval import Origin, needs_approval, question_for
 from aish_lsp.shell.environment import reading_environment
-from aish_lsp.shell.output import clean_output
+from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
 from aish_lsp.shell.pending import new_id
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
 from aish_lsp.shell.suggestions import FoundCommand
-from aish_lsp.shell.terminal import line_for_terminal
-from aish_lsp.shell.whole_output import WholeOutput
 from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:

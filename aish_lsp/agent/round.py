@@ -13,8 +13,7 @@ from aish_lsp.context.budget import Budget, Limits, Prepared
 from aish_lsp.context.shortening import bounded
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, OverBudget
 from aish_lsp.models.overflow import overflow_of
-from aish_lsp.models.reasoning import reasoning_source
-from aish_lsp.models.request import ModelRequest, StoredReasoning, reply_limit
+from aish_lsp.models.request import ModelRequest, StoredReasoning, reasoning_source, reply_limit
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -30,12 +30,12 @@ from aish_lsp.sessions.listing import (
     find_session,
     last_session,
     list_sessions,
+    search,
 )
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.reading import LoadedSession, load
 from aish_lsp.sessions.recorder import Recorder
 from aish_lsp.sessions.records import SUMMARIZE
-from aish_lsp.sessions.search import search
 from aish_lsp.sessions.usage import read_costs, read_usage
 
 if TYPE_CHECKING:
@@ -44,9 +44,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.sessions.listing import SessionInfo
+    from aish_lsp.sessions.listing import Found, SessionInfo
     from aish_lsp.sessions.records import Record
-    from aish_lsp.sessions.search import Found
 
 R = TypeVar("R")
 

@@ -28,9 +28,8 @@ from aish_lsp.agent.events import (
 from aish_lsp.agent.model_choice import FallbackChain
 from aish_lsp.agent.round import Round
 from aish_lsp.agent.tools import call_tool
-from aish_lsp.context.attached.consent import secret_selection
+from aish_lsp.context.attached.consent import secret_selection, sent_along
 from aish_lsp.context.attached.reading import named_files
-from aish_lsp.context.attached.sent import sent_along
 from aish_lsp.context.conversation import CANCELLED, Conversation
 from aish_lsp.foundation.errors import (
     AishError,
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.events import ToolStatus
     from aish_lsp.agent.session import Ask, Session
     from aish_lsp.config.schema import Preset
-    from aish_lsp.context.attached.sent import SentAlong
+    from aish_lsp.context.attached.consent import SentAlong
     from aish_lsp.context.conversation import TakenOut
     from aish_lsp.context.report import ContextReport
     from aish_lsp.context.turns import Attached

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aish_lsp.agent.sessions import Sessions
-from aish_lsp.context.attached.file_names import FileNames
+from aish_lsp.context.attached.reading import FileNames
 from aish_lsp.context.prompt import (
     Blocks,
     Surroundings,
@@ -22,12 +22,11 @@ from aish_lsp.context.prompt import (
 from aish_lsp.foundation.masking import MASK, Mask, withhold
 from aish_lsp.foundation.paths import config_file, data_dir, workspace_dir
 from aish_lsp.foundation.redaction import is_telling, redact
-from aish_lsp.memory.background import background_text, select
+from aish_lsp.memory.listing import background_text, select
 from aish_lsp.memory.scopes import MemoryScopes
 from aish_lsp.project.picture import ProjectPicture
-from aish_lsp.shell.environment import command_environment, secret_values
+from aish_lsp.shell.environment import command_environment, secret_values, shell_for
 from aish_lsp.shell.risk import Verdict, classify
-from aish_lsp.shell.shells import shell_for
 from aish_lsp.undo.undo import Undo
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import private_dir
 from aish_lsp.foundation.paths import config_file, data_dir
 from aish_lsp.foundation.wire import to_wire
-from aish_lsp.models.address import origin
-from aish_lsp.models.exposure import shows_key
+from aish_lsp.models.address import origin, shows_key
 
 if TYPE_CHECKING:
     import argparse

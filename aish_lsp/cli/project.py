@@ -8,7 +8,7 @@ from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.project.files import list_files
-from aish_lsp.project.names import shown
+from aish_lsp.project.tree import shown
 
 if TYPE_CHECKING:
     import argparse

@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aish_lsp.config.schema import OWN_ENDPOINTS, Preset
-from aish_lsp.config.sources import checked
-from aish_lsp.config.toml import BadFile, parse, read_text
+from aish_lsp.config.sources import BadFile, checked, parse, read_text
 from aish_lsp.foundation.errors import Busy, InvalidArgument, StoreUnavailable
 from aish_lsp.foundation.files import write_atomic
 

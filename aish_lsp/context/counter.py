@@ -8,10 +8,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from aish_lsp.context.prompt import as_data, message
-from aish_lsp.context.token_families import family_of, p99_error
-from aish_lsp.context.tokens import count
+from aish_lsp.context.tokens import count, family_of, p99_error
 from aish_lsp.models.address import without_secrets
-from aish_lsp.models.reasoning import goes_back
+from aish_lsp.models.request import goes_back
 from aish_lsp.models.template import TemplateOverhead
 
 if TYPE_CHECKING:

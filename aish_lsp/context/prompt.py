@@ -11,8 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from aish_lsp.foundation.text import one_line, well_formed, without_hidden
-from aish_lsp.models.reasoning import goes_back
-from aish_lsp.models.request import Message
+from aish_lsp.models.request import Message, goes_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

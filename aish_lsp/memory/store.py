@@ -25,8 +25,7 @@ from aish_lsp.foundation.files import (
     write_atomic,
 )
 from aish_lsp.foundation.jsonl import iter_jsonl, json_line
-from aish_lsp.memory.compaction import remove_leftovers, without_forgotten
-from aish_lsp.memory.contents import MAX_ID, VERSION, Contents
+from aish_lsp.memory.contents import MAX_ID, VERSION, Contents, remove_leftovers, without_forgotten
 from aish_lsp.memory.items import (
     Kind,
     MemoryItem,

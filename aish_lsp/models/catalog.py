@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, Denied, NotFound
 from aish_lsp.foundation.ports import Question
-from aish_lsp.models.address import origin
-from aish_lsp.models.exposure import shows_key
-from aish_lsp.models.listed_prices import lists_prices
+from aish_lsp.models.address import origin, shows_key
+from aish_lsp.models.prices import lists_prices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Config, Price
     from aish_lsp.config.trust import Consent, TrustStore
     from aish_lsp.foundation.ports import AskUser
-    from aish_lsp.models.discovery import Discovered, KeyOffer
+    from aish_lsp.models.endpoint import Discovered, KeyOffer
     from aish_lsp.models.http import HttpClient
 
 #: The model that needs nothing. It looks at the last question alone: its window is nominal.
@@ -215,7 +214,7 @@ class Catalog:
     async def discover(self) -> Discovered:
         """Look at the loopback ports and at the environment, not more often than need be."""
         if self._found is None or time.monotonic() - self._found_at > _BELIEVED:
-            from aish_lsp.models.discovery import discover  # noqa: PLC0415 - brings httpx
+            from aish_lsp.models.endpoint import discover  # noqa: PLC0415 - brings httpx
 
             self._found = await discover(self._http, self._environ)
             self._found_at = time.monotonic()

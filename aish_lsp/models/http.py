@@ -6,11 +6,12 @@ httpx and its certificates take a quarter of a second to load; they are loaded a
 from __future__ import annotations
 
 import asyncio
+import codecs
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
 from contextlib import aclosing, asynccontextmanager, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from aish_lsp import __version__
 from aish_lsp.foundation.errors import (
@@ -19,13 +20,60 @@ from aish_lsp.foundation.errors import (
     BackendUnavailable,
     InvalidArgument,
 )
-from aish_lsp.models.address import is_loopback, origin, without_secrets
-from aish_lsp.models.exposure import exposes
+from aish_lsp.models.address import exposes, is_loopback, origin, without_secrets
 from aish_lsp.models.faults import quoted, redactor, refusal
-from aish_lsp.models.sse import event_data
 
 if TYPE_CHECKING:
     import httpx
+
+
+#: Characters of one event; a server that sends more without an end is not speaking the protocol.
+EVENT_LIMIT = 64 << 20
+
+
+async def event_data(pieces: AsyncIterator[bytes]) -> AsyncGenerator[str, None]:
+    """Yield the data of each event of a stream that arrives in pieces cut anywhere.
+
+    Only ``data`` is kept: every provider says in its JSON what an event is.
+
+    Raises:
+        ValueError: an event is longer than EVENT_LIMIT.
+    """
+    from httpx_sse import EventSource  # noqa: PLC0415 - brings httpx
+
+    response = _Response(pieces)
+    source = EventSource(cast("httpx.Response", response))
+    async with aclosing(source.aiter_sse()) as events:
+        async for event in events:
+            response.pending = 0
+            if event.data:
+                yield event.data
+
+
+class _Response:
+    """As much of a response as httpx-sse reads.
+
+    ``pending`` counts the characters since the last event, whose reader sets it back.
+    """
+
+    def __init__(self, pieces: AsyncIterator[bytes]) -> None:
+        # Servers of this kind forget the content type; whoever reads the response has judged it.
+        self.headers: dict[str, Any] = {"content-type": "text/event-stream"}
+        self.pending = 0
+        self._pieces = pieces
+
+    async def aiter_text(self) -> AsyncIterator[str]:
+        """Yield the text, with an end to its last event."""
+        decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        async for piece in self._pieces:
+            text = decoder.decode(piece)
+            self.pending += len(text)
+            if self.pending > EVENT_LIMIT:
+                raise ValueError("an event without end")
+            if text:
+                yield text
+        yield decoder.decode(b"", final=True) + "\n\n"
+
 
 #: Seconds for a connection to be accepted, where the request's own timeout is not shorter.
 CONNECT_TIMEOUT = 15.0

@@ -26,7 +26,7 @@ from aish_lsp.offline.table import table
 from aish_lsp.offline.topics import asks_of_code, asks_of_result, asks_to_remember
 from aish_lsp.offline.understanding import Meant, Reading, read
 from aish_lsp.offline.workspace import Workspace, overview, task_parts
-from aish_lsp.project.tasks import Intent
+from aish_lsp.project.manifests.reading import Intent
 
 #: How an answer begins that is none.
 _BEYOND: Final = "That is beyond me."

@@ -13,8 +13,8 @@ from typing import Final
 from aish_lsp.offline.part import Part
 from aish_lsp.offline.words import words
 from aish_lsp.offline.workspace import Workspace
-from aish_lsp.project.entries import Entry
-from aish_lsp.project.task import ENTRY_NAMES
+from aish_lsp.project.manifests.reading import ENTRY_NAMES
+from aish_lsp.project.tasks import Entry
 
 #: Words of a question that asks for no more than that.
 _MOST: Final = 16

@@ -12,7 +12,7 @@ from aish_lsp.offline.part import Part
 from aish_lsp.offline.question import Ran
 from aish_lsp.offline.quoting import plain_line, shortened
 from aish_lsp.offline.workspace import Workspace, steps
-from aish_lsp.project.task import Intent
+from aish_lsp.project.manifests.reading import Intent
 
 #: Lines of an output that are quoted.
 _LINES: Final = 6

@@ -13,9 +13,9 @@ from aish_lsp.offline.choosing import Here
 from aish_lsp.offline.machine import Machine
 from aish_lsp.offline.part import Part
 from aish_lsp.offline.places import Places
-from aish_lsp.project.entries import Entry, find_entries
+from aish_lsp.project.manifests.reading import Intent, Rank, Task
 from aish_lsp.project.safe_read import read_head
-from aish_lsp.project.tasks import Intent, Rank, Task, find_tasks
+from aish_lsp.project.tasks import Entry, find_entries, find_tasks
 
 #: A task in words, for "To ... here".
 _IN_WORDS: Final[Mapping[Intent, str]] = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from aish_lsp.shell.whole_output import SHOWN_CHARACTERS, SHOWN_LINES
+from aish_lsp.shell.output import SHOWN_CHARACTERS, SHOWN_LINES
 
 #: The fence around an output whose end is not known yet: longer than the one that people write.
 FENCE: Final = "````"

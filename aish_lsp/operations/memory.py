@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
-from aish_lsp.memory.background import select
 from aish_lsp.memory.candidates import Accepted, accept
-from aish_lsp.memory.clearing import clear_by_consent
 from aish_lsp.memory.items import KINDS, SCOPES, Kind, Scope
-from aish_lsp.memory.listing import Listed, listed
+from aish_lsp.memory.listing import Listed, listed, select
+from aish_lsp.memory.scopes import clear_by_consent
 from aish_lsp.operations.candidates import accepted_in_chat
 from aish_lsp.operations.operation import (
     Answer,

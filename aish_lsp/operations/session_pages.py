@@ -12,9 +12,8 @@ from aish_lsp.sessions.history import HistoryTurn, history
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from aish_lsp.sessions.listing import SessionInfo
+    from aish_lsp.sessions.listing import Found, SessionInfo
     from aish_lsp.sessions.reading import LoadedSession
-    from aish_lsp.sessions.search import Found
 
 _HOW_TO_RESUME: Final = (
     "`:resume ID` continues one of them, by its id or name; `:resume` alone, the last one."

@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
 from aish_lsp.project.manifests import (
     ci,
-    containers,
-    dart,
-    dotnet,
-    elixir,
-    golang,
     javascript,
-    jvm,
-    make,
     native,
-    php,
+    others,
     python,
-    ruby,
     runners,
-    rust,
-    simple,
+    virtual_machines,
 )
-from aish_lsp.project.manifests.reading import Manifests, is_plain_path
-from aish_lsp.project.task import Intent, Rank, Task
-
-__all__ = ["Intent", "Rank", "Task", "find_tasks", "tasks_line"]
+from aish_lsp.project.manifests.reading import (
+    Intent,
+    Manifests,
+    Rank,
+    Task,
+    is_plain,
+    is_plain_path,
+)
 
 #: One function per kind of manifest. Of tasks of one rank, those that stand first here come first.
 _FINDERS: tuple[Callable[[Manifests], Iterator[Task]], ...] = (
@@ -37,27 +33,27 @@ _FINDERS: tuple[Callable[[Manifests], Iterator[Task]], ...] = (
     runners.mise,
     runners.cargo_make,
     runners.earthly,
-    make.make,
+    runners.make,
     runners.mage,
     javascript.package_json,
     javascript.deno,
     python.python,
-    rust.cargo,
-    golang.go,
-    jvm.gradle,
-    jvm.maven,
-    dotnet.dotnet,
+    native.cargo,
+    native.go,
+    virtual_machines.gradle,
+    virtual_machines.maven,
+    virtual_machines.dotnet,
     native.cmake,
     native.meson,
     native.autotools,
-    php.composer,
-    ruby.ruby,
-    elixir.mix,
-    dart.dart,
-    simple.simple,
-    simple.infrastructure,
+    others.composer,
+    others.ruby,
+    virtual_machines.mix,
+    virtual_machines.dart,
+    others.simple,
+    others.infrastructure,
     runners.scripts,
-    containers.containers,
+    others.containers,
     ci.continuous_integration,
 )
 
@@ -152,3 +148,41 @@ def _is_plain(command: str) -> bool:
     if len(command) > _SHORT_COMMAND or not _HARMLESS.fullmatch(command):
         return False
     return all(" " not in quoted for quoted in command.split("'")[1::2])
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A make target, a recipe, a task or a package's script.
+
+    Attributes:
+        name: as the project calls it.
+        runner: the program that runs it: ``make``, ``just``, ``task``, ``npm``.
+        command: how it is run.
+        source: the file that tells of it.
+    """
+
+    name: str
+    runner: str
+    command: str
+    source: str
+
+
+def find_entries(root: Path) -> tuple[Entry, ...]:
+    """Return what the task runners at ``root`` know; names with other than plain signs are not.
+
+    Reads manifests as text and runs nothing. What is missing or broken is passed over.
+    """
+    return tuple(_entries(Manifests(root)))
+
+
+def _entries(manifests: Manifests) -> Iterator[Entry]:
+    for runner, (source, names) in (
+        ("just", runners.justfile_recipes(manifests)),
+        ("task", runners.taskfile_entries(manifests)),
+        ("make", runners.make_targets(manifests)),
+    ):
+        for name in sorted(filter(is_plain, names)):
+            yield Entry(name, runner, f"{runner} {name}", source)
+    begins, names = javascript.package_scripts(manifests)
+    for name in sorted(filter(is_plain, names)):
+        yield Entry(name, begins.split()[0], f"{begins}{name}", "package.json")

@@ -3,16 +3,127 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aish_lsp.shell.console import (
-    commands_of,
-    is_console,
-    is_powershell,
-    powershell_commands_of,
+#: What names the environment that is active, before a prompt: ``(venv) ``.
+_ACTIVE: Final = r"(?:\([\w.+-]+\) ?)?"
+
+#: What a prompt may name before its end: ``user@host:~``, ``[user@host dir]``, ``user@host dir ``.
+_USER: Final = r"[\w.-]+@[\w.-]+"
+_PLACE: Final = (
+    rf"(?:{_USER}:[^$%#\n]{{0,200}}|\[{_USER} [^]\n]{{0,200}}\]|{_USER} [^\s$%#]{{1,200}} )"
 )
+
+#: What a shell's prompt ends with; behind it stands what was typed. Root's looks like a comment
+#: where nothing is named before it.
+_PROMPT: Final = re.compile(rf"{_ACTIVE}(?:[$%] |{_PLACE}[$%#] )")
+
+#: PowerShell's prompt (``PS C:\Users\me> ``), and that of a line that goes on.
+_POWERSHELL: Final = re.compile(rf"{_ACTIVE}PS(?: [^>\n]*)?> ?")
+_MORE_OF_POWERSHELL: Final = re.compile(r">> ?")
+
+#: The prompt of a line that goes on, and that of a few shells.
+_MORE: Final = "> "
+
+#: What begins a here-document: ``<<EOF``, ``<<-'EOF'``; not ``<<<``.
+_HEREDOC: Final = re.compile(
+    r"(?<![<(])<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([A-Za-z_]\w*))"
+)
+
+#: Where ``<<`` shifts a number.
+_ARITHMETIC: Final = re.compile(r"\(\([^()]*\)\)")
+
+
+def is_console(lines: Sequence[str]) -> bool:
+    """Return whether the first line that is not blank or a comment stands behind a prompt."""
+    return _PROMPT.match(_first(lines)) is not None
+
+
+def is_powershell(lines: Sequence[str]) -> bool:
+    """Return whether the first line that is not blank or a comment stands behind PowerShell's."""
+    return _POWERSHELL.match(_first(lines)) is not None
+
+
+def _first(lines: Sequence[str]) -> str:
+    code = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
+    return next(code, "")
+
+
+def powershell_commands_of(lines: Sequence[str]) -> list[str]:
+    """Return the lines that were typed into PowerShell, without their prompts."""
+    typed: list[str] = []
+    is_typed = False
+    for line in lines:
+        prompt = _POWERSHELL.match(line) or (is_typed and _MORE_OF_POWERSHELL.match(line))
+        is_typed = bool(prompt)
+        if prompt:
+            typed.append(line[prompt.end() :])
+    return typed
+
+
+def commands_of(lines: Sequence[str]) -> list[str]:
+    r"""Return the lines that were typed, without their prompts.
+
+    A here-document and a line that ends in ``\`` go on, with or without a prompt before what
+    follows. ``> `` is the prompt of a line that goes on, so it counts right behind what was typed
+    and not within an output (npm and diff print it); where no other prompt is, it is the prompt.
+    """
+    only_more = not any(map(_PROMPT.match, lines))
+    typed: list[str] = []
+    is_typed = False
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        number += 1
+        goes_on = is_typed and _goes_on(typed[-1])
+        prompt = _PROMPT.match(line)
+        if prompt and not goes_on:
+            text = line[prompt.end() :]
+        elif line.startswith(_MORE) and (is_typed or only_more):
+            text = line[len(_MORE) :]
+        elif goes_on:
+            text = line
+        else:
+            is_typed = False
+            continue
+        typed.append(text)
+        is_typed = True
+        for word, tabs in _heredocs(text):
+            end = _end_of_heredoc(lines, number, word, tabs=tabs)
+            if end is None:
+                # Where it ends nobody can tell, and what follows may be an output.
+                return []
+            body = lines[number : end + 1]
+            typed += (line.removeprefix(_MORE) for line in body) if _is_prompted(body) else body
+            number = end + 1
+    return typed
+
+
+def _goes_on(line: str) -> bool:
+    r"""Return whether a line ends in a ``\`` that is not escaped itself."""
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _heredocs(line: str) -> list[tuple[str, bool]]:
+    """Return the words that end the here-documents of a line; whether tabs may stand before."""
+    found = _HEREDOC.finditer(_ARITHMETIC.sub("", line))
+    return [(m[2] or m[3] or m[4], m[1] == "-") for m in found]
+
+
+def _end_of_heredoc(lines: Sequence[str], start: int, word: str, *, tabs: bool) -> int | None:
+    for number in range(start, len(lines)):
+        for line in (lines[number], lines[number].removeprefix(_MORE)):
+            if (line.lstrip("\t") if tabs else line) == word:
+                return number
+    return None
+
+
+def _is_prompted(body: Sequence[str]) -> bool:
+    """Return whether each line of a here-document stands behind a prompt: its last one tells."""
+    return body[-1].startswith(_MORE)
+
 
 #: What marks a line of a reply as a command.
 PREFIX: Final = "CMD: "

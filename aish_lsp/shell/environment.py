@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from aish_lsp.foundation.masking import MASK
@@ -170,3 +172,27 @@ def _without_own_folder(path: str, active: str | None) -> str:
     scripts = os.path.realpath(Path(own, "bin"))
     folders = path.split(os.pathsep)
     return os.pathsep.join(f for f in folders if not f or os.path.realpath(f) != scripts)
+
+
+_POWERSHELLS: Final = frozenset({"pwsh", "powershell"})
+
+
+def shell_for(named: str, own: str, path: str | None) -> tuple[str, str]:
+    """Return the shell that runs what is for the shell ``named``, and what stands against it.
+
+    Args:
+        named: as a suggestion names it; empty for the user's own.
+        own: the user's own (``safety.shell``), a name or a path.
+        path: the folders to look in.
+
+    What stands against it is empty where the shell can be used. PowerShell is used only where it is
+    the user's own: what is written for it does something else in any other.
+    """
+    name = Path(own).name.removesuffix(".exe")
+    if not named or name == named or {name, named} <= _POWERSHELLS:
+        return own, ""
+    if named in _POWERSHELLS:
+        return named, f"it is for PowerShell, and your shell (`safety.shell`) is {name}"
+    if shutil.which(named, path=path) is None:
+        return named, f"it is for {named}, which is not installed here"
+    return named, ""

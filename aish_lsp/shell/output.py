@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import re
+import shlex
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from aish_lsp.foundation.files import ignored_folder, own_folder, store_errors
 
 #: Bytes (UTF-8) that are kept from the start of an output, and from its end.
 HEAD_LIMIT = 32 * 1024
@@ -103,3 +112,147 @@ def _written_over(line: str) -> str:
         elif kept:
             kept.pop()
     return "".join(kept)
+
+
+#: Characters at the end of an output that are looked at: what a command gave up for comes last.
+_LAST_WORDS: Final = 4096
+
+#: What an editor says that then waits for keys which never come.
+_WAITS: Final = re.compile(
+    r"^Vim: Warning: (?:Output is not to|Input is not from) a terminal", re.MULTILINE
+)
+
+#: What a command says that gives up: of an editor, a password, a question, a full screen.
+_GAVE_UP: Final = re.compile(
+    r"""
+      a[ ]terminal[ ]is[ ]required | no[ ]tty[ ]present | a[ ]password[ ]is[ ]required
+    | (?:is[ ]not|not|must[ ]be|connected[ ]to|run[ ]from)[ ]an?[ ](?:tty|terminal)\b
+    | failed[ ]tty[ ]get | Error[ ]opening[ ]terminal | open[ ]terminal[ ]failed
+    | Terminal[ ]is[ ]dumb | terminal[ ]prompts[ ]disabled
+    | /dev/tty\b.{0,40}No[ ]such[ ]device
+    | (?:agent|stdin|standard[ ]input).{0,20}Inappropriate[ ]ioctl[ ]for[ ]device
+    | ^EOFError\b | Host[ ]key[ ]verification[ ]failed
+    | Permission[ ]denied[ ]\([^)\n]{0,80}(?:password|keyboard-interactive)
+    """,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
+
+
+def waits_for_terminal(printed: str) -> bool:
+    """Return whether who ``printed`` this to stderr is likely to wait for keys for ever."""
+    return _WAITS.search(printed) is not None
+
+
+def gave_up_for_terminal(output: str) -> bool:
+    """Return whether a command that failed with this output did so for want of a terminal."""
+    return _GAVE_UP.search(output[-_LAST_WORDS:]) is not None
+
+
+def line_for_terminal(text: str, folder: Path) -> str:
+    """Return what the user can paste into a terminal of their own to run ``text`` in ``folder``."""
+    return f"cd {shlex.quote(str(folder))} && {text}"
+
+
+#: Lines and characters of an output that a chat shows; of a longer one, its head and its tail.
+SHOWN_LINES: Final = 60
+SHOWN_CHARACTERS: Final = 32_000
+
+#: Bytes that the outputs of a workspace may take together, and so one of them.
+LIMIT: Final = 100 * 1024 * 1024
+
+#: Characters that wait to be written, and of them those that stay: a secret may go on behind them.
+_WAITING: Final = 1024 * 1024
+_OVERLAP: Final = 64 * 1024
+
+
+class WholeOutput:
+    """The file of one output, made once that is longer than a chat shows.
+
+    Args:
+        folder: ``.aish`` of the workspace, made where it is missing.
+        name: the command's id.
+        mask: takes the secrets out of a text.
+    """
+
+    def __init__(self, folder: Path, name: str, mask: Callable[[str], str]) -> None:
+        self.path = folder / "output" / f"{name}.txt"
+        self._mask = mask
+        self._text: list[str] = []
+        self._waiting = 0
+        self._lines = 0
+        self._characters = 0
+        self._written = 0
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is longer than a chat shows."""
+        return self._lines > SHOWN_LINES or self._characters > SHOWN_CHARACTERS
+
+    async def add(self, text: str) -> None:
+        """Take the next piece of the output.
+
+        Raises:
+            StoreUnavailable: the file cannot be written.
+        """
+        self._text.append(text)
+        self._waiting += len(text)
+        self._lines += text.count("\n")
+        self._characters += len(text)
+        if self._waiting > _WAITING:
+            await asyncio.to_thread(self._write, at_end=False)
+
+    async def close(self) -> Path | None:
+        """Write the rest; return the file, None where there is no need of one.
+
+        Raises:
+            StoreUnavailable: as ``add``.
+        """
+        if not self.is_long:
+            return None
+        await asyncio.to_thread(self._write, at_end=True)
+        return self.path
+
+    def _write(self, *, at_end: bool) -> None:
+        text = "".join(self._text)
+        end = len(text) if at_end else self._cut(text)
+        self._text, self._waiting = [text[end:]], len(text) - end
+        data = self._clean(text[:end]).encode(errors="replace")[: LIMIT - self._written]
+        if not data:
+            return
+        with store_errors(self.path, "write"):
+            ignored_folder(self.path.parent.parent)
+            own_folder(self.path.parent)
+            flags = os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            flags |= os.O_APPEND if self._written else os.O_TRUNC
+            with os.fdopen(os.open(self.path, flags, 0o600), "wb") as file:
+                file.write(data)
+            self._written += len(data)
+            make_room(self.path.parent, LIMIT, keep=self.path)
+
+    def _clean(self, text: str) -> str:
+        return self._mask(clean_output(text))
+
+    def _cut(self, text: str) -> int:
+        """Return where ``text`` can be cut: at a line's end, and in no secret."""
+        whole = self._clean(text)
+        for part in (1, 2, 4, 8):
+            end = text.rfind("\n", 0, len(text) - _OVERLAP // part) + 1
+            if end and self._clean(text[:end]) + self._clean(text[end:]) == whole:
+                return end
+        # Lines without end; all of it is clean by itself.
+        return len(text) if len(text) > 8 * _WAITING else 0
+
+
+def make_room(folder: Path, limit: int, *, keep: Path) -> None:
+    """Delete the oldest outputs in ``folder`` beyond ``limit`` bytes, but never ``keep``."""
+    found = []
+    for path in folder.glob("*.txt"):
+        status = path.lstat()
+        if stat.S_ISREG(status.st_mode):
+            found.append((path != keep, status.st_mtime_ns, status.st_size, path))
+    total = sum(size for _, _, size, _ in found)
+    for is_other, _, size, path in sorted(found, key=lambda one: (not one[0], one[1])):
+        if total <= limit or not is_other:
+            break
+        path.unlink(missing_ok=True)
+        total -= size

@@ -16,11 +16,9 @@ from typing import Literal, TypeAlias
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import FinishReason
-from aish_lsp.shell.confinement.refusals import pattern
-from aish_lsp.shell.confinement.walls import Walls
-from aish_lsp.shell.output import KeptOutput
+from aish_lsp.shell.confinement.walls import Walls, pattern
+from aish_lsp.shell.output import KeptOutput, gave_up_for_terminal, waits_for_terminal
 from aish_lsp.shell.process import Pipe, SupervisedProcess
-from aish_lsp.shell.terminal import gave_up_for_terminal, waits_for_terminal
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
 OnOutput: TypeAlias = Callable[[Stream, str], Awaitable[None]]

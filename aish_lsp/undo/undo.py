@@ -6,8 +6,10 @@ import asyncio
 import datetime as dt
 import logging
 import os
+import re
+import shlex
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeVar
@@ -17,7 +19,7 @@ from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.ports import AskUser, Question
 from aish_lsp.foundation.text import escaped
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
-from aish_lsp.undo.named import named
+from aish_lsp.undo.listing import is_editors_own, left_out
 from aish_lsp.undo.work import Begun, Reverted, Worker
 
 R = TypeVar("R")
@@ -336,3 +338,37 @@ def _not_covered(gone: Sequence[bytes], words: Sequence[bytes]) -> list[str]:
         return []
     why = "ignored by git, git's own, an editor's, too large or unreadable, so in no snapshot"
     return [f"No undo for {_listed(texts)}: {why}."]
+
+
+#: Words of a command that are looked at.
+_WORDS = 1000
+
+
+def named(text: str, cwd: Path, top: Path, uncovered: Collection[bytes]) -> list[bytes]:
+    """Return the words of ``text`` that name what is not covered, relative to the work tree.
+
+    A guess, for a person to read: variables are not looked into, and of a pattern only the folder
+    before it.
+    """
+    found = dict.fromkeys(_names(text, cwd, top))
+    return [
+        name
+        for name in found
+        if left_out(name, uncovered) or b".git" in name.split(b"/") or is_editors_own(name)
+    ]
+
+
+def _names(text: str, cwd: Path, top: Path) -> Iterator[bytes]:
+    try:
+        words = shlex.split(text, comments=True)
+    except ValueError:
+        words = text.split()
+    for word in words[:_WORDS]:
+        for part in {word, word.rpartition("=")[2], word.lstrip("<>&12")}:
+            plain = re.split(r"[*?\[{$`;|&()]", part)[0].rstrip("/")
+            if not plain or "\0" in plain:
+                continue
+            path = os.path.normpath(cwd / Path(plain).expanduser() if plain[0] != "~" else plain)
+            below = os.path.relpath(path, top)
+            if not below.startswith(".."):
+                yield os.fsencode(below)

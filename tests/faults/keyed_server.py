@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 
 from aish_lsp.__main__ import serve
-from aish_lsp.models import discovery
+from aish_lsp.models import endpoint
 
 if __name__ == "__main__":
-    assert discovery.discover.__kwdefaults__ is not None
-    discovery.discover.__kwdefaults__["ports"] = ()
+    assert endpoint.discover.__kwdefaults__ is not None
+    endpoint.discover.__kwdefaults__["ports"] = ()
     sys.exit(serve(sys.argv[1:]))

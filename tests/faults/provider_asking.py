@@ -19,7 +19,7 @@ from provider_table import Row
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.models import http, sse
+from aish_lsp.models import http
 from aish_lsp.models.adapters import stream
 from aish_lsp.models.events import Finish, FinishReason, Text
 from aish_lsp.models.http import HttpClient
@@ -144,7 +144,7 @@ def near_limits() -> Iterator[None]:
 
     with (
         patch.object(socket, "getaddrinfo", here_alone),
-        patch.object(sse, "EVENT_LIMIT", 4 << 20),
+        patch.object(http, "EVENT_LIMIT", 4 << 20),
         patch.object(http, "BODY_LIMIT", 4 << 20),
         patch.object(stream, "TAIL_TIMEOUT", 1.0),
     ):

@@ -24,8 +24,7 @@ from aish_lsp.foundation.paths import data_dir
 from aish_lsp.shell.confinement import seccomp
 from aish_lsp.shell.confinement import support as support_module
 from aish_lsp.shell.confinement.places import secret_places
-from aish_lsp.shell.confinement.support import Confinement
-from aish_lsp.shell.confinement.temporary import shared_folder
+from aish_lsp.shell.confinement.support import Confinement, shared_folder
 from aish_lsp.shell.runner import RunResult, run_command
 
 ATTEMPTS = Path(__file__).with_name("confined_attempts.py")
@@ -475,7 +474,7 @@ MOUNTED = """
 import asyncio, os, subprocess, sys
 from pathlib import Path
 from aish_lsp.shell.confinement.support import Confinement
-from aish_lsp.shell.confinement.temporary import shared_folder
+from aish_lsp.shell.confinement.support import shared_folder
 from aish_lsp.shell.runner import run_command
 
 async def ignore(*_): pass
@@ -547,7 +546,7 @@ _SERVER = """
 import asyncio, os
 from pathlib import Path
 from aish_lsp.shell.confinement.support import Confinement
-from aish_lsp.shell.confinement.temporary import shared_folder
+from aish_lsp.shell.confinement.support import shared_folder
 from aish_lsp.shell.runner import run_command
 
 async def show(_stream, delta):

@@ -31,8 +31,7 @@ from aish_lsp.context.prompt import (
 from aish_lsp.context.turns import ExecOutput
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.events import ToolCall
-from aish_lsp.models.reasoning import reasoning_source
-from aish_lsp.models.request import ModelRequest, StoredReasoning, ToolSchema
+from aish_lsp.models.request import ModelRequest, StoredReasoning, ToolSchema, reasoning_source
 
 Write = Callable[[random.Random, int], str]
 

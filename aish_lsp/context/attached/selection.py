@@ -2,14 +2,126 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePath
-from typing import Final
+from typing import Final, NamedTuple
 
-from aish_lsp.context.attached.definition import definition_around
 from aish_lsp.context.shortening import shortened
 from aish_lsp.context.turns import Attached
+
+#: Characters of a line that are looked at, and definitions around definitions.
+_LOOK: Final = 300
+_MOST_HEADERS: Final = 20
+
+_KEYWORDS: Final = (
+    "class|def|defp|defmodule|defn|enum|extension|fn|fun|func|function|impl|interface|macro|method"
+    "|module|namespace|object|package|proc|protocol|record|resource|struct|sub|trait|type|union"
+)
+_KEYWORD: Final = re.compile(rf"(?:^|[\s(=:])(?:{_KEYWORDS})\s+[\w$\"'(\[*<]|\bfunction\s*\(")
+_CONTROL: Final = re.compile(
+    r"[\s}]*(?:if|elif|else|for|foreach|while|until|do|switch|case|default|try|catch|except|finally"
+    r"|with|match|when|unless|loop|unsafe|using|lock|synchronized|select|return|await|yield)\b"
+)
+#: ``name(...) {``, ``(...) => {``, ``) -> T {``.
+_OPENS: Final = re.compile(r"\)[^;{}()]{0,80}\{\s*$|=>\s*\{\s*$")
+_COMMENT: Final = re.compile(r"\s*(?://|#(?!\[)|--|\*|/\*|;|\")")
+_DECORATOR: Final = re.compile(r"\s*(?:@\w|#\[)")
+_CLOSER: Final = re.compile(r"\s*(?:[)\]}]|end\b|\{\s*$)")
+
+
+class Lines(NamedTuple):
+    """Lines of a text, from 0; the last one is in it."""
+
+    first: int
+    last: int
+
+
+def definition_around(lines: Sequence[str], first: int, last: int) -> Lines | None:
+    """Return the innermost definition that holds the lines from ``first`` to ``last``.
+
+    None where none is seen, or where it is those lines and nothing more.
+    """
+    said = [number for number in range(first, last + 1) if lines[number].strip()]
+    if not said:
+        return None
+    level = min(_indent(lines[number]) for number in said)
+    if _is_header(lines, said[0]) and _indent(lines[said[0]]) == level:
+        level += 1
+    number = said[0] + (_indent(lines[said[0]]) < level)
+    for _ in range(_MOST_HEADERS):
+        header = _header_above(lines, number, level)
+        if header is None:
+            break
+        found = Lines(_with_decorators(lines, header), _end(lines, header))
+        if found.last >= last and (found.first < first or found.last > last):
+            return found
+        number, level = header, _indent(lines[header])
+    return None
+
+
+def _header_above(lines: Sequence[str], number: int, level: int) -> int | None:
+    """Return the nearest header above a line that is indented less than ``level``."""
+    opens = False
+    while number and level:
+        number -= 1
+        line = lines[number]
+        if not line.strip() or _COMMENT.match(line):
+            continue
+        indent = _indent(line)
+        if indent >= level:
+            continue
+        if _CLOSER.match(line):
+            # A header's last line: its first one is indented as far.
+            opens = opens or line.rstrip().endswith("{")
+            level = indent + 1
+            continue
+        if _is_header(lines, number) or (opens and "(" in line and not _CONTROL.match(line)):
+            return number
+        opens = False
+        level = indent
+    return None
+
+
+def _is_header(lines: Sequence[str], number: int) -> bool:
+    line = lines[number][:_LOOK]
+    if _CONTROL.match(line) or _COMMENT.match(line):
+        return False
+    return _KEYWORD.search(line) is not None or _OPENS.search(line) is not None
+
+
+def _end(lines: Sequence[str], header: int) -> int:
+    """Return the last line of the definition that begins at ``header``."""
+    indent, end = _indent(lines[header]), header
+    for number in range(header + 1, len(lines)):
+        line = lines[number]
+        if not line.strip():
+            continue
+        if _indent(line) > indent:
+            end = number
+        elif _indent(line) == indent and _CLOSER.match(line):
+            end = number
+            if not line.rstrip().endswith(("{", ":", "(")):
+                break
+        else:
+            break
+    return end
+
+
+def _with_decorators(lines: Sequence[str], header: int) -> int:
+    """Return the first of the decorators right above a header, or the header."""
+    indent = _indent(lines[header])
+    while header and _DECORATOR.match(lines[header - 1]) and _indent(lines[header - 1]) == indent:
+        header -= 1
+    return header
+
+
+def _indent(line: str) -> int:
+    """Return the width of a line's indentation, a tab being eight."""
+    white = line[: len(line) - len(line.lstrip())]
+    return len(white.expandtabs(8))
+
 
 #: Characters of both ends of one text that are kept, whatever the budget.
 EACH_END: Final = 24_000

@@ -10,13 +10,13 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.foundation.errors import BackendRejected
-from aish_lsp.models.adapters.calls import arguments_text, function_name
+from aish_lsp.models.adapters.loose import arguments_text, function_name
 from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.openai_reply import PLAIN_FIELDS, Reply
 from aish_lsp.models.adapters.stream import Post, stream_again
 from aish_lsp.models.address import api_url, host, server_name
 from aish_lsp.models.keys import headers_for, key_of
-from aish_lsp.models.reasoning import goes_back
+from aish_lsp.models.request import goes_back
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset

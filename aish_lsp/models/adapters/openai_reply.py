@@ -11,9 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.adapters.calls import is_object
-from aish_lsp.models.adapters.loose import Json, as_count, as_dict, as_list, as_number, as_text
-from aish_lsp.models.adapters.surrogates import Mender
+from aish_lsp.models.adapters.loose import (
+    Json,
+    Mender,
+    as_count,
+    as_dict,
+    as_list,
+    as_number,
+    as_text,
+    is_object,
+)
 from aish_lsp.models.events import (
     Finish,
     FinishReason,

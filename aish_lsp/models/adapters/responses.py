@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.errors import BackendRejected
-from aish_lsp.models.adapters.loose import as_dict
+from aish_lsp.models.adapters.loose import (
+    Json,
+    arguments_text,
+    as_dict,
+    as_list,
+    as_text,
+    function_name,
+)
 from aish_lsp.models.adapters.model_names import ModelNames
-from aish_lsp.models.adapters.responses_input import input_of
-from aish_lsp.models.adapters.responses_refused import NOTHING, Refused, refused_by
+from aish_lsp.models.adapters.responses_items import items_of
 from aish_lsp.models.adapters.responses_reply import Reply
 from aish_lsp.models.adapters.stream import Post, stream_again
 from aish_lsp.models.address import api_url, server_name
@@ -19,9 +28,124 @@ from aish_lsp.models.keys import headers_for, key_of
 from aish_lsp.models.tokenize_api import NotACountError
 
 if TYPE_CHECKING:
-    from aish_lsp.models.events import ModelEvent
+    from collections.abc import Sequence
+
+    from aish_lsp.foundation.errors import BackendRejected
+    from aish_lsp.models.events import ModelEvent, ToolCall
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import ModelRequest
+    from aish_lsp.models.request import Message, ModelRequest
+
+
+#: Characters that a call's id may have.
+_LONGEST_ID: Final = 64
+
+
+def input_of(messages: Sequence[Message], server: str) -> list[Json]:
+    """Return the conversation as items for ``server``, which gets its own reasoning back.
+
+    A server refuses a call without a result, a result without a call, and one id for two calls:
+    some servers begin to count them anew with each reply.
+    """
+    items: list[Json] = []
+    used: set[str] = set()
+    waiting: dict[str, str] = {}
+    for message in messages:
+        if message.role == "tool":
+            call_id = waiting.pop(message.tool_call_id or "", None)
+            if call_id is not None:
+                items.append(_result(call_id, message.content))
+            continue
+        items += [_result(call_id, "cancelled") for call_id in waiting.values()]
+        waiting.clear()
+        if message.role == "assistant":
+            for call in message.tool_calls:
+                waiting[call.id] = _call_id(call, used)
+            calls = {call.id: _called(call, waiting[call.id]) for call in message.tool_calls}
+            items += items_of(message.content, calls, _outline(message, server))
+        elif message.content:
+            role = "developer" if message.role == "system" else message.role
+            items.append({"type": "message", "role": role, "content": message.content})
+    return items + [_result(call_id, "cancelled") for call_id in waiting.values()]
+
+
+def _outline(message: Message, server: str) -> list[Any]:
+    """Return what the reply's own server wants back with it; another server gets nothing."""
+    reasoning = message.reasoning
+    if reasoning is None or reasoning.provider != server:
+        return []
+    return as_list(reasoning.metadata.get("output"))
+
+
+def _call_id(call: ToolCall, used: set[str]) -> str:
+    """Return an id for ``call`` that no other call of the request has."""
+    call_id = call.id
+    if not 0 < len(call_id) <= _LONGEST_ID or call_id in used:
+        call_id = next(name for name in map("call_{}".format, count()) if name not in used)
+    used.add(call_id)
+    return call_id
+
+
+def _called(call: ToolCall, call_id: str) -> Json:
+    """Return a call as an item."""
+    return {
+        "type": "function_call",
+        "call_id": call_id,
+        "name": function_name(call.name),
+        "arguments": arguments_text(call.arguments),
+    }
+
+
+def _result(call_id: str, output: str) -> Json:
+    return {"type": "function_call_output", "call_id": call_id, "output": output}
+
+
+# Optional fields, and the words by which a refusal names them: models that do not reason have no
+# encrypted content, and accounts that are not verified get no summaries.
+_FIELDS: Final = {
+    "include": re.compile(r"encrypted|\binclude\b", re.IGNORECASE),
+    "summary": re.compile(r"summar", re.IGNORECASE),
+}
+
+# Reasoning cannot be read again by another account's key, nor behind a proxy by another provider.
+_REASONING: Final = re.compile(
+    r"encrypted content .*could not be|of type 'reasoning'|\brs_\w", re.IGNORECASE | re.DOTALL
+)
+_UNREADABLE: Final = "invalid_encrypted_content"
+
+# An error within the stream carries no status.
+_MALFORMED: Final = frozenset({400, 404, 422, None})
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Optional ``fields``, and earlier ``reasoning`` by its encrypted content."""
+
+    fields: frozenset[str] = frozenset()
+    reasoning: frozenset[str] = frozenset()
+
+    def __or__(self, other: Refused) -> Refused:
+        return Refused(self.fields | other.fields, self.reasoning | other.reasoning)
+
+
+NOTHING: Final = Refused()
+
+
+def refused_by(error: BackendRejected, body: Mapping[str, Any]) -> Refused:
+    """Return what of ``body`` is optional and refused by ``error``; nothing for other reasons."""
+    if error.data.get("status") not in _MALFORMED:
+        return NOTHING
+    words = str(error.data.get("provider_message"))
+    items = [as_dict(item) for item in as_list(body.get("input"))]
+    reasoning = frozenset(
+        as_text(item.get("encrypted_content")) for item in items if item.get("type") == "reasoning"
+    )
+    if reasoning and (error.data.get("code") == _UNREADABLE or _REASONING.search(words)):
+        return Refused(reasoning=reasoning)
+    sent = {*body, *as_dict(body.get("reasoning"))}
+    named = (field for field, said in _FIELDS.items() if field in sent and said.search(words))
+    field = next(named, None)
+    return Refused(frozenset() if field is None else frozenset({field}))
+
 
 #: What is asked for in ``include``: without it reasoning cannot go back to where nothing is stored.
 ENCRYPTED: Final = "reasoning.encrypted_content"

@@ -11,11 +11,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.adapters.loose import ABSURD, Json, as_dict, as_list, as_text
+from aish_lsp.models.adapters.loose import ABSURD, Json, Mender, as_dict, as_list, as_text
 from aish_lsp.models.adapters.openai_reply import read_usage
-from aish_lsp.models.adapters.responses_items import Item, Items
-from aish_lsp.models.adapters.responses_outline import SEPARATOR, outline_of
-from aish_lsp.models.adapters.surrogates import Mender
+from aish_lsp.models.adapters.responses_items import SEPARATOR, Item, Items, outline_of
 from aish_lsp.models.events import (
     Finish,
     FinishReason,

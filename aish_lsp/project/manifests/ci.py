@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from aish_lsp.project.manifests.reading import Manifests
-from aish_lsp.project.task import Intent, Rank, Task
+from aish_lsp.project.manifests.reading import Intent, Manifests, Rank, Task
 
 _FOLDERS = (".github/workflows", ".forgejo/workflows", ".gitea/workflows", ".woodpecker")
 _FILES = (

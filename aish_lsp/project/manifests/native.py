@@ -1,12 +1,21 @@
-"""C and C++: CMake, Meson, Autotools."""
+"""What compiles to machine code: CMake, Meson and Autotools, Rust, Go."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from aish_lsp.project.manifests.reading import Manifests, is_plain, is_plain_path, table
-from aish_lsp.project.task import Rank, Task
+from aish_lsp.project.manifests.reading import (
+    Intent,
+    Manifests,
+    Rank,
+    Table,
+    Task,
+    is_plain,
+    is_plain_path,
+    strings,
+    table,
+)
 
 _CMAKE = "CMakeLists.txt"
 
@@ -114,3 +123,159 @@ def autotools(manifests: Manifests) -> Iterator[Task]:
     yield Task("build", f"{configure} && make", source)
     if manifests.has("Makefile.am"):
         yield Task("test", f"{configure} && make check", source)
+
+
+_CARGO_TOML = "Cargo.toml"
+
+
+def cargo(manifests: Manifests) -> Iterator[Task]:
+    """Yield the tasks of a Rust crate or workspace."""
+    manifest = manifests.toml(_CARGO_TOML)
+    if not {"package", "workspace"} & manifest.keys():
+        return
+    # Without it a root that is a package itself stands for that package alone.
+    all_of_it = " --workspace" if "workspace" in manifest else ""
+    commands: tuple[tuple[Intent, str], ...] = (
+        ("test", f"cargo test{all_of_it}"),
+        ("build", f"cargo build{all_of_it}"),
+        ("lint", f"cargo clippy{all_of_it}"),
+        ("format", "cargo fmt --all" if all_of_it else "cargo fmt"),
+        ("check", f"cargo check{all_of_it}"),
+        ("clean", "cargo clean"),
+        ("install", "cargo fetch"),
+    )
+    for intent, command in commands:
+        yield Task(intent, command, _CARGO_TOML)
+    if manifests.has(".config/nextest.toml"):
+        yield Task("test", f"cargo nextest run{all_of_it}", ".config/nextest.toml")
+    yield from _programs(manifests, manifest)
+
+
+def _programs(manifests: Manifests, manifest: Table) -> Iterator[Task]:
+    """Yield how the programs are run, of the root or else of a workspace's members."""
+    if "package" in manifest:
+        programs = _binaries(manifests, manifest, "")
+        if "default-run" in table(manifest, "package") or len(programs) == 1:
+            yield Task("run", "cargo run", _CARGO_TOML)
+            return
+        for program in programs:
+            yield Task("run", f"cargo run --bin {program}", _CARGO_TOML)
+        if programs:
+            return
+        yield from _examples(manifests, manifest)
+    for member in manifests.members(strings(table(manifest, "workspace").get("members"))):
+        source = f"{member}/{_CARGO_TOML}"
+        crate = manifests.toml(source)
+        name = table(crate, "package").get("name")
+        programs = _binaries(manifests, crate, f"{member}/")
+        if isinstance(name, str) and is_plain(name) and programs:
+            one = "default-run" in table(crate, "package") or len(programs) == 1
+            which = "" if one else f" --bin {programs[0]}"
+            yield Task("run", f"cargo run -p {name}{which}", source)
+
+
+def _binaries(manifests: Manifests, manifest: Table, folder: str) -> list[str]:
+    """Return the plain names of a crate's programs: the declared ones, and those by their place."""
+    declared = manifest.get("bin")
+    tables = [table(binary) for binary in declared] if isinstance(declared, list) else []
+    programs = [(binary.get("name"), binary.get("path")) for binary in tables]
+    package = table(manifest, "package")
+    if package.get("autobins") is not False:
+        taken = {path for _, path in programs}
+        if manifests.has(f"{folder}src/main.rs") and "src/main.rs" not in taken:
+            programs.append((package.get("name"), None))
+        for name in manifests.inside(f"{folder}src/bin"):
+            is_crate = manifests.has(f"{folder}src/bin/{name}/main.rs")
+            if (name.endswith(".rs") or is_crate) and f"src/bin/{name}" not in taken:
+                programs.append((name.removesuffix(".rs"), None))
+    names = dict.fromkeys(name for name, _ in programs if isinstance(name, str))
+    return [name for name in names if is_plain(name)]
+
+
+def _examples(manifests: Manifests, manifest: Table) -> Iterator[Task]:
+    """Yield how the first example of a library is run."""
+    if "example" in manifest or table(manifest, "package").get("autoexamples") is False:
+        return
+    for name in manifests.matching("examples", "*.rs"):
+        program = name.removeprefix("examples/").removesuffix(".rs")
+        if is_plain(program):
+            yield Task("run", f"cargo run --example {program}", name, Rank.GUESS)
+            return
+
+
+_GOLANGCI = tuple(f".golangci.{end}" for end in ("yml", "yaml", "toml", "json"))
+
+#: Files of a package that are looked into for its name.
+_FILES = 50
+
+
+def go(manifests: Manifests) -> Iterator[Task]:
+    """Yield the tasks of a Go module, or of the modules of a workspace."""
+    modules = _modules(manifests)
+    if not modules:
+        return
+    source = "go.work" if manifests.has("go.work") else "go.mod"
+    # Where one is outside of the folder, "./..." would miss it, or say nothing is there.
+    everything = " ".join(f"./{module}/..." if module else "./..." for module in modules)
+    linter = manifests.first(*_GOLANGCI)
+    yield Task("test", f"go test {everything}", source)
+    yield Task("build", f"go build {everything}", source)
+    if linter is not None:
+        yield Task(
+            "lint", f"golangci-lint run{'' if modules == [''] else f' {everything}'}", linter
+        )
+    yield Task("lint", f"go vet {everything}", source)
+    # In a workspace go fmt does not find the modules.
+    formats = (
+        "go fmt ./..." if modules == [""] else f"gofmt -w {' '.join(m or '.' for m in modules)}"
+    )
+    yield Task("format", formats, source)
+    yield Task("install", "go mod download", source)
+    if modules == [""]:
+        yield Task("clean", "go clean", source)
+    for module in modules:
+        yield from _go_programs(manifests, module)
+
+
+def _modules(manifests: Manifests) -> list[str]:
+    """Return the folders of the modules, "" for this one."""
+    if not manifests.has("go.work"):
+        return [""] if manifests.has("go.mod") else []
+    uses: list[str] = []
+    within = False
+    for line in manifests.text("go.work").split("\n"):
+        words = line.partition("//")[0].replace("(", " ( ").replace(")", " ) ").split()
+        if words[:2] == ["use", "("]:
+            within, words = True, words[2:]
+        elif words[:1] == ["use"]:
+            uses += words[1:2]
+        if within:
+            within = ")" not in words
+            uses += (word for word in words if word != ")")
+    folders = (use.strip('"').removeprefix("./").rstrip("/") for use in uses)
+    modules = ["" if folder in ("", ".") else folder for folder in folders]
+    return [m for m in modules if not m or (is_plain_path(m) and manifests.has(f"{m}/go.mod"))]
+
+
+def _go_programs(manifests: Manifests, module: str) -> Iterator[Task]:
+    """Yield how the programs of one module are run."""
+    folder = f"{module}/" if module else ""
+    main = _main_package(manifests, module or ".")
+    if main is not None:
+        yield Task("run", f"go run ./{module}" if module else "go run .", main)
+    for name in manifests.inside(f"{folder}cmd"):
+        main = _main_package(manifests, f"{folder}cmd/{name}") if is_plain(name) else None
+        if main is not None:
+            yield Task("run", f"go run ./{folder}cmd/{name}", main)
+
+
+def _main_package(manifests: Manifests, folder: str) -> str | None:
+    """Return the file that shows that the package in ``folder`` is a program, or None."""
+    names = [n for n in manifests.matching(folder, "*.go") if not n.endswith("_test.go")]
+    names.sort(key=lambda name: not name.endswith("main.go"))
+    for name in names[:_FILES]:
+        text = manifests.text(name)
+        ignored = re.search(r"^//(go:build| \+build) ignore\b", text, re.MULTILINE)
+        if not ignored and re.search(r"^package main\b", text, re.MULTILINE):
+            return name
+    return None

@@ -8,8 +8,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from aish_lsp.project.manifests.python_project import REQUIREMENTS, Project
-from aish_lsp.project.manifests.reading import Manifests, is_plain, table
-from aish_lsp.project.task import Intent, Rank, Task, named_tasks
+from aish_lsp.project.manifests.reading import (
+    Intent,
+    Manifests,
+    Rank,
+    Task,
+    is_plain,
+    named_tasks,
+    table,
+)
 
 #: Extras that hold what a developer needs, the fullest first.
 _EXTRAS = ("dev", "develop", "development", "all", "test", "tests", "testing")

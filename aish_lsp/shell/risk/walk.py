@@ -10,7 +10,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.shell.risk.assignments import assignment_risk
 from aish_lsp.shell.risk.collecting import collect, may_set
 from aish_lsp.shell.risk.fallback import look_through
 from aish_lsp.shell.risk.judge import is_known, judge
@@ -19,6 +18,7 @@ from aish_lsp.shell.risk.proof import BASH_ALONE, misses, unseen_substitution
 from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review, printed
 from aish_lsp.shell.risk.syntax import DEEPEST, parse
 from aish_lsp.shell.risk.words import HOLE, MOST_CHOICES, Resolver, joined
+from aish_lsp.shell.risk.wrappers import assignment_risk
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.shell.risk import windows
+from aish_lsp.shell.risk import programs
 from aish_lsp.shell.risk.levels import SAFE, Findings
 from aish_lsp.shell.risk.review import TOO_MUCH, Review
 from aish_lsp.shell.risk.rules import OwnTables, Tables
@@ -57,8 +57,8 @@ def _other_shell(found: Review, text: str, shell: str) -> None:
     name = PurePath(shell).name
     if name not in _KNOWN:
         found.caution(f"the grammar of {name or 'this shell'} is not known")
-    if windows.is_windows_shell(shell):
-        windows.look_through(found, text[:LONGEST])
+    if programs.is_windows_shell(shell):
+        programs.look_through(found, text[:LONGEST])
 
 
 @lru_cache(maxsize=8)

@@ -14,7 +14,7 @@ from command_line import run_main
 from fault_server import FaultServer, Peer, Request, chunk_of
 from test_ask_command import at_terminal
 
-from aish_lsp.models.discovery import LOCAL_PORTS
+from aish_lsp.models.endpoint import LOCAL_PORTS
 
 
 async def served(request: Request, peer: Peer) -> None:

@@ -20,8 +20,7 @@ from aish_lsp.context.counter import (
 )
 from aish_lsp.context.measure import Breakdown, Draft, MeasuredPrefix, draft_tokens, measure
 from aish_lsp.context.prompt import Blocks, in_force, instructions_part, tree_part
-from aish_lsp.context.token_families import p99_error
-from aish_lsp.context.tokens import count
+from aish_lsp.context.tokens import count, p99_error
 from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import StoredReasoning, ToolSchema

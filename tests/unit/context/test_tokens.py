@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from aish_lsp.context import tokens
 from aish_lsp.context.token_constants import P99, PLAIN, SCRIPTS
-from aish_lsp.context.token_families import family_of, p99_error
-from aish_lsp.context.tokens import GENERAL, PLAIN_FEATURES, SCRIPT_FEATURES, count, features
+from aish_lsp.context.tokens import (
+    GENERAL,
+    PLAIN_FEATURES,
+    SCRIPT_FEATURES,
+    count,
+    family_of,
+    features,
+    p99_error,
+)
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/tokens.md"
 FAMILIES = list(PLAIN)

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
-from aish_lsp.models.adapters.anthropic import AnthropicModel, request_body
-from aish_lsp.models.adapters.anthropic_reply import Reply
+from aish_lsp.models.adapters.anthropic import AnthropicModel, Reply, request_body
 from aish_lsp.models.events import (
     Finish,
     ModelEvent,

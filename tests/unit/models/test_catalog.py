@@ -15,7 +15,7 @@ from aish_lsp.config.trust import TrustStore
 from aish_lsp.foundation.errors import Denied, NotFound
 from aish_lsp.foundation.ports import Question
 from aish_lsp.models import catalog as catalog_module
-from aish_lsp.models import discovery
+from aish_lsp.models import endpoint
 from aish_lsp.models.catalog import OFFLINE, Catalog
 from aish_lsp.models.http import HttpClient
 
@@ -41,7 +41,7 @@ def no_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     async def nothing(*_: Any, **__: Any) -> tuple[()]:
         return ()
 
-    monkeypatch.setattr(discovery, "find_local", nothing)
+    monkeypatch.setattr(endpoint, "find_local", nothing)
 
 
 def make(http: HttpClient, folder: Path, environ: dict[str, str] | None = None) -> Catalog:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from fault_server import FaultServer, Peer, Request, Script, unused_port
 
-from aish_lsp.models.discovery import Discovered, discover, find_local, find_offers
+from aish_lsp.models.endpoint import Discovered, discover, find_local, find_offers
 from aish_lsp.models.http import HttpClient
 
 

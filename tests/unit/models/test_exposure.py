@@ -13,8 +13,8 @@ from aish_lsp.config.schema import Config, Preset
 from aish_lsp.config.trust import TrustStore
 from aish_lsp.foundation.errors import BackendRejected, Denied
 from aish_lsp.foundation.ports import Question
+from aish_lsp.models.address import exposes, shows_key
 from aish_lsp.models.catalog import Catalog
-from aish_lsp.models.exposure import exposes, shows_key
 from aish_lsp.models.http import HttpClient
 
 KEY = {"Authorization": "Bearer k"}

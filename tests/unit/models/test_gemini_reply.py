@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.models.adapters.gemini_args import add_partial
-from aish_lsp.models.adapters.gemini_reply import Reply, read_usage
+from aish_lsp.models.adapters.gemini_reply import Reply, add_partial, read_usage
 from aish_lsp.models.events import (
     Finish,
     ModelEvent,

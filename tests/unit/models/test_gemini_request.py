@@ -12,12 +12,18 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.models.adapters.gemini import count_body, request_body
-from aish_lsp.models.adapters.gemini_contents import NO_SIGNATURE, contents_of
+from aish_lsp.models.adapters.gemini import NO_SIGNATURE, contents_of, count_body, request_body
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.gemini_api import method_url
-from aish_lsp.models.reasoning import goes_back, reasoning_source
-from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema, reply_limit
+from aish_lsp.models.request import (
+    Message,
+    ModelRequest,
+    StoredReasoning,
+    ToolSchema,
+    goes_back,
+    reasoning_source,
+    reply_limit,
+)
 
 QUESTION = (Message("system", "Be brief."), Message("user", "Which files?"))
 CLOUD = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google"

@@ -13,7 +13,7 @@ from aish_lsp.config.schema import Preset, Price
 from aish_lsp.config.trust import TrustStore
 from aish_lsp.models.catalog import Catalog
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.listed_prices import listed_price, lists_prices
+from aish_lsp.models.prices import listed_price, lists_prices
 
 
 def model(name: str, window: int, **pricing: Any) -> dict[str, Any]:

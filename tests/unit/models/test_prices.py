@@ -11,7 +11,7 @@ import pytest
 
 from aish_lsp.config.schema import Preset, Price
 from aish_lsp.models import prices
-from aish_lsp.models.discovery import find_offers
+from aish_lsp.models.endpoint import find_offers
 from aish_lsp.models.prices import AS_OF, price_of
 
 OPENAI = "https://api.openai.com/v1"

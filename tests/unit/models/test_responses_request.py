@@ -13,11 +13,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.models.adapters.responses import request_body
-from aish_lsp.models.adapters.responses_refused import Refused
+from aish_lsp.models.adapters.responses import Refused, request_body
 from aish_lsp.models.events import ToolCall
-from aish_lsp.models.reasoning import goes_back, reasoning_source
-from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema, reply_limit
+from aish_lsp.models.request import (
+    Message,
+    ModelRequest,
+    StoredReasoning,
+    ToolSchema,
+    goes_back,
+    reasoning_source,
+    reply_limit,
+)
 
 Json = dict[str, Any]
 

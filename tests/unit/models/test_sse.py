@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.models import sse
-from aish_lsp.models.sse import event_data
+from aish_lsp.models import http
+from aish_lsp.models.http import event_data
 
 
 def decode(*pieces: bytes) -> list[str]:
@@ -88,7 +88,7 @@ def test_a_giant_line_costs_linear_time() -> None:
 
 
 def test_an_event_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "EVENT_LIMIT", 100)
+    monkeypatch.setattr(http, "EVENT_LIMIT", 100)
     small = b"data: " + b"x" * 80 + b"\n\n"
     assert len(decode(*[small] * 9)) == 9
     for piece in (b"y", b"data: y\n", b"event: y\n", b": y\n", b"\n"):

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_project_files import git, needs_git, root, write
 
-from aish_lsp.project.changes import Effect, take_in
+from aish_lsp.project.current import Effect, take_in
 from aish_lsp.project.files import Listing, Scan
 
 __all__ = ["root"]

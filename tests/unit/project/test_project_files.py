@@ -14,11 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aish_lsp.project import files
-from aish_lsp.project.files import list_files
-from aish_lsp.project.git_files import Git
-from aish_lsp.project.ignore import parse, verdict
-from aish_lsp.project.ignored import IgnoreFiles
-from aish_lsp.project.walk import walk
+from aish_lsp.project.files import list_files, walk
+from aish_lsp.project.git import Git
+from aish_lsp.project.ignore import IgnoreFiles, parse, verdict
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 

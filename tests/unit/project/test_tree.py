@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.project.known import KnownFiles
-from aish_lsp.project.names import shown
-from aish_lsp.project.tree import tree
+from aish_lsp.project.tree import shown, tree
 
 
 def grown(files: Iterable[str], depth: int = 4, max_chars: int = 4000) -> tuple[str, bool]:

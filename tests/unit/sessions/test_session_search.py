@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.sessions import records
-from aish_lsp.sessions.listing import list_sessions
+from aish_lsp.sessions.listing import list_sessions, search
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.search import search
 
 
 @pytest.fixture

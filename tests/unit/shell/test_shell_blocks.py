@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.shell.blocks import SHELL_TAGS
-from aish_lsp.shell.shells import shell_for
+from aish_lsp.shell.environment import shell_for
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, suggestions_of
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from aish_lsp.shell import runner
 from aish_lsp.shell.environment import command_environment
+from aish_lsp.shell.output import gave_up_for_terminal, line_for_terminal
 from aish_lsp.shell.runner import RunResult, Stream, run_command
-from aish_lsp.shell.terminal import gave_up_for_terminal, line_for_terminal
 
 
 async def ignore(stream: Stream, delta: str) -> None:

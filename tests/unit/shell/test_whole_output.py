@@ -14,12 +14,7 @@ from hypothesis import strategies as st
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.redaction import redact
 from aish_lsp.operations.markdown import HeadAndTail
-from aish_lsp.shell.whole_output import (
-    SHOWN_CHARACTERS,
-    SHOWN_LINES,
-    WholeOutput,
-    make_room,
-)
+from aish_lsp.shell.output import SHOWN_CHARACTERS, SHOWN_LINES, WholeOutput, make_room
 
 TOKEN = "ghp_" + "a1B2" * 9
 KEY = "-----BEGIN RSA PRIVATE KEY-----\n" + "c2VjcmV0\n" * 40 + "-----END RSA PRIVATE KEY-----\n"

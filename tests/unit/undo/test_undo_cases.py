@@ -16,9 +16,9 @@ from aish_lsp.foundation.errors import NotFound
 from aish_lsp.undo import listing, records, snapshots
 from aish_lsp.undo.git import Git, NoUndo, TooSlow
 from aish_lsp.undo.listing import list_work_tree
-from aish_lsp.undo.named import named
 from aish_lsp.undo.records import Head, Record, Records
 from aish_lsp.undo.snapshots import take
+from aish_lsp.undo.undo import named
 
 pytestmark = [
     pytest.mark.slow,
