@@ -31,6 +31,12 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(HOME=str(home), AISH_DATA_DIR=str(home / "data"), AISH_DISCOVERY="off")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Return half as many workers again as there are processors: many tests wait for a process."""
+    return (os.cpu_count() or 1) * 3 // 2 or 1
+
+
 def _remove(folder: Path) -> None:
     import shutil
 
