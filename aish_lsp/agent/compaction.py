@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.transcript import Fits
     from aish_lsp.context.turns import Turn
     from aish_lsp.foundation.job import Emit, Job
-    from aish_lsp.models.request import Message
+    from aish_lsp.models.request import RequestMessage
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class Summarizer:
             AishError: the model did not answer, or may not be paid for.
         """
 
-        def compose(fits: Fits) -> tuple[Message, ...] | None:
+        def compose(fits: Fits) -> tuple[RequestMessage, ...] | None:
             return summary_request(prior, evicted, max_chars=max_chars, fits=fits)
 
         reply = await complete_once(self._session, preset, "summary", compose)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.transcript import Fits
     from aish_lsp.context.turns import Turn
     from aish_lsp.foundation.job import Emit, Job
-    from aish_lsp.models.request import Message
+    from aish_lsp.models.request import RequestMessage
     from aish_lsp.sessions.records import Record
 
 
@@ -136,7 +136,7 @@ class Extractor:
             )
         left_out = 0
 
-        def compose(fits: Fits) -> tuple[Message, ...] | None:
+        def compose(fits: Fits) -> tuple[RequestMessage, ...] | None:
             nonlocal left_out
             request = extraction_request(turns, MOST, fits)
             left_out = request.left_out if request else 0

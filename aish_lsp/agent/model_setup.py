@@ -17,7 +17,7 @@ from aish_lsp.foundation.errors import BackendUnavailable, InvalidArgument, NotF
 from aish_lsp.foundation.paths import config_file
 from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback
-from aish_lsp.models.request import Message
+from aish_lsp.models.request import RequestMessage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,8 +169,8 @@ async def try_out(session: Session, name: str, told: Told | None = None) -> str:
         AishError: it did not answer.
     """
 
-    def compose(fits: Fits) -> tuple[Message, ...] | None:
-        messages = Message("system", _SYSTEM), Message("user", QUESTION)
+    def compose(fits: Fits) -> tuple[RequestMessage, ...] | None:
+        messages = RequestMessage("system", _SYSTEM), RequestMessage("user", QUESTION)
         return messages if fits(messages) else None
 
     preset = session.workspace.config.models[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aish_lsp.context.measure import Draft, Measure, draft_tokens, fetch, measure
-from aish_lsp.context.prompt import in_force, messages
+from aish_lsp.context.prompt import in_force, request_messages
 from aish_lsp.context.report import cost_report
 from aish_lsp.context.turns import Turn
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.report import ContextReport, CostReport
     from aish_lsp.context.turns import Attached
     from aish_lsp.context.usage import UsageTotals
-    from aish_lsp.models.request import Message, ToolSchema
+    from aish_lsp.models.request import RequestMessage, ToolSchema
 
 
 class NextRequest:
@@ -77,9 +77,9 @@ class NextRequest:
         await self.ask_limit()
         await fetch(self._draft, self._counter)
 
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[RequestMessage, ...]:
         """Return its messages."""
-        return messages(self._draft.blocks, self._turns, self._preset, self._compress)
+        return request_messages(self._draft.blocks, self._turns, self._preset, self._compress)
 
     def context(self) -> ContextReport:
         """Return where its tokens would go."""

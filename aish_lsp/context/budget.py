@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.context.counter import NOTHING
 from aish_lsp.context.measure import Draft, draft_tokens, fetch, margin_of, measure
-from aish_lsp.context.prompt import in_force, messages, summary_block
+from aish_lsp.context.prompt import in_force, request_messages, summary_block
 from aish_lsp.context.shortening import with_cut_attached, with_cut_output
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.request import reply_limit
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.measure import Measure, MeasuredPrefix
     from aish_lsp.context.prompt import Blocks
     from aish_lsp.context.turns import Turn
-    from aish_lsp.models.request import Message, ToolSchema
+    from aish_lsp.models.request import RequestMessage, ToolSchema
 
 #: The window, and the budget, of a model that nobody knows anything about (the seed's 4096).
 UNKNOWN_WINDOW = 4096
@@ -75,7 +75,7 @@ class Prepared:
         summary_chars: the characters that such a summary may have; 0 where there is no room.
     """
 
-    messages: tuple[Message, ...]
+    messages: tuple[RequestMessage, ...]
     draft: Draft
     measure: Measure
     evicted: tuple[Turn, ...] = ()
@@ -194,7 +194,7 @@ class Budget:
     def _prepared(self, draft: Draft, size: Measure, cut: tuple[str, ...] = ()) -> Prepared:
         # Compressed already: as it stands in the draft.
         preset = replace(self._counter.preset, local_compress=False)
-        sent = messages(draft.blocks, draft.turns, preset, self._context.compress)
+        sent = request_messages(draft.blocks, draft.turns, preset, self._context.compress)
         return Prepared(sent, draft, size, cut=cut)
 
     def _evictions(

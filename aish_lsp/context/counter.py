@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from aish_lsp.context.prompt import as_data, message
+from aish_lsp.context.prompt import as_data, request_message
 from aish_lsp.context.tokens import count, family_of, p99_error
 from aish_lsp.models.address import without_secrets
 from aish_lsp.models.request import goes_back
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.turns import Turn
-    from aish_lsp.models.request import Message, ToolSchema
+    from aish_lsp.models.request import RequestMessage, ToolSchema
 
 #: By how much a whole request may be above what was learned of its model.
 LEARNED_ERROR: Final = 0.1
@@ -166,7 +166,7 @@ class Counter:
 
     def _turn(self, turn: Turn) -> Tokens:
         """Return the tokens of a turn as it is sent, with what the template adds to it."""
-        sent = message(turn, self.preset)
+        sent = request_message(turn, self.preset)
         overhead = self.overhead
         added = getattr(overhead, sent.role) + (overhead.call + _CALL_SLACK) * len(sent.tool_calls)
         tokens = self.added(added)
@@ -194,7 +194,7 @@ class Counter:
         new = [turn for turn in turns if self._memo not in turn.sizes]
         wanted = [*texts, *map(_schema_text, tools)]
         for turn in new:
-            wanted.extend(_message_texts(message(turn, self.preset), self.preset))
+            wanted.extend(_message_texts(request_message(turn, self.preset), self.preset))
         await self._tokenizer.fetch(wanted)
 
 
@@ -208,7 +208,7 @@ def model_key(preset: Preset) -> str:
     return f"{where}/{preset.model}"
 
 
-def _message_texts(sent: Message, preset: Preset) -> Iterator[str]:
+def _message_texts(sent: RequestMessage, preset: Preset) -> Iterator[str]:
     """Yield every text of a message that the model is sent."""
     yield sent.content
     for call in sent.tool_calls:

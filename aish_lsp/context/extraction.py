@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.context.prompt import fenced
 from aish_lsp.context.transcript import Fits, Fitted, fitted
-from aish_lsp.models.request import Message
+from aish_lsp.models.request import RequestMessage
 
 if TYPE_CHECKING:
     from aish_lsp.context.turns import Turn
@@ -40,11 +40,11 @@ def extraction_request(turns: Sequence[Turn], most: int, fits: Fits) -> Fitted |
         fits: whether messages are within the model's budget.
     """
 
-    def request(notes: Sequence[str]) -> tuple[Message, ...]:
+    def request(notes: Sequence[str]) -> tuple[RequestMessage, ...]:
         transcript = fenced("\n".join(notes))
         return (
-            Message("system", SYSTEM.format(most=most)),
-            Message(
+            RequestMessage("system", SYSTEM.format(most=most)),
+            RequestMessage(
                 "user",
                 f"The conversation:\n{transcript}\n\nName what is worth remembering, in at most"
                 f" {most} lines.",

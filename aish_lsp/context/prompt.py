@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from aish_lsp.foundation.text import one_line, well_formed, without_hidden
-from aish_lsp.models.request import Message, goes_back
+from aish_lsp.models.request import RequestMessage, goes_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -143,18 +143,18 @@ def user_text(turn: Turn) -> str:
     return f"{blocks}\n\n{turn.content}" if turn.content else blocks
 
 
-def messages(
+def request_messages(
     blocks: Blocks,
     turns: Sequence[Turn],
     preset: Preset,
     compress: Compress,
-) -> tuple[Message, ...]:
+) -> tuple[RequestMessage, ...]:
     """Return all messages of a request, in the form that ``preset`` wants. Nothing is changed."""
     sent = in_force(turns, blocks, preset, compress)
-    rendered = [message(turn, preset) for turn in sent]
+    rendered = [request_message(turn, preset) for turn in sent]
     if not preset.use_tool_role:
         rendered = list(_folded(rendered))
-    return (Message("system", blocks.text()), *rendered)
+    return (RequestMessage("system", blocks.text()), *rendered)
 
 
 def in_force(
@@ -210,13 +210,13 @@ def _cut_attached(turn: Turn, limit: int) -> Turn:
     return replace(turn, attached=())
 
 
-def message(turn: Turn, preset: Preset) -> Message:
+def request_message(turn: Turn, preset: Preset) -> RequestMessage:
     """Return a turn as a message; reasoning goes back only to the provider it came from."""
     reasoning = turn.reasoning
     if reasoning is not None and not goes_back(reasoning, preset):
         reasoning = None
     content = user_text(turn) if turn.role == "user" else turn.content
-    return Message(
+    return RequestMessage(
         role=turn.role,
         content=as_data(content) if turn.role == "tool" else well_formed(content),
         tool_calls=turn.tool_calls,
@@ -225,7 +225,7 @@ def message(turn: Turn, preset: Preset) -> Message:
     )
 
 
-def _folded(rendered: Iterable[Message]) -> Iterable[Message]:
+def _folded(rendered: Iterable[RequestMessage]) -> Iterable[RequestMessage]:
     """Yield the messages with calls and their results folded into one assistant text.
 
     For chat templates that know no tool role; neighboring assistant texts merge.
@@ -240,7 +240,7 @@ def _folded(rendered: Iterable[Message]) -> Iterable[Message]:
         yield reply[0] if alone else _as_text(reply)
 
 
-def _as_text(reply: Sequence[Message]) -> Message:
+def _as_text(reply: Sequence[RequestMessage]) -> RequestMessage:
     """Return one assistant text for all that answers a user turn."""
     parts: list[str] = []
     results: dict[str | None, int] = {}
@@ -254,4 +254,4 @@ def _as_text(reply: Sequence[Message]) -> Message:
                 parts.append(f"[tool: {name}]\n{arguments}\n[result]\n")
         elif message.tool_call_id in results:
             parts[results.pop(message.tool_call_id)] += message.content
-    return Message("assistant", "\n".join(parts))
+    return RequestMessage("assistant", "\n".join(parts))

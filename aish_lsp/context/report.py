@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.budget import Limits
     from aish_lsp.context.measure import Breakdown, Measure
     from aish_lsp.context.usage import UsageTotals
-    from aish_lsp.models.request import Message
+    from aish_lsp.models.request import RequestMessage
 
 _BAR = 32
 
@@ -111,7 +111,7 @@ _PARTS: Final = {
 }
 
 
-def context_page(report: ContextReport, sent: Sequence[Message]) -> str:
+def context_page(report: ContextReport, sent: Sequence[RequestMessage]) -> str:
     """Return the report as a page: a bar, the parts, and what it means.
 
     ``sent`` is the request itself: its characters are what the count is compared with.

@@ -9,7 +9,7 @@ from aish_lsp.foundation.text import one_line
 
 if TYPE_CHECKING:
     from aish_lsp.context.turns import Turn
-    from aish_lsp.models.request import Message
+    from aish_lsp.models.request import RequestMessage
 
 #: Characters of one message, doubled as long as it all fits. A command's output, a tool's result
 #: and a call's arguments get a quarter of it.
@@ -18,18 +18,20 @@ _LIMITS: Final = (250, 500, 1000, 2000, 4000)
 _GAP: Final = "\n[...]\n"
 
 #: Tells whether messages are within a budget.
-Fits: TypeAlias = "Callable[[Sequence[Message]], bool]"
+Fits: TypeAlias = "Callable[[Sequence[RequestMessage]], bool]"
 
 
 class Fitted(NamedTuple):
     """Messages within a budget; ``left_out`` is how many of the oldest turns are not in them."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[RequestMessage, ...]
     left_out: int = 0
 
 
 def fitted(
-    turns: Sequence[Turn], request: Callable[[Sequence[str]], tuple[Message, ...]], fits: Fits
+    turns: Sequence[Turn],
+    request: Callable[[Sequence[str]], tuple[RequestMessage, ...]],
+    fits: Fits,
 ) -> Fitted | None:
     """Return the request for these turns, made to fit; None where not one turn does.
 
@@ -45,19 +47,19 @@ def fitted(
     best = None
     # From the shortest on: to measure is what takes time, and of a long session nothing else fits.
     for limit in _LIMITS:
-        messages = request([note(turn, limit) for turn in turns])
-        if (best and messages == best.messages) or not fits(messages):
+        composed = request([note(turn, limit) for turn in turns])
+        if (best and composed == best.messages) or not fits(composed):
             break
-        best = Fitted(messages)
+        best = Fitted(composed)
     if best is not None:
         return best
     notes = [note(turn, _LIMITS[0]) for turn in turns]
     fitting, too_many = 0, len(notes)
     while too_many - fitting > 1:
         count = (fitting + too_many) // 2
-        messages = request(notes[-count:])
-        if fits(messages):
-            fitting, best = count, Fitted(messages, len(notes) - count)
+        composed = request(notes[-count:])
+        if fits(composed):
+            fitting, best = count, Fitted(composed, len(notes) - count)
         else:
             too_many = count
     return best

@@ -23,7 +23,7 @@ class StoredReasoning:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class RequestMessage:
     """One message as the model is to see it.
 
     The first of a request is the ``system`` one; ``user`` and ``assistant`` alternate; ``tool``
@@ -64,7 +64,7 @@ class ModelRequest:
     """All that one call needs. ``max_output_tokens`` overrides the preset's."""
 
     preset: Preset
-    messages: tuple[Message, ...]
+    messages: tuple[RequestMessage, ...]
     tools: tuple[ToolSchema, ...] = ()
     max_output_tokens: int | None = None
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.events import ToolCall
-    from aish_lsp.models.request import Message
+    from aish_lsp.models.request import RequestMessage
 
 
 _Version: TypeAlias = tuple[int, int]
@@ -134,12 +134,12 @@ _LEFT_OUT: Final = {"type": "text", "text": "[The beginning was left out.]"}
 _GO_ON: Final = {"type": "text", "text": "Go on."}
 
 
-def system_text(messages: Iterable[Message]) -> str:
+def system_text(messages: Iterable[RequestMessage]) -> str:
     """Return the system prompt, which stands beside the messages."""
     return "\n\n".join(m.content for m in messages if m.role == "system" and m.content.strip())
 
 
-def wire_messages(messages: Iterable[Message], preset: Preset) -> list[Json]:
+def wire_messages(messages: Iterable[RequestMessage], preset: Preset) -> list[Json]:
     """Return the messages of a request, in an order that is accepted whatever came before."""
     writer = _Writer(preset)
     for message in messages:
@@ -186,7 +186,7 @@ class _Writer:
         """Write what the user said; nothing where that is blank."""
         self._texts += _text(text)
 
-    def result(self, message: Message) -> None:
+    def result(self, message: RequestMessage) -> None:
         """Write a tool's result; one whose call was evicted is a text."""
         waiting = self._open.get(message.tool_call_id or "")
         if not waiting:
@@ -197,7 +197,7 @@ class _Writer:
             block["content"] = message.content
         self._results.append(block)
 
-    def assistant(self, message: Message) -> None:
+    def assistant(self, message: RequestMessage) -> None:
         """Write a reply: as it came where that is known, else thinking, text and calls."""
         self._finish_user()
         blocks = self._in_order(message, [self._call(call) for call in message.tool_calls])
@@ -255,7 +255,7 @@ class _Writer:
             "input": arguments_of(call.arguments),
         }
 
-    def _in_order(self, message: Message, calls: list[Json]) -> list[Json]:
+    def _in_order(self, message: RequestMessage, calls: list[Json]) -> list[Json]:
         """Return a reply's blocks in the order they came in.
 
         Where the text is not what it was (cut short, or edited in the log), thinking comes first.
@@ -279,7 +279,7 @@ class _Writer:
             return blocks
         return [*thoughts, *_text(message.content), *calls]
 
-    def _parts(self, message: Message) -> list[Json]:
+    def _parts(self, message: RequestMessage) -> list[Json]:
         """Return the reply's parts as its reader kept them, where its thinking goes back."""
         reasoning = message.reasoning
         if reasoning is None or not goes_back(reasoning, self._preset):

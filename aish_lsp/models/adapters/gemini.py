@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.adapters.loose import Json
     from aish_lsp.models.events import ModelEvent, ToolCall
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import Message, ModelRequest
+    from aish_lsp.models.request import ModelRequest, RequestMessage
 
 
 #: What Google says to send for a call that came without a signature, such as another model's:
@@ -37,7 +37,7 @@ NO_SIGNATURE = "skip_thought_signature_validator"
 _GO_ON = "Go on."
 
 
-def contents_of(messages: Sequence[Message], *, must_sign: bool) -> list[Json]:
+def contents_of(messages: Sequence[RequestMessage], *, must_sign: bool) -> list[Json]:
     """Return the conversation without its system prompt.
 
     ``must_sign`` is for models that refuse a call without a signature.
@@ -62,7 +62,7 @@ def contents_of(messages: Sequence[Message], *, must_sign: bool) -> list[Json]:
     return contents
 
 
-def model_parts(message: Message) -> list[Json]:
+def model_parts(message: RequestMessage) -> list[Json]:
     """Return the parts of an earlier reply.
 
     What the server sent is returned as it came, as long as the reply still says the same. Where its
@@ -104,7 +104,7 @@ def _signed(parts: list[Json]) -> list[Json]:
 
 
 def _responses(
-    calls: Sequence[ToolCall], parts: list[Json], results: Sequence[Message]
+    calls: Sequence[ToolCall], parts: list[Json], results: Sequence[RequestMessage]
 ) -> list[Json]:
     """Return a response for each call, in their order."""
     outputs = {result.tool_call_id: result.content for result in results}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.events import ModelEvent
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import Message, ModelRequest
+    from aish_lsp.models.request import ModelRequest, RequestMessage
 
 # A request with both is refused.
 _LIMITS = ("max_tokens", "max_completion_tokens")
@@ -153,7 +153,7 @@ def _unknown_field(error: BackendRejected, sent: set[str]) -> str | None:
     return next(iter(named & sent), None)
 
 
-def _message(message: Message, preset: Preset) -> dict[str, Any]:
+def _message(message: RequestMessage, preset: Preset) -> dict[str, Any]:
     """Return a message in OpenAI's form.
 
     Reasoning goes back to the server that it came from, where it came with parts to return

@@ -33,14 +33,14 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.errors import BackendRejected
     from aish_lsp.models.events import ModelEvent, ToolCall
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import Message, ModelRequest
+    from aish_lsp.models.request import ModelRequest, RequestMessage
 
 
 #: Characters that a call's id may have.
 _LONGEST_ID: Final = 64
 
 
-def input_of(messages: Sequence[Message], server: str) -> list[Json]:
+def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
     """Return the conversation as items for ``server``, which gets its own reasoning back.
 
     A server refuses a call without a result, a result without a call, and one id for two calls:
@@ -68,7 +68,7 @@ def input_of(messages: Sequence[Message], server: str) -> list[Json]:
     return items + [_result(call_id, "cancelled") for call_id in waiting.values()]
 
 
-def _outline(message: Message, server: str) -> list[Any]:
+def _outline(message: RequestMessage, server: str) -> list[Any]:
     """Return what the reply's own server wants back with it; another server gets nothing."""
     reasoning = message.reasoning
     if reasoning is None or reasoning.provider != server:

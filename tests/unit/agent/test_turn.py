@@ -23,7 +23,7 @@ from aish_lsp.foundation.errors import BackendUnavailable, NotFound
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.job import Job
 from aish_lsp.models.events import Finish, ModelEvent, ToolCall
-from aish_lsp.models.request import Message, ModelRequest, ToolSchema
+from aish_lsp.models.request import ModelRequest, RequestMessage, ToolSchema
 
 CONFIG = """
 default_model = "first"
@@ -116,7 +116,7 @@ class Place:
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
-    def sent(self) -> list[Message]:
+    def sent(self) -> list[RequestMessage]:
         """What was sent last, without the system's message."""
         return list(self.requests[-1].messages[1:])
 

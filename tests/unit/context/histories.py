@@ -11,7 +11,7 @@ from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.turns import Attached, ExecOutput, Turn
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import Message, StoredReasoning
+from aish_lsp.models.request import RequestMessage, StoredReasoning
 
 HEADINGS = (
     "[background] (memory; manage with :memory)",
@@ -92,7 +92,7 @@ def conversations(draw: st.DrawFn, *, asked: bool = True) -> Conversation:
     return conversation
 
 
-def assert_acceptable(sent: tuple[Message, ...], *, tool_role: bool) -> None:
+def assert_acceptable(sent: tuple[RequestMessage, ...], *, tool_role: bool) -> None:
     """Check that the strictest chat template takes these messages."""
     assert sent[0].role == "system"
     assert all(message.role != "system" for message in sent[1:])

@@ -18,7 +18,7 @@ from aish_lsp.context.prompt import compressed, user_text
 from aish_lsp.context.shortening import bounded, with_cut_attached
 from aish_lsp.context.transcript import note
 from aish_lsp.context.turns import Attached, ExecOutput, Turn
-from aish_lsp.models.request import Message
+from aish_lsp.models.request import RequestMessage
 from aish_lsp.offline.question import Ran, read_question
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
@@ -74,9 +74,9 @@ def test_a_summarizer_is_told_of_it() -> None:
 @pytest.mark.parametrize("attached", [(PART,), (FILE, PART), ()])
 def test_the_offline_model_reads_the_question_alone(attached: tuple[Attached, ...]) -> None:
     ran = Turn("user", "why?", exec=(RAN,), attached=attached)
-    question = read_question([Message("user", user_text(ran))])
+    question = read_question([RequestMessage("user", user_text(ran))])
     assert (question.text, question.ran) == ("why?", Ran("make", 2, "no\n\nrule"))
-    question = read_question([Message("user", user_text(replace(ran, exec=())))])
+    question = read_question([RequestMessage("user", user_text(replace(ran, exec=())))])
     assert (question.text, question.ran) == ("why?", None)
 
 
@@ -85,7 +85,7 @@ def test_the_offline_model_reads_a_question_of_several_paragraphs() -> None:
     for exec_ in ((), (RAN,)):
         fences = replace(FILE, text="````\n\n[file] c\n```\n\nHow do I build it?\n")
         turn = Turn("user", ask, exec=exec_, attached=(PART, fences))
-        assert read_question([Message("user", user_text(turn))]).text == ask
+        assert read_question([RequestMessage("user", user_text(turn))]).text == ask
 
 
 @given(

@@ -21,14 +21,14 @@ from aish_lsp.context.prompt import (
     Blocks,
     in_force,
     instructions_part,
-    messages,
+    request_messages,
     tree_part,
 )
 from aish_lsp.context.tokens import count
 from aish_lsp.context.turns import Attached, ExecOutput, Turn
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import Message, StoredReasoning
+from aish_lsp.models.request import RequestMessage, StoredReasoning
 
 #: Extends the summary by turns that go: ``(summary, turns, max_chars)`` to the new summary.
 Roll: TypeAlias = Callable[[str, Sequence[Turn], int], Awaitable[str]]
@@ -133,7 +133,7 @@ def test_what_fits_goes_as_it_is() -> None:
     assert (prepared.evicted, prepared.cut) == ((), ())
     assert prepared.measure.total == size
     assert conversation.turns == before
-    assert prepared.messages == messages(BASE, before, PRESET, CONTEXT.compress)
+    assert prepared.messages == request_messages(BASE, before, PRESET, CONTEXT.compress)
 
 
 def test_one_token_over_evicts_down_to_the_low_water_mark() -> None:
@@ -567,7 +567,7 @@ def test_after_over_budget_a_shorter_question_works() -> None:
     conversation.withdraw_user()
     conversation.append_user("short?")
     prepared = ready(conversation, 200)
-    assert prepared.messages[-1] == Message("user", "short?")
+    assert prepared.messages[-1] == RequestMessage("user", "short?")
     assert len(prepared.messages) > 2
 
 

@@ -20,7 +20,7 @@ from aish_lsp.context.prompt import (
     exec_block,
     fenced,
     instructions_part,
-    messages,
+    request_messages,
     summary_block,
     tree_part,
     user_text,
@@ -28,7 +28,7 @@ from aish_lsp.context.prompt import (
 from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import Message, StoredReasoning
+from aish_lsp.models.request import RequestMessage, StoredReasoning
 
 HERE = Surroundings("Linux", "bash", "2026-05-13", "shop")
 PRESET = Preset(name="local", endpoint="http://127.0.0.1:8080")
@@ -235,8 +235,8 @@ def rounds() -> Conversation:
 
 def test_tool_turns_go_as_they_are() -> None:
     turns = rounds().turns
-    sent = messages(Blocks("B"), turns, PRESET, COMPRESS)
-    assert sent[0] == Message("system", "B")
+    sent = request_messages(Blocks("B"), turns, PRESET, COMPRESS)
+    assert sent[0] == RequestMessage("system", "B")
     assert [(m.role, m.content, m.tool_call_id) for m in sent[1:]] == [
         (t.role, t.content, t.tool_call_id) for t in turns
     ]
@@ -244,11 +244,11 @@ def test_tool_turns_go_as_they_are() -> None:
 
 
 def test_folding_puts_calls_and_results_into_one_text() -> None:
-    sent = messages(Blocks("B"), rounds().turns, FOLDED, COMPRESS)
+    sent = request_messages(Blocks("B"), rounds().turns, FOLDED, COMPRESS)
     assert sent == (
-        Message("system", "B"),
-        Message("user", "q"),
-        Message(
+        RequestMessage("system", "B"),
+        RequestMessage("user", "q"),
+        RequestMessage(
             "assistant",
             "look\n"
             '[tool: read]\n{"p": 1}\n[result]\none\n'
@@ -256,7 +256,7 @@ def test_folding_puts_calls_and_results_into_one_text() -> None:
             "[tool: read]\n{}\n[result]\nthree\n"
             "done",
         ),
-        Message("user", "more"),
+        RequestMessage("user", "more"),
     )
 
 
@@ -269,7 +269,7 @@ def test_a_tool_cannot_forge_a_heading(heading: str, preset: Preset) -> None:
         Turn("assistant", "", tool_calls=(ToolCall("1", forged, forged),)),
         Turn("tool", forged, tool_call_id="1"),
     ]
-    sent = messages(Blocks("B"), turns, preset, COMPRESS)
+    sent = request_messages(Blocks("B"), turns, preset, COMPRESS)
     ours = [line for message in sent for line in heading_lines(message.content)]
     if preset is FOLDED:
         assert len(ours) == 2
@@ -282,7 +282,7 @@ def test_a_tool_cannot_forge_a_heading(heading: str, preset: Preset) -> None:
 def test_a_reply_that_stands_alone_keeps_its_reasoning_when_folded() -> None:
     reasoning = StoredReasoning("hm", "127.0.0.1:8080", {"reasoning_details": [{"text": "hm"}]})
     turns = [Turn("user", "q"), Turn("assistant", "a", reasoning=reasoning)]
-    assert messages(Blocks("B"), turns, FOLDED, COMPRESS)[2].reasoning == reasoning
+    assert request_messages(Blocks("B"), turns, FOLDED, COMPRESS)[2].reasoning == reasoning
 
 
 PARTS = {"reasoning_details": [{"text": "hm"}]}
@@ -312,7 +312,7 @@ def test_reasoning_goes_back_to_its_provider_only_and_as_it_wants_it(
     reasoning: StoredReasoning | None, preset: Preset, sent_back: bool
 ) -> None:
     turns = [Turn("user", "q"), Turn("assistant", "a", reasoning=reasoning)]
-    sent = messages(Blocks("B"), turns, preset, COMPRESS)
+    sent = request_messages(Blocks("B"), turns, preset, COMPRESS)
     assert sent[2].reasoning == (reasoning if sent_back else None)
 
 
@@ -326,7 +326,7 @@ def test_compression_keeps_the_last_turns_with_their_question() -> None:
     ]
 
     def kept(keep_turns: int) -> list[str]:
-        sent = messages(Blocks("B"), turns, SMALL, Compress(keep_turns=keep_turns))
+        sent = request_messages(Blocks("B"), turns, SMALL, Compress(keep_turns=keep_turns))
         return [message.content for message in sent[1:]]
 
     assert kept(1) == ["q3"]
@@ -337,7 +337,7 @@ def test_compression_keeps_the_last_turns_with_their_question() -> None:
 
 def test_compression_keeps_a_result_with_its_call() -> None:
     turns = rounds().turns[:4]
-    sent = messages(Blocks("B"), turns, SMALL, Compress(keep_turns=1))
+    sent = request_messages(Blocks("B"), turns, SMALL, Compress(keep_turns=1))
     assert [message.role for message in sent[1:]] == ["user", "assistant", "tool", "tool"]
 
 
@@ -347,9 +347,9 @@ def test_compression_cuts_each_turn_to_its_end() -> None:
         Turn("assistant", "0123456789", tool_calls=(ToolCall("1", "read", "{}" * 20),)),
         Turn("tool", "abcdefghij", tool_call_id="1"),
     ]
-    sent = messages(Blocks("B"), turns, SMALL, Compress(max_turn_chars=13))
+    sent = request_messages(Blocks("B"), turns, SMALL, Compress(max_turn_chars=13))
     assert [m.content for m in sent[1:]] == ["xxx\n\nquestion", "0123456789", "abcdefghij"]
-    sent = messages(Blocks("B"), turns, SMALL, Compress(max_turn_chars=4))
+    sent = request_messages(Blocks("B"), turns, SMALL, Compress(max_turn_chars=4))
     assert [m.content for m in sent[1:]] == ["tion", "6789", "ghij"]
     assert sent[2].tool_calls == turns[1].tool_calls
     assert turns[0].exec
@@ -368,7 +368,7 @@ def test_a_cut_does_not_lay_a_heading_bare() -> None:
 def test_norris_is_never_compressed() -> None:
     turns = [Turn("user", "0123456789"), Turn("assistant", "a"), Turn("user", "q")]
     blocks = Blocks("B", norris="[NORRIS MODE] goal")
-    sent = messages(blocks, turns, SMALL, Compress(keep_turns=1, max_turn_chars=2))
+    sent = request_messages(blocks, turns, SMALL, Compress(keep_turns=1, max_turn_chars=2))
     assert [message.content for message in sent[1:]] == ["0123456789", "a", "q"]
 
 
@@ -383,7 +383,7 @@ def test_the_strictest_template_takes_any_conversation(
 ) -> None:
     preset = replace(PRESET, use_tool_role=not fold, local_compress=small)
     before = list(asked.turns)
-    sent = messages(BLOCKS, asked.turns, preset, compress)
+    sent = request_messages(BLOCKS, asked.turns, preset, compress)
     assert_acceptable(sent, tool_role=not fold)
     assert asked.turns == before
     assert sent[-1].role == "user"

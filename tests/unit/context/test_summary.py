@@ -17,7 +17,7 @@ from aish_lsp.context.summary import summary_request
 from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, OverBudget
 from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import Message, StoredReasoning
+from aish_lsp.models.request import RequestMessage, StoredReasoning
 
 QUESTION = Turn("user", "why does the build fail?")
 ANSWER = Turn("assistant", "A header is missing.\nCMD: apt install zlib1g-dev")
@@ -200,11 +200,11 @@ def test_whatever_comes_back_is_bounded_clean_data(
 # The request
 
 
-def fits_below(limit: int) -> tuple[Callable[[Sequence[Message]], bool], list[int]]:
+def fits_below(limit: int) -> tuple[Callable[[Sequence[RequestMessage]], bool], list[int]]:
     """Return a ``fits`` for a budget in characters, and the sizes that it was asked for."""
     sizes: list[int] = []
 
-    def fits(messages: Sequence[Message]) -> bool:
+    def fits(messages: Sequence[RequestMessage]) -> bool:
         sizes.append(sum(len(message.content) for message in messages))
         return sizes[-1] <= limit
 
@@ -219,8 +219,8 @@ def request(
     assert messages is not None
     system, user = messages
     assert (system.role, user.role) == ("system", "user")
-    assert system == Message("system", system.content)
-    assert user == Message("user", user.content)
+    assert system == RequestMessage("system", system.content)
+    assert user == RequestMessage("user", user.content)
     return system.content, user.content
 
 
@@ -331,7 +331,7 @@ def test_one_turn_with_a_thousand_outputs_is_bounded_too() -> None:
 def test_where_nothing_fits_there_is_no_request() -> None:
     asked = []
 
-    def never(messages: Sequence[Message]) -> bool:
+    def never(messages: Sequence[RequestMessage]) -> bool:
         asked.append(messages)
         return False
 
