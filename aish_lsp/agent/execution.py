@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from aish_lsp.agent.events import Command, FinishReason, Notice, Output
-from aish_lsp.context.turns import ExecOutput
+from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.text import escaped, shown_path

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aish_lsp.context.measure import Draft, Measure, fetch, measure
+from aish_lsp.context.messages import Message
 from aish_lsp.context.prompt import Blocks
-from aish_lsp.context.turns import Turn
 from aish_lsp.context.usage import is_local
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
@@ -235,7 +235,7 @@ async def _compose(
 
 def _draft(messages: Sequence[RequestMessage]) -> Draft:
     system, user = messages
-    return Draft(Blocks(system.content), (Turn("user", user.content),))
+    return Draft(Blocks(system.content), (Message("user", user.content),))
 
 
 def _size(messages: Sequence[RequestMessage], counter: Counter) -> Measure:

@@ -61,12 +61,12 @@ class Resumed:
 
     Attributes:
         session: it; of a copy, the copy.
-        turns: how many messages of it were in force when it was resumed.
+        messages: how many messages of it were in force when it was resumed.
         notices: what the user should know of it.
     """
 
     session: Session
-    turns: int
+    messages: int
     notices: tuple[str, ...] = ()
 
 
@@ -272,8 +272,10 @@ class Sessions:
             NotFound: there is no such exchange among those that are still sent.
             StoreUnavailable: it cannot be read or written.
         """
-        asked = (turn for turn in session.conversation.turns if turn.role == "user")
-        number = next((turn.n for turn in asked if exchange and turn.exchange == exchange), None)
+        asked = (message for message in session.conversation.messages if message.role == "user")
+        number = next(
+            (message.n for message in asked if exchange and message.exchange == exchange), None
+        )
         if number is None:
             raise NotFound("That question is no longer sent to the model: nothing can part there.")
         if show:
@@ -341,13 +343,13 @@ class Sessions:
         if path == self.shown.recorder.session_path:
             raise Busy("That session is open here. Begin another (`:session new`), then delete it.")
         loaded = await asyncio.to_thread(load, path, newer=True)
-        turns = sum(
+        count = sum(
             "role" in record and record.get("meta") != SUMMARIZE for record in loaded.records
         )
         question = Question(
             f"Delete the session {loaded.id} for good?\n\n"
             f"{escaped(str(loaded.meta.get('name') or loaded.meta.get('title') or 'No title'))}\n"
-            f"{turns} turns",
+            f"{count} turns",
             yes="Delete",
         )
         answer = await self._workspace.services.ask_user(question)
@@ -447,7 +449,7 @@ def _before(records: Sequence[Record], number: int) -> tuple[Record, ...]:
 
 
 def _resumed(session: Session, notices: Sequence[str] = ()) -> Resumed:
-    return Resumed(session, len(session.conversation.turns), tuple(notices))
+    return Resumed(session, len(session.conversation.messages), tuple(notices))
 
 
 def _refuse_while_busy(session: Session) -> None:

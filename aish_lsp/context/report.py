@@ -46,8 +46,8 @@ class Accuracy:
 class ContextReport:
     """Where the tokens of the next request go. All in tokens but ``percent``.
 
-    ``basis`` is actual where the server has counted all but the ``new_since`` tokens of turns that
-    came after its last call; ``tokenizer`` is who counts the rest: heuristic, or endpoint.
+    ``basis`` is actual where the server has counted all but the ``new_since`` tokens of messages
+    that came after its last call; ``tokenizer`` is who counts the rest: heuristic, or endpoint.
     """
 
     total: int

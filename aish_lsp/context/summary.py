@@ -17,8 +17,8 @@ from aish_lsp.models.request import RequestMessage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aish_lsp.context.messages import Message
     from aish_lsp.context.transcript import Fits
-    from aish_lsp.context.turns import Turn
 
 SYSTEM: Final = """\
 You summarize a conversation between a user and aish, a shell assistant. Your summary takes the \
@@ -113,7 +113,7 @@ def cut_to(text: str, limit: int) -> str:
 
 def summary_request(
     prior: str | None,
-    evicted: Sequence[Turn] | None,
+    evicted: Sequence[Message] | None,
     *,
     max_chars: int,
     fits: Fits,

@@ -9,7 +9,7 @@ from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import AskResult
 from aish_lsp.agent.turn import ask as begin
 from aish_lsp.context.attached.reading import named_files
-from aish_lsp.context.turns import Attached
+from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.job import Job
 from aish_lsp.models.request import RequestMessage

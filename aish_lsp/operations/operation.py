@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent.session import Session
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.context.turns import Attached
+    from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.foundation.ports import Face
 

@@ -17,8 +17,8 @@ from aish_lsp.sessions.log import hold
 from aish_lsp.sessions.reading import SUFFIX, described, is_question, load
 from aish_lsp.sessions.records import SUMMARIZE, Record
 
-#: What tells a turn, an event, a reply, a new name, a summarizer's own turn, a reply's model, a
-#: question, one that is asked again and one that got no answer in a line that is written here.
+#: What tells a message, an event, a reply, a new name, a summarizer's own message, a reply's model,
+#: a question, one that is asked again and one that got no answer in a line that is written here.
 #: Inside a text a quotation mark is escaped, so that nothing in a text can look like these.
 _TURN: Final = b'Z", "role": "'
 _QUESTION: Final = b'Z", "role": "user", '
@@ -205,7 +205,7 @@ def _text(value: object) -> str | None:
 def _glean(data: bytes) -> _Gleaned | None:
     """Return what a log says whose lines all look as they are written here, else None.
 
-    They do where as many turns and events are found as the last line has for its number.
+    They do where as many messages and events are found as the last line has for its number.
     """
     if _SUMMARIZER in data or _UNANSWERED in data:
         return None

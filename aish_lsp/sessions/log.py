@@ -1,4 +1,4 @@
-"""The log of one session: a header, then a line for each turn and event; never rewritten.
+"""The log of one session: a header, then a line for each message and event; never rewritten.
 
 All of it blocks. One process at a time has a log open: it holds a lock on the file itself.
 """

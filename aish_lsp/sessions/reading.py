@@ -24,7 +24,7 @@ MAX_NUMBER: Final = 2**53 - 1
 #: Characters of a title.
 _TITLE_LIMIT: Final = 80
 
-#: What a turn may hold lists of, and the fields of each.
+#: What a message may hold lists of, and the fields of each.
 _PARTS: Final[Mapping[str, Mapping[str, type]]] = {
     "exec": {"command": str, "exit": int, "output": str},
     "tool_calls": {"id": str, "name": str, "arguments": str},

@@ -11,8 +11,8 @@ from corpus import Earlier, Entry
 from world import World
 
 from aish_lsp.config.schema import Preset
+from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import user_text
-from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.models.events import Text
 from aish_lsp.models.request import ModelRequest, RequestMessage
 from aish_lsp.offline import OfflineModel, is_unknown
@@ -62,7 +62,7 @@ async def _ask(entry: Entry, question: str, world: World, ran: ExecOutput | None
     messages = [RequestMessage("system", "You are aish.")]
     for before in (*entry.earlier, question):
         outputs = (ran,) if ran and before is question else ()
-        messages.append(RequestMessage("user", user_text(Turn("user", before, exec=outputs))))
+        messages.append(RequestMessage("user", user_text(Message("user", before, exec=outputs))))
         request = ModelRequest(Preset(), tuple(messages))
         parts = [event async for event in model.stream(request)]
         reply = "".join(part.delta for part in parts if isinstance(part, Text))

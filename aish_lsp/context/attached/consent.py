@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aish_lsp.context.turns import Attached
+from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.secret_files import is_secret_file
 from aish_lsp.foundation.text import escaped
@@ -17,7 +17,7 @@ from aish_lsp.shell.pending import new_id
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aish_lsp.context.turns import Attached
+    from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.ports import AskUser
 
 

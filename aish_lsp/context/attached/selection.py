@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
+from aish_lsp.context.messages import Attached
 from aish_lsp.context.shortening import shortened
-from aish_lsp.context.turns import Attached
 
 #: Characters of a line that are looked at, and definitions around definitions.
 _LOOK: Final = 300

@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
+from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import user_text
-from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.models.events import Finish, ModelEvent, Text
 from aish_lsp.models.request import ModelRequest, RequestMessage
 from aish_lsp.offline import OfflineModel, is_unknown
@@ -51,7 +51,7 @@ def commands(reply: str) -> list[str]:
 
 def after(command: str, status: int, output: str, question: str) -> str:
     """Return a user message as the prompt composes it."""
-    return user_text(Turn("user", question, exec=(ExecOutput(command, status, output),)))
+    return user_text(Message("user", question, exec=(ExecOutput(command, status, output),)))
 
 
 @pytest.fixture
@@ -322,7 +322,7 @@ async def test_another_question_after_a_command_is_answered(project: Path) -> No
 
 async def test_the_last_of_several_commands_counts(project: Path) -> None:
     ran = (ExecOutput("first", 1, "one\n\ntwo"), ExecOutput("second", 0, "three\n\nfour"))
-    reply = await ask(project, user_text(Turn("user", "what did that print?", exec=ran)))
+    reply = await ask(project, user_text(Message("user", "what did that print?", exec=ran)))
     assert reply.startswith("`second` succeeded (exit 0). It printed:\n> three\n> four")
 
 
