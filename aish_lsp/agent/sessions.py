@@ -311,7 +311,7 @@ class Sessions:
         """Save an open session under a name; return the name.
 
         Raises:
-            InvalidArgument: it is no name, or another session has it.
+            InvalidArgument: it is not a name, or another session has it.
             StoreUnavailable: it could not be written.
         """
         name = name.strip()

@@ -45,7 +45,7 @@ def read_text(path: Path) -> str:
     """Return the text of a configuration file; a missing one is empty.
 
     Raises:
-        BadFile: it is no regular file, too large, not UTF-8, or cannot be read.
+        BadFile: it is not a regular file, too large, not UTF-8, or cannot be read.
     """
     try:
         status = path.stat()

@@ -112,7 +112,7 @@ class Contents:
         self._forgotten.add(target)
 
     def __contains__(self, item_id: int) -> bool:
-        """Whether an item of that id is there and not forgotten."""
+        """Return whether an item of that id is there and not forgotten."""
         return item_id in self._items and item_id not in self._forgotten
 
     def __getitem__(self, item_id: int) -> MemoryItem:
@@ -133,7 +133,7 @@ class Contents:
         return records
 
     def hides(self, record: dict[str, Any]) -> bool:
-        """Whether a line says nothing any more: a tombstone, or an item that is forgotten."""
+        """Return whether a line says nothing any more: a tombstone, or a forgotten item."""
         try:
             if record.get("kind") == "forget":
                 return _checked_id(record.get("target"), "target") > 0
@@ -164,7 +164,7 @@ class Contents:
 
 
 def is_header(record: dict[str, Any]) -> bool:
-    """Whether a line is a header: ``{"meta": {...}}``, without an id."""
+    """Return whether a line is a header: ``{"meta": {...}}``, without an id."""
     return "meta" in record and "id" not in record
 
 

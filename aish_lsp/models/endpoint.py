@@ -118,7 +118,7 @@ async def list_models(
 
     Raises:
         BackendUnavailable, BackendRejected: as ``HttpClient.get_json``.
-        InvalidArgument: the endpoint is no address.
+        InvalidArgument: the endpoint is not an address.
     """
     url = api_url(preset.endpoint, "models")
     reply = await http.get_json(url, headers=headers, timeout_s=timeout_s)

@@ -45,7 +45,7 @@ _KINDS: Final = {"authentication": 401, "billing": 402, "permission": 403, "not_
 
 
 def names_bad_key(words: str) -> bool:
-    """Tell whether a server says in ``words`` that it does not take the key."""
+    """Return whether a server says in ``words`` that it does not take the key."""
     return _BAD_KEY.search(words) is not None
 
 

@@ -43,14 +43,14 @@ def method_url(preset: Preset, method: str, query: str = "") -> str:
     """Return the address of a model's method, e.g. ``countTokens``; empty: of the model itself.
 
     Raises:
-        InvalidArgument: the endpoint is no address, or the preset names no model.
+        InvalidArgument: the endpoint is not an address, or the preset names no model.
     """
     path = f"models/{quote(model_name(preset), safe='/')}"
     return _url(preset, f"{path}:{method}" if method else path, query)
 
 
 def is_vertex(preset: Preset) -> bool:
-    """Tell whether the endpoint is Google Cloud's, which has Gemini among its publishers."""
+    """Return whether the endpoint is Google Cloud's, which has Gemini among its publishers."""
     return "/publishers/" in urlsplit(preset.endpoint).path
 
 

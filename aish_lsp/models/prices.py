@@ -247,7 +247,7 @@ _DIGITS: Final = 9
 
 
 def lists_prices(endpoint: str) -> bool:
-    """Tell whether the list of models behind ``endpoint`` is known to hold prices."""
+    """Return whether the list of models behind ``endpoint`` is known to hold prices."""
     return host(endpoint) == _HOST
 
 
@@ -287,7 +287,7 @@ def listed_price(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _rate(value: Any) -> float | None:
-    """Return dollars a million tokens, None for what is no price."""
+    """Return dollars a million tokens, None for what is not a price."""
     try:
         dollars = float(value) if isinstance(value, str | int | float) else math.nan
     except (ValueError, OverflowError):

@@ -305,7 +305,7 @@ def is_ignored(chain: Chain, path: Sequence[str], *, folder: bool) -> bool:
 
 
 def _rules(path: Path) -> tuple[Rule, ...]:
-    """Return the rules of a file; one that is no regular file has none, as with git."""
+    """Return the rules of a file; one that is not a regular file has none, as with git."""
     content = read_regular(path, _FILE_LIMIT)
     return parse(content) if content else ()
 

@@ -33,7 +33,8 @@ from aish_lsp.sessions.reading import (
 _MARK: Final = b', "meta": "unanswered"'
 _ROOM: Final = b" " * len(_MARK)
 
-#: Fields that go back to a provider as they are: a signature that is blacked out is no signature.
+#: Fields that go back to a provider as they are: a signature that is blacked out is not a
+#: signature.
 _OPAQUE: Final = frozenset({"metadata"})
 
 

@@ -112,7 +112,7 @@ def described(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any
 
 
 def is_question(record: Mapping[str, Any]) -> bool:
-    """Whether a line is a question of the user's own, not one of the summarizer's."""
+    """Return whether a line is a question of the user's own, not one of the summarizer's."""
     return record.get("role") == "user" and record.get("meta") != records.SUMMARIZE
 
 

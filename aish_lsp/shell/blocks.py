@@ -160,7 +160,7 @@ _PLACEHOLDER: Final = re.compile(
     re.VERBOSE | re.MULTILINE,
 )
 
-#: What an element of HTML looks like. One that is closed, or never is, is no placeholder.
+#: What an element of HTML looks like. One that is closed, or never is, is not a placeholder.
 _VOID: Final = frozenset({"br", "hr", "p", "li"})
 
 
@@ -188,7 +188,7 @@ def shell_block(info: str, body: str) -> ShellBlock | None:
     """Return the command of a block that is tagged as a shell's; None where it holds none.
 
     All of its lines are one command; of what shows a terminal, those that were typed there. The
-    marks of ``CMD: `` lines are left out; a block that has such lines among others is no script.
+    marks of ``CMD: `` lines are left out; a block that has such lines among others is not a script.
     """
     tag = tag_of(info)
     if tag not in SHELL_TAGS:

@@ -20,7 +20,14 @@ from aish_lsp.models.adapters.anthropic_messages import (
     wire_messages,
     with_cache_marks,
 )
-from aish_lsp.models.adapters.loose import Json, Mender, as_count, as_dict, as_list, as_text
+from aish_lsp.models.adapters.loose import (
+    Json,
+    SurrogateJoiner,
+    as_count,
+    as_dict,
+    as_list,
+    as_text,
+)
 from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.stream import Post, stream_reply
 from aish_lsp.models.address import api_url, server_name
@@ -94,8 +101,8 @@ class Reply:
         self._block_at: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
         self._stop_reason: str | None = None
-        self._text = Mender()
-        self._reasoning = Mender()
+        self._text = SurrogateJoiner()
+        self._reasoning = SurrogateJoiner()
         self._over = False
         #: An error that came in place of an event.
         self.error: Any = None
@@ -279,7 +286,7 @@ class AnthropicModel:
         Raises:
             BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
             BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is no address.
+            InvalidArgument: the endpoint is not an address.
         """
         preset = request.preset
         url = api_url(preset.endpoint, "messages")
@@ -298,7 +305,7 @@ class AnthropicModel:
 
         Raises:
             BackendUnavailable, BackendRejected, InvalidArgument: as ``stream``.
-            NotACountError: what came is no count.
+            NotACountError: what came is not a count.
         """
         preset = request.preset
         url = api_url(preset.endpoint, "messages/count_tokens")

@@ -59,7 +59,7 @@ _BUDGETS: Final = {
 
 
 def is_own(preset: Preset) -> bool:
-    """Tell whether Anthropic itself serves ``preset``."""
+    """Return whether Anthropic itself serves ``preset``."""
     return host(preset.endpoint) == _OWN_HOST
 
 
@@ -69,7 +69,7 @@ def thinking_fields(
     """Return the fields of a request that say whether and how the model is to think.
 
     ``limit`` is the request's ``max_tokens``, of which thinking takes its part; ``messages`` are
-    the request's. What is no Claude gets a budget: that is what others have copied.
+    the request's. What is not a Claude gets a budget: that is what others have copied.
     """
     version = _version(model)
     if version is None or version < _ADAPTIVE:
@@ -114,7 +114,7 @@ def _version(model: str) -> _Version | None:
 
 
 def _may_have_budget(messages: Sequence[Json]) -> bool:
-    """Tell whether thinking with a budget may be on.
+    """Return whether thinking with a budget may be on.
 
     Not in mid-turn, where tools have answered a turn that was begun without (by another model).
     """

@@ -178,7 +178,7 @@ class GeminiModel:
         Raises:
             BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
             BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is no address, or the preset names no model.
+            InvalidArgument: the endpoint is not an address, or the preset names no model.
         """
         preset = request.preset
         url = method_url(preset, "streamGenerateContent", "alt=sse")
@@ -197,7 +197,7 @@ class GeminiModel:
 
         Raises:
             BackendUnavailable, BackendRejected, InvalidArgument: as ``stream``.
-            NotACountError: what came is no count.
+            NotACountError: what came is not a count.
         """
         preset = request.preset
         url = method_url(preset, "countTokens")

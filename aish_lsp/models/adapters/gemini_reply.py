@@ -9,7 +9,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.adapters.loose import Json, Mender, as_count, as_dict, as_list, as_text
+from aish_lsp.models.adapters.loose import (
+    Json,
+    SurrogateJoiner,
+    as_count,
+    as_dict,
+    as_list,
+    as_text,
+)
 from aish_lsp.models.events import (
     Finish,
     FinishReason,
@@ -133,8 +140,8 @@ class Reply:
         #: A question that is blocked is an error, not a reply without a word: it is taken back, and
         #: does not block those that follow it.
         self.error: Any = None
-        self._text = Mender()
-        self._thoughts = Mender()
+        self._text = SurrogateJoiner()
+        self._thoughts = SurrogateJoiner()
 
     #: The end comes with the response.
     is_over: Final = False
@@ -281,7 +288,7 @@ def _tool_calls(parts: list[Json]) -> list[ToolCall]:
 
 
 def _must_go_back(part: Json) -> bool:
-    """Tell whether a part says more than its text or its call do."""
+    """Return whether a part says more than its text or its call do."""
     return bool(part.keys() - {"text", "functionCall"}) or "id" in as_dict(part.get("functionCall"))
 
 

@@ -75,7 +75,7 @@ def arguments_text(text: str) -> str:
 
 
 def is_object(text: str) -> bool:
-    """Tell whether ``text`` is a whole JSON object."""
+    """Return whether ``text`` is a whole JSON object."""
     return isinstance(_decoded(text), dict)
 
 
@@ -91,8 +91,8 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
-class Mender:
-    """Mends a text that comes in pieces."""
+class SurrogateJoiner:
+    """Joins a text that comes in pieces, which may part a surrogate pair."""
 
     def __init__(self) -> None:
         self._half = ""

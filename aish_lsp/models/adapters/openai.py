@@ -71,7 +71,7 @@ class OpenAIModel:
         Raises:
             BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
             BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is no address.
+            InvalidArgument: the endpoint is not an address.
         """
         preset = request.preset
         url = api_url(preset.endpoint, "chat/completions")
@@ -198,5 +198,5 @@ def _call_id(given: str, preset: Preset) -> str:
 
 
 def _is_one_of(server: str, hosts: tuple[str, ...]) -> bool:
-    """Tell whether ``server`` is one of ``hosts``; a leading dot stands for any subdomain."""
+    """Return whether ``server`` is one of ``hosts``; a leading dot stands for any subdomain."""
     return any(server == name or (name[0] == "." and server.endswith(name)) for name in hosts)

@@ -189,7 +189,7 @@ class ResponsesModel:
         Raises:
             BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
             BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is no address.
+            InvalidArgument: the endpoint is not an address.
         """
         preset = request.preset
         url = api_url(preset.endpoint, "responses")
@@ -222,7 +222,7 @@ class ResponsesModel:
         Raises:
             BackendUnavailable, BackendRejected: as ``HttpClient.post_json``; 404 or 405 where the
                 server cannot count.
-            InvalidArgument: the endpoint is no address.
+            InvalidArgument: the endpoint is not an address.
             NotACountError: the answer holds no count.
         """
         preset = request.preset

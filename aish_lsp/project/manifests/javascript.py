@@ -44,7 +44,7 @@ def scripts_of(package: Table) -> set[str]:
 
 
 def members(manifests: Manifests, package: Table) -> list[str]:
-    """Return the folders of a workspace's packages; none where it is no workspace."""
+    """Return the folders of a workspace's packages; none where it is not a workspace."""
     pnpm = _PNPM_PACKAGES.search(manifests.text("pnpm-workspace.yaml") + "\n")
     listed = _PNPM_ENTRY.findall(pnpm[1]) if pnpm else []
     workspaces = package.get("workspaces")

@@ -240,7 +240,7 @@ def ruby(manifests: Manifests) -> Iterator[Task]:
 
 
 def _tools(manifests: Manifests, gems: set[str], prefix: str) -> Iterator[Task]:
-    """Yield the linters, and the servers of what is no Rails application."""
+    """Yield the linters, and the servers of what is not a Rails application."""
     if manifests.has(".rubocop.yml"):
         yield Task("lint", f"{prefix}rubocop", ".rubocop.yml")
         yield Task("format", f"{prefix}rubocop --fix-layout", ".rubocop.yml")

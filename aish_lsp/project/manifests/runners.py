@@ -186,7 +186,7 @@ _INCLUDES = 20
 _LONGEST_NAME = 100
 
 _INCLUDE = re.compile(r"-?s?include[ \t]+(.+)")
-#: What may stand behind a target and its colon where it sets a variable and is no rule.
+#: What may stand behind a target and its colon where it sets a variable and is not a rule.
 _SETS = re.compile(r"\s*(?:(?:export|override|private)\s+)*[\w.-]+\s*(?:[:+?!]{0,3}=)")
 
 

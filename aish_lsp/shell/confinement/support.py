@@ -323,7 +323,8 @@ class Confinement:
         if printed:
             found = ", ".join("".join(printed).splitlines())[:_MOST_TOLD]
             return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
-        if result.exit_code != 0:  # What it complains of besides, of a locale perhaps, is no fault.
+        # What it complains of besides, of a locale perhaps, is not a fault.
+        if result.exit_code != 0:
             said = " ".join("".join(complaints).split())[:_MOST_TOLD] or "it says nothing"
             return Support(False, f"with {walls.mechanism} an everyday command fails: {said}")
         return Support(True, walls.mechanism)

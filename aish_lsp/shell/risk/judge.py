@@ -18,7 +18,7 @@ from aish_lsp.shell.risk.programs import look_into, run_written_file
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
 from aish_lsp.shell.risk.rules import Entry, Rule, tables, verdict
 from aish_lsp.shell.risk.special import HANDLERS, sends_secrets
-from aish_lsp.shell.risk.words import HOLE
+from aish_lsp.shell.risk.words import UNKNOWN
 from aish_lsp.shell.risk.wrappers import unwrap
 
 #: Seconds for which a program that was found is taken to be where it was.
@@ -144,7 +144,8 @@ def _top(folder: str) -> str:
     return str(next(tops, real))
 
 
-#: What makes a name one that is only known when it runs: holes, patterns, braces, variables.
+#: What makes a name one that is only known when it runs: what is unknown, patterns, braces,
+#: variables.
 _COMPUTED: Final = re.compile(r"[\0*?{}$`]|\[.|~.*[^\w./~-]")
 _VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[\d.]+")
 #: Subcommands that mean the same in every tool that has them.
@@ -340,7 +341,7 @@ def _judge_wrapping(review: Review, words: Sequence[str], entry: Entry) -> None:
 
 def _told(words: Sequence[str], entry: Entry, given: Arguments) -> str:
     """Return how a command is named to the user: ``git pull``, not all of its words."""
-    name = words[0].replace(HOLE, "…")[:60]
+    name = words[0].replace(UNKNOWN, "…")[:60]
     return f"{name} {given.operands[0][:30]}" if entry.by_word and given.operands else name
 
 

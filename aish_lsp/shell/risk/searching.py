@@ -7,7 +7,7 @@ from typing import Final
 
 from aish_lsp.shell.risk.paths import names_secret
 from aish_lsp.shell.risk.review import Input, Review
-from aish_lsp.shell.risk.words import HOLE, MANY
+from aish_lsp.shell.risk.words import MANY, UNKNOWN
 
 #: Tests and actions that only look and print, and that take no word for their value.
 _LOOKS: Final = frozenset(
@@ -52,7 +52,7 @@ def find(review: Review, words: Sequence[str], depth: int, given: Input) -> bool
             _run(review, words[at:end], depth, given)
             at = end + 1
         elif word in _WRITES:
-            review.writes(words[at] if at < len(words) else HOLE)
+            review.writes(words[at] if at < len(words) else UNKNOWN)
             at += 1
         else:
             takes = word in _TAKES
@@ -68,16 +68,16 @@ def _run(review: Review, words: Sequence[str], depth: int, given: Input) -> None
     from aish_lsp.shell.risk.judge import judge  # noqa: PLC0415
 
     # ``+`` only ends it behind ``{}``; another is a word like any.
-    # What it finds begins with where it looks, and so is no option.
+    # What it finds begins with where it looks, and so is not an option.
     if words:
-        judge(review, [part.replace("{}", f"./{HOLE}") for part in words], depth + 1, given)
+        judge(review, [part.replace("{}", f"./{UNKNOWN}") for part in words], depth + 1, given)
 
 
 def _look(review: Review, word: str) -> None:
     """Judge a place to look at, a test, or an action that takes no file and no command."""
     if word == "-delete":
         review.destructive("deletes files")
-    elif word[:1] == HOLE:
+    elif word[:1] == UNKNOWN:
         review.caution("find with arguments that are not known")
     elif word[:1] == "-" and word not in _LOOKS and word not in _TAKES:
         review.caution(f"find with an option not known to only look: {word[:40]}")

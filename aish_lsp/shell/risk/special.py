@@ -13,7 +13,7 @@ from aish_lsp.shell.risk.programs import run_written_file
 from aish_lsp.shell.risk.review import UNSEEN, Input, Review, texts
 from aish_lsp.shell.risk.searching import find
 from aish_lsp.shell.risk.targets import WRITERS, writer
-from aish_lsp.shell.risk.words import HOLE
+from aish_lsp.shell.risk.words import UNKNOWN
 
 _HARMLESS: Final = re.compile(
     r"color\..*|core\.(?:quotepath|pager=(?:cat|less|)|autocrlf|filemode|abbrev|longpaths)"
@@ -221,17 +221,17 @@ def shell(review: Review, words: Sequence[str], depth: int, given: Input) -> boo
 def _text(review: Review, words: Sequence[str], depth: int) -> None:
     """Have the text behind ``-c`` looked at."""
     text = "".join(words[:1])
-    if not text.strip(HOLE):
+    if not text.strip(UNKNOWN):
         review.destructive(UNSEEN)
     else:
         review.add_text(text, depth + 1)
-    if len(words) > 1 and (HOLE in text or "$" in text):
+    if len(words) > 1 and (UNKNOWN in text or "$" in text):
         # The text may run its arguments, whatever they are called there.
         review.add_text(texts(words[1:]), depth + 1)
 
 
 def _script(review: Review, path: str, depth: int) -> None:
-    if HOLE in path:
+    if UNKNOWN in path:
         review.destructive(UNSEEN)
     elif not run_written_file(review, path, None, depth):
         review.caution(f"runs the script {path[:60]}")

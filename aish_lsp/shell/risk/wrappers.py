@@ -11,7 +11,7 @@ from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.matching import takes_next
 from aish_lsp.shell.risk.review import Input, Review
 from aish_lsp.shell.risk.rules import Entry, Wrapper
-from aish_lsp.shell.risk.words import HOLE, MANY
+from aish_lsp.shell.risk.words import MANY, UNKNOWN
 
 #: They load code into every program that starts.
 _LOADS: Final = re.compile(
@@ -153,15 +153,15 @@ def _appended(
     inner: tuple[str, ...], place: str, given: Input, *, doubtful: bool
 ) -> list[tuple[str, ...]]:
     """Return the commands that ``xargs`` makes of one and of what it reads."""
-    known = given() if callable(given) else given or HOLE
+    known = given() if callable(given) else given or UNKNOWN
     # It takes quotes away, and not as a shell does: what they hold together is not known.
     plain = _QUOTES.sub("", known)
     found: list[tuple[str, ...]] = []
-    if HOLE not in known:
+    if UNKNOWN not in known:
         found = [tuple(word.replace(place, text) for word in inner) for text in plain.split()]
         found = [*found[:_LOOKED_AT], (*inner, *plain.split())]
-    if HOLE in known or plain != known:
-        found.append((*(word.replace(place, HOLE) for word in inner), f"{MANY}*"))
+    if UNKNOWN in known or plain != known:
+        found.append((*(word.replace(place, UNKNOWN) for word in inner), f"{MANY}*"))
     return [*found, found[0][1:]] if doubtful and len(inner) > 1 else found
 
 
@@ -238,5 +238,5 @@ def _placeholder(options: Sequence[str]) -> str:
 
 
 def _unplaced(word: str) -> str:
-    """Return a word with a hole where ``xargs``, ``find`` or ``parallel`` put what they found."""
-    return word.replace("{}", HOLE) if "{}" in word else word
+    """Return a word with UNKNOWN where ``xargs``, ``find`` or ``parallel`` put what they found."""
+    return word.replace("{}", UNKNOWN) if "{}" in word else word

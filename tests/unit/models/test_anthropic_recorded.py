@@ -53,7 +53,7 @@ def params(paths: list[Path]) -> list[Any]:
 
 
 def is_messages(path: Path) -> bool:
-    """Tell whether a recording is of this protocol, by how it begins."""
+    """Return whether a recording is of this protocol, by how it begins."""
     if path.name.endswith(".chunks.txt"):
         return path.read_text().startswith('{"type":"message_start"')
     start = path.read_text()[:4000]

@@ -49,7 +49,7 @@ def payloads(path: Path) -> list[Any]:
 
 
 def is_chat_completion(path: Path) -> bool:
-    """Tell whether a recording is of chat completions, by its request or by its chunks."""
+    """Return whether a recording is of chat completions, by its request or by its chunks."""
     request = path.with_suffix(".json")
     if path.suffix == ".sse" and request.exists():
         recorded_path: str = json.loads(request.read_text())["path"]
