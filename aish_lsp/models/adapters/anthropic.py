@@ -86,7 +86,7 @@ class _Block:
         return streamed if streamed.strip() else json.dumps(as_dict(self.start.get("input")))
 
 
-class Reply:
+class ReplyReader:
     """One reply while it streams: ``feed`` it each event, then ``end`` it.
 
     ``server`` is who (host and port) signs the thinking: it alone takes it back.
@@ -293,7 +293,7 @@ class AnthropicModel:
         with key_of(preset):
             headers, body = await self._prepare(request)
             post = Post(url, headers, body, preset.timeout)
-            reply = stream_reply(self._http, post, Reply(server_name(url)))
+            reply = stream_reply(self._http, post, ReplyReader(server_name(url)))
             async with aclosing(reply):
                 async for event in reply:
                     yield event

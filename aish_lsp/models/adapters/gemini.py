@@ -13,7 +13,7 @@ from contextlib import aclosing
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from aish_lsp.models.adapters.gemini_reply import Reply
+from aish_lsp.models.adapters.gemini_reply import ReplyReader
 from aish_lsp.models.adapters.loose import Json, arguments_of, as_dict, as_list
 from aish_lsp.models.adapters.stream import Post, stream_reply
 from aish_lsp.models.address import server_name
@@ -185,7 +185,7 @@ class GeminiModel:
         headers = await headers_of(preset, self._environ)
         with key_of(preset):
             post = Post(url, headers, request_body(request), preset.timeout)
-            reply = stream_reply(self._http, post, Reply(preset.provider, server_name(url)))
+            reply = stream_reply(self._http, post, ReplyReader(preset.provider, server_name(url)))
             async with aclosing(reply):
                 async for event in reply:
                     yield event

@@ -118,7 +118,7 @@ _REFUSED_FINISH = frozenset(
 _EXPLANATION_LIMIT = 300
 
 
-class Reply:
+class ReplyReader:
     """One reply while it streams: ``feed`` it each chunk, then ``end`` it.
 
     ``provider`` and ``server`` (host and port) name who must get the reasoning's metadata back.

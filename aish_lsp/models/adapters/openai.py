@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.adapters.loose import arguments_text, function_name
 from aish_lsp.models.adapters.model_names import ModelNames
-from aish_lsp.models.adapters.openai_reply import PLAIN_FIELDS, Reply
+from aish_lsp.models.adapters.openai_reply import PLAIN_FIELDS, ReplyReader
 from aish_lsp.models.adapters.stream import Post, stream_again
 from aish_lsp.models.address import api_url, host, server_name
 from aish_lsp.models.keys import headers_for, key_of
@@ -80,11 +80,11 @@ class OpenAIModel:
             model = await self._names.name_for(preset, headers)
             key, left_out = (preset.endpoint, model), frozenset[str]()
 
-            def ask() -> tuple[Post, Reply]:
+            def ask() -> tuple[Post, ReplyReader]:
                 nonlocal left_out
                 left_out = self._refused.get(key, frozenset())
                 body = request_body(request, model, left_out)
-                return Post(url, headers, body, preset.timeout), Reply(server_name(url))
+                return Post(url, headers, body, preset.timeout), ReplyReader(server_name(url))
 
             def learn(error: BackendRejected, body: Mapping[str, Any]) -> bool:
                 field = _unknown_field(error, body.keys() - preset.extra_body.keys() - left_out)

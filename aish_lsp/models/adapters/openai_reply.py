@@ -80,7 +80,7 @@ class _Call:
         return ended and bool(function.get("arguments")) and is_object("".join(self.arguments))
 
 
-class Reply:
+class ReplyReader:
     """One reply while it streams: ``feed`` it each chunk, then ``end`` it.
 
     ``provider`` names who must get the reasoning's metadata back.

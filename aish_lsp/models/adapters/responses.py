@@ -21,7 +21,7 @@ from aish_lsp.models.adapters.loose import (
 )
 from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.responses_items import items_of
-from aish_lsp.models.adapters.responses_reply import Reply
+from aish_lsp.models.adapters.responses_reply import ReplyReader
 from aish_lsp.models.adapters.stream import Post, stream_again
 from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.keys import headers_for, key_of
@@ -198,11 +198,11 @@ class ResponsesModel:
             model = await self._names.name_for(preset, headers)
             key, left_out = (preset.endpoint, model), NOTHING
 
-            def ask() -> tuple[Post, Reply]:
+            def ask() -> tuple[Post, ReplyReader]:
                 nonlocal left_out
                 left_out = self._refused.get(key, NOTHING)
                 body = request_body(request, model, left_out)
-                reader = Reply(server_name(url), body.get("max_output_tokens"))
+                reader = ReplyReader(server_name(url), body.get("max_output_tokens"))
                 return Post(url, headers, body, preset.timeout), reader
 
             def learn(error: BackendRejected, body: Mapping[str, Any]) -> bool:

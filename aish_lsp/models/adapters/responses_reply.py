@@ -48,7 +48,7 @@ _ENDS: Final = frozenset({"completed", "incomplete", "failed", ""})
 _TICKS: Final = 10**10
 
 
-class Reply:
+class ReplyReader:
     """One response while it streams: ``feed`` it each event, then ``end`` it.
 
     ``provider`` names who must get the reasoning back; ``limit`` is how many tokens were asked for.

@@ -16,7 +16,7 @@ from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
 from aish_lsp.shell.risk.programs import look_into, run_written_file
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
-from aish_lsp.shell.risk.rules import Entry, Rule, tables, verdict
+from aish_lsp.shell.risk.rules import CommandRules, Rule, tables, verdict
 from aish_lsp.shell.risk.special import HANDLERS, sends_secrets
 from aish_lsp.shell.risk.words import UNKNOWN
 from aish_lsp.shell.risk.wrappers import unwrap
@@ -234,7 +234,7 @@ _OPENS_NONE: Final = _LISTS | frozenset(
 )
 #: They print the environment where they are given nothing else to do.
 _PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
-_NO_ENTRY: Final = Entry()
+_NO_ENTRY: Final = CommandRules()
 
 
 def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> None:
@@ -285,7 +285,9 @@ def _plain_name(base: str) -> str:
     return versioned[1] if versioned else name
 
 
-def _is_settled(review: Review, words: Sequence[str], name: str, entry: Entry, depth: int) -> bool:
+def _is_settled(
+    review: Review, words: Sequence[str], name: str, entry: CommandRules, depth: int
+) -> bool:
     """Judge what is a file that was just written, or has a row of the user's own."""
     if review.written and "/" in words[0] and run_written_file(review, words[0], None, depth):
         return True
@@ -293,7 +295,13 @@ def _is_settled(review: Review, words: Sequence[str], name: str, entry: Entry, d
 
 
 def _is_handled(
-    review: Review, name: str, words: Sequence[str], entry: Entry, *, depth: int, given: Input
+    review: Review,
+    name: str,
+    words: Sequence[str],
+    entry: CommandRules,
+    *,
+    depth: int,
+    given: Input,
 ) -> bool:
     """Take down what no row can tell of a command; return whether that is all there is to say."""
     handler = HANDLERS.get(name)
@@ -302,7 +310,9 @@ def _is_handled(
     return entry.program is not None and look_into(review, words, entry.program, depth, given)
 
 
-def _by_rows(review: Review, name: str, words: Sequence[str], entry: Entry, *, known: bool) -> None:
+def _by_rows(
+    review: Review, name: str, words: Sequence[str], entry: CommandRules, *, known: bool
+) -> None:
     """Take down what the tables say of a command; ``known``: its name is the system's own."""
     arguments = Arguments(words[1:], entry.values)
     if name not in _LISTS:
@@ -332,14 +342,14 @@ def _by_its_words(given: Arguments) -> tuple[int, str] | None:
     return None
 
 
-def _judge_wrapping(review: Review, words: Sequence[str], entry: Entry) -> None:
+def _judge_wrapping(review: Review, words: Sequence[str], entry: CommandRules) -> None:
     """Take down what is destructive of how a command is run, such as with the whole disk."""
     found = verdict(entry, Arguments(words[1:], entry.values))
     if found is not None and found.level == DESTRUCTIVE:
         review.destructive(found.reason)
 
 
-def _told(words: Sequence[str], entry: Entry, given: Arguments) -> str:
+def _told(words: Sequence[str], entry: CommandRules, given: Arguments) -> str:
     """Return how a command is named to the user: ``git pull``, not all of its words."""
     name = words[0].replace(UNKNOWN, "…")[:60]
     return f"{name} {given.operands[0][:30]}" if entry.by_word and given.operands else name

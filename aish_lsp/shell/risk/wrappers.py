@@ -10,7 +10,7 @@ from typing import Final
 from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.matching import takes_next
 from aish_lsp.shell.risk.review import Input, Review
-from aish_lsp.shell.risk.rules import Entry, Wrapper
+from aish_lsp.shell.risk.rules import CommandRules, Wrapper
 from aish_lsp.shell.risk.words import MANY, UNKNOWN
 
 #: They load code into every program that starts.
@@ -77,7 +77,7 @@ _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
 
 def unwrap(
-    review: Review, words: Sequence[str], entry: Entry, depth: int, given: Input
+    review: Review, words: Sequence[str], entry: CommandRules, depth: int, given: Input
 ) -> list[tuple[str, ...]] | None:
     """Return the commands that a command with ``words`` runs; None where it wraps none now.
 
@@ -105,7 +105,9 @@ def _is_stopped(wrapper: Wrapper, words: Sequence[str]) -> bool:
     return False
 
 
-def _behind_words(wrapper: Wrapper, words: Sequence[str], entry: Entry) -> Sequence[str] | None:
+def _behind_words(
+    wrapper: Wrapper, words: Sequence[str], entry: CommandRules
+) -> Sequence[str] | None:
     """Return what stands behind the wrapper's own subcommands; None where they are not there."""
     at = 0
     for wanted in wrapper.words:

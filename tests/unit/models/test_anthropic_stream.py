@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
-from aish_lsp.models.adapters.anthropic import AnthropicModel, Reply, request_body
+from aish_lsp.models.adapters.anthropic import AnthropicModel, ReplyReader, request_body
 from aish_lsp.models.events import (
     Finish,
     ModelEvent,
@@ -80,7 +80,7 @@ WHOLE = [BEGIN, *THINKS, *SAYS, *CALLS, *SEARCHES, stop("tool_use", output_token
 
 def read(*events: Json) -> list[ModelEvent]:
     """Read a reply without a connection."""
-    reply = Reply("host")
+    reply = ReplyReader("host")
     came = [event for item in events for event in reply.feed(item)]
     return [*came, *reply.end()]
 
@@ -481,7 +481,7 @@ def test_nothing_a_server_sends_raises(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
         holder, key = data.draw(st.sampled_from(places(events)))
         holder[key] = data.draw(JUNK | KINDS)
-    reply = Reply("host")
+    reply = ReplyReader("host")
     came = [item for event in events if isinstance(event, dict) for item in reply.feed(event)]
     came += reply.end()
     assert isinstance(came[-1], Finish)

@@ -21,7 +21,7 @@ from fault_server import FaultServer, Peer, Request
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.adapters.gemini import GeminiModel, request_body
-from aish_lsp.models.adapters.gemini_reply import Reply
+from aish_lsp.models.adapters.gemini_reply import ReplyReader
 from aish_lsp.models.address import server_name
 from aish_lsp.models.events import Finish, Reasoning, ReasoningMetadata, Text, ToolCall, Usage
 from aish_lsp.models.http import HttpClient
@@ -243,7 +243,7 @@ def conversation(contents: list[Any]) -> list[RequestMessage]:
             elif "text" in part:
                 messages.append(RequestMessage("user", part["text"]))
         if content["role"] == "model":
-            reply = Reply("gemini", "google")
+            reply = ReplyReader("gemini", "google")
             events = reply.feed({"candidates": [{"content": content, "finishReason": "STOP"}]})
             events += reply.end()
             text = "".join(event.delta for event in events if isinstance(event, Text))
@@ -292,7 +292,7 @@ def following(path: Path) -> Path:
     "path", found("*.sse", lambda path: is_reply(path) and following(path).exists())
 )
 def test_a_reply_in_the_request_that_followed(path: Path) -> None:
-    reply = Reply("gemini", "google")
+    reply = ReplyReader("gemini", "google")
     for chunk in payloads(path):
         reply.feed(chunk)
     calls = tuple(event for event in reply.end() if isinstance(event, ToolCall))
