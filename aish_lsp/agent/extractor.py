@@ -124,7 +124,7 @@ class Extractor:
 
     async def _messages(self) -> list[Message]:
         """Return what was said in the session since its last reset, the oldest message first."""
-        loaded = await self._session.workspace.sessions.history(self._session.id)
+        loaded = await self._session.recorder.history()
         for notice in loaded.notices:
             await self._notice("warning", notice)
         return [message_of(record) for record in _in_question(loaded.records)]

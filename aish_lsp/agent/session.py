@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aish_lsp.agent.events import CommandInfo
+    from aish_lsp.agent.folder import FolderContext
     from aish_lsp.agent.model_choice import ModelChoice
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.messages import Attached, ExecOutput
     from aish_lsp.context.prompt import Blocks
@@ -99,7 +99,7 @@ class Session:
 
     def __init__(
         self,
-        workspace: Workspace,
+        workspace: FolderContext,
         recorder: Recorder,
         models: ModelChoice,
         before: Resumption | None = None,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent.folder import FolderContext
     from aish_lsp.sessions.listing import Found, SessionInfo
     from aish_lsp.sessions.records import Record
 
@@ -71,7 +71,7 @@ class Resumed:
 
 
 class Sessions:
-    """The sessions of ``workspace``, whose files lie in ``data``: by id, or by name.
+    """The sessions of ``workspace``, whose files lie in its ``data``: by id, or by name.
 
     Several may be open here, and answer at the same time. One of them its editor shows.
 
@@ -80,11 +80,10 @@ class Sessions:
         begun_with: the earlier session that ``begin`` has gone on with, if any.
     """
 
-    def __init__(self, workspace: Workspace, data: Path) -> None:
+    def __init__(self, workspace: FolderContext) -> None:
         self._workspace = workspace
-        self._data = data
-        self._logs = data / "sessions"
-        self._usage = data / "usage.jsonl"
+        self._logs = workspace.data / "sessions"
+        self._usage = workspace.data / "usage.jsonl"
         self._changing = asyncio.Lock()
         self._replacing: asyncio.Task[Any] | None = None
         self.begun_with: Resumed | None = None
@@ -96,7 +95,7 @@ class Sessions:
     def _recorder(self, log: SessionLog | None = None) -> Recorder:
         root = self._workspace.root
         uri = root.as_uri() if root else None
-        return Recorder(self._data, uri, self._workspace.without_secrets, log)
+        return Recorder(self._workspace.data, uri, self._workspace.without_secrets, log)
 
     def begin(self, settled: Coroutine[Any, Any, object]) -> Coroutine[Any, Any, Resumed | None]:
         """Go on with the last session, where the configuration says so once it is ``settled``.
@@ -379,14 +378,8 @@ class Sessions:
         path = await self._find(key)
         session = self._open_at(path)
         if session is not None:
-            await session.recorder.settled()
-        try:
-            return await asyncio.to_thread(load, path, newer=True)
-        except NotFound:
-            if session is None:
-                raise
-            # Nothing was asked yet.
-            return LoadedSession(session.id, {}, ())
+            return await session.recorder.history()
+        return await asyncio.to_thread(load, path, newer=True)
 
     async def _find(self, key: str) -> Path:
         """Return the log of a session; an open one has none before its first question."""

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aish_lsp.context.usage import UsageRecord
 from aish_lsp.foundation.clock import now
-from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.errors import AishError, NotFound
 from aish_lsp.foundation.wire import to_wire
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
+from aish_lsp.sessions.reading import LoadedSession, load
 from aish_lsp.sessions.usage import append_usage, read_usage
 
 if TYPE_CHECKING:
@@ -93,6 +94,18 @@ class Recorder:
     async def settled(self) -> None:
         """Wait until what was to be written to the log by now is written."""
         await self._in_order(self._log_message, lambda: None)
+
+    async def history(self) -> LoadedSession:
+        """Return what was written down by now; nothing before the first question.
+
+        Raises:
+            StoreUnavailable: it cannot be read.
+        """
+        await self.settled()
+        try:
+            return await asyncio.to_thread(load, self.session_path, newer=True)
+        except NotFound:
+            return LoadedSession(self.session_id, {}, ())
 
     async def question(self, question: Message, again: int = 0) -> int:
         """Write a question down, synced; return its number, 0 where it could not be written.

@@ -17,6 +17,7 @@ from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
 from aish_lsp.shell.risk.programs import look_into, run_written_file
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
 from aish_lsp.shell.risk.rules import CommandRules, Rule, tables, verdict
+from aish_lsp.shell.risk.searching import find
 from aish_lsp.shell.risk.special import HANDLERS, sends_secrets
 from aish_lsp.shell.risk.words import UNKNOWN
 from aish_lsp.shell.risk.wrappers import unwrap
@@ -257,14 +258,11 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
         if first in review.functions or _is_settled(review, words, name, entry, depth):
             continue
         known = base == base.casefold() and folder in _FOLDERS
-        if entry.wrappers:
-            inner = unwrap(review, words[1:], entry, depth, given)
-            if inner is not None:
-                review.caution_if(_not_meant(review, first, known=known))
-                own = len(words) - max(map(len, inner), default=0)
-                _judge_wrapping(review, words[:own], entry)
-                waiting += inner
-                continue
+        inner = _commands_within(review, name, words, entry, depth=depth, given=given)
+        if inner is not None:
+            review.caution_if(_not_meant(review, first, known=known))
+            waiting += inner
+            continue
         if _is_handled(review, name, words, entry, depth=depth, given=given):
             review.caution_if(_not_meant(review, first, known=known))
             continue
@@ -273,9 +271,30 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
             review.destructive("sends what may be secret to another machine")
 
 
+def _commands_within(
+    review: Review,
+    name: str,
+    words: Sequence[str],
+    entry: CommandRules,
+    *,
+    depth: int,
+    given: Input,
+) -> list[tuple[str, ...]] | None:
+    """Return the commands that a wrapper or ``find`` runs, judged itself; None for any other."""
+    if name == "find":
+        return find(review, words)[::-1]
+    inner = unwrap(review, words[1:], entry, depth, given) if entry.wrappers else None
+    if inner is not None:
+        own = len(words) - max(map(len, inner), default=0)
+        _judge_wrapping(review, words[:own], entry)
+    return inner
+
+
 def is_known(name: str) -> bool:
     """Return whether the tables or the shell know a command of this name."""
-    return tables().entry(name) is not None or name in HANDLERS or is_builtin(name)
+    return (
+        tables().entry(name) is not None or name in HANDLERS or name == "find" or is_builtin(name)
+    )
 
 
 def _plain_name(base: str) -> str:

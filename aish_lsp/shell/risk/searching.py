@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from aish_lsp.shell.risk.paths import names_secret
-from aish_lsp.shell.risk.review import Input, Review
+from aish_lsp.shell.risk.review import Review
 from aish_lsp.shell.risk.words import MANY, UNKNOWN
 
 #: Tests and actions that only look and print, and that take no word for their value.
@@ -34,8 +34,9 @@ _RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
 
 
-def find(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
-    """Judge ``find``."""
+def find(review: Review, words: Sequence[str]) -> list[tuple[str, ...]]:
+    """Judge ``find``; return the commands that it runs, which are to be judged as well."""
+    runs: list[tuple[str, ...]] = []
     at, takes = 1, False
     while at < len(words):
         word = words[at]
@@ -49,7 +50,9 @@ def find(review: Review, words: Sequence[str], depth: int, given: Input) -> bool
             end = at
             while end < len(words) and words[end] not in {";", "+"}:
                 end += 1
-            _run(review, words[at:end], depth, given)
+            # ``+`` only ends it behind ``{}``; another is a word like any.
+            # What it finds begins with where it looks, and so is not an option.
+            runs.append(tuple(word.replace("{}", f"./{UNKNOWN}") for word in words[at:end]))
             at = end + 1
         elif word in _WRITES:
             review.writes(words[at] if at < len(words) else UNKNOWN)
@@ -59,18 +62,7 @@ def find(review: Review, words: Sequence[str], depth: int, given: Input) -> bool
             _look(review, word)
     if names_secret(words[1:]):
         review.caution("looks for what may be secret, or reads without an end")
-    return True
-
-
-def _run(review: Review, words: Sequence[str], depth: int, given: Input) -> None:
-    """Judge the command behind ``-exec``."""
-    # It needs ``judge``, which needs this.
-    from aish_lsp.shell.risk.judge import judge  # noqa: PLC0415
-
-    # ``+`` only ends it behind ``{}``; another is a word like any.
-    # What it finds begins with where it looks, and so is not an option.
-    if words:
-        judge(review, [part.replace("{}", f"./{UNKNOWN}") for part in words], depth + 1, given)
+    return runs
 
 
 def _look(review: Review, word: str) -> None:

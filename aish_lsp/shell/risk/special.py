@@ -11,7 +11,6 @@ from aish_lsp.shell.risk import programs
 from aish_lsp.shell.risk.paths import names_keys, names_secret
 from aish_lsp.shell.risk.programs import run_written_file
 from aish_lsp.shell.risk.review import UNSEEN, Input, Review, texts
-from aish_lsp.shell.risk.searching import find
 from aish_lsp.shell.risk.targets import WRITERS, writer
 from aish_lsp.shell.risk.words import UNKNOWN
 
@@ -362,7 +361,6 @@ HANDLERS: Final[dict[str, Handler]] = {
     "eval": evaluate,
     "trap": trap,
     "alias": alias,
-    "find": find,
     "git": git_and_targets,
     "parallel": lines_of_input,
     **dict.fromkeys(("redis-cli", "valkey-cli"), redis),
