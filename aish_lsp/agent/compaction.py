@@ -1,4 +1,7 @@
-"""The rolling summary: of messages that have to go, or before they have to (``:compact``)."""
+"""The rolling summary: of messages that have to go, or before they have to (``:compact``).
+
+A model is asked for it beside the conversation; where none gives one, they go without.
+"""
 
 from __future__ import annotations
 

@@ -209,6 +209,8 @@ def _features(text: str) -> list[int]:
     ]
 
 
+# Which family of tokenizers a model has, told by its name.
+
 #: The first that is found in a model's name, in small letters, tells the family. A distilled model
 #: has the tokenizer of what it was distilled into.
 _FAMILIES = tuple(

@@ -1,4 +1,7 @@
-"""What the lines of a memory.jsonl add up to: items, less those that tombstones hide."""
+"""What the lines of a memory.jsonl add up to: items, less those that tombstones hide.
+
+And what of them a compaction keeps.
+"""
 
 from __future__ import annotations
 
@@ -190,6 +193,9 @@ def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryI
     if source is not None and type(source) is not dict:
         raise ValueError("its source is not an object")
     return MemoryItem(item_id, ts, kind, content, tuple(tags) if tags else (), source, scope)
+
+
+# What of a memory.jsonl a compaction keeps, and what a crash in mid-compaction left.
 
 
 def without_forgotten(data: bytes, contents: Contents, highest: int) -> tuple[list[bytes], int]:

@@ -1,4 +1,4 @@
-"""An endpoint as the user wrote it, and the addresses that follow from it."""
+"""An endpoint as the user wrote it, the addresses that follow from it, and keys it would expose."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Preset
 
-
 _VERSION = re.compile(r"v\d+\w*")
+
 # An endpoint that was written out up to what is asked of it.
 _WRITTEN_OUT = re.compile(r"/(chat/completions|responses|messages|models)$")
 
@@ -109,6 +109,8 @@ def _split(endpoint: str) -> SplitResult:
         raise InvalidArgument(msg, path="endpoint")
     return parts
 
+
+# Keys that would go out unencrypted: over http to another machine.
 
 _SECRET_HEADERS: Final = ("auth", "key", "token", "secret", "cookie")
 

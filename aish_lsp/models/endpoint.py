@@ -257,7 +257,11 @@ def _input_limit(entry: Any) -> int | None:
     return limit if type(limit) is int and limit > 0 else None
 
 
-# What is there to be asked
+# What can answer without any configuration: model servers on this machine, and keys at hand.
+#
+# A server that is found may be used. A key that is found is only offered: nothing goes to a
+# provider before the user agreed. With ``AISH_DISCOVERY=off`` in the environment neither is looked
+# for.
 
 #: Where model servers listen unless told otherwise: llama.cpp, Ollama, LM Studio, vLLM.
 LOCAL_PORTS = (8080, 11434, 1234, 8000)

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Preset
 
-
 #: The date that the table was compiled.
 AS_OF: Final = "2026-11-22"
 
@@ -237,6 +236,11 @@ def _price(input_: str, output: str, cache_read: str, cache_write: str) -> Price
         cache_write=None if cache_write == "-" else float(cache_write),
     )
 
+
+# Prices as a server's own list of models tells them: OpenRouter's.
+#
+# Its ``/models`` has dollars a token, as decimal strings. Other lists look alike and mean dollars
+# a million tokens, so no list is believed for its looks.
 
 _HOST: Final = "openrouter.ai"
 

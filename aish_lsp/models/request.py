@@ -1,4 +1,4 @@
-"""One request to a model, in no provider's dialect."""
+"""One request to a model, in no provider's dialect; and whose reasoning goes back with it."""
 
 from __future__ import annotations
 
@@ -83,6 +83,8 @@ class Model(Protocol):
         """
         ...
 
+
+# Whose reasoning a reply's is, and whether it goes back with the next request.
 
 # Protocols that many servers speak, and the parts of the metadata that tell what goes back.
 _RETURNED = {

@@ -230,6 +230,12 @@ def _member_escape(character: str) -> str:
     return f"\\U{ord(character):08x}"
 
 
+# Which paths of a folder are ignored, by all the ignore files that git heeds.
+#
+# A deeper ``.gitignore`` goes before a higher one; behind them come the repository's
+# ``info/exclude`` and the user's own file for all repositories. What is in an ignored folder is
+# ignored, whatever the rules say of it.
+
 #: Bytes of an ignore file that are read.
 _FILE_LIMIT = 128 << 10
 

@@ -1,4 +1,4 @@
-"""The tasks of a project, from every manifest in its folder."""
+"""The tasks of a project, from every manifest in its folder, and what its own runners can do."""
 
 from __future__ import annotations
 

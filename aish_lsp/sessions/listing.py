@@ -1,4 +1,4 @@
-"""The sessions of a workspace: listed, found by id or name, deleted."""
+"""The sessions of a workspace: listed, found by id, by name or by what was said, deleted."""
 
 from __future__ import annotations
 
@@ -262,6 +262,8 @@ def _count_questions(lines: Iterable[Mapping[str, Any]]) -> int:
             waiting = None
     return count
 
+
+# Sessions found by what was said in them. All of it blocks.
 
 #: Characters of a snippet, and of what it shows before the word that was found.
 _SNIPPET: Final = 120

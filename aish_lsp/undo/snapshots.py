@@ -1,4 +1,7 @@
-"""Snapshots: a work tree as a tree of git's, byte for byte, and what git does not keep of it."""
+"""Snapshots: a work tree as a tree of git's, byte for byte, and what git does not keep of it.
+
+And files put back from one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,6 @@ from aish_lsp.undo.listing import Listing, is_plain
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-
 
 #: Files that git may refuse before a snapshot is given up: their names, or a change meanwhile.
 _REFUSALS: Final = 20
@@ -207,6 +209,8 @@ def _changed_permissions(
             changes[file] = Change(FileState(mode, "", was), FileState(mode, "", now))
     return changes
 
+
+# Puts files of a work tree back, whole or not at all, and never through a link.
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 

@@ -1,4 +1,4 @@
-"""Anthropic's Messages, as Anthropic and others serve them."""
+"""Anthropic's Messages, as Anthropic and others serve them: requests, and replies in a stream."""
 
 from __future__ import annotations
 
@@ -88,6 +88,9 @@ class _Block:
 
 class ReplyReader:
     """One reply while it streams: ``feed`` it each event, then ``end`` it.
+
+    A reply is a list of content blocks. They stream one after the other, or, from llama.cpp, side
+    by side; what the provider's own tools said and did in between is left out.
 
     ``server`` is who (host and port) signs the thinking: it alone takes it back.
     """

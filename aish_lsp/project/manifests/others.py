@@ -16,6 +16,8 @@ from aish_lsp.project.manifests.reading import (
     table,
 )
 
+# Ecosystems whose manifest's presence, or a word in it, tells the commands.
+
 
 @dataclass(frozen=True, slots=True)
 class _When:
@@ -160,6 +162,8 @@ def _tasks(
                 yield Task(intent, when.command, source, rank)
 
 
+# PHP: Composer, Laravel, and the usual tools.
+
 #: A tool, what it is for, the package that brings it, and the files that set it up.
 _TOOLS: tuple[tuple[Intent, str, str, tuple[str, ...]], ...] = (
     ("test", "pest", "pestphp/pest", ()),
@@ -212,6 +216,8 @@ def composer(manifests: Manifests) -> Iterator[Task]:
             yield Task("start", f"php -S localhost:8000 -t {folder}", index, Rank.GUESS)
             break
 
+
+# Ruby: Bundler, Rails, Rake, RSpec, RuboCop, Jekyll.
 
 _GEM = re.compile(r"^[ \t]*gem[ (]+['\"]([\w-]+)['\"]", re.MULTILINE)
 _DEVELOPMENT = re.compile(r"\.add_(?:development_)?dependency[ (]+['\"]([\w-]+)['\"]")
@@ -281,6 +287,8 @@ def _rake(manifests: Manifests, prefix: str) -> Iterator[Task]:
     if spec is not None:
         yield Task("test", f"{prefix}rake {spec[1] or 'spec'}", "Rakefile", Rank.OWN)
 
+
+# Containers and processes: Compose, Dockerfile, Procfile, dev containers.
 
 _COMPOSE = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 

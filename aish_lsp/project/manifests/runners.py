@@ -177,6 +177,8 @@ def scripts(manifests: Manifests) -> Iterator[Task]:
             yield Task(intent, f"./{name}", name, Rank.OWN)
 
 
+# Makefiles: the targets that make would know, without asking make.
+
 #: In the order in which GNU make looks for them.
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 

@@ -102,6 +102,10 @@ def run_written_file(review: Review, path: str, program: Program | None, depth: 
     return True
 
 
+# The syntax of PowerShell and cmd: names that are known to destroy, and nothing else.
+#
+# There is no grammar of theirs here: a name counts wherever it stands.
+
 SHELLS: Final = frozenset({"pwsh", "powershell", "cmd"})
 
 
