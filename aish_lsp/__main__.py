@@ -37,7 +37,7 @@ def serve(arguments: Sequence[str], create: Callable[[], AishServer] | None = No
     """
     options = _parse(arguments) if arguments else None
     try:
-        connect = _greeted(answer=create is None) if _on_stdio(options) else None
+        connect = _stdio(answer=create is None) if _on_stdio(options) else None
     except KeyboardInterrupt:
         return 130
     # Importing lsprotocol makes young garbage only: to look through the old objects, again and
@@ -72,17 +72,21 @@ def _on_stdio(options: Namespace | None) -> bool:
     return options is None or (options.tcp is None and options.ws is None)
 
 
-def _greeted(*, answer: bool) -> Callable[[], Open]:
+def _stdio(*, answer: bool) -> Callable[[], Open]:
     """Take stdin and stdout, and ``answer`` the client before anything slow is imported."""
-    from aish_lsp.lsp.greeting import Greeting, greet, take_stdio  # noqa: PLC0415 - stdio only
+    from aish_lsp.lsp.early_initialize import (  # noqa: PLC0415 - stdio only
+        EarlyInitialize,
+        answer_initialize,
+        take_stdio,
+    )
 
     source, sink = take_stdio()
-    greeting = greet(source, sink) if answer else Greeting.none()
+    early = answer_initialize(source, sink) if answer else EarlyInitialize.none()
 
     def connect() -> Open:
         from aish_lsp.lsp.transport import connect_stdio  # noqa: PLC0415 - brings asyncio
 
-        return connect_stdio(source, sink, greeting)
+        return connect_stdio(source, sink, early)
 
     return connect
 

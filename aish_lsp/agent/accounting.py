@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Config, Preset
     from aish_lsp.context.budget import Prepared
     from aish_lsp.context.conversation import Conversation
-    from aish_lsp.context.turns import Turn
+    from aish_lsp.context.messages import Message
     from aish_lsp.context.usage import Category
     from aish_lsp.models.request import Model
 
@@ -164,8 +164,8 @@ class Accounting:
             asked.distrust(f"it counted {tokens} tokens")
             return None
         self.learn(prepared, counter, tokens)
-        turns = len(draft.turns)
-        conversation.anchors[counter.form] = _anchor(prepared, tokens, output=0, turns=turns)
+        messages = len(draft.messages)
+        conversation.anchors[counter.form] = _anchor(prepared, tokens, output=0, messages=messages)
         return tokens
 
     def counted(self, preset: Preset, config: Config, counted: int, actual: int) -> None:
@@ -178,8 +178,8 @@ class Accounting:
         self, conversation: Conversation, prepared: Prepared, counter: Counter, tokens: int
     ) -> None:
         """Take in that a request of about ``tokens`` was too long for its server."""
-        turns = len(prepared.draft.turns)
-        conversation.anchors[counter.form] = _anchor(prepared, tokens, output=0, turns=turns)
+        messages = len(prepared.draft.messages)
+        conversation.anchors[counter.form] = _anchor(prepared, tokens, output=0, messages=messages)
 
     def answered(
         self,
@@ -193,12 +193,12 @@ class Accounting:
         It is to be one that the server can mean.
         """
         self.learn(prepared, counter, usage.input_tokens)
-        sent = len(prepared.draft.turns)
-        if prepared.cut or counter.preset.local_compress or len(conversation.turns) <= sent:
-            # The turns, as they stand, are not what the server has counted.
+        sent = len(prepared.draft.messages)
+        if prepared.cut or counter.preset.local_compress or len(conversation.messages) <= sent:
+            # The messages, as they stand, are not what the server has counted.
             return
-        output, unsure = _kept_output(conversation.turns[sent], usage, counter)
-        anchor = _anchor(prepared, usage.input_tokens, output=output, turns=sent + 1)
+        output, unsure = _kept_output(conversation.messages[sent], usage, counter)
+        anchor = _anchor(prepared, usage.input_tokens, output=output, messages=sent + 1)
         conversation.anchors[counter.form] = replace(anchor, unsure=unsure)
 
     def is_plausible(self, prepared: Prepared, counter: Counter, tokens: int) -> bool:
@@ -266,15 +266,15 @@ def _is_far(counted: int, actual: int) -> bool:
 def _is_plain(prepared: Prepared) -> bool:
     """Return whether every template sends all of it: some leave tools and their calls out."""
     draft = prepared.draft
-    return not draft.tools and not any(turn.tool_calls for turn in draft.turns)
+    return not draft.tools and not any(message.tool_calls for message in draft.messages)
 
 
-def _anchor(prepared: Prepared, counted: int, *, output: int, turns: int) -> MeasuredPrefix:
+def _anchor(prepared: Prepared, counted: int, *, output: int, messages: int) -> MeasuredPrefix:
     draft = prepared.draft
-    return MeasuredPrefix(counted, output, turns, draft.blocks, draft.tools)
+    return MeasuredPrefix(counted, output, messages, draft.blocks, draft.tools)
 
 
-def _kept_output(reply: Turn, usage: Usage, counter: Counter) -> tuple[int, int]:
+def _kept_output(reply: Message, usage: Usage, counter: Counter) -> tuple[int, int]:
     """Return the tokens of a reply that go back with the next request, and how many are a guess.
 
     The reported output less the reasoning, unless that goes back too. Where that is nothing, or is
@@ -282,7 +282,7 @@ def _kept_output(reply: Turn, usage: Usage, counter: Counter) -> tuple[int, int]
     reasoning apart, or no output at all.
     """
     kept, unsure = usage.output_tokens, 0
-    counted = counter.settled(counter.turns([reply]))
+    counted = counter.settled(counter.messages([reply]))
     reasoning = reply.reasoning
     if reasoning is not None and not goes_back(reasoning, counter.preset):
         taken = usage.reasoning_tokens

@@ -1,4 +1,7 @@
-"""The rolling summary: of messages that have to go, or before they have to (``:compact``)."""
+"""The rolling summary: of messages that have to go, or before they have to (``:compact``).
+
+A model is asked for it beside the conversation; where none gives one, they go without.
+"""
 
 from __future__ import annotations
 
@@ -20,17 +23,17 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.budget import Prepared
+    from aish_lsp.context.messages import Message
     from aish_lsp.context.report import ContextReport
     from aish_lsp.context.transcript import Fits
-    from aish_lsp.context.turns import Turn
     from aish_lsp.foundation.job import Emit, Job
-    from aish_lsp.models.request import Message
+    from aish_lsp.models.request import RequestMessage
 
 logger = logging.getLogger(__name__)
 
-#: ``(None, turns)`` asks for a first summary, ``(prior, turns)`` to extend one, ``(prior, None)``
-#: to compress it. None, nothing and an AishError all mean that there is none.
-AskSummary: TypeAlias = "Callable[[str | None, Sequence[Turn] | None], Awaitable[str | None]]"
+#: ``(None, messages)`` asks for a first summary, ``(prior, messages)`` to extend one, ``(prior,
+#: None)`` to compress it. None, nothing and an AishError all mean that there is none.
+AskSummary: TypeAlias = "Callable[[str | None, Sequence[Message] | None], Awaitable[str | None]]"
 
 
 class Summarizer:
@@ -65,9 +68,9 @@ class Summarizer:
             return prior
         await self._emit(Notice("info", f"Summarizing {len(plan.evicted)} old messages."))
 
-        async def ask(prior: str | None, turns: Sequence[Turn] | None) -> str | None:
+        async def ask(prior: str | None, messages: Sequence[Message] | None) -> str | None:
             try:
-                return await self._ask(preset, prior, turns, plan.summary_chars)
+                return await self._ask(preset, prior, messages, plan.summary_chars)
             except AishError as error:
                 self.trouble = error.message
                 raise
@@ -84,7 +87,7 @@ class Summarizer:
         return chosen.preset
 
     async def _ask(
-        self, preset: Preset, prior: str | None, evicted: Sequence[Turn] | None, max_chars: int
+        self, preset: Preset, prior: str | None, evicted: Sequence[Message] | None, max_chars: int
     ) -> str | None:
         """Ask for a summary; None where not even a short request fits.
 
@@ -92,14 +95,14 @@ class Summarizer:
             AishError: the model did not answer, or may not be paid for.
         """
 
-        def compose(fits: Fits) -> tuple[Message, ...] | None:
+        def compose(fits: Fits) -> tuple[RequestMessage, ...] | None:
             return summary_request(prior, evicted, max_chars=max_chars, fits=fits)
 
         reply = await complete_once(self._session, preset, "summary", compose)
         return reply.text if reply else None
 
 
-async def rolled(prior: str, evicted: Sequence[Turn], ask: AskSummary, max_chars: int) -> str:
+async def rolled(prior: str, evicted: Sequence[Message], ask: AskSummary, max_chars: int) -> str:
     """Return the summary that also covers ``evicted``, of at most ``max_chars`` characters.
 
     A longer one is sent back once to be compressed, then cut. Where the summarizer fails or has
@@ -113,7 +116,7 @@ async def rolled(prior: str, evicted: Sequence[Turn], ask: AskSummary, max_chars
     return cut_to(summary, max_chars) if summary else prior
 
 
-async def _asked(ask: AskSummary, prior: str | None, evicted: Sequence[Turn] | None) -> str:
+async def _asked(ask: AskSummary, prior: str | None, evicted: Sequence[Message] | None) -> str:
     """Return what the summarizer makes of it, cleaned; nothing where it fails."""
     try:
         reply = await ask(prior, evicted)

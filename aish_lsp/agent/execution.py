@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from aish_lsp.agent.events import Command, FinishReason, Notice, Output
-from aish_lsp.context.turns import ExecOutput
+from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.text import escaped, shown_path
@@ -30,8 +30,8 @@ from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:
     from aish_lsp.agent.events import CommandInfo
+    from aish_lsp.agent.folder import FolderContext
     from aish_lsp.agent.session import Session
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.shell.events import Source
 
@@ -183,7 +183,7 @@ def _without_gaps(info: CommandInfo) -> str:
     return info.text
 
 
-def _folder(workspace: Workspace, wanted: str | None) -> Path:
+def _folder(workspace: FolderContext, wanted: str | None) -> Path:
     """Return the real path of the folder to run in, which lies inside the workspace."""
     root = workspace.folder
     folder = root if wanted is None else root / wanted

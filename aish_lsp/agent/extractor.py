@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.agent.events import Notice, Text, Usage
 from aish_lsp.agent.model_call import complete_once
-from aish_lsp.agent.resumption import turn_of
+from aish_lsp.agent.resumption import message_of
 from aish_lsp.context.extraction import extraction_request
 from aish_lsp.context.summary import without_reasoning
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound, OverBudget
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from aish_lsp.agent.events import FinishReason
     from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
+    from aish_lsp.context.messages import Message
     from aish_lsp.context.transcript import Fits
-    from aish_lsp.context.turns import Turn
     from aish_lsp.foundation.job import Emit, Job
-    from aish_lsp.models.request import Message
+    from aish_lsp.models.request import RequestMessage
     from aish_lsp.sessions.records import Record
 
 
@@ -68,18 +68,18 @@ class Extractor:
 
         Raises:
             BackendUnavailable: no model answered.
-            OverBudget: not one turn of the session fits into the model's window.
+            OverBudget: not one message of the session fits into the model's window.
             AishError: as a question.
         """
         error: AishError | None = None
-        turns: list[Turn] = []
+        messages: list[Message] = []
         try:
             if self._session.turn_lock.locked():
                 await self._notice("info", "A question is being answered; this waits.")
             async with self._session.turn_lock:
-                turns = await self._turns()
-                if turns:
-                    await self._ask(turns)
+                messages = await self._messages()
+                if messages:
+                    await self._ask(messages)
         except asyncio.CancelledError:
             self._finish = "cancelled"
         except AishError as failure:
@@ -87,17 +87,19 @@ class Extractor:
         except Exception as failure:
             logger.exception("looking for what is worth remembering failed")
             self._finish, error = "error", internal_error(failure)
-        return await run_uncancellable(self._conclude(turns, error))
+        return await run_uncancellable(self._conclude(messages, error))
 
-    async def _conclude(self, turns: Sequence[Turn], error: AishError | None) -> Outcome[Extracted]:
+    async def _conclude(
+        self, messages: Sequence[Message], error: AishError | None
+    ) -> Outcome[Extracted]:
         """Tell how it ended; return what was found, or raise ``error`` if that is nothing."""
         for trouble in await self._session.workspace.refresh_memory():
             await self._notice("warning", trouble)
-        found = await asyncio.to_thread(self._candidates, turns)
+        found = await asyncio.to_thread(self._candidates, messages)
         if self._usage is not None:
             await self._emit(self._usage)
         if error is None:
-            for notice in self._outcome(turns, found):
+            for notice in self._outcome(messages, found):
                 await self._notice("info", notice)
         elif found:
             await self._notice("warning", f"{error.message} This is what was found until then.")
@@ -107,11 +109,11 @@ class Extractor:
             raise error
         return Outcome(Extracted(found), self._finish, error)
 
-    def _outcome(self, turns: Sequence[Turn], found: Sequence[Candidate]) -> Iterator[str]:
+    def _outcome(self, messages: Sequence[Message], found: Sequence[Candidate]) -> Iterator[str]:
         """Yield what the candidates alone do not tell."""
         if self._finish == "cancelled":
             yield "Stopped. This is what was found until then." if found else "Stopped."
-        elif not turns:
+        elif not messages:
             yield "Nothing has been said in this session yet."
         elif self._finish == "length":
             yield "The reply reached the model's max_output_tokens, and was cut off there."
@@ -120,14 +122,14 @@ class Extractor:
         elif not found:
             yield "The model found nothing that is worth remembering."
 
-    async def _turns(self) -> list[Turn]:
-        """Return what was said in the session since its last reset, the oldest turn first."""
-        loaded = await self._session.workspace.sessions.history(self._session.id)
+    async def _messages(self) -> list[Message]:
+        """Return what was said in the session since its last reset, the oldest message first."""
+        loaded = await self._session.recorder.history()
         for notice in loaded.notices:
             await self._notice("warning", notice)
-        return [turn_of(record) for record in _in_question(loaded.records)]
+        return [message_of(record) for record in _in_question(loaded.records)]
 
-    async def _ask(self, turns: Sequence[Turn]) -> None:
+    async def _ask(self, messages: Sequence[Message]) -> None:
         preset = await self._preset()
         if preset.provider == "offline":
             raise BackendUnavailable(
@@ -136,13 +138,13 @@ class Extractor:
             )
         left_out = 0
 
-        def compose(fits: Fits) -> tuple[Message, ...] | None:
+        def compose(fits: Fits) -> tuple[RequestMessage, ...] | None:
             nonlocal left_out
-            request = extraction_request(turns, MOST, fits)
+            request = extraction_request(messages, MOST, fits)
             left_out = request.left_out if request else 0
             return request.messages if request else None
 
-        await self._notice("info", f"{preset.name} reads {len(turns)} messages of this session.")
+        await self._notice("info", f"{preset.name} reads {len(messages)} messages of this session.")
         reply = await complete_once(self._session, preset, "memory", compose, self._told)
         if reply is None:
             raise OverBudget(
@@ -174,7 +176,7 @@ class Extractor:
                 await self._notice("warning", f"memory.summarizer_model: {error.message}")
         return (await session.choose_model(None)).preset
 
-    def _candidates(self, turns: Iterable[Turn]) -> tuple[Candidate, ...]:
+    def _candidates(self, messages: Iterable[Message]) -> tuple[Candidate, ...]:
         reply = "".join(self._said)
         if self._finish != "stop":
             # The last line may be half of one.
@@ -182,16 +184,16 @@ class Extractor:
         if not reply:
             return ()
         read: list[str] = []
-        for turn in turns:
-            if turn.role == "tool":
-                read.append(turn.content)
-            read += (run.output for run in turn.exec)
-            read += (part.text for part in turn.attached)
+        for message in messages:
+            if message.role == "tool":
+                read.append(message.content)
+            read += (run.output for run in message.exec)
+            read += (part.text for part in message.attached)
         return candidates(
             without_reasoning(reply),
             self._session.workspace.memory.items(),
             # What the model said does not count: it repeats what it read.
-            said="\n".join(turn.content for turn in turns if turn.role == "user"),
+            said="\n".join(message.content for message in messages if message.role == "user"),
             read="\n".join(read),
         )
 
@@ -200,7 +202,7 @@ class Extractor:
 
 
 def _in_question(records: Iterable[Record]) -> list[Record]:
-    """Return the turns since the last reset, less those of a summarizer."""
+    """Return the messages since the last reset, less those of a summarizer."""
     found: list[Record] = []
     for record in records:
         if record.get("event") == "reset":

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aish_lsp.context.measure import Draft, Measure, fetch, measure
+from aish_lsp.context.messages import Message
 from aish_lsp.context.prompt import Blocks
-from aish_lsp.context.turns import Turn
 from aish_lsp.context.usage import is_local
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.usage import Category
     from aish_lsp.foundation.events import FinishReason
     from aish_lsp.models.events import ModelEvent
-    from aish_lsp.models.request import Message
+    from aish_lsp.models.request import RequestMessage
     from aish_lsp.models.retrying import Tell
 
 #: Hears of a reply.
@@ -156,7 +156,7 @@ async def complete_once(
     session: Session,
     preset: Preset,
     category: Category,
-    compose: Callable[[Fits], tuple[Message, ...] | None],
+    compose: Callable[[Fits], tuple[RequestMessage, ...] | None],
     told: Told | None = None,
 ) -> SideReply | None:
     """Ask ``preset`` one question; return its reply, or None where not even a short one fits.
@@ -206,8 +206,8 @@ async def complete_once(
 
 
 async def _compose(
-    session: Session, counter: Counter, compose: Callable[[Fits], tuple[Message, ...] | None]
-) -> tuple[tuple[Message, ...], int] | None:
+    session: Session, counter: Counter, compose: Callable[[Fits], tuple[RequestMessage, ...] | None]
+) -> tuple[tuple[RequestMessage, ...], int] | None:
     """Return messages that fit, by the model's own tokenizer where it is asked, and their tokens.
 
     None where even a short request is too long.
@@ -216,7 +216,7 @@ async def _compose(
     limit = await accounting.limits(preset, session.workspace.config)
     for _ in range(_TRIES):
 
-        def fits(messages: Sequence[Message], counter: Counter = counter) -> bool:
+        def fits(messages: Sequence[RequestMessage], counter: Counter = counter) -> bool:
             measured = _size(messages, counter)
             return limit.hold(measured.total, measured.margin)
 
@@ -233,12 +233,12 @@ async def _compose(
     return None
 
 
-def _draft(messages: Sequence[Message]) -> Draft:
+def _draft(messages: Sequence[RequestMessage]) -> Draft:
     system, user = messages
-    return Draft(Blocks(system.content), (Turn("user", user.content),))
+    return Draft(Blocks(system.content), (Message("user", user.content),))
 
 
-def _size(messages: Sequence[Message], counter: Counter) -> Measure:
+def _size(messages: Sequence[RequestMessage], counter: Counter) -> Measure:
     return measure(_draft(messages), counter)
 
 

@@ -17,14 +17,14 @@ from aish_lsp.foundation.errors import BackendUnavailable, InvalidArgument, NotF
 from aish_lsp.foundation.paths import config_file
 from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback
-from aish_lsp.models.request import Message
+from aish_lsp.models.request import RequestMessage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aish_lsp.agent.folder import FolderContext
     from aish_lsp.agent.model_call import Told
     from aish_lsp.agent.session import Session
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.config.schema import Config
     from aish_lsp.context.transcript import Fits
 
@@ -72,7 +72,7 @@ class Candidate:
         return replace(self, preset=replace(self.preset, model=model, context_window=None))
 
 
-async def candidates(workspace: Workspace) -> list[Candidate]:
+async def candidates(workspace: FolderContext) -> list[Candidate]:
     """Return what was found: servers on this machine, then keys in the environment."""
     from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
 
@@ -92,7 +92,7 @@ async def candidates(workspace: Workspace) -> list[Candidate]:
     return listed
 
 
-async def at_address(workspace: Workspace, address: str, key_variable: str = "") -> Candidate:
+async def at_address(workspace: FolderContext, address: str, key_variable: str = "") -> Candidate:
     """Return the model server at an address, which is asked for its models.
 
     Raises:
@@ -149,7 +149,7 @@ def needs_default(config: Config, name: str) -> bool:
     return not config.models and config.default_model != name
 
 
-async def write(workspace: Workspace, preset: Preset, *, default: bool) -> None:
+async def write(workspace: FolderContext, preset: Preset, *, default: bool) -> None:
     """Add a model to the user's file and take it in.
 
     Raises:
@@ -169,8 +169,8 @@ async def try_out(session: Session, name: str, told: Told | None = None) -> str:
         AishError: it did not answer.
     """
 
-    def compose(fits: Fits) -> tuple[Message, ...] | None:
-        messages = Message("system", _SYSTEM), Message("user", QUESTION)
+    def compose(fits: Fits) -> tuple[RequestMessage, ...] | None:
+        messages = RequestMessage("system", _SYSTEM), RequestMessage("user", QUESTION)
         return messages if fits(messages) else None
 
     preset = session.workspace.config.models[name]

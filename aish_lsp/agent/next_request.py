@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aish_lsp.context.measure import Draft, Measure, draft_tokens, fetch, measure
-from aish_lsp.context.prompt import in_force, messages
+from aish_lsp.context.messages import Message
+from aish_lsp.context.prompt import in_force, request_messages
 from aish_lsp.context.report import cost_report
-from aish_lsp.context.turns import Turn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Config, Preset
     from aish_lsp.context.budget import Limits
     from aish_lsp.context.conversation import Conversation
+    from aish_lsp.context.messages import Attached
     from aish_lsp.context.prompt import Blocks
     from aish_lsp.context.report import ContextReport, CostReport
-    from aish_lsp.context.turns import Attached
     from aish_lsp.context.usage import UsageTotals
-    from aish_lsp.models.request import Message, ToolSchema
+    from aish_lsp.models.request import RequestMessage, ToolSchema
 
 
 class NextRequest:
     """What a person is shown of it; the request itself is measured in the same way.
 
-    Output that the question will carry stands there as a user's turn of its own, with the
+    Output that the question will carry stands there as a user's message of its own, with the
     ``question`` and what is ``attached`` to it, where one is given.
     """
 
@@ -47,12 +47,12 @@ class NextRequest:
         self._accounting = accounting
         self._counter = accounting.counter(preset, config)
         self._counted = conversation.anchors.get(self._counter.form)
-        self._turns, pending = conversation.turns, tuple(conversation.pending)
+        self._messages, pending = conversation.messages, tuple(conversation.pending)
         if pending or question:
-            asked = Turn("user", question, exec=pending, attached=tuple(attached))
-            self._turns = [*self._turns, asked]
+            asked = Message("user", question, exec=pending, attached=tuple(attached))
+            self._messages = [*self._messages, asked]
         self._compress = self._config.context.compress
-        sent = in_force(self._turns, blocks, self._preset, self._compress)
+        sent = in_force(self._messages, blocks, self._preset, self._compress)
         self._draft = Draft(blocks.in_force(), sent, tools)
 
     @property
@@ -77,9 +77,9 @@ class NextRequest:
         await self.ask_limit()
         await fetch(self._draft, self._counter)
 
-    def messages(self) -> tuple[Message, ...]:
+    def messages(self) -> tuple[RequestMessage, ...]:
         """Return its messages."""
-        return messages(self._draft.blocks, self._turns, self._preset, self._compress)
+        return request_messages(self._draft.blocks, self._messages, self._preset, self._compress)
 
     def context(self) -> ContextReport:
         """Return where its tokens would go."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from aish_lsp.context.turns import Attached, ExecOutput, Turn
+from aish_lsp.context.messages import Attached, ExecOutput, Message
 from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.models.events import ToolCall
@@ -30,17 +30,17 @@ class Resumption:
     """What a session comes to; a new one to nothing.
 
     Attributes:
-        turns: the turns in force, with their numbers in the log.
+        messages: the messages in force, with their numbers in the log.
         summary: the rolling summary.
         pending: output that the next question carries.
         model: the model last switched to; None where it never was.
         commands: what of the last reply's suggestions was neither run nor dropped, each with its
             id and its place among them, from 1.
-        evictions: how many times turns were evicted.
+        evictions: how many times messages were evicted.
         calls_before: how many of the session's first calls no longer count to its costs.
     """
 
-    turns: tuple[Turn, ...] = ()
+    messages: tuple[Message, ...] = ()
     summary: str = ""
     pending: tuple[ExecOutput, ...] = ()
     model: str | None = None
@@ -52,9 +52,9 @@ class Resumption:
 def resumption(loaded: LoadedSession) -> Resumption:
     """Return what a log comes to."""
     rebuilt = rebuild(loaded)
-    replies = [turn for turn in rebuilt.turns if turn["role"] == "assistant"]
+    replies = [message for message in rebuilt.messages if message["role"] == "assistant"]
     return Resumption(
-        turns=tuple(turn_of(record) for record in rebuilt.turns),
+        messages=tuple(message_of(record) for record in rebuilt.messages),
         summary=rebuilt.summary,
         pending=_outputs(rebuilt.pending),
         model=rebuilt.model,
@@ -64,9 +64,9 @@ def resumption(loaded: LoadedSession) -> Resumption:
     )
 
 
-def turn_of(record: Record) -> Turn:
-    """Return the turn that a line of a log holds."""
-    return Turn(
+def message_of(record: Record) -> Message:
+    """Return the message that a line of a log holds."""
+    return Message(
         record["role"],
         record["content"],
         record["n"],

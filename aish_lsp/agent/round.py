@@ -165,9 +165,11 @@ class Round(ModelCall):
 
     async def _bound_attached(self, limit: Limits) -> None:
         """Leave what is attached to the question its share of the budget, and no more."""
-        turns = self._conversation.turns
-        if turns[-1].role == "user":
-            turns[-1] = await bounded(turns[-1], limit.budget // _ATTACHED_SHARE, self._counter)
+        messages = self._conversation.messages
+        if messages[-1].role == "user":
+            messages[-1] = await bounded(
+                messages[-1], limit.budget // _ATTACHED_SHARE, self._counter
+            )
 
     def _allow(self, tokens: int) -> None:
         """See whether so many tokens may be paid for; CostCap where not."""

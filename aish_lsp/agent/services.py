@@ -171,5 +171,5 @@ class Services:
 
 
 def _is_providers_own(preset: Preset) -> bool:
-    """Tell whether a provider's own servers are asked, which have no tokenizer beside their API."""
+    """Return whether a provider's own servers are asked: they have no tokenizer beside the API."""
     return host(preset.endpoint) in {host(endpoint) for endpoint, _ in OWN_ENDPOINTS.values()}

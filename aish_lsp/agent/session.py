@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from aish_lsp.agent.events import CommandInfo
+    from aish_lsp.agent.folder import FolderContext
     from aish_lsp.agent.model_choice import ModelChoice
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.config.schema import Preset
+    from aish_lsp.context.messages import Attached, ExecOutput
     from aish_lsp.context.prompt import Blocks
-    from aish_lsp.context.turns import Attached, ExecOutput
     from aish_lsp.context.usage import UsageTotals
     from aish_lsp.foundation.job import Job
     from aish_lsp.models.catalog import Chosen
@@ -99,7 +99,7 @@ class Session:
 
     def __init__(
         self,
-        workspace: Workspace,
+        workspace: FolderContext,
         recorder: Recorder,
         models: ModelChoice,
         before: Resumption | None = None,
@@ -124,10 +124,10 @@ class Session:
 
     def _resume(self, before: Resumption, usage: UsageTotals | None) -> None:
         """Take in what was said before, and what it has used."""
-        self.conversation.resume(before.turns, before.summary, before.pending)
+        self.conversation.resume(before.messages, before.summary, before.pending)
         self.accounting.meter = Meter(usage, before.evictions)
         # What the last reply suggests belongs to its exchange, which may be asked again.
-        asked = [turn.exchange for turn in before.turns if turn.role == "user"]
+        asked = [message.exchange for message in before.messages if message.role == "user"]
         self._last_turn = asked[-1] if asked else new_id()
         for command_id, found, number in before.commands:
             if found.source == "cmd" or self.workspace.config.suggestions.fences:
@@ -146,9 +146,9 @@ class Session:
         unanswered = self.unanswered
         if unanswered is not None and exchange in (None, unanswered.again):
             return replace(unanswered, model=model or unanswered.model)
-        questions = [turn for turn in self.conversation.turns if turn.role == "user"]
+        questions = [message for message in self.conversation.messages if message.role == "user"]
         if exchange is not None:
-            questions = [turn for turn in questions if turn.exchange == exchange]
+            questions = [message for message in questions if message.exchange == exchange]
         if not questions:
             if exchange is None:
                 raise NotFound("There is no question in this session yet to ask again.")

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent.folder import FolderContext
     from aish_lsp.sessions.listing import Found, SessionInfo
     from aish_lsp.sessions.records import Record
 
@@ -61,17 +61,17 @@ class Resumed:
 
     Attributes:
         session: it; of a copy, the copy.
-        turns: how many messages of it were in force when it was resumed.
+        messages: how many messages of it were in force when it was resumed.
         notices: what the user should know of it.
     """
 
     session: Session
-    turns: int
+    messages: int
     notices: tuple[str, ...] = ()
 
 
 class Sessions:
-    """The sessions of ``workspace``, whose files lie in ``data``: by id, or by name.
+    """The sessions of ``workspace``, whose files lie in its ``data``: by id, or by name.
 
     Several may be open here, and answer at the same time. One of them its editor shows.
 
@@ -80,11 +80,10 @@ class Sessions:
         begun_with: the earlier session that ``begin`` has gone on with, if any.
     """
 
-    def __init__(self, workspace: Workspace, data: Path) -> None:
+    def __init__(self, workspace: FolderContext) -> None:
         self._workspace = workspace
-        self._data = data
-        self._logs = data / "sessions"
-        self._usage = data / "usage.jsonl"
+        self._logs = workspace.data / "sessions"
+        self._usage = workspace.data / "usage.jsonl"
         self._changing = asyncio.Lock()
         self._replacing: asyncio.Task[Any] | None = None
         self.begun_with: Resumed | None = None
@@ -96,7 +95,7 @@ class Sessions:
     def _recorder(self, log: SessionLog | None = None) -> Recorder:
         root = self._workspace.root
         uri = root.as_uri() if root else None
-        return Recorder(self._data, uri, self._workspace.without_secrets, log)
+        return Recorder(self._workspace.data, uri, self._workspace.without_secrets, log)
 
     def begin(self, settled: Coroutine[Any, Any, object]) -> Coroutine[Any, Any, Resumed | None]:
         """Go on with the last session, where the configuration says so once it is ``settled``.
@@ -272,8 +271,10 @@ class Sessions:
             NotFound: there is no such exchange among those that are still sent.
             StoreUnavailable: it cannot be read or written.
         """
-        asked = (turn for turn in session.conversation.turns if turn.role == "user")
-        number = next((turn.n for turn in asked if exchange and turn.exchange == exchange), None)
+        asked = (message for message in session.conversation.messages if message.role == "user")
+        number = next(
+            (message.n for message in asked if exchange and message.exchange == exchange), None
+        )
         if number is None:
             raise NotFound("That question is no longer sent to the model: nothing can part there.")
         if show:
@@ -309,7 +310,7 @@ class Sessions:
         """Save an open session under a name; return the name.
 
         Raises:
-            InvalidArgument: it is no name, or another session has it.
+            InvalidArgument: it is not a name, or another session has it.
             StoreUnavailable: it could not be written.
         """
         name = name.strip()
@@ -341,13 +342,13 @@ class Sessions:
         if path == self.shown.recorder.session_path:
             raise Busy("That session is open here. Begin another (`:session new`), then delete it.")
         loaded = await asyncio.to_thread(load, path, newer=True)
-        turns = sum(
+        count = sum(
             "role" in record and record.get("meta") != SUMMARIZE for record in loaded.records
         )
         question = Question(
             f"Delete the session {loaded.id} for good?\n\n"
             f"{escaped(str(loaded.meta.get('name') or loaded.meta.get('title') or 'No title'))}\n"
-            f"{turns} turns",
+            f"{count} turns",
             yes="Delete",
         )
         answer = await self._workspace.services.ask_user(question)
@@ -377,14 +378,8 @@ class Sessions:
         path = await self._find(key)
         session = self._open_at(path)
         if session is not None:
-            await session.recorder.settled()
-        try:
-            return await asyncio.to_thread(load, path, newer=True)
-        except NotFound:
-            if session is None:
-                raise
-            # Nothing was asked yet.
-            return LoadedSession(session.id, {}, ())
+            return await session.recorder.history()
+        return await asyncio.to_thread(load, path, newer=True)
 
     async def _find(self, key: str) -> Path:
         """Return the log of a session; an open one has none before its first question."""
@@ -447,7 +442,7 @@ def _before(records: Sequence[Record], number: int) -> tuple[Record, ...]:
 
 
 def _resumed(session: Session, notices: Sequence[str] = ()) -> Resumed:
-    return Resumed(session, len(session.conversation.turns), tuple(notices))
+    return Resumed(session, len(session.conversation.messages), tuple(notices))
 
 
 def _refuse_while_busy(session: Session) -> None:

@@ -52,8 +52,8 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.attached.consent import SentAlong
     from aish_lsp.context.conversation import TakenOut
+    from aish_lsp.context.messages import Attached
     from aish_lsp.context.report import ContextReport
-    from aish_lsp.context.turns import Attached
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.models.events import ToolCall
 
@@ -273,25 +273,25 @@ class Turn:
 
     async def _tell_what_goes_along(self) -> None:
         """Name the texts that leave with the question, as they were made to fit."""
-        self._attached = sent_along(self._conversation.turns[-1].attached)
+        self._attached = sent_along(self._conversation.messages[-1].attached)
         if self._attached:
             places = "; ".join(map(str, self._attached))
             await self._notice("info", f"Sent along: {places}.")
 
     async def _write_down(self) -> None:
         """Log the question; a cancel that comes meanwhile waits until its number is known."""
-        turn = self._conversation.turns[-1]
+        question = self._conversation.messages[-1]
         if self._ask.ephemeral:
             return
         self._session.turn_began(self._id)
         recorder = self._session.recorder
-        again = self._asked_before.turns[0].n if self._asked_before else 0
-        writing = asyncio.create_task(recorder.question(turn, again), name="write a question")
+        again = self._asked_before.messages[0].n if self._asked_before else 0
+        writing = asyncio.create_task(recorder.question(question, again), name="write a question")
         try:
             await asyncio.shield(writing)
         finally:
             self._question_n = await writing
-            self._conversation.turns[-1] = replace(turn, n=self._question_n)
+            self._conversation.messages[-1] = replace(question, n=self._question_n)
 
     async def _receive_from_somebody(self) -> None:
         """Receive the reply; where a model gives none, that of the next one."""
@@ -452,8 +452,8 @@ class Turn:
 
     async def _withdraw(self) -> None:
         """Take back a question that nothing answered; its command output is pending again."""
-        turns = self._conversation.turns
-        if not turns or turns[-1].role != "user":
+        messages = self._conversation.messages
+        if not messages or messages[-1].role != "user":
             return
         if self._asked_before is not None:
             self._conversation.put_back(self._asked_before, self._evicted)
@@ -466,7 +466,7 @@ class Turn:
     def _keep_to_ask_again(self) -> None:
         """Keep a question that got no answer: it is what is asked again next."""
         if not self._ask.ephemeral:
-            question = self._conversation.turns[-1]
+            question = self._conversation.messages[-1]
             asked = replace(self._ask, prompt=question.content, attached=question.attached)
             self._session.unanswered = replace(asked, notice="", again=self._id)
 

@@ -136,7 +136,7 @@ class ChatFile:
             ignored_folder(self.folder)
 
     def _check(self) -> None:
-        """Refuse what is no folder and no file of our own.
+        """Refuse what is neither a folder nor a file of our own.
 
         Raises:
             StoreUnavailable: with what is there instead.

@@ -83,7 +83,7 @@ def prompt_after(text: str, place: Place | None) -> str:
     r"""Return what the user wrote: all that follows the heading, without blank lines around it.
 
     Where the heading is not at its place (it was edited, or the place is not known), the last one
-    of the document counts, unless a reply follows it: what was answered is no new message.
+    of the document counts, unless a reply follows it: what was answered is not a new message.
 
     Args:
         text: the whole document.

@@ -200,7 +200,7 @@ class TerminalChat:
         Raises:
             AishError: what it refuses.
         """
-        carried = await carry_out(Place(self._workspace.shown, self), command)
+        carried = await carry_out(Place(self._workspace, self._workspace.shown, self), command)
         if carried.text:
             self.show(carried.text)
         match carried.operation.name:

@@ -7,13 +7,12 @@ import os
 import platform
 import shutil
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from aish_lsp import __version__
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
-from aish_lsp.cli.report import report
+from aish_lsp.cli.report import Finding, State, report
 from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import private_dir
@@ -33,20 +32,7 @@ KEY_TIMEOUT = 10.0
 #: Seconds for all that a model's server is asked about itself.
 SERVER_TIMEOUT = 10.0
 
-#: ``ok``; ``missing``: something works less well; ``broken``: something does not work.
-State = Literal["ok", "missing", "broken"]
-
 _MARKS: dict[State, str] = {"ok": "✓", "missing": "-", "broken": "✗"}
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing that was looked at; ``advice`` says what to do about it."""
-
-    what: str
-    state: State
-    found: str
-    advice: str = ""
 
 
 def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:

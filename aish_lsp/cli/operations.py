@@ -105,7 +105,9 @@ async def _run(operation: Operation, arguments: argparse.Namespace, show: Show |
     async with open_workspace(workspace_folder(arguments)) as workspace:
         for trouble in await workspace.refresh_memory():
             output.tell(trouble)
-        answer = await operation.run(Place(workspace.shown, Shell(), is_alone=True), params)
+        answer = await operation.run(
+            Place(workspace, workspace.shown, Shell(), is_alone=True), params
+        )
     if answer.failed is not None:
         unasked = any(field.metadata.get("option") == "yes" for field in fields)
         hint = " With --yes nobody is asked." if answer.failed is Denied and unasked else ""

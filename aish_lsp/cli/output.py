@@ -101,7 +101,7 @@ err: Final = Output(lambda: sys.stderr)
 
 
 def tell(message: str) -> None:
-    """Tell the user something that is no result."""
+    """Tell the user something that is not a result."""
     if sys.stdout.isatty():
         out.end_line()
     err.line(f"aish-lsp: {message}")

@@ -12,9 +12,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp import __version__
 from aish_lsp.cli.config import values_in_force
@@ -25,7 +26,6 @@ from aish_lsp.foundation.text import escaped
 
 if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.cli.doctor import Finding
 
 #: Libraries whose versions tell something.
 _LIBRARIES: Final = ("pygls", "lsprotocol", "httpx", "tree-sitter", "tree-sitter-bash")
@@ -37,8 +37,21 @@ _PROGRAMS: Final = (("git", "--version"), ("bash", "--version"))
 _LINES: Final = 40
 _CLIENTS: Final = 3
 
+#: ``ok``; ``missing``: something works less well; ``broken``: something does not work.
+State: TypeAlias = Literal["ok", "missing", "broken"]
+
 #: User names that say nothing of anybody.
 _COMMON_NAMES: Final = frozenset({"root", "user", "home", "users", "admin", "nobody"})
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that was looked at; ``advice`` says what to do about it."""
+
+    what: str
+    state: State
+    found: str
+    advice: str = ""
 
 
 def report(workspace: Workspace, findings: Sequence[Finding]) -> str:

@@ -59,7 +59,7 @@ async def read_line(prompt: str, *, ctrl_c_ends: bool = True) -> str | None:
 
 
 def _forget_what_was_typed() -> None:
-    """Drop what was typed before a question was shown: it is no answer to that."""
+    """Drop what was typed before a question was shown: it is not an answer to that."""
     with contextlib.suppress(OSError, termios.error):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 

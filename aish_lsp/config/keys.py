@@ -1,4 +1,4 @@
-"""The keys of the schema as a list, and configuration data by key."""
+"""The keys of the schema as a list, configuration data by key, and which keys need a grant."""
 
 from __future__ import annotations
 
@@ -106,6 +106,11 @@ def _keys(cls: type, prefix: tuple[str, ...]) -> Iterator[Key]:
                 field.metadata["maximum"],
             )
 
+
+# What a workspace's own configuration may say by itself, and what it needs a grant for.
+#
+# The same holds for ``.aish.toml`` and for settings that an editor may have taken from the
+# workspace.
 
 #: Tables whose entries are one thing each: they are granted, and replaced, as a whole. Half of a
 #: stranger's preset in one of the user's could send the user's key to the stranger's address.

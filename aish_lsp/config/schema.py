@@ -231,7 +231,7 @@ class RiskRule:
     only_stricter: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        """Refuse what is no row."""
+        """Refuse what is not a row."""
         if not _ROW.fullmatch(self.match):
             msg = "found no command to match; accepted: a command's name and conditions"
             raise ValueError(msg)

@@ -1,1 +1,1 @@
-"""The conversation: its turns, the prompt made of them, the budget it is kept in, what it costs."""
+"""The conversation: its messages, the prompt of them, the budget it is kept in, what it costs."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.context.counter import NOTHING
 from aish_lsp.context.measure import Draft, draft_tokens, fetch, margin_of, measure
-from aish_lsp.context.prompt import in_force, messages, summary_block
+from aish_lsp.context.prompt import in_force, request_messages, summary_block
 from aish_lsp.context.shortening import with_cut_attached, with_cut_output
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.request import reply_limit
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from aish_lsp.context.conversation import Conversation
     from aish_lsp.context.counter import Counter, Tokens
     from aish_lsp.context.measure import Measure, MeasuredPrefix
+    from aish_lsp.context.messages import Message
     from aish_lsp.context.prompt import Blocks
-    from aish_lsp.context.turns import Turn
-    from aish_lsp.models.request import Message, ToolSchema
+    from aish_lsp.models.request import RequestMessage, ToolSchema
 
 #: The window, and the budget, of a model that nobody knows anything about (the seed's 4096).
 UNKNOWN_WINDOW = 4096
@@ -68,17 +68,17 @@ class Prepared:
     """A request that fits, its size, and what is given up for it.
 
     Attributes:
-        evicted: the turns that go, the oldest of the conversation.
+        evicted: the messages that go, the oldest of the conversation.
         kept: what is left then of the server's count.
         cut: the names of what else is cut or left out.
-        summary: the rolling summary that the evicted turns went into; None where it stays.
+        summary: the rolling summary that the evicted messages went into; None where it stays.
         summary_chars: the characters that such a summary may have; 0 where there is no room.
     """
 
-    messages: tuple[Message, ...]
+    messages: tuple[RequestMessage, ...]
     draft: Draft
     measure: Measure
-    evicted: tuple[Turn, ...] = ()
+    evicted: tuple[Message, ...] = ()
     kept: MeasuredPrefix | None = None
     cut: tuple[str, ...] = ()
     summary: str | None = None
@@ -126,7 +126,7 @@ class Budget:
 
     async def whole(self, conversation: Conversation) -> Prepared:
         """Return the next request with nothing left out, whether it fits or not."""
-        draft = self._draft(self._blocks.in_force(), conversation.turns)
+        draft = self._draft(self._blocks.in_force(), conversation.messages)
         await fetch(draft, self._counter)
         anchor = conversation.anchors.get(self._counter.form)
         return self._prepared(draft, measure(draft, self._counter, anchor))
@@ -134,8 +134,8 @@ class Budget:
     async def plan(self, conversation: Conversation, *, summarize: bool = False) -> Prepared:
         """Return the next request, made to fit. Nothing is changed yet: ``apply`` does that.
 
-        Whole exchanges go first, never the current user turn. When none is left, command output is
-        cut to its head and tail, then the oldest of the exchange's own tool calls go with their
+        Whole exchanges go first, never the current user message. When none is left, command output
+        is cut to its head and tail, then the oldest of the exchange's own tool calls go with their
         results, then ``[project]`` goes, then ``[background]``, then what is attached to the
         question is cut. With ``summarize`` there is to be room for what goes in the summary.
 
@@ -144,7 +144,7 @@ class Budget:
         """
         complete = await self.whole(conversation)
         size = complete.measure
-        if len(conversation.turns) <= self._context.max_turns and self._fits(size):
+        if len(conversation.messages) <= self._context.max_turns and self._fits(size):
             return complete
         anchor = conversation.anchors.get(self._counter.form)
         end, anchor = self._evictions(conversation, complete.draft, size, anchor, summarize)
@@ -184,8 +184,8 @@ class Budget:
         if prepared.summary is not None:
             conversation.summary = prepared.summary
 
-    def _draft(self, blocks: Blocks, turns: Sequence[Turn]) -> Draft:
-        sent = in_force(turns, blocks, self._counter.preset, self._context.compress)
+    def _draft(self, blocks: Blocks, messages: Sequence[Message]) -> Draft:
+        sent = in_force(messages, blocks, self._counter.preset, self._context.compress)
         return Draft(blocks, tuple(sent), self._tools)
 
     def _fits(self, size: Measure) -> bool:
@@ -194,7 +194,7 @@ class Budget:
     def _prepared(self, draft: Draft, size: Measure, cut: tuple[str, ...] = ()) -> Prepared:
         # Compressed already: as it stands in the draft.
         preset = replace(self._counter.preset, local_compress=False)
-        sent = messages(draft.blocks, draft.turns, preset, self._context.compress)
+        sent = request_messages(draft.blocks, draft.messages, preset, self._context.compress)
         return Prepared(sent, draft, size, cut=cut)
 
     def _evictions(
@@ -205,7 +205,7 @@ class Budget:
         anchor: MeasuredPrefix | None,
         summarizing: bool,
     ) -> tuple[int, MeasuredPrefix | None]:
-        """Return how many turns, all of the oldest exchanges, have to go. One pass.
+        """Return how many messages, all of the oldest exchanges, have to go. One pass.
 
         And what is left then of the server's count, where that tells more than counting anew.
         """
@@ -213,21 +213,21 @@ class Budget:
         if summarizing:
             share = min(share, 1 - 1 / _SUMMARY_SHARE)
         target = self._limit.lowered(share)
-        turns, most = len(conversation.turns), self._context.max_turns
-        if turns > most:
+        count, most = len(conversation.messages), self._context.max_turns
+        if count > most:
             # Else each further exchange would evict one more, and no prefix would stay cached.
             most = max(1, int(most * self._context.low_water))
-        # A compressed request holds the last turns only: what it leaves out has no size.
-        left_out = turns - len(whole.turns)
+        # A compressed request holds the last messages only: what it leaves out has no size.
+        left_out = count - len(whole.messages)
         left, gone = draft_tokens(whole, self._counter), NOTHING
         end = 0
         for start, exchange_end in list(conversation.exchanges())[:-1]:
             total, margin, kept = self._after(end, gone, left, size, anchor)
             # One more, since the parts of a sum are rounded apart.
-            if turns - start <= most and target.hold(total + 1, margin + 1):
+            if count - start <= most and target.hold(total + 1, margin + 1):
                 return end, kept
-            sent = whole.turns[max(0, start - left_out) : max(0, exchange_end - left_out)]
-            tokens = self._counter.turns(sent)
+            sent = whole.messages[max(0, start - left_out) : max(0, exchange_end - left_out)]
+            tokens = self._counter.messages(sent)
             left, gone = left.less(tokens), gone.plus(tokens)
             end = exchange_end
         return end, self._after(end, gone, left, size, anchor)[-1]
@@ -235,7 +235,7 @@ class Budget:
     def _after(
         self, end: int, gone: Tokens, left: Tokens, size: Measure, anchor: MeasuredPrefix | None
     ) -> tuple[int, int, MeasuredPrefix | None]:
-        """Return total and margin once the first ``end`` turns are gone, and what they rest on.
+        """Return total and margin once the first ``end`` messages are gone, and what they rest on.
 
         That is the server's count less what is gone, or what is left counted anew: whichever is
         the surer.
@@ -248,14 +248,14 @@ class Budget:
             return total, margin, None
         return size.total - self._counter.settled(gone), surer, kept
 
-    async def _fitting(self, turns: list[Turn], anchor: MeasuredPrefix | None) -> Prepared:
-        """Return the request of these turns, with as little given up as makes it fit.
+    async def _fitting(self, messages: list[Message], anchor: MeasuredPrefix | None) -> Prepared:
+        """Return the request of these messages, with as little given up as makes it fit.
 
         Raises:
             OverBudget: no form of it fits.
         """
-        for form in _forms(self._blocks.in_force(), turns):
-            draft = self._draft(form.blocks, form.turns)
+        for form in _forms(self._blocks.in_force(), messages):
+            draft = self._draft(form.blocks, form.messages)
             await fetch(draft, self._counter)
             size = measure(draft, self._counter, None if form.cut else anchor)
             if self._fits(size):
@@ -265,8 +265,8 @@ class Budget:
     async def _without(
         self, conversation: Conversation, end: int, anchor: MeasuredPrefix | None
     ) -> Prepared:
-        """Return the request without the first ``end`` turns, and the room for their summary."""
-        prepared = await self._fitting(conversation.turns[end:], anchor)
+        """Return the request without the first ``end`` messages, and the room for their summary."""
+        prepared = await self._fitting(conversation.messages[end:], anchor)
         if not end:
             return prepared
         prior = sum(self._counter.text(summary_block(conversation.summary)))
@@ -274,7 +274,7 @@ class Budget:
         most = min(self._context.max_summary_chars, room * _CHARS_PER_TOKEN)
         return replace(
             prepared,
-            evicted=tuple(conversation.turns[:end]),
+            evicted=tuple(conversation.messages[:end]),
             kept=anchor,
             summary_chars=most if most >= _SHORTEST_SUMMARY else 0,
         )
@@ -290,15 +290,15 @@ class _Form:
     """A request as it could be made, and the names of what was given up for it."""
 
     blocks: Blocks
-    turns: list[Turn]
+    messages: list[Message]
     cut: tuple[str, ...] = ()
 
 
-def _forms(blocks: Blocks, turns: list[Turn]) -> Iterator[_Form]:
+def _forms(blocks: Blocks, messages: list[Message]) -> Iterator[_Form]:
     """Yield the whole request, then forms of it with ever more given up."""
-    form = _Form(blocks.in_force(), turns)
+    form = _Form(blocks.in_force(), messages)
     yield form
-    shorter = [with_cut_output(turn) for turn in turns]
+    shorter = [with_cut_output(message) for message in messages]
     *_, fewest = [shorter, *_with_fewer_calls(shorter)]
     without_project = replace(form.blocks, tree="", instructions="")
     bare = replace(without_project, background="")
@@ -307,22 +307,22 @@ def _forms(blocks: Blocks, turns: list[Turn]) -> Iterator[_Form]:
         *(("older tool calls", form.blocks, fewer) for fewer in _with_fewer_calls(shorter)),
         ("[project]", without_project, fewest),
         ("[background]", bare, fewest),
-        ("what the question is about", bare, [with_cut_attached(turn) for turn in fewest]),
+        ("what the question is about", bare, [with_cut_attached(message) for message in fewest]),
     ):
-        if less != form.blocks or left != form.turns:
+        if less != form.blocks or left != form.messages:
             form = _Form(less, left, tuple(dict.fromkeys((*form.cut, name))))
             yield form
 
 
-def _with_fewer_calls(turns: list[Turn]) -> Iterator[list[Turn]]:
-    """Yield ``turns`` with ever more of the last exchange's rounds left out, the oldest first.
+def _with_fewer_calls(messages: list[Message]) -> Iterator[list[Message]]:
+    """Yield ``messages`` with ever more of the last exchange's rounds left out, the oldest first.
 
     A round's calls go with their results; the last round stays, which the model waits for.
     """
-    asked = max((at for at, turn in enumerate(turns) if turn.role == "user"), default=0)
-    rounds = [at for at, turn in enumerate(turns) if at > asked and turn.tool_calls]
+    asked = max((at for at, message in enumerate(messages) if message.role == "user"), default=0)
+    rounds = [at for at, message in enumerate(messages) if at > asked and message.tool_calls]
     for start in rounds[1:]:
-        yield [*turns[: rounds[0]], *turns[start:]]
+        yield [*messages[: rounds[0]], *messages[start:]]
 
 
 def _over_budget(size: Measure, limit: Limits) -> OverBudget:

@@ -1,18 +1,18 @@
-"""The conversation: its turns in force, and what changes them (seed: aish-context-lua)."""
+"""The conversation: its messages in force, and what changes them (seed: aish-context-lua)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.context.turns import Turn
+from aish_lsp.context.messages import Message
 from aish_lsp.foundation.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from aish_lsp.context.measure import MeasuredPrefix
-    from aish_lsp.context.turns import Attached, ExecOutput
+    from aish_lsp.context.messages import Attached, ExecOutput
     from aish_lsp.models.events import ToolCall
     from aish_lsp.models.request import StoredReasoning
 
@@ -24,45 +24,47 @@ CANCELLED: Final = "cancelled"
 class TakenOut:
     """An exchange that was taken out of a conversation, and the place where it stood."""
 
-    turns: tuple[Turn, ...]
+    messages: tuple[Message, ...]
     at: int
 
 
 @dataclass(slots=True)
 class Conversation:
-    """The turns still in force, the summary of those that are not, and output not yet sent.
+    """The messages still in force, the summary of those that are not, and output not yet sent.
 
     ``anchors`` is what servers have counted of it, by the form that it was counted in.
     """
 
-    turns: list[Turn] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
     summary: str = ""
     pending: list[ExecOutput] = field(default_factory=list)
     anchors: dict[str, MeasuredPrefix] = field(default_factory=dict, repr=False)
 
     def append_output(self, output: ExecOutput) -> None:
-        """Keep a command's output for the next user turn.
+        """Keep a command's output for the next user message.
 
-        It is never a turn of its own: strict chat templates refuse two user turns in a row.
+        It is never a message of its own: strict chat templates refuse two user messages in a row.
         """
         self.pending.append(output)
 
     def append_user(
         self, text: str, attached: Sequence[Attached] = (), *, n: int = 0, exchange: str = ""
-    ) -> Turn:
-        """Append a user turn that carries all pending output, and what is ``attached`` to it.
+    ) -> Message:
+        """Append a user message that carries all pending output, and what is ``attached`` to it.
 
         So that user and assistant alternate whatever was cut off, a question before it that got no
         answer is withdrawn, and a tool call that got no result gets ``cancelled``.
         """
-        if self.turns and self.turns[-1].role == "user":
+        if self.messages and self.messages[-1].role == "user":
             self.withdraw_user()
         self.cancel_calls()
         carried = tuple(self.pending)
-        turn = Turn("user", text, n, exec=carried, attached=tuple(attached), exchange=exchange)
+        message = Message(
+            "user", text, n, exec=carried, attached=tuple(attached), exchange=exchange
+        )
         self.pending.clear()
-        self.turns.append(turn)
-        return turn
+        self.messages.append(message)
+        return message
 
     def append_assistant(
         self,
@@ -71,7 +73,7 @@ class Conversation:
         n: int = 0,
         tool_calls: Sequence[ToolCall] = (),
         reasoning: StoredReasoning | None = None,
-    ) -> Turn:
+    ) -> Message:
         """Append the model's reply.
 
         Raises:
@@ -80,23 +82,23 @@ class Conversation:
         if not text and not tool_calls:
             raise InvalidArgument("A reply needs text or a tool call.", path="content")
         self.cancel_calls()
-        if not self.turns or self.turns[-1].role == "assistant":
+        if not self.messages or self.messages[-1].role == "assistant":
             raise InvalidArgument("A reply needs a question before it.", path="role")
-        turn = Turn("assistant", text, n, tool_calls=tuple(tool_calls), reasoning=reasoning)
-        self.turns.append(turn)
-        return turn
+        message = Message("assistant", text, n, tool_calls=tuple(tool_calls), reasoning=reasoning)
+        self.messages.append(message)
+        return message
 
-    def append_tool(self, call_id: str, result: str, *, n: int = 0) -> Turn:
-        """Append a tool's result after the assistant turn that holds its call.
+    def append_tool(self, call_id: str, result: str, *, n: int = 0) -> Message:
+        """Append a tool's result after the assistant message that holds its call.
 
         Raises:
             InvalidArgument: no such call is waiting for a result.
         """
         if all(call.id != call_id for call in self.open_calls()):
             raise InvalidArgument(f"No tool call {call_id!r} is waiting.", path="tool_call_id")
-        turn = Turn("tool", result, n, tool_call_id=call_id)
-        self.turns.append(turn)
-        return turn
+        message = Message("tool", result, n, tool_call_id=call_id)
+        self.messages.append(message)
+        return message
 
     def cancel_calls(self) -> None:
         """Give each tool call that waits for a result the result ``cancelled``."""
@@ -104,21 +106,23 @@ class Conversation:
             self.append_tool(call.id, CANCELLED)
 
     def open_calls(self) -> list[ToolCall]:
-        """Return the last assistant turn's calls that have no result yet."""
+        """Return the last assistant message's calls that have no result yet."""
         answered = set()
-        for turn in reversed(self.turns):
-            if turn.role != "tool":
-                calls = {call.id: call for call in turn.tool_calls}
+        for message in reversed(self.messages):
+            if message.role != "tool":
+                calls = {call.id: call for call in message.tool_calls}
                 return [call for call_id, call in calls.items() if call_id not in answered]
-            answered.add(turn.tool_call_id)
+            answered.add(message.tool_call_id)
         return []
 
     def withdraw_user(self) -> None:
-        """Take back the last user turn, which got no answer; its output is pending again."""
-        assert self.turns, "there is no question to withdraw"
-        assert self.turns[-1].role == "user", "only a question that nothing answered is withdrawn"
-        self.pending[:0] = self.turns.pop().exec
-        self._forget_anchors_beyond(len(self.turns))
+        """Take back the last user message, which got no answer; its output is pending again."""
+        assert self.messages, "there is no question to withdraw"
+        assert self.messages[-1].role == "user", (
+            "only a question that nothing answered is withdrawn"
+        )
+        self.pending[:0] = self.messages.pop().exec
+        self._forget_anchors_beyond(len(self.messages))
 
     def ask_again(self, exchange: str, as_exchange: str) -> TakenOut | None:
         """Take an exchange out and put its question at the end, to be answered anew.
@@ -126,59 +130,63 @@ class Conversation:
         The question carries what it carried; pending output waits for the one after it. Return
         what was taken out, or None where there is no such exchange (any more).
         """
-        places = (at for at in self.exchanges() if self.turns[at[0]].exchange == exchange)
+        places = (at for at in self.exchanges() if self.messages[at[0]].exchange == exchange)
         start, end = next(places, (0, 0))
         if not end:
             return None
-        taken = TakenOut(tuple(self.turns[start:end]), start)
-        del self.turns[start:end]
+        taken = TakenOut(tuple(self.messages[start:end]), start)
+        del self.messages[start:end]
         self._forget_anchors_beyond(start)
         self.cancel_calls()
-        self.turns.append(replace(taken.turns[0], n=0, exchange=as_exchange))
+        self.messages.append(replace(taken.messages[0], n=0, exchange=as_exchange))
         return taken
 
     def put_back(self, taken: TakenOut, evicted: int) -> None:
-        """Undo ``ask_again``: its question got no answer. ``evicted`` turns went meanwhile."""
-        if self.turns and self.turns[-1].role == "user":
-            self.turns.pop()
+        """Undo ``ask_again``: its question got no answer. ``evicted`` messages went meanwhile."""
+        if self.messages and self.messages[-1].role == "user":
+            self.messages.pop()
         at = max(0, taken.at - evicted)
-        self.turns[at:at] = taken.turns
+        self.messages[at:at] = taken.messages
         self._forget_anchors_beyond(at)
 
-    def _forget_anchors_beyond(self, turns: int) -> None:
-        """Forget what servers have counted of more than the first ``turns``."""
+    def _forget_anchors_beyond(self, messages: int) -> None:
+        """Forget what servers have counted of more than the first ``messages``."""
         for model, anchor in list(self.anchors.items()):
-            if anchor.turns > turns:
+            if anchor.messages > messages:
                 del self.anchors[model]
 
     def exchanges(self) -> Iterator[tuple[int, int]]:
-        """Yield (start, end) of each exchange: a user turn with all that answers it."""
+        """Yield (start, end) of each exchange: a user message with all that answers it."""
         start = 0
-        for index, turn in enumerate(self.turns):
-            if turn.role == "user" and index > start:
+        for index, message in enumerate(self.messages):
+            if message.role == "user" and index > start:
                 yield start, index
                 start = index
-        if self.turns:
-            yield start, len(self.turns)
+        if self.messages:
+            yield start, len(self.messages)
 
-    def evict(self, count: int, anchors: Mapping[str, MeasuredPrefix] | None = None) -> list[Turn]:
-        """Remove and return the first ``count`` turns; ``anchors`` is what is left of those."""
-        evicted = self.turns[:count]
+    def evict(
+        self, count: int, anchors: Mapping[str, MeasuredPrefix] | None = None
+    ) -> list[Message]:
+        """Remove and return the first ``count`` messages; ``anchors`` is what is left of those."""
+        evicted = self.messages[:count]
         if evicted:
-            del self.turns[:count]
+            del self.messages[:count]
             self.anchors = dict(anchors or {})
         return evicted
 
-    def resume(self, turns: Sequence[Turn], summary: str, pending: Sequence[ExecOutput]) -> None:
+    def resume(
+        self, messages: Sequence[Message], summary: str, pending: Sequence[ExecOutput]
+    ) -> None:
         """Go on with an earlier conversation in place of this one. Nothing was counted of it."""
         self.reset()
-        self.turns += turns
+        self.messages += messages
         self.summary = summary
         self.pending += pending
 
     def reset(self) -> None:
-        """Forget turns, summary and pending output (memory, project and costs are not here)."""
-        self.turns.clear()
+        """Forget messages, summary and pending output (memory, project and costs are not here)."""
+        self.messages.clear()
         self.summary = ""
         self.pending.clear()
         self.anchors.clear()

@@ -1,4 +1,4 @@
-"""How many tokens texts, turns and tools are to one model: its own tokenizer's, or an estimate."""
+"""How many tokens texts, messages and tools are to one model: by its tokenizer, or an estimate."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from aish_lsp.context.prompt import as_data, message
+from aish_lsp.context.prompt import as_data, request_message
 from aish_lsp.context.tokens import count, family_of, p99_error
 from aish_lsp.models.address import without_secrets
 from aish_lsp.models.request import goes_back
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from aish_lsp.config.schema import Preset
-    from aish_lsp.context.turns import Turn
-    from aish_lsp.models.request import Message, ToolSchema
+    from aish_lsp.context.messages import Message
+    from aish_lsp.models.request import RequestMessage, ToolSchema
 
 #: By how much a whole request may be above what was learned of its model.
 LEARNED_ERROR: Final = 0.1
@@ -91,7 +91,7 @@ class Counter:
         self.ratio = ratio
         self.family = family_of(preset.model)
         self._tokenizer = tokenizer
-        #: All that a conversation's tokens depend on, but for its turns and who counts them.
+        #: All that a conversation's tokens depend on, but for its messages and who counts them.
         folded = "" if preset.use_tool_role else " folded"
         self.form = model_key(preset) + folded + (" compressed" if preset.local_compress else "")
         self._memo = f"{self.form} {self.name}"
@@ -113,7 +113,7 @@ class Counter:
 
     @property
     def next_reply(self) -> int:
-        """What a further turn adds beside itself, behind a reply that the server has counted.
+        """What a further message adds beside itself, behind a reply that the server has counted.
 
         The head of the reply to come, and of the last one's end all but the token that ended it.
         """
@@ -148,25 +148,25 @@ class Counter:
         """Return the tokens of a tool's schema in a request."""
         return self.text(_schema_text(tool)).plus(self.added(self.overhead.call))
 
-    def turns(self, turns: Iterable[Turn]) -> Tokens:
-        """Return the sum of the turns' sizes. A turn that was counted before costs a look."""
+    def messages(self, messages: Iterable[Message]) -> Tokens:
+        """Return the sum of the messages' sizes. A message that was counted before costs a look."""
         memo = self._memo
         total = estimated = 0
-        for turn in turns:
-            size = turn.sizes.get(memo)
+        for message in messages:
+            size = message.sizes.get(memo)
             if size is None:
-                tokens = self._turn(turn)
+                tokens = self._message(message)
                 size = sum(tokens)
                 if self._tokenizer is None or not tokens.estimated:
-                    turn.sizes[memo] = size
+                    message.sizes[memo] = size
                 else:
                     estimated += tokens.estimated
             total += size
         return Tokens(0, total) if self._tokenizer is None else Tokens(total - estimated, estimated)
 
-    def _turn(self, turn: Turn) -> Tokens:
-        """Return the tokens of a turn as it is sent, with what the template adds to it."""
-        sent = message(turn, self.preset)
+    def _message(self, message: Message) -> Tokens:
+        """Return the tokens of a message as it is sent, with what the template adds to it."""
+        sent = request_message(message, self.preset)
         overhead = self.overhead
         added = getattr(overhead, sent.role) + (overhead.call + _CALL_SLACK) * len(sent.tool_calls)
         tokens = self.added(added)
@@ -177,24 +177,24 @@ class Counter:
             return Tokens(0, sum(tokens))
         return tokens
 
-    def reasoning(self, turns: Iterable[Turn]) -> Tokens:
-        """Return the tokens of the reasoning that goes back with the turns."""
+    def reasoning(self, messages: Iterable[Message]) -> Tokens:
+        """Return the tokens of the reasoning that goes back with the messages."""
         tokens = NOTHING
-        for turn in turns:
-            if turn.reasoning is not None and goes_back(turn.reasoning, self.preset):
-                tokens = tokens.plus(self.text(turn.reasoning.text))
+        for message in messages:
+            if message.reasoning is not None and goes_back(message.reasoning, self.preset):
+                tokens = tokens.plus(self.text(message.reasoning.text))
         return tokens
 
     async def fetch(
-        self, texts: Iterable[str], turns: Sequence[Turn], tools: Iterable[ToolSchema]
+        self, texts: Iterable[str], messages: Sequence[Message], tools: Iterable[ToolSchema]
     ) -> None:
         """Have the model's own tokenizer, if there is one, count what it has not counted yet."""
         if self._tokenizer is None:
             return
-        new = [turn for turn in turns if self._memo not in turn.sizes]
+        new = [message for message in messages if self._memo not in message.sizes]
         wanted = [*texts, *map(_schema_text, tools)]
-        for turn in new:
-            wanted.extend(_message_texts(message(turn, self.preset), self.preset))
+        for message in new:
+            wanted.extend(_message_texts(request_message(message, self.preset), self.preset))
         await self._tokenizer.fetch(wanted)
 
 
@@ -208,7 +208,7 @@ def model_key(preset: Preset) -> str:
     return f"{where}/{preset.model}"
 
 
-def _message_texts(sent: Message, preset: Preset) -> Iterator[str]:
+def _message_texts(sent: RequestMessage, preset: Preset) -> Iterator[str]:
     """Yield every text of a message that the model is sent."""
     yield sent.content
     for call in sent.tool_calls:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aish_lsp.context.counter import Counter
+    from aish_lsp.context.messages import Message
     from aish_lsp.context.prompt import Blocks
-    from aish_lsp.context.turns import Turn
     from aish_lsp.models.request import ToolSchema
 
 logger = logging.getLogger(__name__)
@@ -28,10 +28,10 @@ _told: dict[str, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What a request is made of: the blocks and the turns that are in force, and the tools."""
+    """What a request is made of: the blocks and the messages that are in force, and the tools."""
 
     blocks: Blocks
-    turns: Sequence[Turn]
+    messages: Sequence[Message]
     tools: tuple[ToolSchema, ...] = ()
 
 
@@ -39,7 +39,7 @@ class Draft:
 class MeasuredPrefix:
     """What a server has counted: a request and the reply to it. Tokens.
 
-    ``output`` is what of the reply goes back with the next request; ``turns`` is how many turns,
+    ``output`` is what of the reply goes back with the next request; ``messages`` is how many,
     from the first, both hold together; ``blocks`` and ``tools`` are what was sent beside them;
     ``evicted`` is what is gone of it since, as far as an estimate can tell; ``unsure`` is what of
     ``output`` is an estimate.
@@ -47,17 +47,17 @@ class MeasuredPrefix:
 
     input: int
     output: int
-    turns: int
+    messages: int
     blocks: Blocks
     tools: tuple[ToolSchema, ...] = ()
     evicted: Tokens = NOTHING
     unsure: int = 0
 
-    def without(self, turns: int, tokens: Tokens) -> MeasuredPrefix | None:
-        """Return what is left of it without its first ``turns``, which were about ``tokens``."""
-        if turns > self.turns:
+    def without(self, messages: int, tokens: Tokens) -> MeasuredPrefix | None:
+        """Return what is left of it without its first ``messages``, which were about ``tokens``."""
+        if messages > self.messages:
             return None
-        return replace(self, turns=self.turns - turns, evicted=self.evicted.plus(tokens))
+        return replace(self, messages=self.messages - messages, evicted=self.evicted.plus(tokens))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +84,8 @@ class Measure:
     """The size of a request in tokens.
 
     ``basis`` is ``actual`` where all but what is new was counted by the server in its last call.
-    ``new_since`` are the tokens of the turns since then. ``margin`` is by how much the request may
-    turn out larger, in 99 of 100 cases at most.
+    ``new_since`` are the tokens of the messages since then. ``margin`` is by how much the request
+    may turn out larger, in 99 of 100 cases at most.
     """
 
     total: int
@@ -101,7 +101,7 @@ async def fetch(draft: Draft, counter: Counter) -> None:
         return
     blocks = draft.blocks
     texts = (blocks.background, blocks.tree, blocks.summary, blocks.instructions, blocks.text())
-    await counter.fetch(texts, draft.turns, draft.tools)
+    await counter.fetch(texts, draft.messages, draft.tools)
 
 
 def measure(draft: Draft, counter: Counter, anchor: MeasuredPrefix | None = None) -> Measure:
@@ -119,15 +119,15 @@ def measure(draft: Draft, counter: Counter, anchor: MeasuredPrefix | None = None
     else:
         # Estimates that follow an actual count are taken as they are: the calibration belongs to
         # whole requests (context.md).
-        added = _new_turns(draft, counter, anchor)
+        added = _new_messages(draft, counter, anchor)
         new, changed = sum(added), _changed_system(draft, counter, anchor)
         gone = counter.settled(anchor.evicted)
         total = max(0, anchor.input + anchor.output + new + changed.by - gone)
         uncertain = added.plus(Tokens(0, changed.estimated + anchor.unsure))
         margin = counter.at_most(uncertain) - sum(uncertain) + margin_of(anchor.evicted, counter)
-        margin += counter.slack * (max(0, len(draft.turns) - anchor.turns) + 1)
+        margin += counter.slack * (max(0, len(draft.messages) - anchor.messages) + 1)
         whole = draft_tokens(draft, counter)
-        if whole.counted >= whole.estimated and len(draft.turns) > anchor.turns:
+        if whole.counted >= whole.estimated and len(draft.messages) > anchor.messages:
             # The model's own tokenizer counted the reply too, whatever was reported of it.
             total, margin = max(total, counter.settled(whole)), margin_of(whole, counter)
     actual = anchor is not None and not any(anchor.evicted)
@@ -137,11 +137,11 @@ def measure(draft: Draft, counter: Counter, anchor: MeasuredPrefix | None = None
 
 def draft_tokens(draft: Draft, counter: Counter) -> Tokens:
     """Return the sum of all that is sent, no call of the past being looked at."""
-    return fixed_tokens(draft, counter).plus(counter.turns(draft.turns))
+    return fixed_tokens(draft, counter).plus(counter.messages(draft.messages))
 
 
 def fixed_tokens(draft: Draft, counter: Counter) -> Tokens:
-    """Return what is sent beside the turns: the system message, the tools, the template."""
+    """Return what is sent beside the messages: the system message, the tools, the template."""
     overhead = counter.overhead
     tokens = counter.text(draft.blocks.text()).plus(
         counter.added(overhead.request + overhead.system)
@@ -161,12 +161,12 @@ def _tools(tools: Sequence[ToolSchema], counter: Counter) -> Tokens:
     return tokens
 
 
-def _new_turns(draft: Draft, counter: Counter, anchor: MeasuredPrefix) -> Tokens:
-    """Return the turns since the call, with what the template adds for the reply to come."""
-    new = draft.turns[anchor.turns :]
+def _new_messages(draft: Draft, counter: Counter, anchor: MeasuredPrefix) -> Tokens:
+    """Return the messages since the call, with what the template adds for the reply to come."""
+    new = draft.messages[anchor.messages :]
     if not new:
         return NOTHING
-    return counter.turns(new).plus(counter.added(counter.next_reply))
+    return counter.messages(new).plus(counter.added(counter.next_reply))
 
 
 class _Change(NamedTuple):
@@ -213,7 +213,7 @@ def _breakdown(draft: Draft, counter: Counter, total: int) -> Breakdown:
     framing = counter.settled(counter.added(overhead.request + overhead.system))
     parts["system"] = max(0, text(blocks.text()) - sum(parts.values())) + framing
     parts["tools"] = counter.settled(_tools(draft.tools, counter))
-    parts["reasoning"] = counter.settled(counter.reasoning(draft.turns))
+    parts["reasoning"] = counter.settled(counter.reasoning(draft.messages))
     messages = total - sum(parts.values())
     if messages < 0:
         if _told.get(counter.form) != total:

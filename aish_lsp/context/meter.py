@@ -30,7 +30,7 @@ class Meter:
 
     Args:
         usage: what it has used before.
-        compactions: how many times turns were evicted before.
+        compactions: how many times messages were evicted before.
     """
 
     def __init__(self, usage: UsageTotals | None = None, compactions: int = 0) -> None:
@@ -40,7 +40,7 @@ class Meter:
         self._compactions = compactions
 
     def evicted(self) -> None:
-        """Note that turns were evicted from the conversation."""
+        """Note that messages were evicted from the conversation."""
         self._compactions += 1
 
     def call_ended(self, preset: Preset, category: Category, usage: Usage) -> Usage:

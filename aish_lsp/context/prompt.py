@@ -1,4 +1,4 @@
-"""The prompt: the system message composed from its blocks, and the turns as messages.
+"""The prompt: the system message composed from its blocks, and the messages as they are sent.
 
 The one place that decides what a model is sent (seed: aish-context-lua; formats.md, "The prompt").
 """
@@ -11,13 +11,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from aish_lsp.foundation.text import one_line, well_formed, without_hidden
-from aish_lsp.models.request import Message, goes_back
+from aish_lsp.models.request import RequestMessage, goes_back
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from aish_lsp.config.schema import Compress, Preset
-    from aish_lsp.context.turns import Attached, ExecOutput, Turn
+    from aish_lsp.context.messages import Attached, ExecOutput, Message
 
 ROLE = (
     "You are aish, an AI shell assistant in the user's editor. You help to run shell commands, "
@@ -135,97 +135,103 @@ def attached_block(attached: Attached) -> str:
     return f"[{attached.kind}] {place}\n{fenced(attached.text, info)}"
 
 
-def user_text(turn: Turn) -> str:
-    """Return a user turn as the model sees it: what was run, what is attached, then the text."""
-    if not turn.exec and not turn.attached:
-        return turn.content
-    blocks = "\n".join((*map(exec_block, turn.exec), *map(attached_block, turn.attached)))
-    return f"{blocks}\n\n{turn.content}" if turn.content else blocks
+def user_text(message: Message) -> str:
+    """Return a user message as the model sees it: what was run, what is attached, then the text."""
+    if not message.exec and not message.attached:
+        return message.content
+    blocks = "\n".join((*map(exec_block, message.exec), *map(attached_block, message.attached)))
+    return f"{blocks}\n\n{message.content}" if message.content else blocks
 
 
-def messages(
+def request_messages(
     blocks: Blocks,
-    turns: Sequence[Turn],
+    messages: Sequence[Message],
     preset: Preset,
     compress: Compress,
-) -> tuple[Message, ...]:
+) -> tuple[RequestMessage, ...]:
     """Return all messages of a request, in the form that ``preset`` wants. Nothing is changed."""
-    sent = in_force(turns, blocks, preset, compress)
-    rendered = [message(turn, preset) for turn in sent]
+    sent = in_force(messages, blocks, preset, compress)
+    rendered = [request_message(message, preset) for message in sent]
     if not preset.use_tool_role:
         rendered = list(_folded(rendered))
-    return (Message("system", blocks.text()), *rendered)
+    return (RequestMessage("system", blocks.text()), *rendered)
 
 
 def in_force(
-    turns: Sequence[Turn], blocks: Blocks, preset: Preset, compress: Compress
-) -> Sequence[Turn]:
-    """Return the turns that are sent: all, or for a ``local_compress`` preset the last ones.
+    messages: Sequence[Message], blocks: Blocks, preset: Preset, compress: Compress
+) -> Sequence[Message]:
+    """Return the messages that are sent: all, or for a ``local_compress`` preset the last ones.
 
     That is for the conversation alone: Norris is never compressed.
     """
-    return compressed(turns, compress) if preset.local_compress and not blocks.norris else turns
+    return (
+        compressed(messages, compress) if preset.local_compress and not blocks.norris else messages
+    )
 
 
-def compressed(turns: Sequence[Turn], compress: Compress) -> list[Turn]:
-    """Return the last turns, each cut to its end, beginning with a user turn (seed: #87).
+def compressed(messages: Sequence[Message], compress: Compress) -> list[Message]:
+    """Return the last messages, each cut to its end, beginning with a user message (seed: #87).
 
-    The last ``keep_turns`` are extended back to their exchange's user turn, so that a reply
+    The last ``keep_turns`` are extended back to their exchange's user message, so that a reply
     or a tool's result never stands first.
     """
-    start = max(0, len(turns) - compress.keep_turns)
-    while start > 0 and turns[start].role != "user":
+    start = max(0, len(messages) - compress.keep_turns)
+    while start > 0 and messages[start].role != "user":
         start -= 1
-    return [_cut(turn, compress.max_turn_chars) for turn in turns[start:]]
+    return [_cut(message, compress.max_turn_chars) for message in messages[start:]]
 
 
-def _cut(turn: Turn, limit: int) -> Turn:
-    """Return ``turn`` with no more than the last ``limit`` characters of what it says."""
-    if turn.role != "user":
-        return turn if len(turn.content) <= limit else replace(turn, content=turn.content[-limit:])
-    text = user_text(turn)
-    if len(text) > limit and turn.attached:
-        turn = _cut_attached(turn, limit)
-        text = user_text(turn)
+def _cut(message: Message, limit: int) -> Message:
+    """Return ``message`` with no more than the last ``limit`` characters of what it says."""
+    if message.role != "user":
+        return (
+            message
+            if len(message.content) <= limit
+            else replace(message, content=message.content[-limit:])
+        )
+    text = user_text(message)
+    if len(text) > limit and message.attached:
+        message = _cut_attached(message, limit)
+        text = user_text(message)
     if len(text) <= limit:
-        return turn
+        return message
     tail = text[-limit:]
     # The cut may lay bare what looks like a heading of ours and stood within a line of data.
     if _OURS.match(tail) and text[-limit - 1] != "\n":
         tail = tail[1:]
-    return replace(turn, content=tail, exec=(), attached=())
+    return replace(message, content=tail, exec=(), attached=())
 
 
-def _cut_attached(turn: Turn, limit: int) -> Turn:
-    """Return ``turn`` with the end of each text that is attached, or with none of them.
+def _cut_attached(message: Message, limit: int) -> Message:
+    """Return ``message`` with the end of each text that is attached, or with none of them.
 
     With the question they fit into ``limit`` characters: no fence is ever cut open.
     """
     room = limit
     while room:
-        ends = tuple(replace(part, text=part.text[-room:]) for part in turn.attached)
-        if len(user_text(replace(turn, exec=(), attached=ends))) <= limit:
-            return replace(turn, attached=ends)
+        ends = tuple(replace(part, text=part.text[-room:]) for part in message.attached)
+        if len(user_text(replace(message, exec=(), attached=ends))) <= limit:
+            return replace(message, attached=ends)
         room = room * 3 // 4
-    return replace(turn, attached=())
+    return replace(message, attached=())
 
 
-def message(turn: Turn, preset: Preset) -> Message:
-    """Return a turn as a message; reasoning goes back only to the provider it came from."""
-    reasoning = turn.reasoning
+def request_message(message: Message, preset: Preset) -> RequestMessage:
+    """Return a message as it is sent; reasoning goes back only to the provider it came from."""
+    reasoning = message.reasoning
     if reasoning is not None and not goes_back(reasoning, preset):
         reasoning = None
-    content = user_text(turn) if turn.role == "user" else turn.content
-    return Message(
-        role=turn.role,
-        content=as_data(content) if turn.role == "tool" else well_formed(content),
-        tool_calls=turn.tool_calls,
-        tool_call_id=turn.tool_call_id,
+    content = user_text(message) if message.role == "user" else message.content
+    return RequestMessage(
+        role=message.role,
+        content=as_data(content) if message.role == "tool" else well_formed(content),
+        tool_calls=message.tool_calls,
+        tool_call_id=message.tool_call_id,
         reasoning=reasoning,
     )
 
 
-def _folded(rendered: Iterable[Message]) -> Iterable[Message]:
+def _folded(rendered: Iterable[RequestMessage]) -> Iterable[RequestMessage]:
     """Yield the messages with calls and their results folded into one assistant text.
 
     For chat templates that know no tool role; neighboring assistant texts merge.
@@ -240,8 +246,8 @@ def _folded(rendered: Iterable[Message]) -> Iterable[Message]:
         yield reply[0] if alone else _as_text(reply)
 
 
-def _as_text(reply: Sequence[Message]) -> Message:
-    """Return one assistant text for all that answers a user turn."""
+def _as_text(reply: Sequence[RequestMessage]) -> RequestMessage:
+    """Return one assistant text for all that answers a user message."""
     parts: list[str] = []
     results: dict[str | None, int] = {}
     for message in reply:
@@ -254,4 +260,4 @@ def _as_text(reply: Sequence[Message]) -> Message:
                 parts.append(f"[tool: {name}]\n{arguments}\n[result]\n")
         elif message.tool_call_id in results:
             parts[results.pop(message.tool_call_id)] += message.content
-    return Message("assistant", "\n".join(parts))
+    return RequestMessage("assistant", "\n".join(parts))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.budget import Limits
     from aish_lsp.context.measure import Breakdown, Measure
     from aish_lsp.context.usage import UsageTotals
-    from aish_lsp.models.request import Message
+    from aish_lsp.models.request import RequestMessage
 
 _BAR = 32
 
@@ -46,8 +46,8 @@ class Accuracy:
 class ContextReport:
     """Where the tokens of the next request go. All in tokens but ``percent``.
 
-    ``basis`` is actual where the server has counted all but the ``new_since`` tokens of turns that
-    came after its last call; ``tokenizer`` is who counts the rest: heuristic, or endpoint.
+    ``basis`` is actual where the server has counted all but the ``new_since`` tokens of messages
+    that came after its last call; ``tokenizer`` is who counts the rest: heuristic, or endpoint.
     """
 
     total: int
@@ -111,7 +111,7 @@ _PARTS: Final = {
 }
 
 
-def context_page(report: ContextReport, sent: Sequence[Message]) -> str:
+def context_page(report: ContextReport, sent: Sequence[RequestMessage]) -> str:
     """Return the report as a page: a bar, the parts, and what it means.
 
     ``sent`` is the request itself: its characters are what the count is compared with.

@@ -1,4 +1,4 @@
-"""Long parts of a turn cut to their heads and tails, so that a request can be made to fit."""
+"""Long parts of a message cut to their heads and tails, so that a request can be made to fit."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from aish_lsp.context.counter import NOTHING, Counter
 from aish_lsp.context.prompt import attached_block
 
 if TYPE_CHECKING:
-    from aish_lsp.context.turns import Attached, Turn
+    from aish_lsp.context.messages import Attached, Message
 
 #: Characters that are kept at each end when nothing else is left to give.
 _LEAST: Final = 400
@@ -18,36 +18,38 @@ _LEAST: Final = 400
 _WORTH: Final = 40
 
 
-def with_cut_output(turn: Turn) -> Turn:
-    """Return ``turn`` with a tool's result and commands' output cut as short as they may be."""
+def with_cut_output(message: Message) -> Message:
+    """Return ``message`` with a tool's result and commands' output cut as short as they may be."""
     return replace(
-        turn,
-        content=head_and_tail(turn.content, _LEAST) if turn.role == "tool" else turn.content,
-        exec=tuple(replace(out, output=head_and_tail(out.output, _LEAST)) for out in turn.exec),
+        message,
+        content=head_and_tail(message.content, _LEAST)
+        if message.role == "tool"
+        else message.content,
+        exec=tuple(replace(out, output=head_and_tail(out.output, _LEAST)) for out in message.exec),
     )
 
 
-def with_cut_attached(turn: Turn, each: int = _LEAST) -> Turn:
-    """Return ``turn`` with ``each`` characters of both ends of what is attached, at most."""
-    return replace(turn, attached=tuple(shortened(part, each) for part in turn.attached))
+def with_cut_attached(message: Message, each: int = _LEAST) -> Message:
+    """Return ``message`` with ``each`` characters of both ends of what is attached, at most."""
+    return replace(message, attached=tuple(shortened(part, each) for part in message.attached))
 
 
-async def bounded(turn: Turn, tokens: int, counter: Counter) -> Turn:
-    """Return ``turn`` with what is attached cut until it is about ``tokens``, if it can be.
+async def bounded(message: Message, tokens: int, counter: Counter) -> Message:
+    """Return ``message`` with what is attached cut until it is about ``tokens``, if it can be.
 
     The longest texts are cut first: each keeps as much as the next longer one. The model's own
     tokenizer, where it is asked, counts the whole; what a cut leaves is estimated by that.
     """
-    if not turn.attached:
-        return turn
-    await counter.fetch(map(attached_block, turn.attached), (), ())
+    if not message.attached:
+        return message
+    await counter.fetch(map(attached_block, message.attached), (), ())
     estimating = Counter(counter.preset, ratio=counter.ratio)
-    factor = _size(turn, counter) / max(1, _size(turn, estimating))
-    each = max(len(part.text) for part in turn.attached) // 2
-    bound = turn
+    factor = _size(message, counter) / max(1, _size(message, estimating))
+    each = max(len(part.text) for part in message.attached) // 2
+    bound = message
     while _size(bound, estimating) * factor > tokens and each > _LEAST:
         each = max(_LEAST, each * 3 // 4)
-        bound = with_cut_attached(turn, each)
+        bound = with_cut_attached(message, each)
     return bound
 
 
@@ -65,8 +67,8 @@ def head_and_tail(text: str, each: int) -> str:
     return f"{text[:each]}\n[... {left_out} characters left out ...]\n{text[-each:]}"
 
 
-def _size(turn: Turn, counter: Counter) -> int:
+def _size(message: Message, counter: Counter) -> int:
     tokens = NOTHING
-    for part in turn.attached:
+    for part in message.attached:
         tokens = tokens.plus(counter.text(attached_block(part)))
     return counter.settled(tokens)

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.context.prompt import as_data, fenced
 from aish_lsp.context.transcript import fitted
 from aish_lsp.foundation.text import well_formed, with_line_feeds, without_hidden
-from aish_lsp.models.request import Message
+from aish_lsp.models.request import RequestMessage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from aish_lsp.context.messages import Message
     from aish_lsp.context.transcript import Fits
-    from aish_lsp.context.turns import Turn
 
 SYSTEM: Final = """\
 You summarize a conversation between a user and aish, a shell assistant. Your summary takes the \
@@ -113,11 +113,11 @@ def cut_to(text: str, limit: int) -> str:
 
 def summary_request(
     prior: str | None,
-    evicted: Sequence[Turn] | None,
+    evicted: Sequence[Message] | None,
     *,
     max_chars: int,
     fits: Fits,
-) -> tuple[Message, ...] | None:
+) -> tuple[RequestMessage, ...] | None:
     """Return the messages that ask for a summary, made to fit; None where they cannot be.
 
     Args:
@@ -133,7 +133,7 @@ def summary_request(
     return found.messages if found else None
 
 
-def _request(prior: str | None, notes: Sequence[str], max_chars: int) -> tuple[Message, ...]:
+def _request(prior: str | None, notes: Sequence[str], max_chars: int) -> tuple[RequestMessage, ...]:
     """Return the messages that ask to extend ``prior`` by ``notes``, or else to compress it."""
     # Models know better what a word is than what a character is.
     length = f"{max_chars} characters, some {max(1, max_chars // 7)} words"
@@ -147,6 +147,6 @@ def _request(prior: str | None, notes: Sequence[str], max_chars: int) -> tuple[M
     task = "Write the summary of all of this" if notes else "Write this summary anew, shorter"
     parts.append(f"{task}, in at most {length}.")
     return (
-        Message("system", SYSTEM.format(length=length)),
-        Message("user", "\n\n".join(parts)),
+        RequestMessage("system", SYSTEM.format(length=length)),
+        RequestMessage("user", "\n\n".join(parts)),
     )

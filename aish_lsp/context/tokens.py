@@ -94,7 +94,7 @@ PLAIN_FEATURES = (
     "cluster",  # of three small consonants in a row: names cut short, random text
     "number",  # begins
     "digit",
-    "mark",  # any of ASCII that is no letter, digit or blank
+    "mark",  # any of ASCII that is not a letter, digit or blank
     "tail",  # a mark behind a small letter
     "head",  # a mark behind a blank
     "odd",  # one of the marks that few words and operators are made of
@@ -208,6 +208,8 @@ def _features(text: str) -> list[int]:
         shape(b"f"),
     ]
 
+
+# Which family of tokenizers a model has, told by its name.
 
 #: The first that is found in a model's name, in small letters, tells the family. A distilled model
 #: has the tokenizer of what it was distilled into.

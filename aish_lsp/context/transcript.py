@@ -1,4 +1,4 @@
-"""A conversation as a text for a model that reads it: each turn cut so that all of it fits."""
+"""A conversation as a text for a model that reads it: each message cut so that all of it fits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 from aish_lsp.foundation.text import one_line
 
 if TYPE_CHECKING:
-    from aish_lsp.context.turns import Turn
-    from aish_lsp.models.request import Message
+    from aish_lsp.context.messages import Message
+    from aish_lsp.models.request import RequestMessage
 
 #: Characters of one message, doubled as long as it all fits. A command's output, a tool's result
 #: and a call's arguments get a quarter of it.
@@ -18,71 +18,73 @@ _LIMITS: Final = (250, 500, 1000, 2000, 4000)
 _GAP: Final = "\n[...]\n"
 
 #: Tells whether messages are within a budget.
-Fits: TypeAlias = "Callable[[Sequence[Message]], bool]"
+Fits: TypeAlias = "Callable[[Sequence[RequestMessage]], bool]"
 
 
 class Fitted(NamedTuple):
-    """Messages within a budget; ``left_out`` is how many of the oldest turns are not in them."""
+    """Messages within a budget; ``left_out`` is how many of the oldest messages are not in them."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[RequestMessage, ...]
     left_out: int = 0
 
 
 def fitted(
-    turns: Sequence[Turn], request: Callable[[Sequence[str]], tuple[Message, ...]], fits: Fits
+    messages: Sequence[Message],
+    request: Callable[[Sequence[str]], tuple[RequestMessage, ...]],
+    fits: Fits,
 ) -> Fitted | None:
-    """Return the request for these turns, made to fit; None where not one turn does.
+    """Return the request for these messages, made to fit; None where not one message does.
 
-    Of long turns the heads and tails stay, as much of them as there is room for; where the shortest
-    are still too much, the oldest turns go. ``fits`` is called some five times, or once and the
-    logarithm of the turns.
+    Of long messages the heads and tails stay, as much of them as there is room for; where the
+    shortest are still too much, the oldest messages go. ``fits`` is called some five times, or once
+    and the logarithm of the messages.
 
     Args:
-        turns: what the transcript is of.
-        request: makes the messages out of the notes, one a turn.
+        messages: what the transcript is of.
+        request: makes the messages out of the notes, one for each.
         fits: whether messages are within the budget.
     """
     best = None
     # From the shortest on: to measure is what takes time, and of a long session nothing else fits.
     for limit in _LIMITS:
-        messages = request([note(turn, limit) for turn in turns])
-        if (best and messages == best.messages) or not fits(messages):
+        composed = request([note(message, limit) for message in messages])
+        if (best and composed == best.messages) or not fits(composed):
             break
-        best = Fitted(messages)
+        best = Fitted(composed)
     if best is not None:
         return best
-    notes = [note(turn, _LIMITS[0]) for turn in turns]
+    notes = [note(message, _LIMITS[0]) for message in messages]
     fitting, too_many = 0, len(notes)
     while too_many - fitting > 1:
         count = (fitting + too_many) // 2
-        messages = request(notes[-count:])
-        if fits(messages):
-            fitting, best = count, Fitted(messages, len(notes) - count)
+        composed = request(notes[-count:])
+        if fits(composed):
+            fitting, best = count, Fitted(composed, len(notes) - count)
         else:
             too_many = count
     return best
 
 
-def note(turn: Turn, limit: int) -> str:
-    """Return a turn for the transcript: its role, then, one blank deeper, what it says.
+def note(message: Message, limit: int) -> str:
+    """Return a message for the transcript: its role, then, one blank deeper, what it says.
 
-    So no line of a text can pass for the beginning of another turn.
+    So no line of a text can pass for the beginning of another message.
     """
     quarter = limit // 4
     parts: list[str] = []
-    for run in turn.exec:
+    for run in message.exec:
         parts.append(f"$ {one_line(_shortened(run.command, quarter))} (exit {run.exit})")
         parts.append(_shortened(run.output.strip(), quarter))
-    for attached in turn.attached:
+    for attached in message.attached:
         parts.append(f"{attached.kind}: {one_line(attached.place)}")
         parts.append(_shortened(attached.text.strip(), quarter))
-    parts.append(_shortened(turn.content.strip(), quarter if turn.role == "tool" else limit))
+    parts.append(_shortened(message.content.strip(), quarter if message.role == "tool" else limit))
     parts += (
         f"calls {one_line(call.name)} {_shortened(call.arguments, quarter)}"
-        for call in turn.tool_calls
+        for call in message.tool_calls
     )
     said = _shortened("\n".join(part for part in parts if part), 2 * limit)
-    return "\n ".join((f"{turn.role}:", *said.split("\n")))
+    return "\n ".join((f"{message.role}:", *said.split("\n")))
 
 
 def _shortened(text: str, limit: int) -> str:

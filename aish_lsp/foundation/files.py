@@ -132,7 +132,7 @@ def open_to_read(path: Path) -> int:
     """Open ``path`` to read it; return the descriptor.
 
     Raises:
-        OSError: it cannot be opened, or is no file.
+        OSError: it cannot be opened, or is not a file.
     """
     return _open(path, os.O_RDONLY)
 
@@ -278,7 +278,7 @@ def _locked_fd(path: Path, lock_path: Path, timeout: float) -> int:
 
 
 def is_at(fd: int, path: Path) -> bool:
-    """Whether ``path`` is still the open file's; also where we may not know."""
+    """Return whether ``path`` is still the open file's; also where we may not know."""
     try:
         return os.path.samestat(path.stat(), os.fstat(fd))
     except PermissionError:

@@ -74,7 +74,7 @@ def json_line(record: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class BadLine:
-    """A line that is no JSON object, and why."""
+    """A line that is not a JSON object, and why."""
 
     number: int
     reason: str
@@ -193,7 +193,7 @@ def _parsed(line: str) -> Any:
 
 
 def _is_too_deep(line: str, value: Any) -> bool:
-    """Whether ``value``, which is ``line``, is nested deeper than MAX_DEPTH."""
+    """Return whether ``value``, which is ``line``, is nested deeper than MAX_DEPTH."""
     if line.count("{") + line.count("[") <= MAX_DEPTH:
         return False
     level = [value]

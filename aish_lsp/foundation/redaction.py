@@ -176,5 +176,5 @@ def _looks_assigned(whole: str, separator: str, value: str) -> bool:
 
 
 def _mixed(value: str) -> bool:
-    """Whether there is a digit and a letter: a word of prose has no digit, a number no letter."""
+    """Return whether there is a digit and a letter: prose has no digit, a number no letter."""
     return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)

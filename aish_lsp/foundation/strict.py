@@ -30,7 +30,7 @@ Hook: TypeAlias = Callable[[Any, Any], Any]
 DEEPEST: Final = 64
 
 
-class Wrong(Exception):
+class StructureError(Exception):
     """A value is not what its field accepts."""
 
     def __init__(self, found: object, accepted: str) -> None:
@@ -83,9 +83,11 @@ def _origin(kind: Any) -> object:
 
 def _text(value: object, _: object) -> str:
     if not isinstance(value, str):
-        raise Wrong(value, "a string")
+        raise StructureError(value, "a string")
     if not value.isascii() and not _encodable(value):
-        raise Wrong(value, "a string of whole characters (this one holds half a surrogate pair)")
+        raise StructureError(
+            value, "a string of whole characters (this one holds half a surrogate pair)"
+        )
     return value
 
 
@@ -99,36 +101,36 @@ def _encodable(text: str) -> bool:
 
 def _truth(value: object, _: object) -> bool:
     if not isinstance(value, bool):
-        raise Wrong(value, "true or false")
+        raise StructureError(value, "true or false")
     return value
 
 
 def _whole_number(value: object, _: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
-        raise Wrong(value, "a whole number")
+        raise StructureError(value, "a whole number")
     if abs(value) > LARGEST:
-        raise Wrong(value, "a whole number of 64 bits, signed")
+        raise StructureError(value, "a whole number of 64 bits, signed")
     return value
 
 
 def _number(value: object, _: object) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
-        raise Wrong(value, "a number")
+        raise StructureError(value, "a number")
     if not math.isfinite(value) if isinstance(value, float) else abs(value) > LARGEST:
-        raise Wrong(value, "a finite number")
+        raise StructureError(value, "a finite number")
     return float(value)
 
 
 def _nothing(value: object, _: object) -> None:
     if value is not None:
-        raise Wrong(value, "null")
+        raise StructureError(value, "null")
 
 
 def _object(value: object) -> None:
     if not isinstance(value, Mapping):
-        raise Wrong(value, "an object")
+        raise StructureError(value, "an object")
     if not all(isinstance(name, str) for name in value):
-        raise Wrong(value, "an object with strings for keys")
+        raise StructureError(value, "an object with strings for keys")
 
 
 def _free(value: object, _: object) -> object:
@@ -137,7 +139,7 @@ def _free(value: object, _: object) -> object:
     while waiting:
         item, depth = waiting.pop()
         if depth > DEEPEST:
-            raise Wrong(value, f"data that is nested at most {DEEPEST} deep")
+            raise StructureError(value, f"data that is nested at most {DEEPEST} deep")
         if isinstance(item, Mapping):
             waiting += [(part, depth + 1) for part in (*item.keys(), *item.values())]
             _object(item)
@@ -148,7 +150,7 @@ def _free(value: object, _: object) -> object:
         elif isinstance(item, int | float) and not isinstance(item, bool):
             _number(item, float)
         elif item is not None and not isinstance(item, bool):
-            raise Wrong(item, "a value that JSON knows")
+            raise StructureError(item, "a value that JSON knows")
     return value
 
 
@@ -156,7 +158,7 @@ def _choice(value: object, kind: Any) -> object:
     for choice in get_args(kind):
         if type(choice) is type(value) and choice == value:
             return choice
-    raise Wrong(value, accepted(kind))
+    raise StructureError(value, accepted(kind))
 
 
 def _union(kind: Any, converter: Converter) -> Hook:
@@ -169,9 +171,9 @@ def _union(kind: Any, converter: Converter) -> Hook:
         for arm, structure_arm in alternatives:
             try:
                 return structure_arm(value, arm)
-            except (Wrong, BaseValidationError):
+            except (StructureError, BaseValidationError):
                 continue
-        raise Wrong(value, accepted(kind))
+        raise StructureError(value, accepted(kind))
 
     return hook
 
@@ -193,7 +195,7 @@ def _sequence(kind: Any, converter: Converter) -> Hook:
 
     def hook(value: object, _: object) -> object:
         if not isinstance(value, list | tuple) or (fixed is not None and len(value) != fixed):
-            raise Wrong(value, accepted(kind))
+            raise StructureError(value, accepted(kind))
         return build(value, kind)
 
     return hook
@@ -244,10 +246,10 @@ def _bounded(hook: Hook, kind: Any, minimum: float | None, maximum: float | None
     def bounded(value: object, expected: Any) -> object:
         try:
             number = hook(value, expected)
-        except Wrong:
-            raise Wrong(value, words) from None
+        except StructureError:
+            raise StructureError(value, words) from None
         if number is not None and not low <= number <= high:
-            raise Wrong(value, words)
+            raise StructureError(value, words)
         return number
 
     return bounded

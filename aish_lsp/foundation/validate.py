@@ -1,7 +1,8 @@
 """Plain JSON or TOML data into our dataclasses, strictly and with words that a person can act on.
 
-Nothing is coerced: "5" is no number, 1 is no truth value; a whole number may stand for a number.
-Unknown fields are refused. The bounds ``minimum`` and ``maximum`` of a field stand in its metadata.
+Nothing is coerced: "5" is not a number, 1 is not a truth value; a whole number may stand for a
+number. Unknown fields are refused. The bounds ``minimum`` and ``maximum`` of a field stand in its
+metadata.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.foundation.strict import Wrong, converter, field_names
+from aish_lsp.foundation.strict import StructureError, converter, field_names
 from aish_lsp.foundation.wire import camel_case as to_camel_case
 from aish_lsp.foundation.wording import KeyPath, accepted, dotted, nearest
 
@@ -130,7 +131,7 @@ def _failures(error: Exception, path: KeyPath, *, camel_case: bool) -> Iterator[
             # Looking for near names is slow, and nobody reads the thousandth.
             hint = nearest(name, known) if count < PROBLEMS else ""
             yield _Failure(place, f"unknown; {hint}", place)
-    elif isinstance(error, Wrong):
+    elif isinstance(error, StructureError):
         yield _Failure(path, error.told(path), path)
     elif isinstance(error, ValueError):
         # A dataclass that looks at itself in __post_init__.

@@ -63,7 +63,7 @@ def shown(value: object, limit: int = SHOWN) -> str:
 def dotted(path: KeyPath, limit: int = SHOWN) -> str:
     """Return a path as it is written in TOML, list places in brackets: ``models."a b".stop[0]``.
 
-    Of a name that is no plain word, ``limit`` characters are shown.
+    Of a name that is not a plain word, ``limit`` characters are shown.
     """
     text = ""
     for part in path:
@@ -83,7 +83,7 @@ def hidden(path: KeyPath, value: object) -> bool:
 
 
 def arms(kind: Any) -> list[Any]:
-    """Return the alternatives of a union, None apart; nothing for what is no union."""
+    """Return the alternatives of a union, None apart; nothing for what is not a union."""
     if get_origin(kind) not in {Union, types.UnionType}:
         return []
     return [arm for arm in get_args(kind) if arm is not types.NoneType]

@@ -462,7 +462,7 @@ class ChatDocument:
         is_typed = draft is None or await self._typed.was_seen(draft, is_open=is_open)
         carried: Carried | None = None
         face = _ChatFace(self._server, self._writer.text)
-        place = operations.Place(self._workspace.shown, face, is_typed=is_typed)
+        place = operations.Place(self._workspace, self._workspace.shown, face, is_typed=is_typed)
         async with self._section:
             is_above = await self._begin_section(prompt)
             try:

@@ -109,7 +109,7 @@ class ChatWriter:
         if not self._editor.capabilities.show_document:
             return
         text = with_line_feeds(await self.text())
-        # What follows a last line end is no line to all editors: Neovim fails there.
+        # What follows a last line end is not a line to all editors: Neovim fails there.
         self._editor.show(self.path, text.removesuffix("\n").count("\n"))
         self._opens_until = monotonic() + OPEN_TIMEOUT
 

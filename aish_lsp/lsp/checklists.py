@@ -11,7 +11,7 @@ from aish_lsp.foundation.redaction import find_secret
 from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.kinds import REFACTOR_KIND
-from aish_lsp.operations.checklist import Entry, entries_around, is_box
+from aish_lsp.operations.checklist import ChecklistEntry, entries_around, is_box
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.server import AishServer
@@ -52,7 +52,7 @@ def checklist_actions(
 
 
 def _remember(
-    server: AishServer, uri: str, entries: Sequence[Entry], title: str
+    server: AishServer, uri: str, entries: Sequence[ChecklistEntry], title: str
 ) -> types.CodeAction:
     """Return the action that ticks these lines and has what they say remembered."""
     accepted = [{"kind": entry.kind, "content": entry.content} for entry in entries]
@@ -73,7 +73,7 @@ def _remember(
     )
 
 
-def _without(server: AishServer, lines: Sequence[str], entry: Entry) -> types.TextEdit:
+def _without(server: AishServer, lines: Sequence[str], entry: ChecklistEntry) -> types.TextEdit:
     """Return the edit that takes a candidate away, with the notes on it."""
     end = types.Position(entry.end, 0)
     if entry.end == len(lines):
@@ -90,7 +90,7 @@ def _edit(server: AishServer, uri: str, edits: list[types.TextEdit]) -> types.Wo
     return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, list(edits))])
 
 
-def _titled(entry: Entry) -> str:
+def _titled(entry: ChecklistEntry) -> str:
     plain = escaped(entry.content)
     short = plain if len(plain) <= _TITLE else f"{plain[: _TITLE - 1]}…"
     careful = "; ".join(entry.careful)

@@ -92,10 +92,10 @@ async def execute(operation: Operation, call: Call, params: Any) -> object:
     prompt, again = _question(session, params)
     token: Token | None = getattr(params, "partial_result_token", None)
     if operation.comes_in_pieces and token is None:
-        refuse_unshown(session)
+        refuse_unshown(workspace, session)
         await server.chats.of(workspace).prepare(show=not isinstance(params, RunParams))
         session = await workspace.sessions.named(None)
-    place = Place(session, EditorFace(call, workspace))
+    place = Place(workspace, session, EditorFace(call, workspace))
     if isinstance(params, AskParams):
         place = _asked_at(place, params, about, guess)
     if isinstance(params, ModelAdd) and params.choice is None and not can_choose(server):
@@ -121,7 +121,7 @@ def _answered(server: AishServer, answer: Answer[Any]) -> object:
 
 async def _add_model_in_chat(server: AishServer, place: Place) -> object:
     """Show in the chat what there is to choose from, and how to go on there."""
-    refuse_unshown(place.session)
+    refuse_unshown(place.workspace, place.session)
     await server.chats.of(place.workspace).send(":model add")
     found = await models_of(place.session)
     return Added(None, found.active, found.models)
@@ -158,13 +158,13 @@ def _tell_where_it_runs(
         server.tell(f"Runs in {shown_path(workspace.folder)}, {guess}.")
 
 
-def refuse_unshown(session: Session) -> None:
+def refuse_unshown(workspace: Workspace, session: Session) -> None:
     """See that the chat document shows a session, whose events would go there.
 
     Raises:
         InvalidArgument: it does not.
     """
-    if session is not session.workspace.shown:
+    if session is not workspace.shown:
         msg = f"The chat does not show the session {session.id}: its events need a token."
         raise InvalidArgument(msg, path="partialResultToken")
 

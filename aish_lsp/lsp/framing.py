@@ -41,7 +41,7 @@ class FrameReader:
     """Cuts a stream into the bodies of its messages, however the bytes arrive.
 
     A ``strict`` one is for a stream that anybody may have opened. A web page may send a request
-    whose body holds messages of ours, so nothing is read behind a line that is no header of LSP.
+    whose body holds messages of ours, so nothing is read behind a line that is not a header of LSP.
     """
 
     def __init__(self, *, strict: bool = False) -> None:
@@ -57,7 +57,7 @@ class FrameReader:
         """Return what ``data`` completes, in order.
 
         Raises:
-            ForeignHeaderError: the reader is strict, and a line is no header of LSP. The stream
+            ForeignHeaderError: the reader is strict, and a line is not a header of LSP. The stream
                 must not be read on.
         """
         self._buffer += data

@@ -120,7 +120,7 @@ _handlers: list[_BackgroundHandler] = []
 class _RecentHandler(_BackgroundHandler):
     """Keeps what went wrong lately in ``DATA/recent.log``, which is made with its first line.
 
-    Where it cannot be written nothing is kept: that much is no reason to complain.
+    Where it cannot be written nothing is kept: that much is not a reason to complain.
     """
 
     def __init__(self) -> None:
@@ -128,7 +128,7 @@ class _RecentHandler(_BackgroundHandler):
         self.setLevel(logging.WARNING)
 
     def keep(self, line: str) -> None:
-        """Keep a line that is no record."""
+        """Keep a line that is not a record."""
         if self._lines.qsize() < PENDING_RECORDS:
             self._lines.put(line)
 

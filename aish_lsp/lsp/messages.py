@@ -47,7 +47,7 @@ class Response:
 
 
 class Malformed(Exception):
-    """What arrived is no JSON-RPC message; ``id`` is that of the request where it can be told."""
+    """What arrived is not a JSON-RPC message; ``id`` is the request's where it can be told."""
 
     def __init__(self, code: int, message: str, message_id: MessageId | None = None) -> None:
         super().__init__(message)

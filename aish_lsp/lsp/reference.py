@@ -16,7 +16,7 @@ from aish_lsp.agent import events
 from aish_lsp.chat.commands import COLON_COMMANDS
 from aish_lsp.foundation import errors
 from aish_lsp.foundation.wire import camel_case
-from aish_lsp.lsp.greeting import CAPABILITIES
+from aish_lsp.lsp.early_initialize import CAPABILITIES
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.registry import CommandSpec
 from aish_lsp.lsp.schema import (

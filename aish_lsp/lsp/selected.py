@@ -12,7 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from aish_lsp.context.attached.reading import LARGEST
 from aish_lsp.context.attached.selection import Document, Point, clamped, language_of, selection
-from aish_lsp.context.turns import Attached
+from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.text import one_line, with_line_feeds
 from aish_lsp.lsp.editor import LspEditor

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Questions that are remembered.
 _MOST: Final = 20
 
-#: What is no text to stand in a document: changes to one, and what was typed and printed.
+#: What is not a text to stand in a document: changes to one, and what was typed and printed.
 _NO_TEXT: Final = ("diff", "patch", "console", "shell-session")
 
 
@@ -175,7 +175,7 @@ async def _read_reply(job: Job[AskResult], asked: Asked) -> None:
         result = await job.result()
     except AishError:
         return
-    # To a part of it a reply is no substitute for all of it.
+    # To a part of it a reply is not a substitute for all of it.
     if any(
         part.kind == "selection" and part.path == asked.name and not part.cut
         for part in result.attached

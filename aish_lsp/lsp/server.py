@@ -133,7 +133,8 @@ class AishServer(LanguageServer):
 
         Raises:
             TimeoutError: it did not answer within ``timeout`` seconds.
-            JsonRpcException: it answered with an error, or with what is no answer to ``method``.
+            JsonRpcException: it answered with an error, or with what is not an answer to
+            ``method``.
         """
         async with asyncio.timeout(timeout):
             return await self.protocol.send_request_async(method, params)

@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from aish_lsp.foundation.errors import Busy
 from aish_lsp.lsp.admission import Admission, Frame, is_loopback, is_our_name
+from aish_lsp.lsp.early_initialize import CHUNK
 from aish_lsp.lsp.framing import LARGEST_MESSAGE, ForeignHeaderError, FrameReader, frame
-from aish_lsp.lsp.greeting import CHUNK
 from aish_lsp.lsp.messages import encode
 from aish_lsp.lsp.outbox import Outbox
 from aish_lsp.lsp.transport import FLUSH, Open, attach, client_gone, detach

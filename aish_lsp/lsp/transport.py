@@ -11,8 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from aish_lsp.lsp import logs
+from aish_lsp.lsp.early_initialize import EarlyInitialize, read, write
 from aish_lsp.lsp.framing import BadFrame, frame
-from aish_lsp.lsp.greeting import Greeting, read, write
 from aish_lsp.lsp.outbox import Outbox
 
 if TYPE_CHECKING:
@@ -82,17 +82,17 @@ def client_gone(server: AishServer) -> None:
     server.lifecycle.end("the client closed the connection", server.protocol.exit_code)
 
 
-def connect_stdio(source: int, sink: int, greeting: Greeting) -> Open:
+def connect_stdio(source: int, sink: int, early: EarlyInitialize) -> Open:
     """Return what reads ``source`` and writes ``sink``, each in a thread of its own."""
 
     async def connect(server: AishServer) -> None:
         ready = threading.Event()
         outbox = attach(server, ready.set, framed=True)
         server.lifecycle.watches_parent = True
-        server.protocol.answered = greeting.answered
+        server.protocol.answered = early.answered
         loop = asyncio.get_running_loop()
         gone = partial(loop.call_soon_threadsafe, client_gone, server)
-        reader = _Reader(server, loop, source, greeting)
+        reader = _Reader(server, loop, source, early)
         for name, work in (
             ("aish reader", partial(reader.run, gone)),
             ("aish writer", partial(_write_all, sink, outbox, ready, gone)),
@@ -106,13 +106,17 @@ class _Reader:
     """Reads in a thread and hands messages to the loop, which it waits for."""
 
     def __init__(
-        self, server: AishServer, loop: asyncio.AbstractEventLoop, source: int, greeting: Greeting
+        self,
+        server: AishServer,
+        loop: asyncio.AbstractEventLoop,
+        source: int,
+        early: EarlyInitialize,
     ) -> None:
         self._server = server
         self._loop = loop
         self._source = source
-        self._frames = greeting.frames
-        self._received = greeting.received
+        self._frames = early.frames
+        self._received = early.received
         # Two batches may be under way; the reader waits for the loop with the next.
         self._slots = threading.Semaphore(2)
 

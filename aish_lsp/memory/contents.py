@@ -1,4 +1,7 @@
-"""What the lines of a memory.jsonl add up to: items, less those that tombstones hide."""
+"""What the lines of a memory.jsonl add up to: items, less those that tombstones hide.
+
+And what of them a compaction keeps.
+"""
 
 from __future__ import annotations
 
@@ -112,7 +115,7 @@ class Contents:
         self._forgotten.add(target)
 
     def __contains__(self, item_id: int) -> bool:
-        """Whether an item of that id is there and not forgotten."""
+        """Return whether an item of that id is there and not forgotten."""
         return item_id in self._items and item_id not in self._forgotten
 
     def __getitem__(self, item_id: int) -> MemoryItem:
@@ -133,7 +136,7 @@ class Contents:
         return records
 
     def hides(self, record: dict[str, Any]) -> bool:
-        """Whether a line says nothing any more: a tombstone, or an item that is forgotten."""
+        """Return whether a line says nothing any more: a tombstone, or a forgotten item."""
         try:
             if record.get("kind") == "forget":
                 return _checked_id(record.get("target"), "target") > 0
@@ -164,7 +167,7 @@ class Contents:
 
 
 def is_header(record: dict[str, Any]) -> bool:
-    """Whether a line is a header: ``{"meta": {...}}``, without an id."""
+    """Return whether a line is a header: ``{"meta": {...}}``, without an id."""
     return "meta" in record and "id" not in record
 
 
@@ -190,6 +193,9 @@ def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryI
     if source is not None and type(source) is not dict:
         raise ValueError("its source is not an object")
     return MemoryItem(item_id, ts, kind, content, tuple(tags) if tags else (), source, scope)
+
+
+# What of a memory.jsonl a compaction keeps, and what a crash in mid-compaction left.
 
 
 def without_forgotten(data: bytes, contents: Contents, highest: int) -> tuple[list[bytes], int]:

@@ -71,7 +71,7 @@ def tombstone(item_id: int) -> dict[str, Any]:
 
 
 def check_labels(kind: str, tags: Sequence[str]) -> None:
-    """Raise InvalidArgument for a kind that there is not, or a tag that is no text."""
+    """Raise InvalidArgument for a kind that there is not, or a tag that is not a text."""
     if kind not in KINDS:
         msg = f"A memory's kind is one of {', '.join(KINDS)}, not {kind!r}."
         raise InvalidArgument(msg, path="kind")

@@ -1,4 +1,4 @@
-"""The memory as it is shown to its user."""
+"""The memory as it is shown: to its user, and to the model as the ``[background]`` block."""
 
 from __future__ import annotations
 
@@ -64,6 +64,8 @@ def _matches(item: MemoryItem, query: str | None) -> bool:
     wanted = query.casefold()
     return any(wanted in text.casefold() for text in (item.content, *item.tags))
 
+
+# The ``[background]`` block: which items are sent to the model, and how they stand there.
 
 HEADING: Final = "[background] (memory; manage with :memory)"
 

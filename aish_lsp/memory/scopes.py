@@ -1,4 +1,4 @@
-"""The two scopes of memory, the workspace's and the user's, taken together."""
+"""The two scopes of memory, the workspace's and the user's, taken together, and cleared."""
 
 from __future__ import annotations
 
@@ -181,6 +181,8 @@ class MemoryScopes:
             raise InvalidArgument(msg, path="scope")
         return having
 
+
+# Forgetting all that is remembered, by the user's word alone.
 
 _OF: Final[Mapping[Scope, str]] = {
     "workspace": "of this workspace",

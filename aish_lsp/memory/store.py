@@ -279,7 +279,7 @@ class MemoryStore:
                 os.close(fd)
 
     def _is_known(self) -> bool:
-        """Whether the file is as it was at the last look; where it cannot be seen, it is not."""
+        """Return whether the file is as at the last look; where it cannot be seen, it is not."""
         try:
             return _stamp_of(os.stat(self.path)) == self._stamp  # noqa: PTH116 - half the time
         except OSError:
@@ -332,7 +332,7 @@ class MemoryStore:
         self._take(fd, known[2])
 
     def _is_probe(self, fd: int, end: int) -> bool:
-        """Whether the bytes before ``end`` are those that stood there, a whole line's end last."""
+        """Return whether the bytes before ``end`` are as they were, a whole line's end last."""
         probe = os.pread(fd, len(self._probe), end - len(self._probe))
         return probe == self._probe and probe.endswith(b"\n")
 

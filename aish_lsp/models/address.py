@@ -1,4 +1,4 @@
-"""An endpoint as the user wrote it, and the addresses that follow from it."""
+"""An endpoint as the user wrote it, the addresses that follow from it, and keys it would expose."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Preset
 
-
 _VERSION = re.compile(r"v\d+\w*")
+
 # An endpoint that was written out up to what is asked of it.
 _WRITTEN_OUT = re.compile(r"/(chat/completions|responses|messages|models)$")
 
@@ -29,7 +29,7 @@ def api_url(endpoint: str, path: str, *, version: str = "v1") -> str:
     ``/messages`` or ``/models``. A query is kept.
 
     Raises:
-        InvalidArgument: the endpoint is no http address.
+        InvalidArgument: the endpoint is not an http address.
     """
     parts = _split(endpoint)
     path_given = parts.path.rstrip("/")
@@ -43,7 +43,7 @@ def server_url(endpoint: str, path: str) -> str:
     """Return the address of ``path`` beside the endpoint's API: what has no ``/v1`` before it.
 
     Raises:
-        InvalidArgument: the endpoint is no http address.
+        InvalidArgument: the endpoint is not an http address.
     """
     parts = _split(endpoint)
     base = _WRITTEN_OUT.sub("", parts.path.rstrip("/"))
@@ -80,7 +80,7 @@ def server_name(url: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """Tell whether ``url`` points at this machine."""
+    """Return whether ``url`` points at this machine."""
     name = host(url)
     if name == "localhost" or name.endswith(".localhost"):
         return True
@@ -92,7 +92,7 @@ def is_loopback(url: str) -> bool:
 
 
 def _split(endpoint: str) -> SplitResult:
-    """Split an endpoint; raise InvalidArgument where it is no http address."""
+    """Split an endpoint; raise InvalidArgument where it is not an http address."""
     if not endpoint.strip():
         raise InvalidArgument(
             "The model has no endpoint. Set `endpoint`, for example http://127.0.0.1:8080.",
@@ -109,6 +109,8 @@ def _split(endpoint: str) -> SplitResult:
         raise InvalidArgument(msg, path="endpoint")
     return parts
 
+
+# Keys that would go out unencrypted: over http to another machine.
 
 _SECRET_HEADERS: Final = ("auth", "key", "token", "secret", "cookie")
 

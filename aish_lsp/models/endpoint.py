@@ -1,4 +1,4 @@
-"""What an endpoint tells about itself: the kind of server, its models, window and price."""
+"""Which endpoints there are, and what each tells about itself: its kind, models, window, price."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from urllib.parse import quote
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.address import api_url, host, server_url
+from aish_lsp.models.gemini_api import headers_of, method_url, models_url
 from aish_lsp.models.keys import headers_for
 from aish_lsp.models.prices import listed_price, lists_prices
 
@@ -84,9 +85,7 @@ async def describe(
     ``timeout_s`` is in seconds, for each of at most three questions.
     """
     if preset.provider == "gemini":
-        from aish_lsp.models.gemini_api import describe_gemini  # noqa: PLC0415 - imports this one
-
-        return await describe_gemini(http, preset, environ, timeout_s=timeout_s)
+        return await _describe_gemini(http, preset, environ, timeout_s=timeout_s)
     try:
         headers = await headers_for(preset, environ)
         models = await list_models(http, preset, headers, timeout_s=timeout_s)
@@ -118,7 +117,7 @@ async def list_models(
 
     Raises:
         BackendUnavailable, BackendRejected: as ``HttpClient.get_json``.
-        InvalidArgument: the endpoint is no address.
+        InvalidArgument: the endpoint is not an address.
     """
     url = api_url(preset.endpoint, "models")
     reply = await http.get_json(url, headers=headers, timeout_s=timeout_s)
@@ -206,6 +205,63 @@ def _tokens(value: Any) -> int | None:
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
+
+# Gemini
+
+
+async def _describe_gemini(
+    http: HttpClient, preset: Preset, environ: Mapping[str, str], *, timeout_s: float
+) -> EndpointInfo:
+    """Return the models that can be talked to, and the window of the preset's one. Never raises.
+
+    The window is what Google calls the limit of the input: the reply has another of its own.
+    ``timeout_s`` is in seconds, for each of two questions.
+    """
+    try:
+        headers = await headers_of(preset, environ)
+        url = models_url(preset)
+        models = _gemini_models(await http.get_json(url, headers=headers, timeout_s=timeout_s))
+    except AishError:
+        return EndpointInfo()
+    named = next((entry for entry in models if _gemini_name(entry) == preset.model), None)
+    try:
+        # An alias is not in the list.
+        named = named or await http.get_json(
+            method_url(preset, ""), headers=headers, timeout_s=timeout_s
+        )
+    except AishError:
+        named = None
+    return EndpointInfo(models=tuple(_talking(models)), context_window=_input_limit(named))
+
+
+def _gemini_models(reply: Any) -> list[dict[str, Any]]:
+    found = reply.get("models") if isinstance(reply, dict) else None
+    entries = found if isinstance(found, list) else []
+    return [entry for entry in entries if isinstance(entry, dict) and _gemini_name(entry)]
+
+
+def _gemini_name(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("name") or "").removeprefix("models/")
+
+
+def _talking(models: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """Yield the names of the models that generate text; others embed, or answer questions."""
+    for entry in models:
+        methods = entry.get("supportedGenerationMethods")
+        if not isinstance(methods, list) or "generateContent" in methods:
+            yield _gemini_name(entry)
+
+
+def _input_limit(entry: Any) -> int | None:
+    limit = entry.get("inputTokenLimit") if isinstance(entry, dict) else None
+    return limit if type(limit) is int and limit > 0 else None
+
+
+# What can answer without any configuration: model servers on this machine, and keys at hand.
+#
+# A server that is found may be used. A key that is found is only offered: nothing goes to a
+# provider before the user agreed. With ``AISH_DISCOVERY=off`` in the environment neither is looked
+# for.
 
 #: Where model servers listen unless told otherwise: llama.cpp, Ollama, LM Studio, vLLM.
 LOCAL_PORTS = (8080, 11434, 1234, 8000)

@@ -46,7 +46,7 @@ async def resolve_key(
     until a server refuses it (``key_of``). ``timeout_s`` is in seconds.
 
     Raises:
-        BackendRejected: the variable is not set, the command failed, or what came is no key.
+        BackendRejected: the variable is not set, the command failed, or what came is not a key.
     """
     if preset.api_key_env:
         source = f"The environment variable {preset.api_key_env}"

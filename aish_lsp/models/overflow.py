@@ -37,7 +37,7 @@ _OTHER_REASONS: Final = frozenset({401, 402, 403, 404, 405, 429})
 
 _TOO_LARGE: Final = 413
 
-#: A limit on tokens in a stretch of time is no limit on tokens in a request.
+#: A limit on tokens in a stretch of time is not a limit on tokens in a request.
 _PACE: Final = re.compile(
     r"rate.?limit|per (?:min|hour|day)|\b[TR]P[MD]\b|too many requests|throttl|quota"
     r"|please wait",
@@ -266,7 +266,7 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
 
 
 def _is_quoted(before: str) -> bool:
-    """Tell whether what follows ``before`` is quoted: it is the user's text then, not the server's.
+    """Return whether what follows ``before`` is quoted: then it is the user's, not the server's.
 
     The value of an error's field is the server's own.
     """

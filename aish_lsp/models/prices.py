@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Preset
 
-
 #: The date that the table was compiled.
 AS_OF: Final = "2026-11-22"
 
@@ -238,6 +237,11 @@ def _price(input_: str, output: str, cache_read: str, cache_write: str) -> Price
     )
 
 
+# Prices as a server's own list of models tells them: OpenRouter's.
+#
+# Its ``/models`` has dollars a token, as decimal strings. Other lists look alike and mean dollars
+# a million tokens, so no list is believed for its looks.
+
 _HOST: Final = "openrouter.ai"
 
 _MILLION: Final = 1_000_000
@@ -247,7 +251,7 @@ _DIGITS: Final = 9
 
 
 def lists_prices(endpoint: str) -> bool:
-    """Tell whether the list of models behind ``endpoint`` is known to hold prices."""
+    """Return whether the list of models behind ``endpoint`` is known to hold prices."""
     return host(endpoint) == _HOST
 
 
@@ -287,7 +291,7 @@ def listed_price(entry: Mapping[str, Any]) -> Price | None:
 
 
 def _rate(value: Any) -> float | None:
-    """Return dollars a million tokens, None for what is no price."""
+    """Return dollars a million tokens, None for what is not a price."""
     try:
         dollars = float(value) if isinstance(value, str | int | float) else math.nan
     except (ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""One request to a model, in no provider's dialect."""
+"""One request to a model, in no provider's dialect; and whose reasoning goes back with it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class StoredReasoning:
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class RequestMessage:
     """One message as the model is to see it.
 
     The first of a request is the ``system`` one; ``user`` and ``assistant`` alternate; ``tool``
@@ -64,7 +64,7 @@ class ModelRequest:
     """All that one call needs. ``max_output_tokens`` overrides the preset's."""
 
     preset: Preset
-    messages: tuple[Message, ...]
+    messages: tuple[RequestMessage, ...]
     tools: tuple[ToolSchema, ...] = ()
     max_output_tokens: int | None = None
 
@@ -83,6 +83,8 @@ class Model(Protocol):
         """
         ...
 
+
+# Whose reasoning a reply's is, and whether it goes back with the next request.
 
 # Protocols that many servers speak, and the parts of the metadata that tell what goes back.
 _RETURNED = {

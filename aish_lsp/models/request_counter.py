@@ -37,7 +37,7 @@ class CountsRequests(Protocol):
         """Return the input tokens of ``request``; ``timeout_s`` is in seconds.
 
         Raises:
-            NotACountError: what came is no count.
+            NotACountError: what came is not a count.
             AishError: nothing came.
         """
         ...

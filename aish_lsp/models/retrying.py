@@ -113,7 +113,7 @@ async def _timed(
     """Yield ``stream`` within the limits for its first event and for all of it.
 
     The silence between two packets is bounded below, by ``timeout``: a comment that only keeps the
-    connection alive is no silence there, and no reply here.
+    connection alive is not silence there, and not a reply here.
     """
     now = asyncio.get_running_loop().time()
     end = begun + preset.total_timeout

@@ -26,7 +26,7 @@ _COMMANDS: Final = (
     "|rg|rm|rmdir|rsync|ruff|rustup|scp|sed|ssh|sudo|systemctl|tar|terraform|tmux|tox|uname|unzip"
     "|uv|uvx|vim|wget|xargs|yarn"
 )
-#: Commands that are words as well: they count where something that is no word follows.
+#: Commands that are words as well: they count where something that is not a word follows.
 _WORDS_TOO: Final = "cat|cut|find|go|head|join|kill|less|make|sort|split|tail|test|time|top|which"
 _SUFFIXES: Final = (
     "bash|c|cc|cpp|cs|css|dart|ex|go|h|hpp|hs|html|java|jl|js|jsx|kt|lua|m|mjs|ml|php|pl|py|pyi"

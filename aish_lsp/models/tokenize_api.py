@@ -72,7 +72,7 @@ class VllmApi:
 
 
 def is_busy(error: AishError) -> bool:
-    """Tell whether the server may well answer later: it was not reached, or overburdened."""
+    """Return whether the server may well answer later: it was not reached, or overburdened."""
     status = error.data.get("status")
     if status is None:
         return not isinstance(error, InvalidArgument)

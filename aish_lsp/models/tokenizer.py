@@ -158,7 +158,7 @@ class EndpointTokenizer:
         return [text for text in texts if self.known(text) is None]
 
     def _is_due(self, missing: list[str]) -> bool:
-        """Tell whether there is something to ask, and somebody."""
+        """Return whether there is something to ask, and somebody."""
         return self._capability.may_ask and (bool(missing) or self._template_due)
 
     @property

@@ -14,7 +14,7 @@ from aish_lsp.offline.part import Part
 from aish_lsp.offline.words import words
 from aish_lsp.offline.workspace import Workspace
 from aish_lsp.project.manifests.reading import ENTRY_NAMES
-from aish_lsp.project.tasks import Entry
+from aish_lsp.project.tasks import NamedTask
 
 #: Words of a question that asks for no more than that.
 _MOST: Final = 16
@@ -73,7 +73,7 @@ def _says_nothing(word: str) -> bool:
     return any(word in group for group in ours) or _SETTING.fullmatch(word) is not None
 
 
-def _asked(said: Sequence[str], entries: Sequence[Entry]) -> Entry | None:
+def _asked(said: Sequence[str], entries: Sequence[NamedTask]) -> NamedTask | None:
     """Return the entry that is named among the words, or None."""
     runner = next((word for at, word in enumerate(said) if _is_runner(said, at, entries)), "")
     of_runner = [entry for entry in entries if not runner or entry.runner == runner]
@@ -93,7 +93,7 @@ def _asked(said: Sequence[str], entries: Sequence[Entry]) -> Entry | None:
     return entry if asks or said[0] == name or "how" in rest else None
 
 
-def _is_runner(said: Sequence[str], at: int, entries: Sequence[Entry]) -> bool:
+def _is_runner(said: Sequence[str], at: int, entries: Sequence[NamedTask]) -> bool:
     """Return whether a word names a runner that this project has: "just" mostly does not."""
     word = said[at]
     if word not in _RUNNERS or not any(entry.runner == word for entry in entries):

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aish_lsp.models.request import Message
+from aish_lsp.models.request import RequestMessage
 
 #: Characters of a question that are looked at.
 _QUESTION_LIMIT = 2000
@@ -46,7 +46,7 @@ class Question:
     earlier: tuple[str, ...] = ()
 
 
-def read_question(messages: Sequence[Message]) -> Question:
+def read_question(messages: Sequence[RequestMessage]) -> Question:
     """Return what the last user message asks."""
     is_first = not any(message.role == "assistant" for message in messages)
     contents = [message.content for message in messages if message.role == "user"]

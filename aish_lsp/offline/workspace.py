@@ -15,7 +15,7 @@ from aish_lsp.offline.part import Part
 from aish_lsp.offline.places import Places
 from aish_lsp.project.manifests.reading import Intent, Rank, Task
 from aish_lsp.project.safe_read import read_head
-from aish_lsp.project.tasks import Entry, find_entries, find_tasks
+from aish_lsp.project.tasks import NamedTask, find_entries, find_tasks
 
 #: A task in words, for "To ... here".
 _IN_WORDS: Final[Mapping[Intent, str]] = {
@@ -63,7 +63,7 @@ class Workspace:
         return find_tasks(self.root)
 
     @cached_property
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[NamedTask, ...]:
         """What the project's own task runners can be told to do, by its names."""
         return find_entries(self.root)
 

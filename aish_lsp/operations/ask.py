@@ -9,10 +9,10 @@ from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import AskResult
 from aish_lsp.agent.turn import ask as begin
 from aish_lsp.context.attached.reading import named_files
-from aish_lsp.context.turns import Attached
+from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.job import Job
-from aish_lsp.models.request import Message
+from aish_lsp.models.request import RequestMessage
 from aish_lsp.operations.markdown import fence_for
 from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, Token, operation
 
@@ -167,7 +167,7 @@ class PromptParams(SessionTarget):
 class Prompt:
     """A request, and how many tokens it has."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[RequestMessage, ...]
     tools: tuple[dict[str, Any], ...]
     tokens: int
 

@@ -10,7 +10,7 @@ from aish_lsp.memory.candidates import Accepted
 from aish_lsp.operations.checklist import last_entries
 
 if TYPE_CHECKING:
-    from aish_lsp.operations.checklist import Entry
+    from aish_lsp.operations.checklist import ChecklistEntry
 
 #: Digits of a candidate's number.
 _DIGITS: Final = 3
@@ -45,7 +45,7 @@ def _is_number(word: str) -> bool:
     return word.isascii() and word.isdigit()
 
 
-def _numbered(found: Sequence[Entry], word: str) -> Entry:
+def _numbered(found: Sequence[ChecklistEntry], word: str) -> ChecklistEntry:
     """Return the candidate of a number; raise NotFound where there is none."""
     if not found:
         raise NotFound("There are no candidates. `:memory summarize` finds some.")

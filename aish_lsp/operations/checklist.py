@@ -30,7 +30,7 @@ _HINT: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ChecklistEntry:
     """A candidate as it stands in a document.
 
     Attributes:
@@ -70,7 +70,7 @@ def is_box(line: str) -> bool:
     return _LINE.fullmatch(line) is not None
 
 
-def entries_around(lines: Sequence[str], number: int) -> list[Entry]:
+def entries_around(lines: Sequence[str], number: int) -> list[ChecklistEntry]:
     """Return the checklist of a document that a candidate's line is part of."""
     first, end = number, number + 1
     while first and _is_listed(lines[first - 1]):
@@ -81,7 +81,7 @@ def entries_around(lines: Sequence[str], number: int) -> list[Entry]:
     return [_entry(lines, at, to) for at, to in zip(starts, [*starts[1:], end], strict=True)]
 
 
-def last_entries(text: str) -> list[Entry]:
+def last_entries(text: str) -> list[ChecklistEntry]:
     """Return the last checklist of a document; empty where it has none."""
     lines = text.split("\n")
     last = next((at for at in reversed(range(len(lines))) if is_box(lines[at])), None)
@@ -92,12 +92,12 @@ def _is_listed(line: str) -> bool:
     return line.startswith(_NOTE) or is_box(line)
 
 
-def _entry(lines: Sequence[str], at: int, end: int) -> Entry:
+def _entry(lines: Sequence[str], at: int, end: int) -> ChecklistEntry:
     match = _LINE.fullmatch(lines[at])
     assert match is not None
     tick, number, kind, content = match.groups()
     noted = (line.removeprefix(_CAREFUL) for line in lines[at:end] if line.startswith(_CAREFUL))
-    return Entry(
+    return ChecklistEntry(
         line=at,
         end=end,
         number=int(number) if number else None,

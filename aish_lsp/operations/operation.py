@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent.session import Session
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.context.turns import Attached
+    from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.foundation.ports import Face
 
@@ -50,13 +50,14 @@ class Nothing:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where an operation is asked for: in which session, and through which face.
+    """Where an operation is asked for: in which session of a workspace, and through which face.
 
     ``is_typed``: the user was seen typing it; ``is_alone``: there is no conversation around it, as
     for a command of the shell. Of a question, ``attached`` is what it is about, ``at`` the file
     that it is asked in, and ``notice`` is told before its turn.
     """
 
+    workspace: Workspace
     session: Session
     face: Face
     is_typed: bool = True
@@ -64,11 +65,6 @@ class Place:
     attached: tuple[Attached, ...] = ()
     at: Path | None = None
     notice: str = ""
-
-    @property
-    def workspace(self) -> Workspace:
-        """The context of the session's folder."""
-        return self.session.workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.markdown import fence_for, head_and_tail, open_fence
-from aish_lsp.sessions.history import HistoryTurn, history
+from aish_lsp.sessions.history import HistoryMessage, history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -32,9 +32,9 @@ def history_page(loaded: LoadedSession, page: int, command: str) -> str:
     if not 1 <= page <= last:
         raise InvalidArgument(f"There is no page {page}: `{command} {last}` is the oldest.")
     end = len(exchanges) - (page - 1) * PAGE
-    turns = [turn for exchange in exchanges[max(0, end - PAGE) : end] for turn in exchange]
-    parts = [_head(loaded)] if turns else [_nothing(loaded)]
-    parts += (_turn(turn, short=True) for turn in turns)
+    messages = [message for exchange in exchanges[max(0, end - PAGE) : end] for message in exchange]
+    parts = [_head(loaded)] if messages else [_nothing(loaded)]
+    parts += (_message(message, short=True) for message in messages)
     if last > 1:
         newest = ", the newest" if page == 1 else ""
         before = f" `{command} {page + 1}` shows what was said before." if page < last else ""
@@ -42,13 +42,13 @@ def history_page(loaded: LoadedSession, page: int, command: str) -> str:
     return "\n\n".join(parts)
 
 
-def _exchanges(turns: Sequence[HistoryTurn]) -> list[list[HistoryTurn]]:
-    """Return the turns by exchange: a question, and all that answers it."""
-    exchanges: list[list[HistoryTurn]] = []
-    for turn in turns:
-        if turn.role == "user" or not exchanges:
+def _exchanges(messages: Sequence[HistoryMessage]) -> list[list[HistoryMessage]]:
+    """Return the messages by exchange: a question, and all that answers it."""
+    exchanges: list[list[HistoryMessage]] = []
+    for message in messages:
+        if message.role == "user" or not exchanges:
             exchanges.append([])
-        exchanges[-1].append(turn)
+        exchanges[-1].append(message)
     return exchanges
 
 
@@ -93,8 +93,8 @@ def count_of(number: int, what: str) -> str:
 
 def session_page(loaded: LoadedSession) -> str:
     """Return a session as a page of Markdown: all that was said, and what is sent no more."""
-    turns = history(loaded)
-    return "\n\n".join([_head(loaded), *map(_turn, turns)]) if turns else _nothing(loaded)
+    messages = history(loaded)
+    return "\n\n".join([_head(loaded), *map(_message, messages)]) if messages else _nothing(loaded)
 
 
 def _head(loaded: LoadedSession) -> str:
@@ -107,34 +107,36 @@ def _nothing(loaded: LoadedSession) -> str:
     return f"Nothing has been said in session {loaded.id} yet."
 
 
-def _turn(turn: HistoryTurn, *, short: bool = False) -> str:
-    """Return a turn; with ``short``, of what is long in it head and tail."""
+def _message(message: HistoryMessage, *, short: bool = False) -> str:
+    """Return a message; with ``short``, of what is long in it head and tail."""
 
     def block(text: str) -> str:
         return _fenced(head_and_tail(text) if short else text)
 
-    when = (turn.ts or "")[:16].replace("T", " ")
-    notes = [note for note in (turn.model, when, _state(turn)) if note]
-    parts = [f"### {_WHO[turn.role]} ({escaped(', '.join(notes))})"]
+    when = (message.ts or "")[:16].replace("T", " ")
+    notes = [note for note in (message.model, when, _state(message)) if note]
+    parts = [f"### {_WHO[message.role]} ({escaped(', '.join(notes))})"]
     parts += [
         block(f"$ {output['command']} (exit {output['exit']})\n{output['output']}")
-        for output in turn.exec
+        for output in message.exec
     ]
-    parts += [block(f"[{part['kind']}] {part['path']}\n{part['text']}") for part in turn.attached]
-    if turn.role == "tool":
-        parts.append(block(turn.content))
-    elif turn.content:
-        fence = open_fence(turn.content)
-        parts.append(turn.content.rstrip() + (f"\n{fence}" if fence else ""))
-    parts += [block(f"{call['name']} {call['arguments']}") for call in turn.tool_calls]
+    parts += [
+        block(f"[{part['kind']}] {part['path']}\n{part['text']}") for part in message.attached
+    ]
+    if message.role == "tool":
+        parts.append(block(message.content))
+    elif message.content:
+        fence = open_fence(message.content)
+        parts.append(message.content.rstrip() + (f"\n{fence}" if fence else ""))
+    parts += [block(f"{call['name']} {call['arguments']}") for call in message.tool_calls]
     return "\n\n".join(parts)
 
 
-def _state(turn: HistoryTurn) -> str:
-    """Return what is special about a turn; empty where nothing is."""
-    if turn.finish not in (None, "stop", "tool"):
-        return f"ended: {turn.finish}"
-    return "" if turn.in_force else "no longer sent"
+def _state(message: HistoryMessage) -> str:
+    """Return what is special about a message; empty where nothing is."""
+    if message.finish not in (None, "stop", "tool"):
+        return f"ended: {message.finish}"
+    return "" if message.in_force else "no longer sent"
 
 
 def _fenced(text: str) -> str:

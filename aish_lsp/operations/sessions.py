@@ -15,7 +15,7 @@ from aish_lsp.operations.session_pages import (
     history_page,
     listed_page,
 )
-from aish_lsp.sessions.history import HistoryTurn, history
+from aish_lsp.sessions.history import HistoryMessage, history
 from aish_lsp.sessions.listing import SessionInfo
 
 if TYPE_CHECKING:
@@ -161,13 +161,13 @@ async def resume(place: Place, params: SessionResume) -> Answer[Continued]:
 
 def _continued(place: Place, resumed: Resumed) -> Answer[Continued]:
     session = resumed.session
-    told = f"Session {session.id} continues, with {count_of(resumed.turns, 'message')}."
+    told = f"Session {session.id} continues, with {count_of(resumed.messages, 'message')}."
     waiting = len(session.last_turn_commands)
     if waiting:
         told += f" {count_of(waiting, 'suggested command')} can still be run."
     for notice in resumed.notices:
         place.face.tell(notice)
-    return Answer(Continued(session.id, resumed.turns), told)
+    return Answer(Continued(session.id, resumed.messages), told)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,11 @@ class SessionFork(SessionTarget):
 
 
 def _read_fork(place: Place, argument: str) -> SessionFork:
-    asked = [turn.exchange for turn in place.session.conversation.turns if turn.role == "user"]
+    asked = [
+        message.exchange
+        for message in place.session.conversation.messages
+        if message.role == "user"
+    ]
     if argument and not (argument.isdecimal() and 0 < int(argument[:6]) <= len(asked)):
         raise InvalidArgument(
             "Say before which question: `:session fork 1` parts before the last one,"
@@ -204,9 +208,9 @@ async def fork(place: Place, params: SessionFork) -> Answer[Continued]:
     """
     sessions = place.workspace.sessions
     parted = await sessions.fork(place.session, params.turn_id, show=params.show)
-    carried = count_of(parted.turns, "message")
+    carried = count_of(parted.messages, "message")
     text = f"Session {parted.session.id} begins with {carried}: what was said before that question."
-    return Answer(Continued(parted.session.id, parted.turns), text)
+    return Answer(Continued(parted.session.id, parted.messages), text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -304,7 +308,7 @@ class _HistoryPage(SessionHistory):
 class History:
     """What was said."""
 
-    turns: list[HistoryTurn]
+    turns: list[HistoryMessage]
 
 
 def _read_history(_place: Place, argument: str) -> _HistoryPage:

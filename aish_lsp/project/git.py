@@ -1,4 +1,7 @@
-"""git, started so that it runs nothing of the workspace's own: its repository may be hostile."""
+"""git, started so that it runs nothing of the workspace's own: its repository may be hostile.
+
+What it says of a folder: its files, where its ignore files are, what was changed of late.
+"""
 
 from __future__ import annotations
 

@@ -230,6 +230,12 @@ def _member_escape(character: str) -> str:
     return f"\\U{ord(character):08x}"
 
 
+# Which paths of a folder are ignored, by all the ignore files that git heeds.
+#
+# A deeper ``.gitignore`` goes before a higher one; behind them come the repository's
+# ``info/exclude`` and the user's own file for all repositories. What is in an ignored folder is
+# ignored, whatever the rules say of it.
+
 #: Bytes of an ignore file that are read.
 _FILE_LIMIT = 128 << 10
 
@@ -305,7 +311,7 @@ def is_ignored(chain: Chain, path: Sequence[str], *, folder: bool) -> bool:
 
 
 def _rules(path: Path) -> tuple[Rule, ...]:
-    """Return the rules of a file; one that is no regular file has none, as with git."""
+    """Return the rules of a file; one that is not a regular file has none, as with git."""
     content = read_regular(path, _FILE_LIMIT)
     return parse(content) if content else ()
 

@@ -1,4 +1,4 @@
-"""The tasks of a project, from every manifest in its folder."""
+"""The tasks of a project, from every manifest in its folder, and what its own runners can do."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ def _is_plain(command: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class NamedTask:
     """A make target, a recipe, a task or a package's script.
 
     Attributes:
@@ -167,7 +167,7 @@ class Entry:
     source: str
 
 
-def find_entries(root: Path) -> tuple[Entry, ...]:
+def find_entries(root: Path) -> tuple[NamedTask, ...]:
     """Return what the task runners at ``root`` know; names with other than plain signs are not.
 
     Reads manifests as text and runs nothing. What is missing or broken is passed over.
@@ -175,14 +175,14 @@ def find_entries(root: Path) -> tuple[Entry, ...]:
     return tuple(_entries(Manifests(root)))
 
 
-def _entries(manifests: Manifests) -> Iterator[Entry]:
+def _entries(manifests: Manifests) -> Iterator[NamedTask]:
     for runner, (source, names) in (
         ("just", runners.justfile_recipes(manifests)),
         ("task", runners.taskfile_entries(manifests)),
         ("make", runners.make_targets(manifests)),
     ):
         for name in sorted(filter(is_plain, names)):
-            yield Entry(name, runner, f"{runner} {name}", source)
+            yield NamedTask(name, runner, f"{runner} {name}", source)
     begins, names = javascript.package_scripts(manifests)
     for name in sorted(filter(is_plain, names)):
-        yield Entry(name, begins.split()[0], f"{begins}{name}", "package.json")
+        yield NamedTask(name, begins.split()[0], f"{begins}{name}", "package.json")

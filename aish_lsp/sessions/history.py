@@ -1,4 +1,4 @@
-"""The turns of a session as they are shown: all that was said, whatever is still sent of it."""
+"""The messages of a session as they are shown: all that was said, whatever is still sent of it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from aish_lsp.sessions.records import SUMMARIZE
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryTurn:
+class HistoryMessage:
     """A message of a session.
 
     Attributes:
@@ -46,11 +46,11 @@ class HistoryTurn:
     in_force: bool
 
 
-def history(loaded: LoadedSession) -> list[HistoryTurn]:
-    """Return the turns of a session, the oldest first, less those of a summarizer."""
-    in_force = {turn["n"] for turn in rebuild(loaded).turns}
+def history(loaded: LoadedSession) -> list[HistoryMessage]:
+    """Return the messages of a session, the oldest first, less those of a summarizer."""
+    in_force = {message["n"] for message in rebuild(loaded).messages}
     return [
-        HistoryTurn(
+        HistoryMessage(
             n=record["n"],
             ts=_text(record.get("ts")),
             role=record["role"],

@@ -1,4 +1,4 @@
-"""The sessions of a workspace: listed, found by id or name, deleted."""
+"""The sessions of a workspace: listed, found by id, by name or by what was said, deleted."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from aish_lsp.sessions.log import hold
 from aish_lsp.sessions.reading import SUFFIX, described, is_question, load
 from aish_lsp.sessions.records import SUMMARIZE, Record
 
-#: What tells a turn, an event, a reply, a new name, a summarizer's own turn, a reply's model, a
-#: question, one that is asked again and one that got no answer in a line that is written here.
+#: What tells a message, an event, a reply, a new name, a summarizer's own message, a reply's model,
+#: a question, one that is asked again and one that got no answer in a line that is written here.
 #: Inside a text a quotation mark is escaped, so that nothing in a text can look like these.
 _TURN: Final = b'Z", "role": "'
 _QUESTION: Final = b'Z", "role": "user", '
@@ -205,7 +205,7 @@ def _text(value: object) -> str | None:
 def _glean(data: bytes) -> _Gleaned | None:
     """Return what a log says whose lines all look as they are written here, else None.
 
-    They do where as many turns and events are found as the last line has for its number.
+    They do where as many messages and events are found as the last line has for its number.
     """
     if _SUMMARIZER in data or _UNANSWERED in data:
         return None
@@ -262,6 +262,8 @@ def _count_questions(lines: Iterable[Mapping[str, Any]]) -> int:
             waiting = None
     return count
 
+
+# Sessions found by what was said in them. All of it blocks.
 
 #: Characters of a snippet, and of what it shows before the word that was found.
 _SNIPPET: Final = 120

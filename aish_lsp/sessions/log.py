@@ -1,4 +1,4 @@
-"""The log of one session: a header, then a line for each turn and event; never rewritten.
+"""The log of one session: a header, then a line for each message and event; never rewritten.
 
 All of it blocks. One process at a time has a log open: it holds a lock on the file itself.
 """
@@ -33,7 +33,8 @@ from aish_lsp.sessions.reading import (
 _MARK: Final = b', "meta": "unanswered"'
 _ROOM: Final = b" " * len(_MARK)
 
-#: Fields that go back to a provider as they are: a signature that is blacked out is no signature.
+#: Fields that go back to a provider as they are: a signature that is blacked out is not a
+#: signature.
 _OPAQUE: Final = frozenset({"metadata"})
 
 

@@ -24,7 +24,7 @@ MAX_NUMBER: Final = 2**53 - 1
 #: Characters of a title.
 _TITLE_LIMIT: Final = 80
 
-#: What a turn may hold lists of, and the fields of each.
+#: What a message may hold lists of, and the fields of each.
 _PARTS: Final[Mapping[str, Mapping[str, type]]] = {
     "exec": {"command": str, "exit": int, "output": str},
     "tool_calls": {"id": str, "name": str, "arguments": str},
@@ -112,7 +112,7 @@ def described(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any
 
 
 def is_question(record: Mapping[str, Any]) -> bool:
-    """Whether a line is a question of the user's own, not one of the summarizer's."""
+    """Return whether a line is a question of the user's own, not one of the summarizer's."""
     return record.get("role") == "user" and record.get("meta") != records.SUMMARIZE
 
 

@@ -16,7 +16,7 @@ class Rebuilt:
     """A conversation as plain data.
 
     Attributes:
-        turns: the turns in force, as they stand in the log. They begin with a question; two
+        messages: the messages in force, as they stand in the log. They begin with a question; two
             questions never follow each other; each tool call has its result, one that is missing
             being ``cancelled`` with ``n`` 0.
         summary: the rolling summary of what was evicted; empty for none.
@@ -24,11 +24,11 @@ class Rebuilt:
         model: the model last switched to, None where it never was.
         commands: what the last reply suggests, less what was run or dropped of it:
             ``{"id", "text"}`` each.
-        evictions: how many times turns were evicted.
+        evictions: how many times messages were evicted.
         calls_before: how many of the session's first calls no longer count to its costs.
     """
 
-    turns: tuple[Record, ...]
+    messages: tuple[Record, ...]
     summary: str
     pending: tuple[Mapping[str, Any], ...]
     model: str | None
@@ -42,7 +42,7 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
 
     A log that a crash cut off, or that lost lines, gives as much as makes sense without them.
     """
-    turns: list[Record] = []
+    messages: list[Record] = []
     outputs: list[Mapping[str, Any]] = []
     withdrawn: set[int] = set()
     summary = ""
@@ -51,24 +51,24 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
     for record in loaded.records:
         match record.get("event"):
             case None if record.get("meta") != SUMMARIZE:
-                turns = _with_turn(turns, record)
+                messages = _with_message(messages, record)
                 outputs = _still_pending(outputs, record)
                 if record.get("meta") == UNANSWERED:
                     withdrawn.add(record["n"])
             case "exec":
                 outputs += _output(record)
             case "reset":
-                turns, outputs, summary = [], [], ""
+                messages, outputs, summary = [], [], ""
             case "evicted":
-                turns = _without(turns, record.get("from"), record.get("to"))
+                messages = _without(messages, record.get("from"), record.get("to"))
                 summary = _text(record.get("summary")) or summary
                 evictions += 1
-            case "unanswered" if isinstance(turn := record.get("turn"), int):
-                withdrawn.add(turn)
+            case "unanswered" if isinstance(number := record.get("turn"), int):
+                withdrawn.add(number)
             case "model":
                 model = _text(record.get("model")) or model
-    questions = [turn for turn in turns if turn["role"] == "user"]
-    kept = _in_order(turn for turn in turns if turn["n"] not in withdrawn)
+    questions = [message for message in messages if message["role"] == "user"]
+    kept = _in_order(message for message in messages if message["n"] not in withdrawn)
     # An earlier question that was taken back gave its output to the one after it.
     if questions and questions[-1] not in kept:
         outputs = [*_taken(questions[-1]), *outputs]
@@ -83,9 +83,9 @@ def rebuild(loaded: LoadedSession) -> Rebuilt:
     )
 
 
-def attached_of(turn: Record) -> list[Mapping[str, Any]]:
-    """Return the text that a turn is about, what is damaged of it left out."""
-    parts = turn.get("attached")
+def attached_of(message: Record) -> list[Mapping[str, Any]]:
+    """Return the text that a message is about, what is damaged of it left out."""
+    parts = message.get("attached")
     return [part for part in parts if _is_attached(part)] if isinstance(parts, list) else []
 
 
@@ -98,7 +98,7 @@ def _is_attached(part: object) -> bool:
 
 def _waiting(kept: Sequence[Record], lines: Iterable[Record]) -> tuple[Mapping[str, Any], ...]:
     """Return what the last reply suggests, less what was run or dropped of it."""
-    replies = [turn for turn in kept if turn["role"] == "assistant"]
+    replies = [message for message in kept if message["role"] == "assistant"]
     suggested = replies[-1].get("commands") or () if replies else ()
     taken = {_text(one.get("id")) for one in lines if one.get("event") in ("exec", "dismissed")}
     return tuple(command for command in suggested if command["id"] not in taken)
@@ -111,17 +111,17 @@ def _calls_before(lines: Iterable[Record]) -> int:
     return last if type(last) is int and last >= 0 else 0
 
 
-def _taken(turn: Record) -> list[Mapping[str, Any]]:
-    """Return the pending output that a turn took; one that asks again has what it had before."""
-    return [] if "again" in turn else turn.get("exec") or []
+def _taken(message: Record) -> list[Mapping[str, Any]]:
+    """Return the pending output that a message took; one that asks again has what it had before."""
+    return [] if "again" in message else message.get("exec") or []
 
 
-def _still_pending(outputs: list[Mapping[str, Any]], turn: Record) -> list[Mapping[str, Any]]:
-    return [output for output in outputs if output not in _taken(turn)]
+def _still_pending(outputs: list[Mapping[str, Any]], message: Record) -> list[Mapping[str, Any]]:
+    return [output for output in outputs if output not in _taken(message)]
 
 
 def _output(event: Record) -> list[Mapping[str, Any]]:
-    """Return the output that an event is about, as a turn carries it; none of a damaged one."""
+    """Return the output that an event is about, as a message carries it; none of a damaged one."""
     output = {name: event.get(name) for name in ("command", "exit", "output")}
     return [output] if [type(value) for value in output.values()] == [str, int, str] else []
 
@@ -130,25 +130,25 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _without(turns: list[Record], first: object, last: object) -> list[Record]:
-    """Return the turns whose numbers are not from ``first`` to ``last``."""
+def _without(messages: list[Record], first: object, last: object) -> list[Record]:
+    """Return the messages whose numbers are not from ``first`` to ``last``."""
     if not isinstance(first, int) or not isinstance(last, int):
-        return turns
-    return [turn for turn in turns if not first <= turn["n"] <= last]
+        return messages
+    return [message for message in messages if not first <= message["n"] <= last]
 
 
-def _with_turn(turns: list[Record], turn: Record) -> list[Record]:
-    """Return the turns with one more; without an exchange that was asked again, once it answers."""
-    turns.append(turn)
-    if turn["role"] != "assistant":
-        return turns
-    asked = next((one for one in reversed(turns) if one["role"] == "user"), None)
+def _with_message(messages: list[Record], message: Record) -> list[Record]:
+    """Return the messages and one more; without an exchange asked again, once that answers."""
+    messages.append(message)
+    if message["role"] != "assistant":
+        return messages
+    asked = next((one for one in reversed(messages) if one["role"] == "user"), None)
     again = asked.get("again") if asked else None
     if again is None:
-        return turns
+        return messages
     kept = []
     dropping = False
-    for one in turns:
+    for one in messages:
         if one["role"] == "user":
             dropping = one["n"] == again
         if not dropping:
@@ -156,25 +156,25 @@ def _with_turn(turns: list[Record], turn: Record) -> list[Record]:
     return kept
 
 
-def _in_order(turns: Iterable[Record]) -> list[Record]:
-    """Return the turns that follow each other as a model's server wants them."""
+def _in_order(messages: Iterable[Record]) -> list[Record]:
+    """Return the messages that follow each other as a model's server wants them."""
     kept: list[Record] = []
     waiting: list[str] = []
-    for turn in turns:
-        if turn["role"] == "tool":
-            if turn.get("tool_call_id") in waiting:
-                waiting.remove(turn["tool_call_id"])
-                kept.append(turn)
+    for message in messages:
+        if message["role"] == "tool":
+            if message.get("tool_call_id") in waiting:
+                waiting.remove(message["tool_call_id"])
+                kept.append(message)
             continue
         kept += _cancelled(waiting)
-        if turn["role"] == "user":
+        if message["role"] == "user":
             if kept and kept[-1]["role"] == "user":
                 kept.pop()
-            kept.append(turn)
+            kept.append(message)
             waiting = []
         elif kept and kept[-1]["role"] != "assistant":
-            kept.append(turn)
-            waiting = [call["id"] for call in turn.get("tool_calls") or ()]
+            kept.append(message)
+            waiting = [call["id"] for call in message.get("tool_calls") or ()]
         else:
             # The question that it answers is lost.
             waiting = []

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from aish_lsp.context.usage import UsageRecord
 from aish_lsp.foundation.clock import now
-from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.errors import AishError, NotFound
 from aish_lsp.foundation.wire import to_wire
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
+from aish_lsp.sessions.reading import LoadedSession, load
 from aish_lsp.sessions.usage import append_usage, read_usage
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
-    from aish_lsp.context.turns import ExecOutput, Turn
+    from aish_lsp.context.messages import ExecOutput, Message
     from aish_lsp.models.events import ToolCall, Usage
     from aish_lsp.models.request import StoredReasoning
     from aish_lsp.shell.events import CommandInfo
@@ -63,7 +64,7 @@ class Recorder:
         self._troubles: list[str] = []
         self._told: dict[str, str] = {}
         # One each, since usage may wait long for other processes and the log never does.
-        self._log_turn = asyncio.Lock()
+        self._log_message = asyncio.Lock()
         self._usage_turn = asyncio.Lock()
         self._writing: set[asyncio.Task[Any]] = set()
 
@@ -88,13 +89,25 @@ class Recorder:
         Raises:
             StoreUnavailable, Busy: it could not be written.
         """
-        await self._in_order(self._log_turn, lambda: self._log.set_name(name))
+        await self._in_order(self._log_message, lambda: self._log.set_name(name))
 
     async def settled(self) -> None:
         """Wait until what was to be written to the log by now is written."""
-        await self._in_order(self._log_turn, lambda: None)
+        await self._in_order(self._log_message, lambda: None)
 
-    async def question(self, question: Turn, again: int = 0) -> int:
+    async def history(self) -> LoadedSession:
+        """Return what was written down by now; nothing before the first question.
+
+        Raises:
+            StoreUnavailable: it cannot be read.
+        """
+        await self.settled()
+        try:
+            return await asyncio.to_thread(load, self.session_path, newer=True)
+        except NotFound:
+            return LoadedSession(self.session_id, {}, ())
+
+    async def question(self, question: Message, again: int = 0) -> int:
         """Write a question down, synced; return its number, 0 where it could not be written.
 
         ``again`` is the number of the question that it asks again, 0 for none.
@@ -124,7 +137,8 @@ class Recorder:
     async def extraction(self, reply: Reply) -> None:
         """Write down that a model looked for what to remember, and what it said.
 
-        Both turns are marked as a summarizer's own. The question is but named: it repeats the log.
+        Both messages are marked as a summarizer's own. The question is but named: it repeats the
+        log.
         """
         await self._append(records.user(":memory summarize", meta=records.SUMMARIZE))
         record = records.assistant(
@@ -141,9 +155,9 @@ class Recorder:
         if n:
             await self._logged(lambda: self._log.mark_unanswered(n))
 
-    async def evicted(self, turns: Sequence[Turn], summary: str | None = None) -> None:
-        """Write that these turns are sent no more."""
-        numbers = [turn.n for turn in turns if turn.n]
+    async def evicted(self, messages: Sequence[Message], summary: str | None = None) -> None:
+        """Write that these messages are sent no more."""
+        numbers = [message.n for message in messages if message.n]
         if numbers:
             await self._append(records.evicted(min(numbers), max(numbers), summary))
 
@@ -245,7 +259,7 @@ class Recorder:
 
     async def _logged(self, write: Callable[[], R]) -> R | None:
         try:
-            written = await self._in_order(self._log_turn, write)
+            written = await self._in_order(self._log_message, write)
         except AishError as error:
             self._failed("session", f"This session is not being saved: {error.message}")
             return None

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 Record: TypeAlias = dict[str, Any]
 
-#: The ``meta`` of a summarizer's own turns, and of a question without a reply.
+#: The ``meta`` of a summarizer's own messages, and of a question without a reply.
 SUMMARIZE: Final = "summarize"
 UNANSWERED: Final = "unanswered"
 
@@ -20,7 +20,7 @@ def user(
     again: int | None = None,
     meta: str | None = None,
 ) -> Record:
-    """Return a user turn.
+    """Return a user message.
 
     Args:
         content: the user's own text.
@@ -51,7 +51,7 @@ def assistant(
     commands: Sequence[Mapping[str, Any]] = (),
     meta: str | None = None,
 ) -> Record:
-    """Return an assistant turn.
+    """Return an assistant message.
 
     Args:
         content: the reply's text.
@@ -80,19 +80,19 @@ def tool(tool_call_id: str, content: str) -> Record:
 
 
 def evicted(first: int, last: int, summary: str | None) -> Record:
-    """Return that the turns ``first`` to ``last`` went; None: the prior summary stays in force."""
+    """Return that messages ``first`` to ``last`` went; None: the prior summary stays in force."""
     return _with({"event": "evicted", "from": first, "to": last}, summary=summary)
 
 
 def reset() -> Record:
-    """Return that turns, summary and pending output went."""
+    """Return that messages, summary and pending output went."""
     return {"event": "reset"}
 
 
 def ran(command_id: str, output: Mapping[str, Any]) -> Record:
     """Return that a command ended: ``{"command", "exit", "output"}``, for the next question.
 
-    That question has it too, so that each turn stands for itself.
+    That question has it too, so that each message stands for itself.
     """
     return {"event": "exec", "id": command_id, **output}
 
@@ -117,9 +117,9 @@ def norris(status: Literal["start", "step", "end"], **fields: Any) -> Record:
     return {"event": "norris", "status": status, **fields}
 
 
-def unanswered(turn: int) -> Record:
-    """Return that the question ``turn`` got no reply, where its own line could not be marked."""
-    return {"event": UNANSWERED, "turn": turn}
+def unanswered(question: int) -> Record:
+    """Return that the ``question`` got no reply, where its own line could not be marked."""
+    return {"event": UNANSWERED, "turn": question}
 
 
 def described(**fields: str | None) -> Record:

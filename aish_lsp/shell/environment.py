@@ -1,4 +1,7 @@
-"""The environment of a command: the user's own, without our keys and without a terminal."""
+"""The environment of a command: the user's own, without our keys and without a terminal.
+
+And which shell runs it.
+"""
 
 from __future__ import annotations
 

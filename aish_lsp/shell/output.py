@@ -1,4 +1,4 @@
-"""What a command printed: how much of it is kept, and how it reads without a terminal."""
+"""What a command printed: how much of it is kept and where, and how it reads without a terminal."""
 
 from __future__ import annotations
 
@@ -114,6 +114,8 @@ def _written_over(line: str) -> str:
     return "".join(kept)
 
 
+# Tells from its output a command that wants a terminal, where there is none: it says so itself.
+
 #: Characters at the end of an output that are looked at: what a command gave up for comes last.
 _LAST_WORDS: Final = 4096
 
@@ -152,6 +154,8 @@ def line_for_terminal(text: str, folder: Path) -> str:
     """Return what the user can paste into a terminal of their own to run ``text`` in ``folder``."""
     return f"cd {shlex.quote(str(folder))} && {text}"
 
+
+# Whole outputs of commands: ``.aish/output/ID.txt`` in the workspace, without secrets.
 
 #: Lines and characters of an output that a chat shows; of a longer one, its head and its tail.
 SHOWN_LINES: Final = 60

@@ -122,7 +122,7 @@ class PendingCommands:
         return self.suggestion(command_id).info
 
     def remove(self, command_id: str) -> None:
-        """Forget a suggestion that was run or dismissed; one that is gone is no error."""
+        """Forget a suggestion that was run or dismissed; one that is gone is not an error."""
         self._waiting.pop(command_id, None)
 
     def __iter__(self) -> Iterator[Suggestion]:

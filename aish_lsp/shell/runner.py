@@ -165,7 +165,7 @@ async def _until_end(
             return_when=asyncio.FIRST_EXCEPTION,
         )
         if process.ended.done():
-            # Only the listener can be slow now, which is no time-out of the command.
+            # Only the listener can be slow now, which is not a time-out of the command.
             await asyncio.wait(delivery.tasks, return_when=asyncio.FIRST_EXCEPTION)
             reason = "error" if process.lost else "stop"
             await delivery.add_note()

@@ -70,8 +70,8 @@ class SuggestionScanner:
     belongs to the line end. Any other ``\r`` stays in the command, where it is seen: a terminal
     would let what follows it overwrite what stands before.
 
-    Of a line that is no suggestion, and stands in no shell's fence, no more is kept than it takes
-    to tell. With ``fences`` false, fences suggest nothing.
+    Of a line that is not a suggestion, and stands in no shell's fence, no more is kept than it
+    takes to tell. With ``fences`` false, fences suggest nothing.
     """
 
     def __init__(self, *, fences: bool = True) -> None:

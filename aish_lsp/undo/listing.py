@@ -1,6 +1,6 @@
 """What of a work tree a snapshot covers: the files that git knows or would add, as they lie there.
 
-A file that git would leave out is left out, and so is what is no file; both are named, so that
+A file that git would leave out is left out, and so is what is not a file; both are named, so that
 nobody takes it later for something that a command has made. Editors' own files are passed over
 altogether. Names are bytes, ``/``-separated,
 relative to the work tree.

@@ -122,7 +122,7 @@ class Records:
         return next(reversed(own or others), [])
 
     def _groups(self) -> list[Group]:
-        """Return all groups, the oldest first; what is no record of this version is passed over."""
+        """Return all groups, the oldest first; what is not a record of this version is skipped."""
         groups: list[Group] = []
         for ref in self._numbered(self._refs(self._own)):
             record = self._read(ref)

@@ -1,4 +1,7 @@
-"""Snapshots: a work tree as a tree of git's, byte for byte, and what git does not keep of it."""
+"""Snapshots: a work tree as a tree of git's, byte for byte, and what git does not keep of it.
+
+And files put back from one.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,6 @@ from aish_lsp.undo.listing import Listing, is_plain
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
-
 
 #: Files that git may refuse before a snapshot is given up: their names, or a change meanwhile.
 _REFUSALS: Final = 20
@@ -42,7 +44,7 @@ def as_name(text: str) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class FileState:
     """A file of a snapshot; ``content`` is empty where only the permission is of interest."""
 
     mode: str
@@ -54,8 +56,8 @@ class Entry:
 class Change:
     """What a name stood for in two snapshots; None for nothing."""
 
-    old: Entry | None
-    new: Entry | None
+    old: FileState | None
+    new: FileState | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,10 +188,10 @@ def difference(git: Git, old: Snapshot, new: Snapshot) -> dict[bytes, Change]:
     return changes
 
 
-def _entry(snapshot: Snapshot, name: bytes, mode: str, content: str) -> Entry | None:
+def _entry(snapshot: Snapshot, name: bytes, mode: str, content: str) -> FileState | None:
     if mode == "000000":
         return None
-    return Entry(mode, content, snapshot.permission(name, mode))
+    return FileState(mode, content, snapshot.permission(name, mode))
 
 
 def _changed_permissions(
@@ -204,9 +206,11 @@ def _changed_permissions(
         mode = PROGRAM if old.modes.get(name, new.modes.get(name, 0)) & 0o100 else "100644"
         was, now = old.permission(file, mode), new.permission(file, mode)
         if was != now:
-            changes[file] = Change(Entry(mode, "", was), Entry(mode, "", now))
+            changes[file] = Change(FileState(mode, "", was), FileState(mode, "", now))
     return changes
 
+
+# Puts files of a work tree back, whole or not at all, and never through a link.
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -259,7 +263,7 @@ class WorkFolder:
                 with suppress(OSError), self._folder_of(name, make=False) as (folder, own):
                     os.rmdir(own, dir_fd=folder)
 
-    def write(self, name: bytes, entry: Entry, content: bytes) -> None:
+    def write(self, name: bytes, entry: FileState, content: bytes) -> None:
         """Put a file or a link in its place; the folders that it lies in are made.
 
         Raises:
@@ -349,7 +353,7 @@ def _signature(found: os.stat_result) -> tuple[int, ...]:
     return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns
 
 
-def _make(name: bytes, folder: int, entry: Entry, content: bytes) -> None:
+def _make(name: bytes, folder: int, entry: FileState, content: bytes) -> None:
     """Make a new file or link."""
     if entry.mode == LINK:
         os.symlink(content, name, dir_fd=folder)

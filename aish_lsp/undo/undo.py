@@ -1,4 +1,7 @@
-"""Undo, as one workspace has it: beside the event loop, and never for long."""
+"""Undo, as one workspace has it: beside the event loop, and never for long.
+
+And what a command names that no snapshot covers.
+"""
 
 from __future__ import annotations
 
@@ -339,6 +342,8 @@ def _not_covered(gone: Sequence[bytes], words: Sequence[bytes]) -> list[str]:
     why = "ignored by git, git's own, an editor's, too large or unreadable, so in no snapshot"
     return [f"No undo for {_listed(texts)}: {why}."]
 
+
+# Which of a command's words name something that no snapshot covers.
 
 #: Words of a command that are looked at.
 _WORDS = 1000

@@ -23,7 +23,7 @@ from aish_lsp.undo.snapshots import Change, Snapshot, WorkFolder, as_name, as_te
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class UndoPlan:
     """How to get from a work tree to an earlier one.
 
     Attributes:
@@ -35,7 +35,7 @@ class Plan:
     conflicts: frozenset[bytes]
 
 
-def plan(git: Git, group: Sequence[Record], now: Snapshot) -> Plan:
+def plan(git: Git, group: Sequence[Record], now: Snapshot) -> UndoPlan:
     """Return how to take back what the commands of ``group`` did, the oldest first.
 
     What they did not touch stays, whatever became of it since. Where the end of a command was not
@@ -69,7 +69,7 @@ def plan(git: Git, group: Sequence[Record], now: Snapshot) -> Plan:
     disputed |= {
         name for name, step in steps.items() if step.new is None and left_out(name, hidden)
     }
-    return Plan(steps, frozenset(steps.keys() & disputed))
+    return UndoPlan(steps, frozenset(steps.keys() & disputed))
 
 
 #: How git is made, so that who waits can stop it.

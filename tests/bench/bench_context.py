@@ -1,10 +1,11 @@
-"""What it takes to measure a conversation and to make it fit, against a plain sum over its turns.
+"""What it takes to measure a conversation and to make it fit, against a plain sum of its messages.
 
     python tests/bench/bench_context.py [ROUNDS]
 
-Prints the least milliseconds of each, since machines are noisy, at 1,000, 10,000 and 100,000 turns,
-and how many times the plain sum that is: *cold* counts each turn for the first time, *warm* has
-counted all of them before. Ends with 1 where that grows with the turns, as what is not linear does.
+Prints the least milliseconds of each, since machines are noisy, at 1,000, 10,000 and 100,000
+messages, and how many times the plain sum that is: *cold* counts each message for the first time,
+*warm* has counted all of them before. Ends with 1 where that grows with the messages, as what is
+not linear does.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ PRESET = Preset(endpoint="http://127.0.0.1:8080", model="qwen2.5-coder:7b")
 BLOCKS = Blocks("You are aish.")
 ANY_NUMBER = Context(max_turns=10**9)
 
-#: How many times as many plain sums a hundred times the turns may take: noise and caches are no
+#: How many times as many plain sums a hundred times the messages may take: noise and caches are no
 #: second power, which is a hundred.
 STEEPEST = 10
 
@@ -38,10 +39,10 @@ STEEPEST = 10
 Case = tuple[Callable[[], Awaitable[object]], Callable[[], object]]
 
 
-def talk(turns: int) -> Conversation:
-    """Return a conversation of so many turns, the last one a question."""
+def talk(messages: int) -> Conversation:
+    """Return a conversation of so many messages, the last one a question."""
     conversation = Conversation()
-    for number in range((turns - 1) // 2):
+    for number in range((messages - 1) // 2):
         conversation.append_user(f"question {number} " + "word " * 20)
         conversation.append_assistant(f"answer {number} " + "word " * 20)
     conversation.append_user("and now?")
@@ -53,31 +54,31 @@ async def prepared(budget: Budget, conversation: Conversation) -> None:
     budget.apply(conversation, await budget.plan(conversation))
 
 
-def cases(turns: int) -> dict[str, Case]:
-    """Return what is timed at so many turns; the first is what the others are held against."""
-    conversation = talk(turns)
+def cases(messages: int) -> dict[str, Case]:
+    """Return what is timed at so many messages; the first is what the others are held against."""
+    conversation = talk(messages)
     counter = Counter(PRESET)
-    sizes = {id(turn): len(turn.content) for turn in conversation.turns}
-    draft = Draft(BLOCKS, conversation.turns)
+    sizes = {id(message): len(message.content) for message in conversation.messages}
+    draft = Draft(BLOCKS, conversation.messages)
     total = measure(draft, counter).total
-    anchor = MeasuredPrefix(total, 0, len(conversation.turns) - 1, BLOCKS)
+    anchor = MeasuredPrefix(total, 0, len(conversation.messages) - 1, BLOCKS)
     copy = Conversation()
 
     def fresh() -> None:
-        """Take the turns anew, as nobody has counted them."""
+        """Take the messages anew, as nobody has counted them."""
         counter_module._estimates.clear()
-        for turn in conversation.turns:
-            turn.sizes.clear()
+        for message in conversation.messages:
+            message.sizes.clear()
 
     def again() -> None:
-        copy.turns[:] = conversation.turns
+        copy.messages[:] = conversation.messages
         copy.anchors.clear()
 
     async def characters() -> int:
-        return sum(len(turn.content) for turn in conversation.turns)
+        return sum(len(message.content) for message in conversation.messages)
 
     async def known() -> int:
-        return sum(sizes[id(turn)] for turn in conversation.turns)
+        return sum(sizes[id(message)] for message in conversation.messages)
 
     async def estimated() -> object:
         return measure(draft, counter)
@@ -127,11 +128,11 @@ async def main(rounds: int) -> int:
     """Print the table; return 1 where something is not linear."""
     # One loop for all: to start one takes longer than most of what is timed.
     table: dict[str, list[float]] = {}
-    for turns in SIZES:
-        for name, case in cases(turns).items():
+    for messages in SIZES:
+        for name, case in cases(messages).items():
             table.setdefault(name, []).append(await least(case, rounds))
     plain = next(iter(table.values()))
-    heads = "".join(f"{f'{turns:,} turns':>24}" for turns in SIZES)
+    heads = "".join(f"{f'{messages:,} turns':>24}" for messages in SIZES)
     sys.stdout.write(f"{'':<34}{heads}\n")
     steep = []
     for name, row in table.items():

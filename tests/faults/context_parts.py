@@ -96,7 +96,7 @@ def says(text: str = "All is well.", usage: Usage = honest) -> Script:
 
 
 def is_summary(request: Request) -> bool:
-    """Tell whether a request asks for a summary."""
+    """Return whether a request asks for a summary."""
     system: str = request.json["messages"][0]["content"]
     return system.startswith("You summarize a conversation")
 

@@ -24,7 +24,7 @@ from aish_lsp.models.adapters import stream
 from aish_lsp.models.events import Finish, FinishReason, Text
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.registry import open_model
-from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.models.request import ModelRequest, RequestMessage
 from aish_lsp.offline import OfflineModel
 
 PROTOCOLS: Final[tuple[Protocol, ...]] = ("openai", "openai-responses", "anthropic", "gemini")
@@ -86,7 +86,7 @@ class Asker:
             api_key_env="K",
             timeout=patience,
         )
-        request = ModelRequest(preset, (Message("user", "Which files?"),))
+        request = ModelRequest(preset, (RequestMessage("user", "Which files?"),))
         text, finish = "", None
         try:
             async for event in self._model.stream(request):

@@ -57,7 +57,10 @@ async def test_what_arrived_is_kept(workspace: Workspace, monkeypatch: pytest.Mo
     assert (result.text, result.finish_reason) == ("So far.", "error")
     assert result.error is not None
     assert "KeyError" in result.error["message"]
-    assert [turn.content for turn in workspace.shown.conversation.turns] == ["Well?", "So far."]
+    assert [message.content for message in workspace.shown.conversation.messages] == [
+        "Well?",
+        "So far.",
+    ]
 
     answer_with(monkeypatch, workspace, Text("Fine."), Finish("stop"))
     assert (await begin_turn(workspace.shown, Ask("And now?")).result()).text == "Fine."
@@ -73,4 +76,4 @@ async def test_where_nothing_arrived_it_is_an_error(
     assert events[-1].finish_reason == "error"
     with pytest.raises(AishError, match="ZeroDivisionError"):
         await job.result()
-    assert workspace.shown.conversation.turns == []
+    assert workspace.shown.conversation.messages == []

@@ -132,7 +132,7 @@ class Told:
             if "unanswered" in (record.get("event"), record.get("meta"))
         }
         assert self.marked <= marked
-        roles = [turn["role"] for turn in rebuild(loaded).turns]
+        roles = [turn["role"] for turn in rebuild(loaded).messages]
         assert roles == ["user", "assistant"] * (len(roles) // 2)
         return any("never finished" in notice for notice in loaded.notices)
 

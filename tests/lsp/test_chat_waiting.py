@@ -16,7 +16,7 @@ RUNS = "sleep 60; echo done"
 
 @pytest.fixture(params=[True, False], ids=["shown", "file"])
 def is_shown(request: pytest.FixtureRequest) -> bool:
-    """Whether the editor shows the chat; else it is only a file."""
+    """Return whether the editor shows the chat; else it is only a file."""
     return bool(request.param)
 
 

@@ -35,6 +35,6 @@ async def typed(workspace: Workspace, line: str) -> str:
     command = parse(line)
     assert command is not None
     chat = EmptyChat()
-    carried = await carry_out(Place(workspace.shown, chat), command)
+    carried = await carry_out(Place(workspace, workspace.shown, chat), command)
     assert carried.job is None
     return "\n\n".join(filter(None, [*chat.told, carried.text]))

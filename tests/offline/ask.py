@@ -11,15 +11,15 @@ from pathlib import Path
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.models.events import Text
-from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.models.request import ModelRequest, RequestMessage
 from aish_lsp.offline import OfflineModel
 
 
 async def main(questions: list[str]) -> None:
     """Ask one after the other, and print the replies."""
-    messages: list[Message] = []
+    messages: list[RequestMessage] = []
     for question in questions:
-        messages.append(Message("user", question))
+        messages.append(RequestMessage("user", question))
         request = ModelRequest(Preset(), tuple(messages))
         reply = "".join(
             [
@@ -28,7 +28,7 @@ async def main(questions: list[str]) -> None:
                 if isinstance(event, Text)
             ]
         )
-        messages.append(Message("assistant", reply))
+        messages.append(RequestMessage("assistant", reply))
         sys.stdout.write(f"> {question}\n{reply}\n\n")
 
 

@@ -11,10 +11,10 @@ from corpus import Earlier, Entry
 from world import World
 
 from aish_lsp.config.schema import Preset
+from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import user_text
-from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.models.events import Text
-from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.models.request import ModelRequest, RequestMessage
 from aish_lsp.offline import OfflineModel, is_unknown
 from aish_lsp.offline.machine import Machine
 
@@ -59,14 +59,14 @@ async def _ask(entry: Entry, question: str, world: World, ran: ExecOutput | None
     """Return the reply to ``question``, in a conversation as the server would send it."""
     machine = Machine(system=entry.system, path=world.path, home=world.folder / "home")
     model = OfflineModel(world.root, machine)
-    messages = [Message("system", "You are aish.")]
+    messages = [RequestMessage("system", "You are aish.")]
     for before in (*entry.earlier, question):
         outputs = (ran,) if ran and before is question else ()
-        messages.append(Message("user", user_text(Turn("user", before, exec=outputs))))
+        messages.append(RequestMessage("user", user_text(Message("user", before, exec=outputs))))
         request = ModelRequest(Preset(), tuple(messages))
         parts = [event async for event in model.stream(request)]
         reply = "".join(part.delta for part in parts if isinstance(part, Text))
-        messages.append(Message("assistant", reply))
+        messages.append(RequestMessage("assistant", reply))
     return reply
 
 

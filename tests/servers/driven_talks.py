@@ -20,6 +20,7 @@ from aish_lsp.config.schema import Compress, Config, Context, Preset, Tokenize
 from aish_lsp.context.budget import Budget, Limits, Prepared
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import Counter
+from aish_lsp.context.messages import ExecOutput
 from aish_lsp.context.prompt import (
     Blocks,
     Surroundings,
@@ -28,7 +29,6 @@ from aish_lsp.context.prompt import (
     summary_block,
     tree_part,
 )
-from aish_lsp.context.turns import ExecOutput
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import ModelRequest, StoredReasoning, ToolSchema, reasoning_source
@@ -244,7 +244,7 @@ class Talk:
             conversation.withdraw_user()
             return
         for _ in range(self._rng.choice([0, 0, 1, 3])):
-            last = conversation.turns[-1]
+            last = conversation.messages[-1]
             if last.role != "assistant" or not last.tool_calls:
                 break
             for call in last.tool_calls:

@@ -29,14 +29,17 @@ from aish_lsp.models.events import (
     Usage,
 )
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema
+from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning, ToolSchema
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 
 REPLY = "I'll list the files: grüße 👩‍💻.\nCMD: ls -la\n"
 KEY = "sk-right-key"
 LS = ToolSchema("ls", "Lists files.", {"properties": {"path": {"type": "string"}}})
-SYSTEM, QUESTION = Message("system", "You are a shell."), Message("user", "Which files?")
+SYSTEM, QUESTION = (
+    RequestMessage("system", "You are a shell."),
+    RequestMessage("user", "Which files?"),
+)
 
 pytestmark = pytest.mark.llama
 
@@ -49,7 +52,10 @@ def server(parts: None) -> Iterator[LlamaServer]:
 
 
 def ask(
-    server: LlamaServer, *messages: Message, tools: tuple[ToolSchema, ...] = (), **settings: Any
+    server: LlamaServer,
+    *messages: RequestMessage,
+    tools: tuple[ToolSchema, ...] = (),
+    **settings: Any,
 ) -> ModelRequest:
     settings = {"endpoint": server.url, "api_key_env": "K", "model": "aish-tiny", **settings}
     preset = Preset(name="llama", provider="anthropic", **settings)
@@ -109,7 +115,7 @@ async def test_what_a_tool_found_goes_back(http: HttpClient, server: LlamaServer
     calls = (ToolCall("toolu_1", "ls", '{"path": "."}'), ToolCall("toolu_2", "ls", "no JSON"))
 
     def talk(found: str) -> ModelRequest:
-        reply = Message(
+        reply = RequestMessage(
             "assistant",
             "Looking.",
             tool_calls=calls,
@@ -120,9 +126,9 @@ async def test_what_a_tool_found_goes_back(http: HttpClient, server: LlamaServer
             SYSTEM,
             QUESTION,
             reply,
-            Message("tool", found, tool_call_id="toolu_1"),
-            Message("tool", "", tool_call_id="toolu_2"),
-            Message("user", "So?"),
+            RequestMessage("tool", found, tool_call_id="toolu_1"),
+            RequestMessage("tool", "", tool_call_id="toolu_2"),
+            RequestMessage("user", "So?"),
             tools=(LS,),
         )
 
@@ -154,7 +160,7 @@ async def test_a_model_that_is_not_named(http: HttpClient, server: LlamaServer) 
 
 async def test_too_long(http: HttpClient, server: LlamaServer) -> None:
     with pytest.raises(BackendRejected) as caught:
-        await collect(http, ask(server, Message("user", "x" * 9000)))
+        await collect(http, ask(server, RequestMessage("user", "x" * 9000)))
     data = caught.value.data
     assert (data["status"], data["type"]) == (400, "exceed_context_size_error")
     assert (data["n_prompt_tokens"] > 9000, data["n_ctx"]) == (True, 8192)
@@ -210,6 +216,6 @@ async def test_real_thinking_and_back(http: HttpClient) -> None:
         kinds = [part["type"] for part in kept.metadata["content"]]
         assert kinds == ["thinking", "text"]
         reasoning = StoredReasoning(said, kept.provider, kept.metadata)
-        reply = Message("assistant", answer, reasoning=reasoning)
-        again = ask(thinking, SYSTEM, QUESTION, reply, Message("user", "Again."))
+        reply = RequestMessage("assistant", answer, reasoning=reasoning)
+        again = ask(thinking, SYSTEM, QUESTION, reply, RequestMessage("user", "Again."))
         assert text_of(await collect(http, again)) == answer

@@ -28,7 +28,7 @@ from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.adapters.gemini import GeminiModel
 from aish_lsp.models.events import Finish, ModelEvent, Text, ToolCall
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest, ToolSchema
+from aish_lsp.models.request import ModelRequest, RequestMessage, ToolSchema
 
 #: Seconds for the proxy to start: it imports for a quarter of a minute.
 START_TIMEOUT = 100.0
@@ -111,7 +111,7 @@ def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
     pytest.fail(f"LiteLLM did not start:\n{log.read_text(errors='replace')[-2000:]}")
 
 
-def ask(proxy: Proxy, model: str, *messages: Message, limit: int = 1024) -> ModelRequest:
+def ask(proxy: Proxy, model: str, *messages: RequestMessage, limit: int = 1024) -> ModelRequest:
     preset = Preset(
         provider="gemini",
         endpoint=proxy.url,
@@ -120,9 +120,9 @@ def ask(proxy: Proxy, model: str, *messages: Message, limit: int = 1024) -> Mode
         temperature=0.0,
         max_output_tokens=limit,
     )
-    system = Message("system", "You are a shell.")
+    system = RequestMessage("system", "You are a shell.")
     return ModelRequest(
-        preset, (system, *(messages or (Message("user", "Which files?"),))), (TOOL,)
+        preset, (system, *(messages or (RequestMessage("user", "Which files?"),))), (TOOL,)
     )
 
 
@@ -160,11 +160,11 @@ async def test_a_conversation_with_calls_and_results_is_taken(
     request = ask(
         proxy,
         "endless",
-        Message("user", "Which files?"),
-        Message("assistant", "I look.", calls),
-        Message("tool", "b.py", tool_call_id="2"),
-        Message("tool", "a.py", tool_call_id="1"),
-        Message("user", "And now?"),
+        RequestMessage("user", "Which files?"),
+        RequestMessage("assistant", "I look.", calls),
+        RequestMessage("tool", "b.py", tool_call_id="2"),
+        RequestMessage("tool", "a.py", tool_call_id="1"),
+        RequestMessage("user", "And now?"),
         limit=5,
     )
     _, others = await collect(http, request)

@@ -19,7 +19,7 @@ from aish_lsp.models.adapters.openai import OpenAIModel
 from aish_lsp.models.endpoint import describe, find_local
 from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.models.request import ModelRequest, RequestMessage
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 
@@ -35,7 +35,7 @@ def ask(
     extra = {} if grammar is None else {"grammar": grammar}
     settings = {"endpoint": server.url, "temperature": 0.0, "max_output_tokens": limit, **settings}
     prompt = settings.pop("prompt", "Which files are here?")
-    messages = (Message("system", "You are a shell."), Message("user", prompt))
+    messages = (RequestMessage("system", "You are a shell."), RequestMessage("user", prompt))
     return ModelRequest(Preset(name="llama", extra_body=extra, **settings), messages)
 
 
@@ -115,7 +115,7 @@ async def test_discovery_finds_it(http: HttpClient, llama: LlamaServer) -> None:
     assert presets == (
         Preset(name="llama.cpp", endpoint=llama.url, model="aish-tiny", context_window=8192),
     )
-    request = ModelRequest(presets[0], (Message("user", "hi"),), max_output_tokens=3)
+    request = ModelRequest(presets[0], (RequestMessage("user", "hi"),), max_output_tokens=3)
     assert usage_of(await collect(http, request)).output_tokens == 3
 
 

@@ -10,7 +10,7 @@ from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.adapters.openai import OpenAIModel
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.overflow import overflow_of
-from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.models.request import ModelRequest, RequestMessage
 
 pytestmark = pytest.mark.llama
 
@@ -25,7 +25,7 @@ async def count(http: HttpClient, llama: LlamaServer, text: str) -> int:
 
 async def refusal_of(http: HttpClient, llama: LlamaServer, text: str) -> AishError:
     preset = Preset(name="llama", endpoint=llama.url)
-    request = ModelRequest(preset, (Message("user", text),), max_output_tokens=8)
+    request = ModelRequest(preset, (RequestMessage("user", text),), max_output_tokens=8)
     with pytest.raises(AishError) as caught:
         async for _ in OpenAIModel(http).stream(request):
             pass

@@ -25,7 +25,7 @@ from aish_lsp.foundation.errors import AishError, BackendRejected
 from aish_lsp.models.adapters.responses import ResponsesModel
 from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, ToolCall, Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest, ToolSchema
+from aish_lsp.models.request import ModelRequest, RequestMessage, ToolSchema
 
 #: Seconds for the proxy to start: it imports for a quarter of a minute.
 START_TIMEOUT = 100.0
@@ -33,7 +33,7 @@ START_TIMEOUT = 100.0
 REPLY = "Grüße! 👩‍💻\nCMD: ls -la\n"
 KEY = "sk-aish-4f0Zb81kLmN42xVt"
 LS = ToolSchema("ls", "Lists.", {"type": "object", "properties": {"path": {"type": "string"}}})
-QUESTION = (Message("system", "You are a shell."), Message("user", "Which files?"))
+QUESTION = (RequestMessage("system", "You are a shell."), RequestMessage("user", "Which files?"))
 
 pytestmark = [
     pytest.mark.llama,
@@ -134,7 +134,7 @@ async def test_a_conversation_through_the_proxy(http: HttpClient, tmp_path: Path
             }
             async with litellm(http, tmp_path, behind) as url:
 
-                async def told(name: str, *messages: Message) -> list[ModelEvent]:
+                async def told(name: str, *messages: RequestMessage) -> list[ModelEvent]:
                     preset = Preset(
                         provider="openai-responses", endpoint=url, model=name, api_key_env="K"
                     )
@@ -158,8 +158,8 @@ async def test_a_conversation_through_the_proxy(http: HttpClient, tmp_path: Path
                 assert any(isinstance(event, Usage) for event in events)
                 assert events[-1] == Finish("tool")
 
-                reply = Message("assistant", "I look.", tuple(calls))
-                results = [Message("tool", "a.py", tool_call_id=call.id) for call in calls]
+                reply = RequestMessage("assistant", "I look.", tuple(calls))
+                results = [RequestMessage("tool", "a.py", tool_call_id=call.id) for call in calls]
                 talk = (*QUESTION, reply, *results)
                 for name in ("says", "through"):
                     assert text_of(await told(name, *talk)) == REPLY

@@ -27,19 +27,22 @@ from aish_lsp.models.events import (
     Usage,
 )
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest, ToolSchema
+from aish_lsp.models.request import ModelRequest, RequestMessage, ToolSchema
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 
 REPLY = "I'll list the files: grüße 👩‍💻.\nCMD: ls -la\n"
 LS = ToolSchema("ls", "Lists files.", {"type": "object", "properties": {}})
-SYSTEM, QUESTION = Message("system", "You are a shell."), Message("user", "Which files?")
+SYSTEM, QUESTION = (
+    RequestMessage("system", "You are a shell."),
+    RequestMessage("user", "Which files?"),
+)
 
 pytestmark = pytest.mark.llama
 
 
 def ask(
-    server: LlamaServer, grammar: str | None, *messages: Message, **settings: Any
+    server: LlamaServer, grammar: str | None, *messages: RequestMessage, **settings: Any
 ) -> ModelRequest:
     """Return a question whose reply ``grammar`` forces; None leaves that to the server."""
     extra = {} if grammar is None else {"grammar": grammar}
@@ -70,7 +73,7 @@ async def test_text_byte_for_byte(http: HttpClient, llama: LlamaServer, suffix: 
 
 
 async def test_usage_and_count_agree(http: HttpClient, llama: LlamaServer) -> None:
-    request = ask(llama, says(REPLY), SYSTEM, Message("user", "The same question twice."))
+    request = ask(llama, says(REPLY), SYSTEM, RequestMessage("user", "The same question twice."))
     counted = await ResponsesModel(http).count_tokens(request, timeout_s=30)
     first, second = [usage_of(await collect(http, request)) for _ in range(2)]
     assert first.input_tokens == second.input_tokens == counted
@@ -106,11 +109,11 @@ async def test_calls_and_what_they_found_go_back(http: HttpClient, llama: LlamaS
             says(REPLY),
             SYSTEM,
             QUESTION,
-            Message("assistant", "I look.", calls),
-            Message("tool", found, tool_call_id="call_0"),
-            Message("tool", "", tool_call_id="call_1"),
-            Message("assistant", "Nothing.\nCMD: true"),
-            Message("user", "So?"),
+            RequestMessage("assistant", "I look.", calls),
+            RequestMessage("tool", found, tool_call_id="call_0"),
+            RequestMessage("tool", "", tool_call_id="call_1"),
+            RequestMessage("assistant", "Nothing.\nCMD: true"),
+            RequestMessage("user", "So?"),
         )
 
     events = await collect(http, talk("a.py"))
@@ -143,7 +146,7 @@ async def test_an_effort_is_no_fault(http: HttpClient, llama: LlamaServer) -> No
 
 async def test_too_long(http: HttpClient, llama: LlamaServer) -> None:
     with pytest.raises(BackendRejected) as caught:
-        await collect(http, ask(llama, says(REPLY), Message("user", "x" * 9000)))
+        await collect(http, ask(llama, says(REPLY), RequestMessage("user", "x" * 9000)))
     data = caught.value.data
     assert (data["status"], data["type"]) == (400, "exceed_context_size_error")
     assert (data["n_prompt_tokens"] > 9000, data["n_ctx"]) == (True, 8192)
@@ -189,6 +192,6 @@ async def test_reasoning_stands_apart_and_stays_behind(http: HttpClient) -> None
         assert said.strip() == thought
         # It came without encrypted content: there is nothing to give back.
         assert not any(isinstance(event, ReasoningMetadata) for event in events)
-        reply = Message("assistant", answer)
-        again = ask(server, grammar, SYSTEM, QUESTION, reply, Message("user", "Again."))
+        reply = RequestMessage("assistant", answer)
+        again = ask(server, grammar, SYSTEM, QUESTION, reply, RequestMessage("user", "Again."))
         assert text_of(await collect(http, again)) == answer

@@ -36,16 +36,11 @@ FLOORS = (
 
 #: The circles of imports inside a room that are left, imports for types and late ones counted.
 CIRCLES = (
-    {"agent.session", "agent.sessions", "agent.workspace"},
-    {"cli.doctor", "cli.report"},
     {
         *("lsp.call", "lsp.chat_document", "lsp.chats", "lsp.configuration", "lsp.endpoint"),
         *("lsp.open_documents", "lsp.protocol", "lsp.questions", "lsp.registry", "lsp.rpc"),
         *("lsp.selected", "lsp.selections", "lsp.server", "lsp.workspaces"),
     },
-    {"models.endpoint", "models.gemini_api"},
-    {"shell.risk", "shell.risk.whole"},
-    {"shell.risk.judge", "shell.risk.searching", "shell.risk.special"},
 )
 
 #: Libraries and the modules that may import them; nothing else need know that they exist.

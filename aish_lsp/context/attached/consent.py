@@ -1,4 +1,4 @@
-"""The user's word before a file of keys or passwords goes to a model."""
+"""The user's word before a file of keys or passwords goes to a model; and what then went along."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aish_lsp.context.turns import Attached
+from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.secret_files import is_secret_file
 from aish_lsp.foundation.text import escaped
@@ -17,43 +17,8 @@ from aish_lsp.shell.pending import new_id
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aish_lsp.context.turns import Attached
+    from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.ports import AskUser
-
-
-_IN_WORDS = {
-    "selection": "{}",
-    "definition": "the definition around it ({})",
-    "problems": "the problems reported there",
-    "file": "{}",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class SentAlong:
-    """Text that went along: its kind, its path, its lines (from 1; 0: all), whether it was cut."""
-
-    kind: str
-    path: str
-    first: int
-    last: int
-    cut: bool
-
-    def __str__(self) -> str:
-        """Return it in words."""
-        place = Attached("file", escaped(self.path), "", "", self.first, self.last).place
-        said = _IN_WORDS[self.kind].format(place)
-        if not self.cut:
-            return said
-        # Of a long definition the first line goes alone.
-        return f"{said}, cut {'short' if self.kind == 'definition' else 'to its head and tail'}"
-
-
-def sent_along(attached: Iterable[Attached]) -> tuple[SentAlong, ...]:
-    """Return what is told of what is attached to a question."""
-    return tuple(
-        SentAlong(part.kind, part.path, part.first, part.last, part.cut) for part in attached
-    )
 
 
 @dataclass(slots=True)
@@ -141,3 +106,40 @@ def _question(places: str) -> Question:
 def _digest(parts: Sequence[Attached]) -> str:
     told = json.dumps([[part.kind, part.path, part.text] for part in parts])
     return hashlib.sha256(told.encode()).hexdigest()
+
+
+# What went along with a question, for those who show it.
+
+_IN_WORDS = {
+    "selection": "{}",
+    "definition": "the definition around it ({})",
+    "problems": "the problems reported there",
+    "file": "{}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SentAlong:
+    """Text that went along: its kind, its path, its lines (from 1; 0: all), whether it was cut."""
+
+    kind: str
+    path: str
+    first: int
+    last: int
+    cut: bool
+
+    def __str__(self) -> str:
+        """Return it in words."""
+        place = Attached("file", escaped(self.path), "", "", self.first, self.last).place
+        said = _IN_WORDS[self.kind].format(place)
+        if not self.cut:
+            return said
+        # Of a long definition the first line goes alone.
+        return f"{said}, cut {'short' if self.kind == 'definition' else 'to its head and tail'}"
+
+
+def sent_along(attached: Iterable[Attached]) -> tuple[SentAlong, ...]:
+    """Return what is told of what is attached to a question."""
+    return tuple(
+        SentAlong(part.kind, part.path, part.first, part.last, part.cut) for part in attached
+    )

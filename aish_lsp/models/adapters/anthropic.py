@@ -1,4 +1,4 @@
-"""Anthropic's Messages, as Anthropic and others serve them."""
+"""Anthropic's Messages, as Anthropic and others serve them: requests, and replies in a stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,14 @@ from aish_lsp.models.adapters.anthropic_messages import (
     wire_messages,
     with_cache_marks,
 )
-from aish_lsp.models.adapters.loose import Json, Mender, as_count, as_dict, as_list, as_text
+from aish_lsp.models.adapters.loose import (
+    Json,
+    SurrogateJoiner,
+    as_count,
+    as_dict,
+    as_list,
+    as_text,
+)
 from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.stream import Post, stream_reply
 from aish_lsp.models.address import api_url, server_name
@@ -79,8 +86,11 @@ class _Block:
         return streamed if streamed.strip() else json.dumps(as_dict(self.start.get("input")))
 
 
-class Reply:
+class ReplyReader:
     """One reply while it streams: ``feed`` it each event, then ``end`` it.
+
+    A reply is a list of content blocks. They stream one after the other, or, from llama.cpp, side
+    by side; what the provider's own tools said and did in between is left out.
 
     ``server`` is who (host and port) signs the thinking: it alone takes it back.
     """
@@ -94,8 +104,8 @@ class Reply:
         self._block_at: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
         self._stop_reason: str | None = None
-        self._text = Mender()
-        self._reasoning = Mender()
+        self._text = SurrogateJoiner()
+        self._reasoning = SurrogateJoiner()
         self._over = False
         #: An error that came in place of an event.
         self.error: Any = None
@@ -279,14 +289,14 @@ class AnthropicModel:
         Raises:
             BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
             BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is no address.
+            InvalidArgument: the endpoint is not an address.
         """
         preset = request.preset
         url = api_url(preset.endpoint, "messages")
         with key_of(preset):
             headers, body = await self._prepare(request)
             post = Post(url, headers, body, preset.timeout)
-            reply = stream_reply(self._http, post, Reply(server_name(url)))
+            reply = stream_reply(self._http, post, ReplyReader(server_name(url)))
             async with aclosing(reply):
                 async for event in reply:
                     yield event
@@ -298,7 +308,7 @@ class AnthropicModel:
 
         Raises:
             BackendUnavailable, BackendRejected, InvalidArgument: as ``stream``.
-            NotACountError: what came is no count.
+            NotACountError: what came is not a count.
         """
         preset = request.preset
         url = api_url(preset.endpoint, "messages/count_tokens")

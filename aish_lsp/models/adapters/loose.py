@@ -1,4 +1,7 @@
-"""Reading JSON that may hold anything in any place: what is of another kind counts as absent."""
+"""Reading JSON that may hold anything in any place: what is of another kind counts as absent.
+
+And mending what goes wrong in it: calls that no server takes back, and texts cut in a character.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,8 @@ def as_count(value: Any) -> int:
     return int(as_number(value) or 0)
 
 
+# An earlier call as it goes back: models write names and arguments that no server takes.
+
 # What functions' names and calls' ids may not hold, and how long the names may be.
 _UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_NAME: Final = 64
@@ -75,7 +80,7 @@ def arguments_text(text: str) -> str:
 
 
 def is_object(text: str) -> bool:
-    """Tell whether ``text`` is a whole JSON object."""
+    """Return whether ``text`` is a whole JSON object."""
     return isinstance(_decoded(text), dict)
 
 
@@ -91,8 +96,12 @@ def _refuse(constant: str) -> None:
     raise ValueError(constant)
 
 
-class Mender:
-    """Mends a text that comes in pieces."""
+class SurrogateJoiner:
+    """Joins a text that comes in pieces, which may part a surrogate pair.
+
+    Some servers send the two halves of an emoji in two chunks, each escaped in JSON of its own. A
+    text with such a half cannot be written to a file or sent to an editor.
+    """
 
     def __init__(self) -> None:
         self._half = ""

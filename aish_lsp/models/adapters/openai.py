@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.adapters.loose import arguments_text, function_name
 from aish_lsp.models.adapters.model_names import ModelNames
-from aish_lsp.models.adapters.openai_reply import PLAIN_FIELDS, Reply
+from aish_lsp.models.adapters.openai_reply import PLAIN_FIELDS, ReplyReader
 from aish_lsp.models.adapters.stream import Post, stream_again
 from aish_lsp.models.address import api_url, host, server_name
 from aish_lsp.models.keys import headers_for, key_of
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.events import ModelEvent
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import Message, ModelRequest
+    from aish_lsp.models.request import ModelRequest, RequestMessage
 
 # A request with both is refused.
 _LIMITS = ("max_tokens", "max_completion_tokens")
@@ -71,7 +71,7 @@ class OpenAIModel:
         Raises:
             BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
             BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is no address.
+            InvalidArgument: the endpoint is not an address.
         """
         preset = request.preset
         url = api_url(preset.endpoint, "chat/completions")
@@ -80,11 +80,11 @@ class OpenAIModel:
             model = await self._names.name_for(preset, headers)
             key, left_out = (preset.endpoint, model), frozenset[str]()
 
-            def ask() -> tuple[Post, Reply]:
+            def ask() -> tuple[Post, ReplyReader]:
                 nonlocal left_out
                 left_out = self._refused.get(key, frozenset())
                 body = request_body(request, model, left_out)
-                return Post(url, headers, body, preset.timeout), Reply(server_name(url))
+                return Post(url, headers, body, preset.timeout), ReplyReader(server_name(url))
 
             def learn(error: BackendRejected, body: Mapping[str, Any]) -> bool:
                 field = _unknown_field(error, body.keys() - preset.extra_body.keys() - left_out)
@@ -153,7 +153,7 @@ def _unknown_field(error: BackendRejected, sent: set[str]) -> str | None:
     return next(iter(named & sent), None)
 
 
-def _message(message: Message, preset: Preset) -> dict[str, Any]:
+def _message(message: RequestMessage, preset: Preset) -> dict[str, Any]:
     """Return a message in OpenAI's form.
 
     Reasoning goes back to the server that it came from, where it came with parts to return
@@ -198,5 +198,5 @@ def _call_id(given: str, preset: Preset) -> str:
 
 
 def _is_one_of(server: str, hosts: tuple[str, ...]) -> bool:
-    """Tell whether ``server`` is one of ``hosts``; a leading dot stands for any subdomain."""
+    """Return whether ``server`` is one of ``hosts``; a leading dot stands for any subdomain."""
     return any(server == name or (name[0] == "." and server.endswith(name)) for name in hosts)

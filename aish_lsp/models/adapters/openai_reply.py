@@ -13,7 +13,7 @@ from typing import Any, Final
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.adapters.loose import (
     Json,
-    Mender,
+    SurrogateJoiner,
     as_count,
     as_dict,
     as_list,
@@ -69,7 +69,7 @@ class _Call:
             self.arguments.append(arguments)
 
     def is_followed_by(self, call_id: str, function: Json) -> bool:
-        """Tell whether a named piece in this call's place begins another call.
+        """Return whether a named piece in this call's place begins another call.
 
         Some give every whole call the index 0, and some of these no ids.
         """
@@ -80,7 +80,7 @@ class _Call:
         return ended and bool(function.get("arguments")) and is_object("".join(self.arguments))
 
 
-class Reply:
+class ReplyReader:
     """One reply while it streams: ``feed`` it each chunk, then ``end`` it.
 
     ``provider`` names who must get the reasoning's metadata back.
@@ -94,8 +94,8 @@ class Reply:
         self._field = ""
         self._usage: Json | None = None
         self._finish: str | None = None
-        self._text = Mender()
-        self._reasoning = Mender()
+        self._text = SurrogateJoiner()
+        self._reasoning = SurrogateJoiner()
         self._refused = False
         #: An error that came in place of a chunk, or within one.
         self.error: Any = None
@@ -246,7 +246,7 @@ class Reply:
 
 
 def _is_error(chunk: Json) -> bool:
-    """Tell whether a chunk is an error that does not stand under ``error``."""
+    """Return whether a chunk is an error that does not stand under ``error``."""
     says = "choices" not in chunk and (chunk.get("message") or chunk.get("detail"))
     return chunk.get("object") == "error" or bool(says)
 

@@ -21,7 +21,7 @@ from aish_lsp.models.adapters.loose import (
 )
 from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.responses_items import items_of
-from aish_lsp.models.adapters.responses_reply import Reply
+from aish_lsp.models.adapters.responses_reply import ReplyReader
 from aish_lsp.models.adapters.stream import Post, stream_again
 from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.keys import headers_for, key_of
@@ -33,71 +33,7 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.errors import BackendRejected
     from aish_lsp.models.events import ModelEvent, ToolCall
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import Message, ModelRequest
-
-
-#: Characters that a call's id may have.
-_LONGEST_ID: Final = 64
-
-
-def input_of(messages: Sequence[Message], server: str) -> list[Json]:
-    """Return the conversation as items for ``server``, which gets its own reasoning back.
-
-    A server refuses a call without a result, a result without a call, and one id for two calls:
-    some servers begin to count them anew with each reply.
-    """
-    items: list[Json] = []
-    used: set[str] = set()
-    waiting: dict[str, str] = {}
-    for message in messages:
-        if message.role == "tool":
-            call_id = waiting.pop(message.tool_call_id or "", None)
-            if call_id is not None:
-                items.append(_result(call_id, message.content))
-            continue
-        items += [_result(call_id, "cancelled") for call_id in waiting.values()]
-        waiting.clear()
-        if message.role == "assistant":
-            for call in message.tool_calls:
-                waiting[call.id] = _call_id(call, used)
-            calls = {call.id: _called(call, waiting[call.id]) for call in message.tool_calls}
-            items += items_of(message.content, calls, _outline(message, server))
-        elif message.content:
-            role = "developer" if message.role == "system" else message.role
-            items.append({"type": "message", "role": role, "content": message.content})
-    return items + [_result(call_id, "cancelled") for call_id in waiting.values()]
-
-
-def _outline(message: Message, server: str) -> list[Any]:
-    """Return what the reply's own server wants back with it; another server gets nothing."""
-    reasoning = message.reasoning
-    if reasoning is None or reasoning.provider != server:
-        return []
-    return as_list(reasoning.metadata.get("output"))
-
-
-def _call_id(call: ToolCall, used: set[str]) -> str:
-    """Return an id for ``call`` that no other call of the request has."""
-    call_id = call.id
-    if not 0 < len(call_id) <= _LONGEST_ID or call_id in used:
-        call_id = next(name for name in map("call_{}".format, count()) if name not in used)
-    used.add(call_id)
-    return call_id
-
-
-def _called(call: ToolCall, call_id: str) -> Json:
-    """Return a call as an item."""
-    return {
-        "type": "function_call",
-        "call_id": call_id,
-        "name": function_name(call.name),
-        "arguments": arguments_text(call.arguments),
-    }
-
-
-def _result(call_id: str, output: str) -> Json:
-    return {"type": "function_call_output", "call_id": call_id, "output": output}
-
+    from aish_lsp.models.request import ModelRequest, RequestMessage
 
 # Optional fields, and the words by which a refusal names them: models that do not reason have no
 # encrypted content, and accounts that are not verified get no summaries.
@@ -189,7 +125,7 @@ class ResponsesModel:
         Raises:
             BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
             BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is no address.
+            InvalidArgument: the endpoint is not an address.
         """
         preset = request.preset
         url = api_url(preset.endpoint, "responses")
@@ -198,11 +134,11 @@ class ResponsesModel:
             model = await self._names.name_for(preset, headers)
             key, left_out = (preset.endpoint, model), NOTHING
 
-            def ask() -> tuple[Post, Reply]:
+            def ask() -> tuple[Post, ReplyReader]:
                 nonlocal left_out
                 left_out = self._refused.get(key, NOTHING)
                 body = request_body(request, model, left_out)
-                reader = Reply(server_name(url), body.get("max_output_tokens"))
+                reader = ReplyReader(server_name(url), body.get("max_output_tokens"))
                 return Post(url, headers, body, preset.timeout), reader
 
             def learn(error: BackendRejected, body: Mapping[str, Any]) -> bool:
@@ -222,7 +158,7 @@ class ResponsesModel:
         Raises:
             BackendUnavailable, BackendRejected: as ``HttpClient.post_json``; 404 or 405 where the
                 server cannot count.
-            InvalidArgument: the endpoint is no address.
+            InvalidArgument: the endpoint is not an address.
             NotACountError: the answer holds no count.
         """
         preset = request.preset
@@ -280,3 +216,68 @@ def request_body(request: ModelRequest, model: str, refused: Refused = NOTHING) 
             for tool in request.tools
         ]
     return body | preset.extra_body
+
+
+# A conversation as the input of a Responses request: messages, calls, their results, reasoning.
+
+#: Characters that a call's id may have.
+_LONGEST_ID: Final = 64
+
+
+def input_of(messages: Sequence[RequestMessage], server: str) -> list[Json]:
+    """Return the conversation as items for ``server``, which gets its own reasoning back.
+
+    A server refuses a call without a result, a result without a call, and one id for two calls:
+    some servers begin to count them anew with each reply.
+    """
+    items: list[Json] = []
+    used: set[str] = set()
+    waiting: dict[str, str] = {}
+    for message in messages:
+        if message.role == "tool":
+            call_id = waiting.pop(message.tool_call_id or "", None)
+            if call_id is not None:
+                items.append(_result(call_id, message.content))
+            continue
+        items += [_result(call_id, "cancelled") for call_id in waiting.values()]
+        waiting.clear()
+        if message.role == "assistant":
+            for call in message.tool_calls:
+                waiting[call.id] = _call_id(call, used)
+            calls = {call.id: _called(call, waiting[call.id]) for call in message.tool_calls}
+            items += items_of(message.content, calls, _outline(message, server))
+        elif message.content:
+            role = "developer" if message.role == "system" else message.role
+            items.append({"type": "message", "role": role, "content": message.content})
+    return items + [_result(call_id, "cancelled") for call_id in waiting.values()]
+
+
+def _outline(message: RequestMessage, server: str) -> list[Any]:
+    """Return what the reply's own server wants back with it; another server gets nothing."""
+    reasoning = message.reasoning
+    if reasoning is None or reasoning.provider != server:
+        return []
+    return as_list(reasoning.metadata.get("output"))
+
+
+def _call_id(call: ToolCall, used: set[str]) -> str:
+    """Return an id for ``call`` that no other call of the request has."""
+    call_id = call.id
+    if not 0 < len(call_id) <= _LONGEST_ID or call_id in used:
+        call_id = next(name for name in map("call_{}".format, count()) if name not in used)
+    used.add(call_id)
+    return call_id
+
+
+def _called(call: ToolCall, call_id: str) -> Json:
+    """Return a call as an item."""
+    return {
+        "type": "function_call",
+        "call_id": call_id,
+        "name": function_name(call.name),
+        "arguments": arguments_text(call.arguments),
+    }
+
+
+def _result(call_id: str, output: str) -> Json:
+    return {"type": "function_call_output", "call_id": call_id, "output": output}

@@ -1,4 +1,4 @@
-"""The items of a response while it streams, each found again by what its events tell of it."""
+"""The items of a response: found again while it streams, and outlined for the next request."""
 
 from __future__ import annotations
 
@@ -70,6 +70,15 @@ def _keys(event: Json, raw: Json) -> list[int | str]:
     ids = [as_text(key) for key in (event.get("item_id"), raw.get("id"), raw.get("call_id"))]
     return [*places, *filter(None, ids)] or [as_text(raw.get("type"))]
 
+
+# What a Responses server wants back of a reply, beside its text and its calls, and in which place.
+#
+# A conversation keeps a reply as one text and its calls. The outline, kept as the reasoning's
+# metadata, tells how these were spread over the items of the response and what stood between them:
+#
+#     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+#     {"type": "message", "length": 42, "phase": "commentary"}
+#     {"type": "function_call", "call_id": "call_1"}
 
 #: Between two messages of one reply.
 SEPARATOR: Final = "\n\n"

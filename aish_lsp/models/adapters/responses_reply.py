@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.adapters.loose import ABSURD, Json, Mender, as_dict, as_list, as_text
+from aish_lsp.models.adapters.loose import ABSURD, Json, SurrogateJoiner, as_dict, as_list, as_text
 from aish_lsp.models.adapters.openai_reply import read_usage
 from aish_lsp.models.adapters.responses_items import SEPARATOR, Item, Items, outline_of
 from aish_lsp.models.events import (
@@ -48,7 +48,7 @@ _ENDS: Final = frozenset({"completed", "incomplete", "failed", ""})
 _TICKS: Final = 10**10
 
 
-class Reply:
+class ReplyReader:
     """One response while it streams: ``feed`` it each event, then ``end`` it.
 
     ``provider`` names who must get the reasoning back; ``limit`` is how many tokens were asked for.
@@ -59,8 +59,8 @@ class Reply:
         self._limit = limit
         self._items = Items()
         self._response: Json | None = None
-        self._text = Mender()
-        self._reasoning = Mender()
+        self._text = SurrogateJoiner()
+        self._reasoning = SurrogateJoiner()
         self._speaker: Item | None = None
         self._thought: object = None
         self._refused = False
@@ -79,7 +79,7 @@ class Reply:
 
     @property
     def gave_up(self) -> str | None:
-        """A status that is no end: cancelled, or still at work in the background."""
+        """A status that is not an end: cancelled, or still at work in the background."""
         status = as_text(as_dict(self._response).get("status"))
         return None if status in _ENDS else status
 

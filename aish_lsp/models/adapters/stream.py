@@ -148,7 +148,7 @@ async def _arriving(
 
 
 def _is_json(data: str) -> bool:
-    """Tell whether ``data`` is one JSON value."""
+    """Return whether ``data`` is one JSON value."""
     try:
         json.loads(data)
     except (ValueError, RecursionError):

@@ -128,6 +128,9 @@ def autotools(manifests: Manifests) -> Iterator[Task]:
 _CARGO_TOML = "Cargo.toml"
 
 
+# Rust: crates and workspaces of them.
+
+
 def cargo(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Rust crate or workspace."""
     manifest = manifests.toml(_CARGO_TOML)

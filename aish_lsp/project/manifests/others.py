@@ -16,6 +16,8 @@ from aish_lsp.project.manifests.reading import (
     table,
 )
 
+# Ecosystems whose manifest's presence, or a word in it, tells the commands.
+
 
 @dataclass(frozen=True, slots=True)
 class _When:
@@ -160,6 +162,8 @@ def _tasks(
                 yield Task(intent, when.command, source, rank)
 
 
+# PHP: Composer, Laravel, and the usual tools.
+
 #: A tool, what it is for, the package that brings it, and the files that set it up.
 _TOOLS: tuple[tuple[Intent, str, str, tuple[str, ...]], ...] = (
     ("test", "pest", "pestphp/pest", ()),
@@ -213,6 +217,8 @@ def composer(manifests: Manifests) -> Iterator[Task]:
             break
 
 
+# Ruby: Bundler, Rails, Rake, RSpec, RuboCop, Jekyll.
+
 _GEM = re.compile(r"^[ \t]*gem[ (]+['\"]([\w-]+)['\"]", re.MULTILINE)
 _DEVELOPMENT = re.compile(r"\.add_(?:development_)?dependency[ (]+['\"]([\w-]+)['\"]")
 
@@ -240,7 +246,7 @@ def ruby(manifests: Manifests) -> Iterator[Task]:
 
 
 def _tools(manifests: Manifests, gems: set[str], prefix: str) -> Iterator[Task]:
-    """Yield the linters, and the servers of what is no Rails application."""
+    """Yield the linters, and the servers of what is not a Rails application."""
     if manifests.has(".rubocop.yml"):
         yield Task("lint", f"{prefix}rubocop", ".rubocop.yml")
         yield Task("format", f"{prefix}rubocop --fix-layout", ".rubocop.yml")
@@ -281,6 +287,8 @@ def _rake(manifests: Manifests, prefix: str) -> Iterator[Task]:
     if spec is not None:
         yield Task("test", f"{prefix}rake {spec[1] or 'spec'}", "Rakefile", Rank.OWN)
 
+
+# Containers and processes: Compose, Dockerfile, Procfile, dev containers.
 
 _COMPOSE = ("compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml")
 

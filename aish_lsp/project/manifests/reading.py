@@ -121,7 +121,7 @@ class Manifests:
 
     Attributes:
         root: the folder.
-        above: those of the project that the folder is a part of; None where it is no part.
+        above: those of the project that the folder is a part of; None where it is not a part.
     """
 
     def __init__(self, root: Path, above: Manifests | None = None) -> None:

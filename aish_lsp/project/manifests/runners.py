@@ -177,6 +177,8 @@ def scripts(manifests: Manifests) -> Iterator[Task]:
             yield Task(intent, f"./{name}", name, Rank.OWN)
 
 
+# Makefiles: the targets that make would know, without asking make.
+
 #: In the order in which GNU make looks for them.
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 
@@ -186,7 +188,7 @@ _INCLUDES = 20
 _LONGEST_NAME = 100
 
 _INCLUDE = re.compile(r"-?s?include[ \t]+(.+)")
-#: What may stand behind a target and its colon where it sets a variable and is no rule.
+#: What may stand behind a target and its colon where it sets a variable and is not a rule.
 _SETS = re.compile(r"\s*(?:(?:export|override|private)\s+)*[\w.-]+\s*(?:[:+?!]{0,3}=)")
 
 

@@ -16,6 +16,8 @@ from aish_lsp.project.manifests.reading import (
     named_tasks,
 )
 
+# Java, Kotlin, Scala and their like: Gradle and Maven, by their wrappers where these are there.
+
 _BUILDS = ("build.gradle.kts", "build.gradle")
 _SETTINGS = ("settings.gradle.kts", "settings.gradle")
 
@@ -116,6 +118,8 @@ def _wrapper(manifests: Manifests, wrapper: str, program: str) -> str:
     return f"./{wrapper}" if manifests.executable(wrapper) else f"sh ./{wrapper}"
 
 
+# C#, F# and Visual Basic: .NET solutions and projects.
+
 _PROJECTS = (".csproj", ".fsproj", ".vbproj")
 
 #: What shows that a project is run by ``dotnet test``.
@@ -162,6 +166,8 @@ def _ending(manifests: Manifests, *suffixes: str) -> list[str]:
     """Return the names in the folder that end in one of ``suffixes``, sorted."""
     return sorted(name for name in manifests.names if name.endswith(suffixes))
 
+
+# Elixir: Mix and Phoenix.
 
 _ALIAS = re.compile(r"[ \t]*(?:\[[ \t]*)?(?:\"([\w.-]+)\"|(\w+)):(?:\s|$)")
 

@@ -292,7 +292,7 @@ def _led_to(folder: str, pattern: str) -> Iterator[str]:
 
 
 def links_in(folder: str) -> dict[str, str]:
-    """Return the links that stand in a folder, and what each says; none where it is no folder."""
+    """Return the links in a folder, and what each says; none where it is not a folder."""
     found = {}
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:

@@ -1,4 +1,4 @@
-"""Whether commands can be confined here, and what each is confined with."""
+"""Whether commands can be confined here, what each is confined with, and its temporary folder."""
 
 from __future__ import annotations
 
@@ -28,61 +28,6 @@ from aish_lsp.shell.runner import run_command
 
 if TYPE_CHECKING:
     from aish_lsp.shell.confinement.landlock import Ruleset
-
-
-#: What the names of the folders begin with in which it is tried whether confinement holds.
-PROBE: Final = "aish-probe-"
-#: Seconds after which nobody needs a folder any more; a command runs for an hour at the most.
-_FORGOTTEN: Final = 86_400.0
-
-
-def shared_folder(before: Path | None = None) -> tuple[Path, int]:
-    """Return the folder, and its inode; ``before`` is the one of the last time.
-
-    Raises:
-        OSError: it cannot be made.
-    """
-    usual = _usual()
-    for folder in (usual, before):
-        if folder is not None:
-            with suppress(OSError):
-                folder.mkdir(mode=0o700)
-            with suppress(OSError):
-                status = folder.lstat()
-                if _is_ours(status):
-                    return folder, status.st_ino
-    # Somebody else has the name.
-    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="aish-")))
-    return folder, folder.lstat().st_ino
-
-
-def remove_forgotten() -> None:
-    """Remove what was left where a server was killed together with its supervisors."""
-    usual = _usual()
-    with suppress(OSError):
-        if _is_ours(usual.lstat()):
-            _remove_old(usual, "*")
-    _remove_old(usual.parent, f"{PROBE}*")
-
-
-def _usual() -> Path:
-    return Path(os.path.realpath(tempfile.gettempdir())) / f"aish-{os.geteuid()}"
-
-
-def _is_ours(status: os.stat_result) -> bool:
-    """Return whether that is a folder in which nobody else can put anything."""
-    private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
-    return private and status.st_uid == os.geteuid()
-
-
-def _remove_old(folder: Path, pattern: str) -> None:
-    oldest = time.time() - _FORGOTTEN
-    for path in folder.glob(pattern):
-        with suppress(OSError):
-            status = path.lstat()
-            if _is_ours(status) and status.st_mtime < oldest:
-                remove(path)
-
 
 R = TypeVar("R", Path, Path | None)
 
@@ -323,7 +268,8 @@ class Confinement:
         if printed:
             found = ", ".join("".join(printed).splitlines())[:_MOST_TOLD]
             return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
-        if result.exit_code != 0:  # What it complains of besides, of a locale perhaps, is no fault.
+        # What it complains of besides, of a locale perhaps, is not a fault.
+        if result.exit_code != 0:
             said = " ".join("".join(complaints).split())[:_MOST_TOLD] or "it says nothing"
             return Support(False, f"with {walls.mechanism} an everyday command fails: {said}")
         return Support(True, walls.mechanism)
@@ -378,3 +324,63 @@ def _missing() -> str:
     if landlock.kernel_version() == 0:
         return "the kernel has no Landlock, or it is turned off"
     return ""
+
+
+# Where confined commands have their temporary folders: one folder for all servers of a user.
+#
+# It stays, so that a server that is killed leaves nothing new behind. The folder of a command is
+# removed by its supervisor, or by the server; of what both were killed before the next one
+# removes.
+
+#: What the names of the folders begin with in which it is tried whether confinement holds.
+PROBE: Final = "aish-probe-"
+#: Seconds after which nobody needs a folder any more; a command runs for an hour at the most.
+_FORGOTTEN: Final = 86_400.0
+
+
+def shared_folder(before: Path | None = None) -> tuple[Path, int]:
+    """Return the folder, and its inode; ``before`` is the one of the last time.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    usual = _usual()
+    for folder in (usual, before):
+        if folder is not None:
+            with suppress(OSError):
+                folder.mkdir(mode=0o700)
+            with suppress(OSError):
+                status = folder.lstat()
+                if _is_ours(status):
+                    return folder, status.st_ino
+    # Somebody else has the name.
+    folder = Path(os.path.realpath(tempfile.mkdtemp(prefix="aish-")))
+    return folder, folder.lstat().st_ino
+
+
+def remove_forgotten() -> None:
+    """Remove what was left where a server was killed together with its supervisors."""
+    usual = _usual()
+    with suppress(OSError):
+        if _is_ours(usual.lstat()):
+            _remove_old(usual, "*")
+    _remove_old(usual.parent, f"{PROBE}*")
+
+
+def _usual() -> Path:
+    return Path(os.path.realpath(tempfile.gettempdir())) / f"aish-{os.geteuid()}"
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Return whether that is a folder in which nobody else can put anything."""
+    private = stat.S_ISDIR(status.st_mode) and not status.st_mode & 0o077
+    return private and status.st_uid == os.geteuid()
+
+
+def _remove_old(folder: Path, pattern: str) -> None:
+    oldest = time.time() - _FORGOTTEN
+    for path in folder.glob(pattern):
+        with suppress(OSError):
+            status = path.lstat()
+            if _is_ours(status) and status.st_mtime < oldest:
+                remove(path)

@@ -12,37 +12,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from aish_lsp.foundation.events import Risk
 from aish_lsp.foundation.text import hidden_characters
 
 if TYPE_CHECKING:
+    from aish_lsp.config.schema import RiskRule
     from aish_lsp.shell.risk.levels import Findings
-
-
-class OwnRule(Protocol):
-    """A row of the user's own: of the commands that ``match``, what the risk is, and why."""
-
-    @property
-    def match(self) -> str:
-        """What it speaks of, as in the tables (``matching``)."""
-
-    @property
-    def risk(self) -> Risk:
-        """What is said of it."""
-
-    @property
-    def reason(self) -> str:
-        """What the user is told."""
-
-    @property
-    def only_stricter(self) -> bool:
-        """Whether it can only make a risk higher."""
-
-    @property
-    def confine(self) -> bool:
-        """Whether what it calls safe still runs confined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +49,7 @@ def classify(
     text: str,
     shell: str,
     *,
-    rules: Sequence[OwnRule] = (),
+    rules: Sequence[RiskRule] = (),
     folder: Path | None = None,
     confined: bool = False,
     path: str | None = None,

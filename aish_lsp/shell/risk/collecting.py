@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.shell.risk.syntax import DEEPEST
-from aish_lsp.shell.risk.words import HOLE, SPLIT, Resolver, Variables
+from aish_lsp.shell.risk.words import SPLIT, UNKNOWN, Resolver, Variables
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -43,7 +43,7 @@ def collect(root: Node, resolver: Resolver, variables: Variables) -> bool:
             return True
         unsettled = derived | {name for name in after if before.get(name) != after[name]}
     for name in unsettled:
-        variables.add(name, HOLE)
+        variables.add(name, UNKNOWN)
     return True
 
 
@@ -93,7 +93,7 @@ def _loop(node: Node, resolver: Resolver, variables: Variables, derived: set[str
     values = node.children_by_field_name("value")
     if any("$" in resolver.text(value) for value in values):
         derived.add(resolver.text(variable))
-    for word in resolver.items(values) if values else [HOLE]:
+    for word in resolver.items(values) if values else [UNKNOWN]:
         variables.add(resolver.text(variable), word)
 
 
@@ -102,8 +102,8 @@ def _reading(node: Node, resolver: Resolver, variables: Variables) -> None:
     name = node.child_by_field_name("name")
     if name is None or resolver.text(name).lstrip("\\") not in _READS_NAMES:
         return
-    variables.add("REPLY", HOLE)
+    variables.add("REPLY", UNKNOWN)
     for child in node.children[1:]:
         word = resolver.text(child).partition("=")[0]
         if word.isidentifier():
-            variables.add(word, HOLE)
+            variables.add(word, UNKNOWN)

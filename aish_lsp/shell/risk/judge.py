@@ -1,4 +1,4 @@
-"""One simple command: its name, what it wraps, and what the tables say of it."""
+"""One simple command: which program it is, what it wraps, and what the tables say of it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,289 @@ from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
 from aish_lsp.shell.risk.programs import look_into, run_written_file
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
-from aish_lsp.shell.risk.rules import Entry, Rule, tables, verdict
+from aish_lsp.shell.risk.rules import CommandRules, Rule, tables, verdict
+from aish_lsp.shell.risk.searching import find
 from aish_lsp.shell.risk.special import HANDLERS, sends_secrets
-from aish_lsp.shell.risk.words import HOLE
+from aish_lsp.shell.risk.words import UNKNOWN
 from aish_lsp.shell.risk.wrappers import unwrap
+
+#: What makes a name one that is only known when it runs: what is unknown, patterns, braces,
+#: variables.
+_COMPUTED: Final = re.compile(r"[\0*?{}$`]|\[.|~.*[^\w./~-]")
+_VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[\d.]+")
+#: Subcommands that mean the same in every tool that has them.
+_DELETES: Final = re.compile(
+    r"(?:[\w-]+[:_-])?(?:delete|destroy|purge|terminate|undeploy|drop|wipe|nuke|decommission|revoke"
+    r"|truncate|unpublish|flushall|teardown|factory-reset)(?:[-_:]\w[\w-]*)?"
+)
+#: What does so behind another subcommand; by itself it is often the everyday ``npm remove``.
+_REMOVES: Final = frozenset({"rm", "del", "remove", "uninstall", "rollback", "kill", "reset"})
+_DELETING_OPTIONS: Final = frozenset(
+    [
+        "--delete",
+        "--delete-all",
+        "--purge",
+        "--destroy",
+        "--wipe",
+        "--erase",
+        "--remove-all",
+        "--remove-and-delete",
+    ]
+)
+#: Where the system keeps its programs; elsewhere a name may be anybody's.
+_FOLDERS: Final = frozenset(
+    {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", ""}
+)
+#: They tell of files and not what is in them.
+_LISTS: Final = frozenset(
+    [
+        *("ls", "openssl"),
+        "openssl",
+        "stat",
+        "test",
+        "[",
+        "[[",
+        "basename",
+        "dirname",
+        "readlink",
+        "realpath",
+        "du",
+        "echo",
+        "printf",
+        "which",
+        "type",
+        "cd",
+        "pushd",
+    ]
+)
+#: They open no file that they are told of, or tell nothing of what is in it.
+_OPENS_NONE: Final = _LISTS | frozenset(
+    [
+        ":",
+        "[",
+        "[[",
+        "git",
+        "true",
+        "false",
+        "seq",
+        "sleep",
+        "expr",
+        "factor",
+        "tr",
+        "wc",
+        "date",
+        "read",
+        "exit",
+        "return",
+        "break",
+        "continue",
+        "shift",
+        "yes",
+        "id",
+        "printenv",
+        "pgrep",
+        "pidof",
+        "ps",
+        "numfmt",
+        "cksum",
+        "md5sum",
+        "sha1sum",
+        "sha256sum",
+        "sha512sum",
+        "b2sum",
+        "set",
+        "shopt",
+    ]
+)
+#: They print the environment where they are given nothing else to do.
+_PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
+_NO_ENTRY: Final = CommandRules()
+
+
+def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> None:
+    """Take down in ``review`` what running ``words`` with the input ``given`` can do."""
+    # A loop over what is wrapped in what; each round is one command.
+    waiting = [tuple(words)]
+    while waiting:
+        words = waiting.pop()
+        if not words:
+            continue
+        first = words[0]
+        folder, _, base = first.rpartition("/")
+        if not base or (_COMPUTED.search(base) and base != "[["):
+            review.destructive(COMPUTED)
+            continue
+        if not review.goes_on(depth):
+            return
+        name = _plain_name(base)
+        entry = tables().entry(name) or _NO_ENTRY
+        if first in review.functions or _is_settled(review, words, name, entry, depth):
+            continue
+        known = base == base.casefold() and folder in _FOLDERS
+        inner = _commands_within(review, name, words, entry, depth=depth, given=given)
+        if inner is not None:
+            review.caution_if(_not_meant(review, first, known=known))
+            waiting += inner
+            continue
+        if _is_handled(review, name, words, entry, depth=depth, given=given):
+            review.caution_if(_not_meant(review, first, known=known))
+            continue
+        _by_rows(review, name, words, entry, known=known)
+        if sends_secrets(review, name, words, given):
+            review.destructive("sends what may be secret to another machine")
+
+
+def _commands_within(
+    review: Review,
+    name: str,
+    words: Sequence[str],
+    entry: CommandRules,
+    *,
+    depth: int,
+    given: Input,
+) -> list[tuple[str, ...]] | None:
+    """Return the commands that a wrapper or ``find`` runs, judged itself; None for any other."""
+    if name == "find":
+        return find(review, words)[::-1]
+    inner = unwrap(review, words[1:], entry, depth, given) if entry.wrappers else None
+    if inner is not None:
+        own = len(words) - max(map(len, inner), default=0)
+        _judge_wrapping(review, words[:own], entry)
+    return inner
+
+
+def is_known(name: str) -> bool:
+    """Return whether the tables or the shell know a command of this name."""
+    return (
+        tables().entry(name) is not None or name in HANDLERS or name == "find" or is_builtin(name)
+    )
+
+
+def _plain_name(base: str) -> str:
+    """Return a command's name as the tables have it: ``python`` for ``Python3.12.exe``."""
+    name = base.casefold().removesuffix(".exe")
+    versioned = _VERSIONED.fullmatch(name) if name[-1:].isdigit() else None
+    return versioned[1] if versioned else name
+
+
+def _is_settled(
+    review: Review, words: Sequence[str], name: str, entry: CommandRules, depth: int
+) -> bool:
+    """Judge what is a file that was just written, or has a row of the user's own."""
+    if review.written and "/" in words[0] and run_written_file(review, words[0], None, depth):
+        return True
+    return review.extra is not None and _by_own_rules(review, words, name, entry.values)
+
+
+def _is_handled(
+    review: Review,
+    name: str,
+    words: Sequence[str],
+    entry: CommandRules,
+    *,
+    depth: int,
+    given: Input,
+) -> bool:
+    """Take down what no row can tell of a command; return whether that is all there is to say."""
+    handler = HANDLERS.get(name)
+    if handler is not None and handler(review, words, depth, given):
+        return True
+    return entry.program is not None and look_into(review, words, entry.program, depth, given)
+
+
+def _by_rows(
+    review: Review, name: str, words: Sequence[str], entry: CommandRules, *, known: bool
+) -> None:
+    """Take down what the tables say of a command; ``known``: its name is the system's own."""
+    arguments = Arguments(words[1:], entry.values)
+    if name not in _LISTS:
+        review.reads.append(words)
+        review.read_secrets = review.read_secrets or (len(words) == 1 and name in _PRINTS_ALL)
+    rule = verdict(entry, arguments)
+    if rule is None:
+        level, reason = _by_its_words(arguments) or (
+            CAUTION,
+            f"not known to only read: {_told(words, entry, arguments)}",
+        )
+    elif rule.level == SAFE:
+        level, reason = _reading(review, rule, name, words, known=known)
+    else:
+        level, reason = rule.level, rule.reason
+    review.findings.add(level, reason)
+
+
+def _by_its_words(given: Arguments) -> tuple[int, str] | None:
+    """Return what a subcommand says of itself where no table speaks of the command."""
+    if any(word in _DELETING_OPTIONS for word in given.options):
+        return DESTRUCTIVE, "is told to delete something"
+    for place, word in enumerate(given.operands[:4]):
+        removes = place in {1, 2} and word in _REMOVES and not given.options
+        if removes or _DELETES.fullmatch(word):
+            return DESTRUCTIVE, f"says that it deletes or ends something: {word[:40]}"
+    return None
+
+
+def _judge_wrapping(review: Review, words: Sequence[str], entry: CommandRules) -> None:
+    """Take down what is destructive of how a command is run, such as with the whole disk."""
+    found = verdict(entry, Arguments(words[1:], entry.values))
+    if found is not None and found.level == DESTRUCTIVE:
+        review.destructive(found.reason)
+
+
+def _told(words: Sequence[str], entry: CommandRules, given: Arguments) -> str:
+    """Return how a command is named to the user: ``git pull``, not all of its words."""
+    name = words[0].replace(UNKNOWN, "…")[:60]
+    return f"{name} {given.operands[0][:30]}" if entry.by_word and given.operands else name
+
+
+def _reading(
+    review: Review, rule: Rule, name: str, words: Sequence[str], *, known: bool
+) -> tuple[int, str]:
+    """Return the level of a command that only reads: what it reads may be secret."""
+    reason = _not_meant(review, words[0], known=known, rights=rule.rights)
+    if reason is None and rule.confined and not review.confined:
+        reason = f"not known to only read, unless it runs confined: {words[0][:60]}"
+    if reason is None and name not in _OPENS_NONE and any(map(is_unknown, words[1:])):
+        reason = "reads what is not known"
+    if reason is not None:
+        return CAUTION, reason
+    places = [f"{folder}/{word}" for folder in review.folders for word in words[1:]]
+    if name in _LISTS or not names_secret([*words[1:], *review.folders, *places]):
+        return SAFE, ""
+    if names_keys(words[1:]):
+        return DESTRUCTIVE, "prints keys or passwords"
+    return CAUTION, "may print secrets, or read without an end"
+
+
+def _not_meant(review: Review, first: str, *, known: bool, rights: bool = False) -> str | None:
+    """Return why a command's first word is not the program that the tables mean; None where it is.
+
+    ``rights`` says that it needs none of the rights that its file is given.
+    """
+    if not known:
+        return f"not the system's own command: {first[:60]}"
+    found = distrust(first, review.path, review.folder)
+    return None if found is None or (rights and found[1]) else found[0]
+
+
+def _by_own_rules(review: Review, words: Sequence[str], name: str, values: frozenset[str]) -> bool:
+    """Take down what rows of the configuration say; return whether that is the last word."""
+    assert review.extra is not None
+    given = Arguments(words[1:], values)
+    for tables_, is_last in ((review.extra.stricter, False), (review.extra.own, True)):
+        entry = tables_.entry(words[0].casefold()) or tables_.entry(name)
+        found = verdict(entry, given) if entry else None
+        if found is not None:
+            reason = found.reason or f"a rule of yours: {words[0][:60]}"
+            review.findings.add(found.level, reason)
+            if is_last:
+                if not found.confine:
+                    review.findings.unconfined = True
+                return True
+    return False
+
+
+# The program that a command's first word stands for, on the PATH that it will run with.
 
 #: Seconds for which a program that was found is taken to be where it was.
 _FRESH: Final = 5.0
@@ -142,250 +421,3 @@ def _top(folder: str) -> str:
     real = Path(os.path.realpath(folder))
     tops = (place for place in (real, *real.parents) if (place / ".git").exists())
     return str(next(tops, real))
-
-
-#: What makes a name one that is only known when it runs: holes, patterns, braces, variables.
-_COMPUTED: Final = re.compile(r"[\0*?{}$`]|\[.|~.*[^\w./~-]")
-_VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[\d.]+")
-#: Subcommands that mean the same in every tool that has them.
-_DELETES: Final = re.compile(
-    r"(?:[\w-]+[:_-])?(?:delete|destroy|purge|terminate|undeploy|drop|wipe|nuke|decommission|revoke"
-    r"|truncate|unpublish|flushall|teardown|factory-reset)(?:[-_:]\w[\w-]*)?"
-)
-#: What does so behind another subcommand; by itself it is often the everyday ``npm remove``.
-_REMOVES: Final = frozenset({"rm", "del", "remove", "uninstall", "rollback", "kill", "reset"})
-_DELETING_OPTIONS: Final = frozenset(
-    [
-        "--delete",
-        "--delete-all",
-        "--purge",
-        "--destroy",
-        "--wipe",
-        "--erase",
-        "--remove-all",
-        "--remove-and-delete",
-    ]
-)
-#: Where the system keeps its programs; elsewhere a name may be anybody's.
-_FOLDERS: Final = frozenset(
-    {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", ""}
-)
-#: They tell of files and not what is in them.
-_LISTS: Final = frozenset(
-    [
-        *("ls", "openssl"),
-        "openssl",
-        "stat",
-        "test",
-        "[",
-        "[[",
-        "basename",
-        "dirname",
-        "readlink",
-        "realpath",
-        "du",
-        "echo",
-        "printf",
-        "which",
-        "type",
-        "cd",
-        "pushd",
-    ]
-)
-#: They open no file that they are told of, or tell nothing of what is in it.
-_OPENS_NONE: Final = _LISTS | frozenset(
-    [
-        ":",
-        "[",
-        "[[",
-        "git",
-        "true",
-        "false",
-        "seq",
-        "sleep",
-        "expr",
-        "factor",
-        "tr",
-        "wc",
-        "date",
-        "read",
-        "exit",
-        "return",
-        "break",
-        "continue",
-        "shift",
-        "yes",
-        "id",
-        "printenv",
-        "pgrep",
-        "pidof",
-        "ps",
-        "numfmt",
-        "cksum",
-        "md5sum",
-        "sha1sum",
-        "sha256sum",
-        "sha512sum",
-        "b2sum",
-        "set",
-        "shopt",
-    ]
-)
-#: They print the environment where they are given nothing else to do.
-_PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
-_NO_ENTRY: Final = Entry()
-
-
-def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> None:
-    """Take down in ``review`` what running ``words`` with the input ``given`` can do."""
-    # A loop over what is wrapped in what; each round is one command.
-    waiting = [tuple(words)]
-    while waiting:
-        words = waiting.pop()
-        if not words:
-            continue
-        first = words[0]
-        folder, _, base = first.rpartition("/")
-        if not base or (_COMPUTED.search(base) and base != "[["):
-            review.destructive(COMPUTED)
-            continue
-        if not review.goes_on(depth):
-            return
-        name = _plain_name(base)
-        entry = tables().entry(name) or _NO_ENTRY
-        if first in review.functions or _is_settled(review, words, name, entry, depth):
-            continue
-        known = base == base.casefold() and folder in _FOLDERS
-        if entry.wrappers:
-            inner = unwrap(review, words[1:], entry, depth, given)
-            if inner is not None:
-                review.caution_if(_not_meant(review, first, known=known))
-                own = len(words) - max(map(len, inner), default=0)
-                _judge_wrapping(review, words[:own], entry)
-                waiting += inner
-                continue
-        if _is_handled(review, name, words, entry, depth=depth, given=given):
-            review.caution_if(_not_meant(review, first, known=known))
-            continue
-        _by_rows(review, name, words, entry, known=known)
-        if sends_secrets(review, name, words, given):
-            review.destructive("sends what may be secret to another machine")
-
-
-def is_known(name: str) -> bool:
-    """Return whether the tables or the shell know a command of this name."""
-    return tables().entry(name) is not None or name in HANDLERS or is_builtin(name)
-
-
-def _plain_name(base: str) -> str:
-    """Return a command's name as the tables have it: ``python`` for ``Python3.12.exe``."""
-    name = base.casefold().removesuffix(".exe")
-    versioned = _VERSIONED.fullmatch(name) if name[-1:].isdigit() else None
-    return versioned[1] if versioned else name
-
-
-def _is_settled(review: Review, words: Sequence[str], name: str, entry: Entry, depth: int) -> bool:
-    """Judge what is a file that was just written, or has a row of the user's own."""
-    if review.written and "/" in words[0] and run_written_file(review, words[0], None, depth):
-        return True
-    return review.extra is not None and _by_own_rules(review, words, name, entry.values)
-
-
-def _is_handled(
-    review: Review, name: str, words: Sequence[str], entry: Entry, *, depth: int, given: Input
-) -> bool:
-    """Take down what no row can tell of a command; return whether that is all there is to say."""
-    handler = HANDLERS.get(name)
-    if handler is not None and handler(review, words, depth, given):
-        return True
-    return entry.program is not None and look_into(review, words, entry.program, depth, given)
-
-
-def _by_rows(review: Review, name: str, words: Sequence[str], entry: Entry, *, known: bool) -> None:
-    """Take down what the tables say of a command; ``known``: its name is the system's own."""
-    arguments = Arguments(words[1:], entry.values)
-    if name not in _LISTS:
-        review.reads.append(words)
-        review.read_secrets = review.read_secrets or (len(words) == 1 and name in _PRINTS_ALL)
-    rule = verdict(entry, arguments)
-    if rule is None:
-        level, reason = _by_its_words(arguments) or (
-            CAUTION,
-            f"not known to only read: {_told(words, entry, arguments)}",
-        )
-    elif rule.level == SAFE:
-        level, reason = _reading(review, rule, name, words, known=known)
-    else:
-        level, reason = rule.level, rule.reason
-    review.findings.add(level, reason)
-
-
-def _by_its_words(given: Arguments) -> tuple[int, str] | None:
-    """Return what a subcommand says of itself where no table speaks of the command."""
-    if any(word in _DELETING_OPTIONS for word in given.options):
-        return DESTRUCTIVE, "is told to delete something"
-    for place, word in enumerate(given.operands[:4]):
-        removes = place in {1, 2} and word in _REMOVES and not given.options
-        if removes or _DELETES.fullmatch(word):
-            return DESTRUCTIVE, f"says that it deletes or ends something: {word[:40]}"
-    return None
-
-
-def _judge_wrapping(review: Review, words: Sequence[str], entry: Entry) -> None:
-    """Take down what is destructive of how a command is run, such as with the whole disk."""
-    found = verdict(entry, Arguments(words[1:], entry.values))
-    if found is not None and found.level == DESTRUCTIVE:
-        review.destructive(found.reason)
-
-
-def _told(words: Sequence[str], entry: Entry, given: Arguments) -> str:
-    """Return how a command is named to the user: ``git pull``, not all of its words."""
-    name = words[0].replace(HOLE, "…")[:60]
-    return f"{name} {given.operands[0][:30]}" if entry.by_word and given.operands else name
-
-
-def _reading(
-    review: Review, rule: Rule, name: str, words: Sequence[str], *, known: bool
-) -> tuple[int, str]:
-    """Return the level of a command that only reads: what it reads may be secret."""
-    reason = _not_meant(review, words[0], known=known, rights=rule.rights)
-    if reason is None and rule.confined and not review.confined:
-        reason = f"not known to only read, unless it runs confined: {words[0][:60]}"
-    if reason is None and name not in _OPENS_NONE and any(map(is_unknown, words[1:])):
-        reason = "reads what is not known"
-    if reason is not None:
-        return CAUTION, reason
-    places = [f"{folder}/{word}" for folder in review.folders for word in words[1:]]
-    if name in _LISTS or not names_secret([*words[1:], *review.folders, *places]):
-        return SAFE, ""
-    if names_keys(words[1:]):
-        return DESTRUCTIVE, "prints keys or passwords"
-    return CAUTION, "may print secrets, or read without an end"
-
-
-def _not_meant(review: Review, first: str, *, known: bool, rights: bool = False) -> str | None:
-    """Return why a command's first word is not the program that the tables mean; None where it is.
-
-    ``rights`` says that it needs none of the rights that its file is given.
-    """
-    if not known:
-        return f"not the system's own command: {first[:60]}"
-    found = distrust(first, review.path, review.folder)
-    return None if found is None or (rights and found[1]) else found[0]
-
-
-def _by_own_rules(review: Review, words: Sequence[str], name: str, values: frozenset[str]) -> bool:
-    """Take down what rows of the configuration say; return whether that is the last word."""
-    assert review.extra is not None
-    given = Arguments(words[1:], values)
-    for tables_, is_last in ((review.extra.stricter, False), (review.extra.own, True)):
-        entry = tables_.entry(words[0].casefold()) or tables_.entry(name)
-        found = verdict(entry, given) if entry else None
-        if found is not None:
-            reason = found.reason or f"a rule of yours: {words[0][:60]}"
-            review.findings.add(found.level, reason)
-            if is_last:
-                if not found.confine:
-                    review.findings.unconfined = True
-                return True
-    return False

@@ -22,14 +22,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from typing import Final
 
-from aish_lsp.shell.risk.words import HOLE
+from aish_lsp.shell.risk.words import UNKNOWN
 
 #: The words that it speaks of, and what matches others.
 _Globs = tuple[frozenset[str], re.Pattern[str] | None]
 
 
 #: In an operand: it may come to any number of words.
-_MANY: Final = re.compile(rf"[*?\[{{{HOLE}]")
+_MANY: Final = re.compile(rf"[*?\[{{{UNKNOWN}]")
 
 
 _LONG_BY_ONE_DASH: Final = re.compile(r"-[^-=?#][^=?]+[=?]?")
@@ -75,7 +75,7 @@ class Options:
         operands: list[str] = []
         rest = iter(words)
         for word in rest:
-            if word[:1] not in {"-", HOLE} or word == "-":
+            if word[:1] not in {"-", UNKNOWN} or word == "-":
                 operands.append(word)
                 continue
             if word == "--":
@@ -85,9 +85,9 @@ class Options:
                 continue
             if self.every:
                 given.append((word, ""))
-            elif word[:1] == HOLE or not self._option(word, rest, given):
+            elif word[:1] == UNKNOWN or not self._option(word, rest, given):
                 return None
-            if operands or word[:1] == HOLE:
+            if operands or word[:1] == UNKNOWN:
                 operands.append(word)
         return given, operands
 
@@ -110,7 +110,7 @@ class Options:
     def _value(option: str, value: str, given: list[tuple[str, str]]) -> bool:
         """Add an option; return whether its value is one word: what is not known may be more."""
         given.append((option, value))
-        return value[:1] != HOLE
+        return value[:1] != UNKNOWN
 
     def _cluster(self, word: str, rest: Iterator[str], given: list[tuple[str, str]]) -> bool:
         letters = word[1:] if self.cluster else word[1:2]
@@ -156,7 +156,7 @@ class Arguments:
         self.dashed: list[str] = []
         if "-" in begins:
             self.dashed += [word for word in words if word[:1] == "-" and word not in {"-", "--"}]
-        self.unknown = HOLE in begins
+        self.unknown = UNKNOWN in begins
         self.ended = False
         self.doubtful: list[int] = []
         if not self.dashed:
@@ -293,7 +293,7 @@ class Pattern:
         if read is None:
             return False
         given, operands = read
-        if self.absent and any(name[:1] == HOLE for name, _ in given):
+        if self.absent and any(name[:1] == UNKNOWN for name, _ in given):
             return False
         if self.most is not None and (
             len(operands) > self.most or any(map(_MANY.search, operands))
@@ -302,7 +302,7 @@ class Pattern:
         return not (self.needed or self.absent or self.some or self.none) or (
             all(any(_is_given(option, given) for option in options) for options in self.needed)
             and not any(_is_given(option, given) for option in self.absent)
-            and self._holds_of(operands, HOLE)
+            and self._holds_of(operands, UNKNOWN)
         )
 
     def _holds_of(self, operands: Sequence[str], unknown: str = "") -> bool:
@@ -354,7 +354,7 @@ def _is_given(option: str, given: Iterable[tuple[str, str]]) -> bool:
     """Return whether ``-x``, or ``-x=`` with such a value, is among the options."""
     wanted, equals, glob = option.partition("=")
     return any(
-        name == wanted and (not equals or HOLE in value or fnmatchcase(value, glob))
+        name == wanted and (not equals or UNKNOWN in value or fnmatchcase(value, glob))
         for name, value in given
     )
 
@@ -363,7 +363,7 @@ def parse(match: str, sets: Mapping[str, str] | None = None) -> Pattern:
     """Return the pattern that ``match`` writes; ``sets`` are the options that ``@`` names.
 
     Raises:
-        ValueError: it says nothing, or what it says is no pattern.
+        ValueError: it says nothing, or what it says is not a pattern.
     """
     head, *rest = match.split() or [""]
     if not head or head[0] in "-!{":

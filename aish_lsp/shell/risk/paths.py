@@ -17,7 +17,7 @@ from typing import Final, Literal
 from aish_lsp.foundation.secret_files import PRIVATE_NAMES
 from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.repository import is_ignored
-from aish_lsp.shell.risk.words import HOLE
+from aish_lsp.shell.risk.words import UNKNOWN
 
 #: What a write does: a file is written anew, put there from elsewhere, or changed in part.
 How = Literal["overwrites", "places", "adds"]
@@ -41,7 +41,7 @@ _PUBLIC: Final = re.compile(
     r"|/proc/(?:cpuinfo|meminfo|version|loadavg|uptime|mounts|filesystems|partitions|swaps|stat)"
 )
 _BRACKETS: Final = r"\[[!^]?\]?(?:\[[:.=]\w*[:.=]\]|[^\]])*\]"
-_WILD: Final = re.compile(rf"[*?{HOLE}]|{_BRACKETS}")
+_WILD: Final = re.compile(rf"[*?{UNKNOWN}]|{_BRACKETS}")
 #: Brackets that ``fnmatch`` does not know: of classes, and as some write what is not meant.
 _OF_A_SHELL: Final = re.compile(rf"(?=\[\^|\[[^\]]*\[[:.=]){_BRACKETS}")
 #: What stands in front of a pattern in one word: an option's name, or git's words for a path.
@@ -152,14 +152,14 @@ _HOME: Final = re.compile(r"\A(?:/home/[^/]+|/Users/[^/]+|/root|~[\w-]*)(?=/|$)"
 
 def normal(path: str) -> str:
     """Return ``path`` with what stands for the home folder as ``~``, and without detours."""
-    plain = path.lstrip(HOLE).replace("\\", "/") or HOLE
+    plain = path.lstrip(UNKNOWN).replace("\\", "/") or UNKNOWN
     found = posixpath.normpath(re.sub("/{2,}", "/", plain))
     return _HOME.sub("~", found, count=1)
 
 
 def names_secret(words: Sequence[str]) -> bool:
     """Return whether a word names a place where secrets are kept, or no plain file at all."""
-    text = "\n".join(words).replace(HOLE, "")
+    text = "\n".join(words).replace(UNKNOWN, "")
     if "/." in text or ".." in text:
         text += "\n" + "\n".join(posixpath.normpath(word) for word in text.split("\n"))
     if any(_PUBLIC.fullmatch(match[0]) is None for match in _PRIVATE.finditer(text)):
@@ -174,9 +174,9 @@ def _may_be_secret(word: str) -> bool:
     word = word[before.end() if before else 0 :]
     top = next(filter(None, word.split("/")), "") if word[:1] == "/" else ""
     # What is not known at the top is a folder of the user's.
-    if HOLE not in top and _WILD.search(top) and any(fnmatchcase(n, top) for n in _NO_FILES):
+    if UNKNOWN not in top and _WILD.search(top) and any(fnmatchcase(n, top) for n in _NO_FILES):
         return True
-    parts = word.replace(HOLE, "*").split("/")
+    parts = word.replace(UNKNOWN, "*").split("/")
     if any(map(_may_be_secret_place, parts, parts[1:])):
         return True
     for part in parts:
@@ -203,7 +203,9 @@ def _may_be_secret_place(folder: str, name: str) -> bool:
 
 def is_unknown(word: str) -> bool:
     """Return whether a word may be the name of any file; what ``find`` found is not meant."""
-    return HOLE in word and word != f"./{HOLE}" and word.rpartition("/")[2].strip(HOLE) == ""
+    return (
+        UNKNOWN in word and word != f"./{UNKNOWN}" and word.rpartition("/")[2].strip(UNKNOWN) == ""
+    )
 
 
 def mentions_secret(text: str) -> bool:
@@ -234,7 +236,7 @@ def write_risk(
     ``folders`` are those that the command changes to, ``folder`` is where it runs, if known: what
     exists there already would be lost.
     """
-    if HOLE in target and target.strip(HOLE) == "":
+    if UNKNOWN in target and target.strip(UNKNOWN) == "":
         return CAUTION, "writes to a file whose name is computed"
     if _WRITABLE_DEVICES.fullmatch(target):
         return SAFE, ""
@@ -242,7 +244,7 @@ def write_risk(
         return CAUTION, "writes to a terminal"
     places = [normal(target), *(normal(f"{start}/{target}") for start in folders)]
     real = None
-    if folder is not None and HOLE not in target:
+    if folder is not None and UNKNOWN not in target:
         real = os.path.realpath(folder / os.path.expanduser(target))  # noqa: PTH111 - a text
         places.append(normal(real))
     reason = next(filter(None, (_why_not(place, how) for place in places)), None)

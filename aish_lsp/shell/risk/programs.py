@@ -15,7 +15,7 @@ from typing import Final
 from aish_lsp.shell.risk.paths import mentions_secret
 from aish_lsp.shell.risk.review import UNSEEN, Input, Review, texts
 from aish_lsp.shell.risk.rules import Program, tables
-from aish_lsp.shell.risk.words import HOLE
+from aish_lsp.shell.risk.words import UNKNOWN
 
 #: A file, a name or a setting: no program that does anything, but for ``.drop`` of a database.
 _PLAIN: Final = re.compile(r"(?!\.\w+\Z)[\w./:@=,+~-]*")
@@ -30,7 +30,7 @@ def look_into(
     """Judge the program in a command, wherever it stands; return whether nothing is left to say."""
     text_of_input = program.input and given is not None
     # What is not known of an option may be a program that is attached to it.
-    first = next((word for word in words[1:] if word[:1] != "-" or HOLE in word), "")
+    first = next((word for word in words[1:] if word[:1] != "-" or UNKNOWN in word), "")
     if program.script:
         if "-m" in words and first in {"pip", "uv", "poetry", "ansible"}:
             review.add_text(texts(words[words.index(first) :]), depth + 1)
@@ -38,17 +38,17 @@ def look_into(
         if _PLAIN.fullmatch(first) and run_written_file(review, first, program, depth):
             return True
         text_of_input = first in _FROM_INPUT and given is not None
-    if HOLE in first and (program.script or program.every):
+    if UNKNOWN in first and (program.script or program.every):
         _not_known(review, first, program)
     for before, word in pairwise(words):
-        is_plain = _PLAIN.fullmatch(word.replace(HOLE, "")) is not None
+        is_plain = _PLAIN.fullmatch(word.replace(UNKNOWN, "")) is not None
         if program.every or not is_plain or _HOLDS_ONE.fullmatch(before):
             scan(review, word, program, depth)
         elif program.script and (word == "-m" or (word[:1] != "-" != before[:1])):
             break  # What follows is for the script.
     if text_of_input:
         text = _text(given)
-        if not text.strip(f"{HOLE} \n\t") and HOLE in text:
+        if not text.strip(f"{UNKNOWN} \n\t") and UNKNOWN in text:
             _not_known(review, text, program)
         scan(review, text, program, depth)
         review.caution("runs the program in its input")
@@ -60,7 +60,7 @@ def _text(given: Input) -> str:
 
 
 def _not_known(review: Review, text: str, program: Program) -> None:
-    if program.script and _PLAIN.fullmatch(text.replace(HOLE, "").strip()):
+    if program.script and _PLAIN.fullmatch(text.replace(UNKNOWN, "").strip()):
         review.destructive(UNSEEN)
     else:
         review.caution("runs a program that is not wholly known")
@@ -80,7 +80,7 @@ def scan(review: Review, text: str, program: Program, depth: int) -> None:
             if found.runs:
                 review.add_text(inner or "", depth + 1)
             elif found.writes:
-                review.writes(inner or HOLE, "adds" if ">>" in match[0] else "overwrites")
+                review.writes(inner or UNKNOWN, "adds" if ">>" in match[0] else "overwrites")
 
 
 def run_written_file(review: Review, path: str, program: Program | None, depth: int) -> bool:
@@ -91,7 +91,7 @@ def run_written_file(review: Review, path: str, program: Program | None, depth: 
     text = review.runs_file(path)
     if text is None:
         return False
-    if HOLE in text or not text:
+    if UNKNOWN in text or not text:
         review.destructive("runs a file that it has just written")
         return True
     review.caution("runs a file that it has just written")
@@ -101,6 +101,10 @@ def run_written_file(review: Review, path: str, program: Program | None, depth: 
         scan(review, text, program, depth)
     return True
 
+
+# The syntax of PowerShell and cmd: names that are known to destroy, and nothing else.
+#
+# There is no grammar of theirs here: a name counts wherever it stands.
 
 SHELLS: Final = frozenset({"pwsh", "powershell", "cmd"})
 
@@ -125,7 +129,7 @@ def opened(review: Review, words: Sequence[str], _depth: int, given: Input) -> b
     rest = texts(words[1:])
     if given is not None:
         rest += "\n" + (given if isinstance(given, str) else given())
-    if HOLE in rest:
+    if UNKNOWN in rest:
         review.destructive(UNSEEN)
     look_through(review, rest)
     return True

@@ -15,7 +15,7 @@ from aish_lsp.shell.risk.paths import How, names_secret, normal, write_risk
 from aish_lsp.shell.risk.repository import why_not
 from aish_lsp.shell.risk.rules import OwnTables
 from aish_lsp.shell.risk.syntax import LONGEST
-from aish_lsp.shell.risk.words import HOLE, Variables, without_escapes
+from aish_lsp.shell.risk.words import UNKNOWN, Variables, without_escapes
 
 #: How often a command may run another that runs another.
 _DEEPEST: Final = 12
@@ -24,7 +24,7 @@ _MOST: Final = 3000
 #: Folders that a command may be in, of which each is looked at.
 _FOLDERS: Final = 30
 #: What makes a folder's name one that is only known when the command runs.
-_CANNOT_TELL: Final = re.compile(rf"[{HOLE}*?\[$]|^-|^~[^/]")
+_CANNOT_TELL: Final = re.compile(rf"[{UNKNOWN}*?\[$]|^-|^~[^/]")
 
 #: What in a folder's name makes more than one word of it for a shell, or another command.
 _SEVERAL: Final = re.compile(r"[^\w./~@%+=:,-]")
@@ -119,10 +119,10 @@ class Review:
         elif len(text) > LONGEST:
             self.destructive(TOO_MUCH)
         elif self.goes_on(depth):
-            if HOLE in text or any(pattern in text for pattern in self.variables.patterns()):
+            if UNKNOWN in text or any(pattern in text for pattern in self.variables.patterns()):
                 # It is put in before the text is parsed, and may be any command.
                 self.caution("runs a text that is not wholly known")
-            self._waiting.append((text.replace(HOLE, "$_"), depth))
+            self._waiting.append((text.replace(UNKNOWN, "$_"), depth))
 
     def add_joined(self, words: Sequence[str], depth: int) -> None:
         """Have the text looked at that words make together, which a shell will run."""
@@ -141,20 +141,20 @@ class Review:
         """Return a text that waits, and how deep it stands."""
         return self._waiting.popleft() if self._waiting else None
 
-    def writes(self, target: str, how: How = "overwrites", text: str = HOLE) -> None:
+    def writes(self, target: str, how: How = "overwrites", text: str = UNKNOWN) -> None:
         """Take down that ``text`` is written to ``target``."""
         level, reason = write_risk(target, how, folders=self.folders, folder=self.folder)
         self.findings.add(level, reason)
         if level:
             place = normal(target)
-            before = self.written.get(place, HOLE) if how == "adds" else ""
+            before = self.written.get(place, UNKNOWN) if how == "adds" else ""
             self.written[place] = before + text
 
     def enters(self, place: str) -> None:
         """Take down that a command changes to a folder, from any that it may be in."""
         if len(self.folders) > _FOLDERS or _CANNOT_TELL.search(place):
             self.lost = True
-            self._note_folder(HOLE)
+            self._note_folder(UNKNOWN)
             if names_secret([place]):
                 self.folders.append(place)
         else:
@@ -165,7 +165,7 @@ class Review:
     def _note_folder(self, place: str) -> None:
         """Take down that ``$PWD`` may come to several words, or to others than its own."""
         if _SEVERAL.search(place):
-            self.variables.add("PWD", f"/{HOLE}")
+            self.variables.add("PWD", f"/{UNKNOWN}")
 
     def git_runs_in(self, place: str) -> None:
         """Take down that git reads in ``place``, from where the command is then."""
@@ -212,12 +212,12 @@ def texts(words: Sequence[str]) -> str:
 
 
 def printed(words: list[str], given: Input) -> str:
-    """Return what a simple command prints, where that is plain to see; else a HOLE.
+    """Return what a simple command prints, where that is plain to see; else UNKNOWN.
 
     A text that may be either of two is both, each on a line.
     """
     name, *rest = words or [""]
-    text = HOLE
+    text = UNKNOWN
     if name == "echo":
         escapes = False
         while rest and re.fullmatch("-[neE]+", rest[0]):
@@ -231,7 +231,7 @@ def printed(words: list[str], given: Input) -> str:
     elif name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
         return given() if callable(given) else given
     # A pattern comes to the names of files, which may be anything.
-    return f"{text} # {HOLE}" if any(map(_PATTERN.search, rest)) else text
+    return f"{text} # {UNKNOWN}" if any(map(_PATTERN.search, rest)) else text
 
 
 def _formatted(form: str, *values: str) -> str:
@@ -240,7 +240,7 @@ def _formatted(form: str, *values: str) -> str:
     if "%" not in form:
         return form
     if _FORMAT.fullmatch(form) is None:
-        return f"{HOLE}{form}\n{' '.join(values)}"
+        return f"{UNKNOWN}{form}\n{' '.join(values)}"
     parts = form.split("%s")
     rest = list(values) or [""]
     shown = ""

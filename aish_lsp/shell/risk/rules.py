@@ -107,7 +107,7 @@ class Program:
 
 
 @dataclass(slots=True)
-class Entry:
+class CommandRules:
     """What the tables say of one command name."""
 
     values: frozenset[str] = frozenset()
@@ -139,23 +139,23 @@ class Tables:
     """All tables, by the name of the command."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, CommandRules] = {}
         self._globs: list[tuple[str, Rule]] = []
-        self._derived: dict[str, Entry | None] = {}
+        self._derived: dict[str, CommandRules | None] = {}
 
-    def entry(self, name: str) -> Entry | None:
+    def entry(self, name: str) -> CommandRules | None:
         """Return what is said of a name in small letters; None where nothing is."""
         entry = self._entries.get(name)
         if entry is None and self._globs:
             entry = self._matched(name)
         return entry
 
-    def _matched(self, name: str) -> Entry | None:
+    def _matched(self, name: str) -> CommandRules | None:
         """Return what rules with a ``*`` in their names say of ``name``."""
         rules = [rule for glob, rule in self._globs if fnmatchcase(name, glob)]
         if not rules:
             return None
-        entry = Entry()
+        entry = CommandRules()
         for rule in rules:
             entry.add(rule)
         return entry
@@ -186,20 +186,20 @@ class Tables:
                     if "*" in name:
                         self._globs.append((name, rule))
                     else:
-                        self._entries.setdefault(name, Entry()).add(rule)
+                        self._entries.setdefault(name, CommandRules()).add(rule)
 
     def add_values(self, values: Mapping[str, str]) -> None:
         """Add which options of a command take the next word for their value."""
         for names, options in values.items():
             for name in names.split("|"):
-                entry = self._entries.setdefault(name, Entry())
+                entry = self._entries.setdefault(name, CommandRules())
                 entry.values |= frozenset(options.split())
 
     def add_before(self, options: Mapping[str, str]) -> None:
         """Add which options of a command may stand in front of its subcommands, if it is safe."""
         for names, text in options.items():
             for name in names.split("|"):
-                entry = self._entries.setdefault(name, Entry())
+                entry = self._entries.setdefault(name, CommandRules())
                 entry.before = Options.parse("|".join(text.split()))
 
     def add_wrappers(self, wrappers: Iterable[Mapping[str, Any]]) -> None:
@@ -225,7 +225,7 @@ class Tables:
                     CAUTION if "reason" in row else SAFE,
                     row.get("reason", ""),
                 )
-                self._entries.setdefault(name, Entry()).wrappers.append(wrapper)
+                self._entries.setdefault(name, CommandRules()).wrappers.append(wrapper)
 
     def add_programs(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add commands that are given programs; the row of ``*`` comes first."""
@@ -238,7 +238,7 @@ class Tables:
             without = re.compile(row["without"], re.DOTALL) if "without" in row else None
             kinds = {key: True for key in ("script", "input", "every") if key in row}
             for name in row["names"].split():
-                entry = self._entries.setdefault(name, Entry())
+                entry = self._entries.setdefault(name, CommandRules())
                 entry.program = Program(found, without, **kinds)
 
 
@@ -291,7 +291,7 @@ def _in_doubt(pattern: Pattern, given: Arguments) -> bool:
     return bool(given.doubtful) and given.doubtful[0] < len(pattern.words)
 
 
-def verdict(entry: Entry, given: Arguments) -> Rule | None:
+def verdict(entry: CommandRules, given: Arguments) -> Rule | None:
     """Return the rule of ``entry`` that decides about a command; None where none speaks of it.
 
     The worst counts. What is known to only read is so only where no word may be any option.

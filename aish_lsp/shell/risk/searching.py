@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from aish_lsp.shell.risk.paths import names_secret
-from aish_lsp.shell.risk.review import Input, Review
-from aish_lsp.shell.risk.words import HOLE, MANY
+from aish_lsp.shell.risk.review import Review
+from aish_lsp.shell.risk.words import MANY, UNKNOWN
 
 #: Tests and actions that only look and print, and that take no word for their value.
 _LOOKS: Final = frozenset(
@@ -34,8 +34,9 @@ _RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
 
 
-def find(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
-    """Judge ``find``."""
+def find(review: Review, words: Sequence[str]) -> list[tuple[str, ...]]:
+    """Judge ``find``; return the commands that it runs, which are to be judged as well."""
+    runs: list[tuple[str, ...]] = []
     at, takes = 1, False
     while at < len(words):
         word = words[at]
@@ -49,35 +50,26 @@ def find(review: Review, words: Sequence[str], depth: int, given: Input) -> bool
             end = at
             while end < len(words) and words[end] not in {";", "+"}:
                 end += 1
-            _run(review, words[at:end], depth, given)
+            # ``+`` only ends it behind ``{}``; another is a word like any.
+            # What it finds begins with where it looks, and so is not an option.
+            runs.append(tuple(word.replace("{}", f"./{UNKNOWN}") for word in words[at:end]))
             at = end + 1
         elif word in _WRITES:
-            review.writes(words[at] if at < len(words) else HOLE)
+            review.writes(words[at] if at < len(words) else UNKNOWN)
             at += 1
         else:
             takes = word in _TAKES
             _look(review, word)
     if names_secret(words[1:]):
         review.caution("looks for what may be secret, or reads without an end")
-    return True
-
-
-def _run(review: Review, words: Sequence[str], depth: int, given: Input) -> None:
-    """Judge the command behind ``-exec``."""
-    # It needs ``judge``, which needs this.
-    from aish_lsp.shell.risk.judge import judge  # noqa: PLC0415
-
-    # ``+`` only ends it behind ``{}``; another is a word like any.
-    # What it finds begins with where it looks, and so is no option.
-    if words:
-        judge(review, [part.replace("{}", f"./{HOLE}") for part in words], depth + 1, given)
+    return runs
 
 
 def _look(review: Review, word: str) -> None:
     """Judge a place to look at, a test, or an action that takes no file and no command."""
     if word == "-delete":
         review.destructive("deletes files")
-    elif word[:1] == HOLE:
+    elif word[:1] == UNKNOWN:
         review.caution("find with arguments that are not known")
     elif word[:1] == "-" and word not in _LOOKS and word not in _TAKES:
         review.caution(f"find with an option not known to only look: {word[:40]}")

@@ -9,7 +9,7 @@ from typing import Final
 from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import How, is_of_system, is_system, names_secret
 from aish_lsp.shell.risk.review import Input, Review
-from aish_lsp.shell.risk.words import HOLE
+from aish_lsp.shell.risk.words import UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def _operands(
         if target == "/dev/null" and how.sources:
             review.destructive("moves files to where they are lost")
         if not (how.last and target in {".", "./"}):
-            text = _text(given) if how.copies else HOLE
+            text = _text(given) if how.copies else UNKNOWN
             review.writes(target, how_it_is, text)
 
 
@@ -228,7 +228,7 @@ def _taken(review: Review, sources: Sequence[str]) -> None:
 
 def _text(given: Input) -> str:
     if given is None:
-        return HOLE
+        return UNKNOWN
     return given if isinstance(given, str) else given()
 
 
@@ -254,7 +254,7 @@ def _folder(review: Review, folder: str, name: str) -> None:
     if is_system(folder) and not folder.startswith(("/opt", "/srv", "~", "/usr/share")):
         review.destructive("writes into a folder of the system")
     elif name not in {"tar", "unzip"} or folder.startswith("~"):
-        review.writes(f"{folder.rstrip('/')}/{HOLE}", "adds")
+        review.writes(f"{folder.rstrip('/')}/{UNKNOWN}", "adds")
 
 
 def _downloads(review: Review, name: str, words: Sequence[str], given: Arguments) -> None:
@@ -263,7 +263,7 @@ def _downloads(review: Review, name: str, words: Sequence[str], given: Arguments
     for word in words[1:]:
         base = word.split("?")[0].rstrip("/").rpartition("/")[2]
         if named and base and word[:1] != "-" and ("/" in word or "." in word):
-            review.written.setdefault(base, HOLE)
+            review.written.setdefault(base, UNKNOWN)
 
 
 _ARCHIVERS: Final = frozenset({"tar", "git", "ssh-keygen"})

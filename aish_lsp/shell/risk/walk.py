@@ -17,7 +17,7 @@ from aish_lsp.shell.risk.levels import DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.proof import BASH_ALONE, misses, unseen_substitution
 from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review, printed
 from aish_lsp.shell.risk.syntax import DEEPEST, parse
-from aish_lsp.shell.risk.words import HOLE, MOST_CHOICES, Resolver, joined
+from aish_lsp.shell.risk.words import MOST_CHOICES, UNKNOWN, Resolver, joined
 from aish_lsp.shell.risk.wrappers import assignment_risk
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class _Walk:
         """
         nodes: list[Node] = []
         unclear = unclear or _reads_in_doubt(node)
-        given = HOLE if unclear else given
+        given = UNKNOWN if unclear else given
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
@@ -193,7 +193,7 @@ class _Walk:
         for child in node.children:
             kind = child.type
             if kind == "heredoc_redirect":
-                given = HOLE if unclear else self._heredoc(child)
+                given = UNKNOWN if unclear else self._heredoc(child)
                 produced = partial(self._body_output, body, given)
                 targets += [part for part in child.children if part.type == "file_redirect"]
                 after += self._behind(child, level, produced)
@@ -220,8 +220,8 @@ class _Walk:
         if not _gives_input(node):
             return given
         named = [child for child in node.children if child.is_named]
-        path = self._resolver.word(named[-1]) if named else HOLE
-        return self._review.runs_file(path) or HOLE
+        path = self._resolver.word(named[-1]) if named else UNKNOWN
+        return self._review.runs_file(path) or UNKNOWN
 
     def _behind(self, node: Node, level: int, produced: Input) -> list[tuple[Node, int, Input]]:
         """Return what the grammar puts into a here-document's node: the rest of its line."""
@@ -241,7 +241,7 @@ class _Walk:
         self,
         node: Node,
         level: int,
-        produced: Input = HOLE,
+        produced: Input = UNKNOWN,
         *,
         empties: bool = False,
     ) -> list[Node]:
@@ -269,7 +269,7 @@ class _Walk:
             pass
         else:
             append = operator in {">>", "&>>"}
-            text = produced() if callable(produced) else produced or HOLE
+            text = produced() if callable(produced) else produced or UNKNOWN
             review.writes(target, "adds" if append else "overwrites", text)
             if empties and not append and not target.startswith("/dev/"):
                 review.destructive("empties a file")
@@ -377,12 +377,12 @@ class _Walk:
             return text
         # As in double quotes; what stands for something else is put in before it is read.
         known = all(map(self._is_plain, _expansions(node)))
-        return _ESCAPE_IN_HEREDOC.sub(r"\1", text) + ("" if known else f"# {HOLE}\n")
+        return _ESCAPE_IN_HEREDOC.sub(r"\1", text) + ("" if known else f"# {UNKNOWN}\n")
 
     def _is_plain(self, expansion: Node) -> bool:
         """Return whether an expansion comes to a text without signs that a shell reads."""
         name = _NAMED.fullmatch(self._resolver.text(expansion))
-        values = self._review.variables.get(name[1]) if name else (HOLE,)
+        values = self._review.variables.get(name[1]) if name else (UNKNOWN,)
         return all(map(_NO_SIGNS.fullmatch, values))
 
     def _body_output(self, body: Node | None, given: Input) -> str:
@@ -392,17 +392,17 @@ class _Walk:
         """Return what a stage of a pipe prints, as far as that is plain to see."""
         kind = node.type
         if _reads_in_doubt(node):
-            return HOLE
+            return UNKNOWN
         if kind == "redirected_statement":
             heredoc = next((c for c in node.children if c.type == "heredoc_redirect"), None)
             body = node.child_by_field_name("body")
             if heredoc is None or body is None:
-                return HOLE
+                return UNKNOWN
             return self._output(body, self._heredoc(heredoc))
         if kind == "list":
-            return HOLE if node.child_count < 3 else self._output(node.children[-1], None)
+            return UNKNOWN if node.child_count < 3 else self._output(node.children[-1], None)
         if kind != "command":
-            return HOLE
+            return UNKNOWN
         for child in node.children:
             if child.type == "herestring_redirect":
                 given = self._herestring(child)
@@ -414,7 +414,7 @@ class _Walk:
 
 def _shared(given: Input) -> Input:
     """Return what one of several commands reads, of which each may leave a part to the next."""
-    return None if given is None else HOLE
+    return None if given is None else UNKNOWN
 
 
 def _gives_input(node: Node) -> bool:

@@ -15,7 +15,7 @@ from aish_lsp.shell.risk.walk import walk
 from aish_lsp.shell.risk.words import TooDeep
 
 if TYPE_CHECKING:
-    from aish_lsp.shell.risk import OwnRule
+    from aish_lsp.config.schema import RiskRule
 
 #: The shells whose grammar is known.
 _KNOWN: Final = frozenset({"bash", "sh"})
@@ -24,7 +24,7 @@ _KNOWN: Final = frozenset({"bash", "sh"})
 def review(
     text: str,
     shell: str,
-    rules: tuple[OwnRule, ...],
+    rules: tuple[RiskRule, ...],
     folder: Path | None,
     path: str | None,
     *,
@@ -62,7 +62,7 @@ def _other_shell(found: Review, text: str, shell: str) -> None:
 
 
 @lru_cache(maxsize=8)
-def _own_rules(rules: tuple[OwnRule, ...]) -> OwnTables:
+def _own_rules(rules: tuple[RiskRule, ...]) -> OwnTables:
     """Return the user's rules, and those that only make stricter, ready to be asked."""
     found = OwnTables(Tables(), Tables())
     for rule in rules:

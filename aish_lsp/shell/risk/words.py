@@ -1,8 +1,8 @@
 """The words of a command as the shell would pass them on, as far as that can be told.
 
 A word is a text without its quotes and escapes. What can only be known when it runs (a variable
-that the text does not set, a command's output, the names that a leading pattern matches) is a
-``HOLE`` in it.
+that the text does not set, a command's output, the names that a leading pattern matches) is an
+``UNKNOWN`` in it.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 #: Stands for text that is not known; it cannot occur in a command.
-HOLE: Final = "\0"
+UNKNOWN: Final = "\0"
 #: Begins a word that may come to any number of words, and so to any options.
-MANY: Final = HOLE * 2
+MANY: Final = UNKNOWN * 2
 #: Stands between what will be words of their own: blanks in a variable that is not quoted.
 SPLIT: Final = "\1"
 #: Stands between the words of an array, which quotes do not join.
@@ -71,7 +71,7 @@ _KNOWN: Final = {
 }
 
 #: Unknown texts with blanks between them are one.
-_UNKNOWN: Final = re.compile(rf"{HOLE}[{HOLE}{SPLIT} ]*{HOLE}")
+_UNKNOWNS: Final = re.compile(rf"{UNKNOWN}[{UNKNOWN}{SPLIT} ]*{UNKNOWN}")
 _ESCAPE: Final = re.compile(r"\\(.)", re.DOTALL)
 #: Braces that hold no others.
 _BRACES: Final = re.compile(r"\{([^{}]*(?:,|\.\.)[^{}]*)\}")
@@ -94,7 +94,7 @@ class TooDeep(ValueError):
 
 
 class Variables:
-    """What the text sets its variables to; one that is set to what is not known holds a HOLE."""
+    """What the text sets its variables to; one that is set to what is not known holds UNKNOWN."""
 
     __slots__ = ("_values",)
 
@@ -103,7 +103,7 @@ class Variables:
 
     def add(self, name: str, value: str) -> None:
         """Take down one more value that ``name`` may have."""
-        value = _UNKNOWN.sub(HOLE, value)
+        value = _UNKNOWNS.sub(UNKNOWN, value)
         values = self._values.setdefault(name, [])
         if value not in values:
             values.append(value)
@@ -127,8 +127,8 @@ class Variables:
         """Return the values that ``name`` may have."""
         values = self._values.get(name)
         if values is None:
-            return _KNOWN.get(name, (HOLE,))
-        return tuple(values) if len(values) <= MOST_VALUES else (*values[:MOST_VALUES], HOLE)
+            return _KNOWN.get(name, (UNKNOWN,))
+        return tuple(values) if len(values) <= MOST_VALUES else (*values[:MOST_VALUES], UNKNOWN)
 
 
 class Resolver:
@@ -183,7 +183,7 @@ class Resolver:
                 text = self._wild + text
             if self._splits:
                 # The blanks of what is not known may begin another word, and that an option.
-                text = MANY + text.lstrip(HOLE)
+                text = MANY + text.lstrip(UNKNOWN)
             if kind == "concatenation" and self._has_braces(node):
                 if text.count("{") > 1 or any(child.type != "word" for child in node.children):
                     # Which braces are quoted, or stand in others, is not told apart.
@@ -213,7 +213,7 @@ class Resolver:
         reader = _READERS.get(kind)
         if reader is None:
             self.inner += node.children
-            return self.text(node) if kind in _PLAIN else HOLE
+            return self.text(node) if kind in _PLAIN else UNKNOWN
         self._depth += 1
         if self._depth > DEEPEST:
             raise TooDeep
@@ -242,7 +242,7 @@ class Resolver:
             self.pick += 1
             found += read()
         if self.most > MOST_VALUES:
-            found.append(HOLE)
+            found.append(UNKNOWN)
         self.start()
         return found
 
@@ -257,7 +257,7 @@ class Resolver:
     def read_array(self, node: Node) -> str:
         """Return the items of an array, each a word; one that holds blanks is not known."""
         items = self.words([child for child in node.children if child.is_named])
-        return ITEM.join([_BLANKS.sub(HOLE, item) for item in items])
+        return ITEM.join([_BLANKS.sub(UNKNOWN, item) for item in items])
 
     def read_string(self, node: Node) -> str:
         """Return the text between double quotes; the grammar leaves blanks between children out."""
@@ -298,16 +298,16 @@ class Resolver:
         rank = self._ranks.setdefault(name, self.most)
         if rank == self.most:
             self.most *= count
-        return HOLE if self.pick < 0 else values[self.pick // rank % count]
+        return UNKNOWN if self.pick < 0 else values[self.pick // rank % count]
 
     def _split(self, value: str) -> str:
         """Return the words that a value comes to where it is not quoted."""
         if ITEM in value:
             # One item of an array, and not known which.
-            value = HOLE + value.replace(ITEM, " ")
+            value = UNKNOWN + value.replace(ITEM, " ")
         if self._quoted:
             return value
-        self._splits = self._splits or HOLE in value
+        self._splits = self._splits or UNKNOWN in value
         return _WILD_PART.sub(self._wild, _BLANKS.sub(SPLIT, value))
 
     def read_expansion(self, node: Node) -> str:
@@ -317,7 +317,7 @@ class Resolver:
         name = children[0] if children else node
         rest = children[1:]
         self.inner.append(node)
-        value = HOLE
+        value = UNKNOWN
         is_array = name.type == "subscript" and self.text(name)[-2:] in {"@]", "*]"}
         if name.type in {"variable_name", "subscript"}:
             text = self.text(name).partition("[")[0]
@@ -326,10 +326,10 @@ class Resolver:
             elif operators[0] in {":-", "-", ":=", "="}:
                 value = self._value(text)
                 named = [child for child in rest if child.is_named]
-                if value == HOLE and named:
+                if value == UNKNOWN and named:
                     value = "".join(self.word(child) for child in named)
         if is_array or "@" in self.text(name):
-            self._splits = self._splits or HOLE in value
+            self._splits = self._splits or UNKNOWN in value
             return value.replace(" ", ITEM)
         return self._split(value)
 
@@ -340,16 +340,16 @@ class Resolver:
         if _PRINTS_SETTINGS.fullmatch(text):
             return "export SETTINGS=1" if node.type == "command_substitution" else "/dev/fd/63"
         if _PRINTS_NO_OPTION.fullmatch(text):
-            return f"x{HOLE}"
+            return f"x{UNKNOWN}"
         if _PRINTS_FOLDER.fullmatch(text):
-            return self._split(f"/{HOLE}")
+            return self._split(f"/{UNKNOWN}")
         if node.type == "process_substitution":
-            return f"/dev/fd/63{HOLE}"
+            return f"/dev/fd/63{UNKNOWN}"
         if _PRINTS_WORDS.fullmatch(text) and all(
             child.type == "command" for child in node.children[1:-1]
         ):
             return self._split(self._printed(node.children[1].children, text))
-        return self._split(HOLE)
+        return self._split(UNKNOWN)
 
     def _printed(self, nodes: list[Node], text: str) -> str:
         """Return what ``echo``, ``printf``, ``which`` and their like print."""
@@ -361,20 +361,20 @@ class Resolver:
             if words[:1] == ["--"]:
                 del words[0]
             elif "".join(words[:1])[:1] == "-":
-                return HOLE
+                return UNKNOWN
             form = "".join(words[:1])
             if "%" not in form:
                 return without_escapes(form)
             if form in _FORMATS or (form == "%s" and len(words) == 2):
                 return " ".join(words[1:])
-            return HOLE + " ".join(map(without_escapes, words[1:]))
+            return UNKNOWN + " ".join(map(without_escapes, words[1:]))
         if not text.startswith("echo"):
             return " ".join([word for word in words if word[:1] != "-"])
         while words and _ECHO_OPTION.fullmatch(words[0]):
             del words[0]
-        # With ``-e``, and in other shells without, a backslash is no character of its own.
-        names = HOLE if any(map(_PATTERN.search, words)) else ""
-        return (HOLE if "\\" in text else "") + without_escapes(" ".join(words)) + names
+        # With ``-e``, and in other shells without, a backslash is not a character of its own.
+        names = UNKNOWN if any(map(_PATTERN.search, words)) else ""
+        return (UNKNOWN if "\\" in text else "") + without_escapes(" ".join(words)) + names
 
     def read_arithmetic(self, node: Node) -> str:
         """Return a number in the place of ``$((...))``."""
@@ -384,7 +384,7 @@ class Resolver:
 
 def joined(text: str) -> str:
     """Return what the words of a value come to in quotes: one."""
-    return _UNKNOWN.sub(HOLE, text.replace(SPLIT, " ")) if SPLIT in text else text
+    return _UNKNOWNS.sub(UNKNOWN, text.replace(SPLIT, " ")) if SPLIT in text else text
 
 
 def expanded(text: str) -> list[str]:
@@ -397,7 +397,7 @@ def expanded(text: str) -> list[str]:
         if braces is None:
             found.append(word)
         elif ".." in braces[1]:
-            waiting.append(f"{word[: braces.start()]}{HOLE}{word[braces.end() :]}")
+            waiting.append(f"{word[: braces.start()]}{UNKNOWN}{word[braces.end() :]}")
         else:
             parts = [f"{word[: braces.start()]}{part}" for part in braces[1].split(",")]
             waiting += [f"{part}{word[braces.end() :]}" for part in reversed(parts)]
@@ -417,8 +417,8 @@ def _ansi_character(match: re.Match[str]) -> str:
     hexadecimal = match[1] or match[2] or match[3]
     if hexadecimal or match[4]:
         code = int(hexadecimal, 16) if hexadecimal else int(match[4], 8)
-        return chr(code) if 0 < code <= 0x10FFFF else HOLE
-    return _ANSI_LETTERS.get(match[6], match[6]) if match[6] else HOLE
+        return chr(code) if 0 < code <= 0x10FFFF else UNKNOWN
+    return _ANSI_LETTERS.get(match[6], match[6]) if match[6] else UNKNOWN
 
 
 #: What is its own text.

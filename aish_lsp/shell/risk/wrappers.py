@@ -1,4 +1,4 @@
-"""Commands that run another: where the other begins."""
+"""Commands that run another, where the other begins; and variables that change what others do."""
 
 from __future__ import annotations
 
@@ -10,65 +10,8 @@ from typing import Final
 from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.matching import takes_next
 from aish_lsp.shell.risk.review import Input, Review
-from aish_lsp.shell.risk.rules import Entry, Wrapper
-from aish_lsp.shell.risk.words import HOLE, MANY
-
-#: They load code into every program that starts.
-_LOADS: Final = re.compile(
-    r"LD_PRELOAD|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4]|SHELLOPTS|BASHOPTS|BASH_FUNC.*"
-    r"|BASH_XTRACEFD|PERL5OPT|PERL5DB|PERL5LIB|RUBYOPT|PYTHONSTARTUP|PYTHONHOME|GCONV_PATH"
-    r"|LESSOPEN|LESSCLOSE|GIT_EXEC_PATH|GIT_CONFIG.*|GIT_TEMPLATE_DIR|RIPGREP_CONFIG_PATH"
-)
-#: Where the shell writes down what was done.
-_REMEMBERS: Final = re.compile("HISTFILE")
-#: Their value is a command that some program runs.
-_COMMANDS: Final = re.compile(
-    r"GIT_(?:SSH(?:_COMMAND)?|PROXY_COMMAND|EXTERNAL_DIFF|ASKPASS|EDITOR|SEQUENCE_EDITOR)|SSH_ASKPASS"
-    r"|SUDO_ASKPASS|EDITOR|VISUAL|BROWSER|FCEDIT|RSYNC_RSH|CVS_RSH|SHELL|FZF_\w*COMMAND"
-)
-_PAGERS: Final = re.compile(r"(?:GIT_|MAN|SYSTEMD_|AWS_|GH_|BAT_|DELTA_)?PAGER")
-#: They decide which programs run, and from where.
-_LEADS: Final = re.compile(
-    r"PATH|CDPATH|\w*_PATH|PYTHON\w+|NODE_\w+|HOME|XDG_\w+|GIT_\w+|LD_\w+|DOCKER_\w+|KUBECONFIG"
-    r"|HIST\w+|\w*_(?:CONFIG|CONF|OPTIONS|OPTS|FLAGS|HOOK)|\w*_?[Pp][Rr][Oo][Xx][Yy]|LESS\w*"
-    r"|GREP_\w+|TMPDIR|FPATH|GLOBIGNORE|MAIL\w*|HOSTALIASES|AWS_\w+|RUSTC\w*|CC|CXX|MAKEFLAGS"
-)
-_LEADS_TOO: Final = re.compile(r"_proxy$|^(?:npm|pip|yarn|pnpm|cargo|git)_")
-#: The shell's own: what is set is calculated, split by, or obeyed, and may be more than text then.
-_SHELLS_OWN: Final = re.compile(
-    r"BASH\w*|COMP\w*|COPROC|DIRSTACK|EMACS|EPOCH\w*|EUID|EXECIGNORE|FIGNORE|FUNC\w+|GLOB\w+|GROUPS"
-    r"|HOST\w+|IFS|IGNOREEOF|INPUTRC|LINENO|MACHTYPE|MAPFILE|OLDPWD|OPT\w+|OSTYPE|PIPESTATUS"
-    r"|POSIXLY_CORRECT|PPID|PROMPT_\w+|PWD|RANDOM|READLINE_\w+|REPLY|SECONDS|SHLVL|SRANDOM"
-    r"|TIMEFORMAT|TMOUT|UID|auto_resume|histchars"
-)
-#: They change how things look and nothing else.
-_LOOKS: Final = re.compile(
-    r"LC_\w+|LANG|LANGUAGE|TZ|TERM|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES"
-    r"|GIT_TERMINAL_PROMPT|BLOCK_?SIZE|PYTHONIOENCODING|PYTHONUNBUFFERED|DEBUG"
-)
-
-
-def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]:
-    """Return the level, the reason, and whether the value is a command, of setting ``name``."""
-    if _LOOKS.fullmatch(name) or (name.islower() and not _SHELLS_OWN.fullmatch(name)):
-        return (CAUTION if _LEADS_TOO.search(name) else SAFE), f"sets {name}", False
-    for pattern, level, why, is_command in _KINDS:
-        if pattern.fullmatch(name):
-            return level, f"sets {name}{why}", is_command
-    passed_on = before_command or name in os.environ
-    return (CAUTION if passed_on else SAFE), f"sets {name}{_MAY_CHANGE}", False
-
-
-_MAY_CHANGE: Final = ", which may change what other programs do"
-_KINDS: Final = (
-    (_PAGERS, SAFE, "", True),
-    (_COMMANDS, CAUTION, ", which other programs run", True),
-    (_REMEMBERS, DESTRUCTIVE, ", which hides what is done", False),
-    (_LOADS, DESTRUCTIVE, ", which makes other programs run what cannot be seen", False),
-    (_SHELLS_OWN, CAUTION, ", which the shell itself obeys", False),
-    (_LEADS, CAUTION, _MAY_CHANGE, False),
-)
-
+from aish_lsp.shell.risk.rules import CommandRules, Wrapper
+from aish_lsp.shell.risk.words import MANY, UNKNOWN
 
 #: Lines of what ``xargs`` reads that are looked at.
 _LOOKED_AT: Final = 20
@@ -77,7 +20,7 @@ _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
 
 def unwrap(
-    review: Review, words: Sequence[str], entry: Entry, depth: int, given: Input
+    review: Review, words: Sequence[str], entry: CommandRules, depth: int, given: Input
 ) -> list[tuple[str, ...]] | None:
     """Return the commands that a command with ``words`` runs; None where it wraps none now.
 
@@ -105,7 +48,9 @@ def _is_stopped(wrapper: Wrapper, words: Sequence[str]) -> bool:
     return False
 
 
-def _behind_words(wrapper: Wrapper, words: Sequence[str], entry: Entry) -> Sequence[str] | None:
+def _behind_words(
+    wrapper: Wrapper, words: Sequence[str], entry: CommandRules
+) -> Sequence[str] | None:
     """Return what stands behind the wrapper's own subcommands; None where they are not there."""
     at = 0
     for wanted in wrapper.words:
@@ -153,15 +98,15 @@ def _appended(
     inner: tuple[str, ...], place: str, given: Input, *, doubtful: bool
 ) -> list[tuple[str, ...]]:
     """Return the commands that ``xargs`` makes of one and of what it reads."""
-    known = given() if callable(given) else given or HOLE
+    known = given() if callable(given) else given or UNKNOWN
     # It takes quotes away, and not as a shell does: what they hold together is not known.
     plain = _QUOTES.sub("", known)
     found: list[tuple[str, ...]] = []
-    if HOLE not in known:
+    if UNKNOWN not in known:
         found = [tuple(word.replace(place, text) for word in inner) for text in plain.split()]
         found = [*found[:_LOOKED_AT], (*inner, *plain.split())]
-    if HOLE in known or plain != known:
-        found.append((*(word.replace(place, HOLE) for word in inner), f"{MANY}*"))
+    if UNKNOWN in known or plain != known:
+        found.append((*(word.replace(place, UNKNOWN) for word in inner), f"{MANY}*"))
     return [*found, found[0][1:]] if doubtful and len(inner) > 1 else found
 
 
@@ -238,5 +183,64 @@ def _placeholder(options: Sequence[str]) -> str:
 
 
 def _unplaced(word: str) -> str:
-    """Return a word with a hole where ``xargs``, ``find`` or ``parallel`` put what they found."""
-    return word.replace("{}", HOLE) if "{}" in word else word
+    """Return a word with UNKNOWN where ``xargs``, ``find`` or ``parallel`` put what they found."""
+    return word.replace("{}", UNKNOWN) if "{}" in word else word
+
+
+# Variables that change what other commands do.
+
+#: They load code into every program that starts.
+_LOADS: Final = re.compile(
+    r"LD_PRELOAD|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4]|SHELLOPTS|BASHOPTS|BASH_FUNC.*"
+    r"|BASH_XTRACEFD|PERL5OPT|PERL5DB|PERL5LIB|RUBYOPT|PYTHONSTARTUP|PYTHONHOME|GCONV_PATH"
+    r"|LESSOPEN|LESSCLOSE|GIT_EXEC_PATH|GIT_CONFIG.*|GIT_TEMPLATE_DIR|RIPGREP_CONFIG_PATH"
+)
+#: Where the shell writes down what was done.
+_REMEMBERS: Final = re.compile("HISTFILE")
+#: Their value is a command that some program runs.
+_COMMANDS: Final = re.compile(
+    r"GIT_(?:SSH(?:_COMMAND)?|PROXY_COMMAND|EXTERNAL_DIFF|ASKPASS|EDITOR|SEQUENCE_EDITOR)|SSH_ASKPASS"
+    r"|SUDO_ASKPASS|EDITOR|VISUAL|BROWSER|FCEDIT|RSYNC_RSH|CVS_RSH|SHELL|FZF_\w*COMMAND"
+)
+_PAGERS: Final = re.compile(r"(?:GIT_|MAN|SYSTEMD_|AWS_|GH_|BAT_|DELTA_)?PAGER")
+#: They decide which programs run, and from where.
+_LEADS: Final = re.compile(
+    r"PATH|CDPATH|\w*_PATH|PYTHON\w+|NODE_\w+|HOME|XDG_\w+|GIT_\w+|LD_\w+|DOCKER_\w+|KUBECONFIG"
+    r"|HIST\w+|\w*_(?:CONFIG|CONF|OPTIONS|OPTS|FLAGS|HOOK)|\w*_?[Pp][Rr][Oo][Xx][Yy]|LESS\w*"
+    r"|GREP_\w+|TMPDIR|FPATH|GLOBIGNORE|MAIL\w*|HOSTALIASES|AWS_\w+|RUSTC\w*|CC|CXX|MAKEFLAGS"
+)
+_LEADS_TOO: Final = re.compile(r"_proxy$|^(?:npm|pip|yarn|pnpm|cargo|git)_")
+#: The shell's own: what is set is calculated, split by, or obeyed, and may be more than text then.
+_SHELLS_OWN: Final = re.compile(
+    r"BASH\w*|COMP\w*|COPROC|DIRSTACK|EMACS|EPOCH\w*|EUID|EXECIGNORE|FIGNORE|FUNC\w+|GLOB\w+|GROUPS"
+    r"|HOST\w+|IFS|IGNOREEOF|INPUTRC|LINENO|MACHTYPE|MAPFILE|OLDPWD|OPT\w+|OSTYPE|PIPESTATUS"
+    r"|POSIXLY_CORRECT|PPID|PROMPT_\w+|PWD|RANDOM|READLINE_\w+|REPLY|SECONDS|SHLVL|SRANDOM"
+    r"|TIMEFORMAT|TMOUT|UID|auto_resume|histchars"
+)
+#: They change how things look and nothing else.
+_LOOKS: Final = re.compile(
+    r"LC_\w+|LANG|LANGUAGE|TZ|TERM|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES"
+    r"|GIT_TERMINAL_PROMPT|BLOCK_?SIZE|PYTHONIOENCODING|PYTHONUNBUFFERED|DEBUG"
+)
+
+
+def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]:
+    """Return the level, the reason, and whether the value is a command, of setting ``name``."""
+    if _LOOKS.fullmatch(name) or (name.islower() and not _SHELLS_OWN.fullmatch(name)):
+        return (CAUTION if _LEADS_TOO.search(name) else SAFE), f"sets {name}", False
+    for pattern, level, why, is_command in _KINDS:
+        if pattern.fullmatch(name):
+            return level, f"sets {name}{why}", is_command
+    passed_on = before_command or name in os.environ
+    return (CAUTION if passed_on else SAFE), f"sets {name}{_MAY_CHANGE}", False
+
+
+_MAY_CHANGE: Final = ", which may change what other programs do"
+_KINDS: Final = (
+    (_PAGERS, SAFE, "", True),
+    (_COMMANDS, CAUTION, ", which other programs run", True),
+    (_REMEMBERS, DESTRUCTIVE, ", which hides what is done", False),
+    (_LOADS, DESTRUCTIVE, ", which makes other programs run what cannot be seen", False),
+    (_SHELLS_OWN, CAUTION, ", which the shell itself obeys", False),
+    (_LEADS, CAUTION, _MAY_CHANGE, False),
+)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.agent.workspace import compose
+from aish_lsp.agent.folder import compose
 from aish_lsp.config.schema import Config
 from aish_lsp.memory.scopes import MemoryScopes
 from aish_lsp.project.picture import ProjectPicture

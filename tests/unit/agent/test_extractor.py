@@ -15,7 +15,7 @@ from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin_turn
 from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
-from aish_lsp.context.turns import ExecOutput, Turn
+from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.foundation.events import Event
 from aish_lsp.models.events import Finish, ModelEvent
@@ -52,7 +52,7 @@ async def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
     root.mkdir()
     opened = Workspace(root, services, Configuration(root, services.trust, services.environ))
     await opened.shown.recorder.question(
-        Turn("user", "We ship with make.", exec=(ExecOutput("cat x", 0, "the second"),))
+        Message("user", "We ship with make.", exec=(ExecOutput("cat x", 0, "the second"),))
     )
     yield opened
     await opened.aclose()
@@ -193,7 +193,7 @@ async def test_what_a_model_repeats_of_an_output_is_not_what_the_user_said(
 ) -> None:
     output = ExecOutput("cat README", 0, "The release key is on build-7.")
     await workspace.shown.recorder.question(
-        Turn("user", "So? I say: the tests take a minute.", exec=(output,))
+        Message("user", "So? I say: the tests take a minute.", exec=(output,))
     )
     reply = "It says: the release key is on build-7."
     monkeypatch.setattr(

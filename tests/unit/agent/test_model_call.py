@@ -21,7 +21,7 @@ from aish_lsp.context.transcript import Fits
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, CostCap
 from aish_lsp.foundation.events import Event, Usage
 from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, ToolCall
-from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.models.request import ModelRequest, RequestMessage
 
 CONFIG = """
 [models.mine]
@@ -29,7 +29,7 @@ endpoint = "http://127.0.0.1:9"
 context_window = 8192
 price = {input = 1.0, output = 10.0}
 """
-ASKED = (Message("system", "Be short."), Message("user", "Well?"))
+ASKED = (RequestMessage("system", "Be short."), RequestMessage("user", "Well?"))
 REPLY = (Reasoning("Hm."), Text("Yes"), Text("."), Usage(50, 4), Finish("stop"))
 
 
@@ -156,9 +156,9 @@ async def test_a_question_beside_is_asked_again_with_less(
     script = scripted(session, monkeypatch, (too_long(),), REPLY)
     offered: list[int] = []
 
-    def compose(fits: Fits) -> tuple[Message, ...] | None:
+    def compose(fits: Fits) -> tuple[RequestMessage, ...] | None:
         words = 6000
-        while not fits(made := (ASKED[0], Message("user", "word " * words))):
+        while not fits(made := (ASKED[0], RequestMessage("user", "word " * words))):
             words = words * 9 // 10
         offered.append(words)
         return made

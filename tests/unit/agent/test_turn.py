@@ -23,7 +23,7 @@ from aish_lsp.foundation.errors import BackendUnavailable, NotFound
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.job import Job
 from aish_lsp.models.events import Finish, ModelEvent, ToolCall
-from aish_lsp.models.request import Message, ModelRequest, ToolSchema
+from aish_lsp.models.request import ModelRequest, RequestMessage, ToolSchema
 
 CONFIG = """
 default_model = "first"
@@ -116,7 +116,7 @@ class Place:
         return [event for event in self.events if isinstance(event, kind)]
 
     @property
-    def sent(self) -> list[Message]:
+    def sent(self) -> list[RequestMessage]:
         """What was sent last, without the system's message."""
         return list(self.requests[-1].messages[1:])
 
@@ -173,7 +173,7 @@ async def test_without_a_tool_role_the_call_is_folded_into_the_text(place: Place
     await place.ask()
     assert [message.role for message in place.sent] == ["user", "assistant"]
     assert place.sent[1].content == '[tool: files__look]\n{"path": "a"}\n[result]\nhello'
-    assert [turn.role for turn in place.session.conversation.turns] == [
+    assert [message.role for message in place.session.conversation.messages] == [
         *("user", "assistant", "tool", "assistant"),
     ]
 
@@ -198,7 +198,7 @@ async def test_the_log_has_each_round(place: Place) -> None:
     assert [line["role"] for line in said] == ["user", "assistant", "tool", "tool", "assistant"]
     assert [call["id"] for call in said[1]["tool_calls"]] == ["c0", "c1"]
     assert [line["tool_call_id"] for line in said[2:4]] == ["c0", "c1"]
-    numbers = [turn.n for turn in place.session.conversation.turns]
+    numbers = [message.n for message in place.session.conversation.messages]
     assert numbers == [line["n"] for line in said]
 
 
@@ -264,7 +264,7 @@ async def test_a_cancel_while_a_tool_runs_leaves_no_call_open(place: Place) -> N
     result = await job.result()
     assert (result.finish_reason, result.text) == ("cancelled", "Let me look.")
     assert len(place.requests) == 1
-    turns = place.session.conversation.turns
+    turns = place.session.conversation.messages
     assert [(turn.role, turn.content) for turn in turns[2:]] == [("tool", "cancelled")] * 2
     assert [line["content"] for line in place.log() if line.get("role") == "tool"] == [
         *("cancelled", "cancelled"),
@@ -278,7 +278,7 @@ async def test_calls_of_a_reply_that_was_cut_are_not_made(place: Place) -> None:
     place.replies = [(Text("Let me"), ToolCall("c0", LOOK.name, "{}"), Finish("length"))]
     result = await place.ask()
     assert (result.finish_reason, place.tools.called) == ("length", [])
-    assert place.session.conversation.turns[-1].content == "cancelled"
+    assert place.session.conversation.messages[-1].content == "cancelled"
 
 
 async def test_where_a_later_round_gets_no_answer_the_next_model_goes_on(place: Place) -> None:
@@ -294,7 +294,11 @@ async def test_what_earlier_rounds_brought_is_kept_where_nobody_answers(place: P
     result = await place.ask()
     assert (result.finish_reason, result.text) == ("error", "")
     assert result.error is not None
-    assert [turn.role for turn in place.session.conversation.turns] == ["user", "assistant", "tool"]
+    assert [message.role for message in place.session.conversation.messages] == [
+        "user",
+        "assistant",
+        "tool",
+    ]
     assert all(line.get("meta") != "unanswered" for line in place.log())
 
 
@@ -309,7 +313,7 @@ async def test_the_oldest_calls_go_where_the_budget_is_short(place: Place) -> No
     assert [call.arguments for call in place.sent[1].tool_calls] == [second]
     assert any("older tool calls" in notice.message for notice in place.told(Notice))
     # They are not lost, only left out.
-    assert len(place.session.conversation.turns) == 6
+    assert len(place.session.conversation.messages) == 6
 
 
 async def test_commands_stand_where_they_are_in_the_whole_text(place: Place) -> None:
@@ -330,4 +334,4 @@ async def test_a_question_without_a_trace_calls_tools_too(place: Place) -> None:
     place.replies = [calls("{}"), DONE]
     result = await place.ask(ephemeral=True)
     assert result.text == "It says hello."
-    assert place.session.conversation.turns == []
+    assert place.session.conversation.messages == []

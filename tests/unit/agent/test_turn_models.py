@@ -239,7 +239,10 @@ async def test_an_ephemeral_question_leaves_no_trace_with_whoever_answers_it(pla
     place.down = {"fast": BackendUnavailable("The fast one is down.")}
     result = await place.ask(SHELL, ephemeral=True)
     assert (result.text, result.model) == ("Well.", "deep")
-    assert [turn.role for turn in place.workspace.shown.conversation.turns] == ["user", "assistant"]
+    assert [message.role for message in place.workspace.shown.conversation.messages] == [
+        "user",
+        "assistant",
+    ]
 
 
 async def test_a_fault_of_ours_is_not_hidden_by_another_model(place: Place) -> None:

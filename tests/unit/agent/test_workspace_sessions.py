@@ -20,7 +20,7 @@ from aish_lsp.agent.turn import ask as begin_turn
 from aish_lsp.agent.workspace import Workspace
 from aish_lsp.chat.completion import _takes_a_session
 from aish_lsp.config.loading import Configuration
-from aish_lsp.context.turns import ExecOutput, Turn
+from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.usage import UsageRecord
 from aish_lsp.foundation.errors import Busy, Denied, InvalidArgument, NotFound, StoreUnavailable
 from aish_lsp.foundation.ports import Question
@@ -102,10 +102,10 @@ async def test_a_session_goes_on_in_its_file_with_all_it_had(place: Place) -> No
 
     second = place.open()
     resumed = await second.sessions.resume(asked.session_id)
-    assert (resumed.session.id, resumed.turns, resumed.notices) == (asked.session_id, 2, ())
-    turns = second.shown.conversation.turns
-    assert [(turn.role, turn.n) for turn in turns] == [("user", 1), ("assistant", 2)]
-    assert turns[1].content == asked.text
+    assert (resumed.session.id, resumed.messages, resumed.notices) == (asked.session_id, 2, ())
+    messages = second.shown.conversation.messages
+    assert [(message.role, message.n) for message in messages] == [("user", 1), ("assistant", 2)]
+    assert messages[1].content == asked.text
     assert second.shown.last_turn_commands == [command]
     assert second.shown.active_model == "mine"
     assert second.shown.meter.usage.total().calls == 1
@@ -119,8 +119,8 @@ async def test_a_session_goes_on_in_its_file_with_all_it_had(place: Place) -> No
     assert third.shown.commands.all() == []
     again = await ask(third, "Did it work?")
     assert again.session_id == asked.session_id
-    assert [turn.n for turn in third.shown.conversation.turns] == [1, 2, 5, 6]
-    assert third.shown.conversation.turns[2].exec == (ExecOutput("make test", 0, "tests ran\n"),)
+    assert [message.n for message in third.shown.conversation.messages] == [1, 2, 5, 6]
+    assert third.shown.conversation.messages[2].exec == (ExecOutput("make test", 0, "tests ran\n"),)
     assert len(list(third.shown.recorder.session_path.parent.iterdir())) == 1
     assert third.shown.meter.usage.total().calls == 2
 
@@ -137,9 +137,9 @@ async def test_an_evicted_range_a_summary_and_an_unanswered_question(place: Plac
         records.user("Third?", [OUTPUT]),
     )
     resumed = await workspace.sessions.resume(log.id)
-    assert resumed.turns == 2
+    assert resumed.messages == 2
     conversation = workspace.shown.conversation
-    assert conversation.turns == [Turn("user", "Second?", 3), Turn("assistant", "Two.", 4)]
+    assert conversation.messages == [Message("user", "Second?", 3), Message("assistant", "Two.", 4)]
     assert conversation.summary == "They talked."
     assert conversation.pending == [ExecOutput("ls", 0, "a\n")]
     assert workspace.shown.next_request().context().compactions == 1
@@ -153,9 +153,9 @@ async def test_an_evicted_range_a_summary_and_an_unanswered_question(place: Plac
 async def test_what_was_reset_does_not_come_back(place: Place) -> None:
     workspace = place.open()
     log = written(workspace, USER, REPLY, records.ran("c", OUTPUT), records.reset())
-    assert (await workspace.sessions.resume(log.id)).turns == 0
+    assert (await workspace.sessions.resume(log.id)).messages == 0
     assert workspace.shown.conversation.pending == []
-    assert workspace.shown.conversation.turns == []
+    assert workspace.shown.conversation.messages == []
 
 
 async def test_the_session_before_leaves_nothing_in_the_next(place: Place) -> None:
@@ -166,13 +166,13 @@ async def test_the_session_before_leaves_nothing_in_the_next(place: Place) -> No
     fresh = (await workspace.sessions.new()).id
     assert fresh == workspace.shown.id != asked.session_id
     conversation = workspace.shown.conversation
-    assert (conversation.turns, conversation.summary, conversation.pending) == ([], "", [])
+    assert (conversation.messages, conversation.summary, conversation.pending) == ([], "", [])
     assert workspace.shown.commands.all() == []
     assert workspace.shown.meter.usage.total().calls == 0
     # Nothing was written yet, and the one before is free again.
     assert [info.id for info in await workspace.sessions.all()] == [asked.session_id]
     other = place.open()
-    assert (await other.sessions.resume(asked.session_id)).turns == 2
+    assert (await other.sessions.resume(asked.session_id)).messages == 2
 
 
 async def test_a_session_is_not_replaced_while_something_runs(place: Place) -> None:
@@ -185,10 +185,10 @@ async def test_a_session_is_not_replaced_while_something_runs(place: Place) -> N
     job.cancel()
     await job.result()
     before = workspace.shown.id
-    turn = begin_turn(workspace.shown, Ask("hello"))
+    message = begin_turn(workspace.shown, Ask("hello"))
     with pytest.raises(Busy, match="A question is being answered"):
         await workspace.sessions.resume(log.id)
-    await turn.result()
+    await message.result()
     assert workspace.shown.id == before
     await workspace.sessions.resume(log.id)
 
@@ -205,7 +205,11 @@ async def test_a_question_that_comes_while_the_session_is_replaced_goes_into_the
     assert meant is not before
     assert (await begin_turn(meant, Ask("hello")).result()).session_id == log.id
     await switching
-    assert [turn.content for turn in meant.conversation.turns][:3] == ["Old?", "Yes.", "hello"]
+    assert [message.content for message in meant.conversation.messages][:3] == [
+        "Old?",
+        "Yes.",
+        "hello",
+    ]
 
 
 async def test_a_session_that_another_editor_has_open_is_busy(place: Place) -> None:
@@ -219,15 +223,15 @@ async def test_a_session_that_another_editor_has_open_is_busy(place: Place) -> N
     # It can be read, and nothing was replaced.
     assert (await other.sessions.history(asked.session_id)).records[0]["content"] == "hello"
     assert other.shown.id == own
-    assert len(other.shown.conversation.turns) == 2
+    assert len(other.shown.conversation.messages) == 2
 
 
 async def test_the_open_session_resumed_goes_on_as_it_is(place: Place) -> None:
     workspace = place.open()
-    assert (await workspace.sessions.resume(workspace.shown.id)).turns == 0
+    assert (await workspace.sessions.resume(workspace.shown.id)).messages == 0
     asked = await ask(workspace, "hello")
     resumed = await workspace.sessions.resume(asked.session_id)
-    assert (resumed.turns, len(workspace.shown.conversation.turns)) == (2, 2)
+    assert (resumed.messages, len(workspace.shown.conversation.messages)) == (2, 2)
 
 
 TORN = b'{"n": 5, "ts": "2026-05-13T19:01:01Z", "role": "us'
@@ -253,11 +257,11 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], int, str]] = {
 async def test_a_damaged_log_goes_on_as_far_as_it_is_sound(place: Place, damage: str) -> None:
     workspace = place.open()
     log = written(workspace, USER, REPLY, records.user("Second?"), REPLY)
-    change, turns, notice = DAMAGES[damage]
+    change, messages, notice = DAMAGES[damage]
     log.path.write_bytes(change(log.path.read_bytes()))
     before = log.path.read_bytes()
     resumed = await workspace.sessions.resume(log.id)
-    assert (resumed.session.id, resumed.turns) == (log.id, turns)
+    assert (resumed.session.id, resumed.messages) == (log.id, messages)
     assert notice in "\n".join(resumed.notices)
     assert len(resumed.notices) <= 5
     # What is there is not touched, and what is added can be read.
@@ -266,8 +270,8 @@ async def test_a_damaged_log_goes_on_as_far_as_it_is_sound(place: Place, damage:
     await place.close()
     later = place.open()
     await later.sessions.resume(log.id)
-    assert later.shown.conversation.turns[-1].content == asked.text
-    assert len(later.shown.conversation.turns) == turns + 2
+    assert later.shown.conversation.messages[-1].content == asked.text
+    assert len(later.shown.conversation.messages) == messages + 2
 
 
 async def test_a_newer_log_goes_on_in_a_copy(place: Place) -> None:
@@ -277,14 +281,14 @@ async def test_a_newer_log_goes_on_in_a_copy(place: Place) -> None:
     before = log.path.read_bytes()
     resumed = await workspace.sessions.resume("plans")
     assert resumed.session.id != log.id
-    assert resumed.turns == 2
+    assert resumed.messages == 2
     assert "newer version" in resumed.notices[0]
     await ask(workspace, "More?")
     assert log.path.read_bytes() == before
     await place.close()
     later = place.open()
     again = await later.sessions.resume(resumed.session.id)
-    assert (again.session.id, again.turns, again.notices) == (resumed.session.id, 4, ())
+    assert (again.session.id, again.messages, again.notices) == (resumed.session.id, 4, ())
     assert {info.id: info.name for info in await later.sessions.all()} == {
         log.id: "plans",
         resumed.session.id: None,
@@ -336,7 +340,7 @@ async def test_what_is_said_after_the_log_was_removed_is_written_down(place: Pla
     later = place.open()
     resumed = await later.sessions.resume(asked.session_id)
     assert resumed.notices == ()
-    assert [turn.n for turn in later.shown.conversation.turns] == [3, 4]
+    assert [message.n for message in later.shown.conversation.messages] == [3, 4]
 
 
 async def test_a_model_that_is_gone_is_told(place: Place) -> None:
@@ -423,7 +427,7 @@ async def test_reasoning_and_tool_calls_come_back(place: Place) -> None:
         records.assistant("Done.", "m", finish="stop"),
     )
     await workspace.sessions.resume(log.id)
-    _, called, result, _ = workspace.shown.conversation.turns
+    _, called, result, _ = workspace.shown.conversation.messages
     assert called.reasoning is not None
     assert called.reasoning.metadata == {"signature": "s"}
     assert called.tool_calls[0].name == "read"
@@ -476,9 +480,9 @@ async def test_the_chat_lists_and_resumes(place: Place) -> None:
 async def test_history_is_shown_a_page_at_a_time(place: Place) -> None:
     workspace = place.open()
     said = [
-        turn
+        message
         for number in range(1, 13)
-        for turn in (
+        for message in (
             records.user(f"question {number}."),
             records.assistant(f"answer {number}.", "offline", finish="stop"),
         )
@@ -576,9 +580,9 @@ async def test_what_was_resumed_at_the_start_waits_for_the_settings(place: Place
     settings.set()
     session = await meant
     assert session is workspace.shown
-    assert (session.id, len(session.conversation.turns)) == (log.id, 2)
+    assert (session.id, len(session.conversation.messages)) == (log.id, 2)
     # Whoever it was switched to answers, from the first question on.
     assert session.active_model == "mine"
     resumed = await beginning
     assert resumed is not None
-    assert (resumed.session, resumed.turns) == (session, 2)
+    assert (resumed.session, resumed.messages) == (session, 2)

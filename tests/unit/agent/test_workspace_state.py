@@ -13,7 +13,7 @@ from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin_turn
 from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
-from aish_lsp.context.turns import ExecOutput
+from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.memory.store import MemoryStore
 from aish_lsp.models.events import Finish, ModelEvent, Text

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from aish_lsp.chat.markdown import OutputBlock, ReplyEscaper, escape_reply
 from aish_lsp.memory.candidates import MOST, Candidate, candidates
-from aish_lsp.operations.checklist import Entry, checklist, entries_around, is_box, last_entries
+from aish_lsp.operations.checklist import (
+    ChecklistEntry,
+    checklist,
+    entries_around,
+    is_box,
+    last_entries,
+)
 
 FOUND = [
     Candidate("fact", "ships with make"),
@@ -28,9 +34,9 @@ def test_a_line_a_candidate() -> None:
         "  - careful: is odd",
     ]
     assert last_entries(text) == [
-        Entry(2, 3, 1, "fact", "ships with make", ticked=False, careful=()),
-        Entry(3, 5, 2, "pref", "terse", ticked=True, careful=()),
-        Entry(5, 8, 3, "context", "odd", ticked=False, careful=("looks odd", "is odd")),
+        ChecklistEntry(2, 3, 1, "fact", "ships with make", ticked=False, careful=()),
+        ChecklistEntry(3, 5, 2, "pref", "terse", ticked=True, careful=()),
+        ChecklistEntry(5, 8, 3, "context", "odd", ticked=False, careful=("looks odd", "is odd")),
     ]
 
 

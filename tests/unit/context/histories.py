@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from aish_lsp.context.conversation import Conversation
-from aish_lsp.context.turns import Attached, ExecOutput, Turn
+from aish_lsp.context.messages import Attached, ExecOutput, Message
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import Message, StoredReasoning
+from aish_lsp.models.request import RequestMessage, StoredReasoning
 
 HEADINGS = (
     "[background] (memory; manage with :memory)",
@@ -71,19 +71,19 @@ def take(conversation: Conversation, step: tuple[Any, ...]) -> None:
 
 
 def _withdraw(conversation: Conversation) -> None:
-    if conversation.turns and conversation.turns[-1].role == "user":
+    if conversation.messages and conversation.messages[-1].role == "user":
         conversation.withdraw_user()
 
 
-def evict_oldest(conversation: Conversation) -> list[Turn]:
-    """Evict the oldest exchange that is not the last one; return its turns."""
+def evict_oldest(conversation: Conversation) -> list[Message]:
+    """Evict the oldest exchange that is not the last one; return its messages."""
     exchanges = list(conversation.exchanges())
     return conversation.evict(exchanges[0][1]) if len(exchanges) > 1 else []
 
 
 @st.composite
 def conversations(draw: st.DrawFn, *, asked: bool = True) -> Conversation:
-    """Return a conversation; ``asked``: its last turn is a question."""
+    """Return a conversation; ``asked``: its last message is a question."""
     conversation = Conversation()
     for step in draw(st.lists(steps, max_size=25)):
         take(conversation, step)
@@ -92,11 +92,11 @@ def conversations(draw: st.DrawFn, *, asked: bool = True) -> Conversation:
     return conversation
 
 
-def assert_acceptable(sent: tuple[Message, ...], *, tool_role: bool) -> None:
+def assert_acceptable(sent: tuple[RequestMessage, ...], *, tool_role: bool) -> None:
     """Check that the strictest chat template takes these messages."""
     assert sent[0].role == "system"
     assert all(message.role != "system" for message in sent[1:])
-    turns = [message for message in sent[1:] if message.role != "tool"]
+    messages = [message for message in sent[1:] if message.role != "tool"]
     assert not sent[1:] or sent[1].role == "user"
     waiting: set[str | None] = set()
     previous = None
@@ -114,4 +114,4 @@ def assert_acceptable(sent: tuple[Message, ...], *, tool_role: bool) -> None:
         assert not waiting, "a call got no result"
         waiting = {call.id for call in message.tool_calls}
     if not tool_role:
-        assert all(not message.tool_calls for message in turns)
+        assert all(not message.tool_calls for message in messages)

@@ -17,21 +17,21 @@ from aish_lsp.context.budget import Budget, Limits, Prepared, limits
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.measure import Draft, MeasuredPrefix, measure
+from aish_lsp.context.messages import Attached, ExecOutput, Message
 from aish_lsp.context.prompt import (
     Blocks,
     in_force,
     instructions_part,
-    messages,
+    request_messages,
     tree_part,
 )
 from aish_lsp.context.tokens import count
-from aish_lsp.context.turns import Attached, ExecOutput, Turn
 from aish_lsp.foundation.errors import OverBudget
 from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import Message, StoredReasoning
+from aish_lsp.models.request import RequestMessage, StoredReasoning
 
-#: Extends the summary by turns that go: ``(summary, turns, max_chars)`` to the new summary.
-Roll: TypeAlias = Callable[[str, Sequence[Turn], int], Awaitable[str]]
+#: Extends the summary by messages that go: ``(summary, messages, max_chars)`` to the new summary.
+Roll: TypeAlias = Callable[[str, Sequence[Message], int], Awaitable[str]]
 
 PRESET = Preset(name="local", endpoint="http://127.0.0.1:8080")
 CONTEXT = Context()
@@ -67,7 +67,7 @@ def draft_of(
     preset: Preset = PRESET,
     context: Context = CONTEXT,
 ) -> Draft:
-    sent = in_force(conversation.turns, blocks, preset, context.compress)
+    sent = in_force(conversation.messages, blocks, preset, context.compress)
     return Draft(blocks.in_force(), sent)
 
 
@@ -127,28 +127,28 @@ def test_limits(preset: Preset, context: Context, told: int | None, expected: Li
 
 def test_what_fits_goes_as_it_is() -> None:
     conversation = talk(5)
-    before = list(conversation.turns)
+    before = list(conversation.messages)
     size = size_of(conversation)
     prepared = ready(conversation, size)
     assert (prepared.evicted, prepared.cut) == ((), ())
     assert prepared.measure.total == size
-    assert conversation.turns == before
-    assert prepared.messages == messages(BASE, before, PRESET, CONTEXT.compress)
+    assert conversation.messages == before
+    assert prepared.messages == request_messages(BASE, before, PRESET, CONTEXT.compress)
 
 
 def test_one_token_over_evicts_down_to_the_low_water_mark() -> None:
     conversation = talk(15)
-    turns = list(conversation.turns)
+    messages = list(conversation.messages)
     tokens = size_of(conversation) - 1
     prepared = ready(conversation, tokens)
     gone = len(prepared.evicted)
     assert gone > 0
     assert gone % 2 == 0
-    assert list(prepared.evicted) == turns[:gone]
-    assert conversation.turns == turns[gone:]
+    assert list(prepared.evicted) == messages[:gone]
+    assert conversation.messages == messages[gone:]
     assert prepared.measure.total <= CONTEXT.low_water * tokens
     # One exchange less would not have been enough.
-    assert size_of(Conversation(turns[gone - 2 :])) > CONTEXT.low_water * tokens
+    assert size_of(Conversation(messages[gone - 2 :])) > CONTEXT.low_water * tokens
 
 
 @pytest.mark.parametrize("low_water", [0.0, 1.0])
@@ -161,11 +161,11 @@ def test_the_low_water_mark_may_be_anywhere(low_water: float) -> None:
 
 def test_too_many_turns_are_evicted_though_they_fit() -> None:
     conversation = talk(20)
-    assert len(conversation.turns) == 41
+    assert len(conversation.messages) == 41
     prepared = ready(conversation, 10**6)
     # Down to the low water mark: not again at each of the next questions.
     assert len(prepared.evicted) == 12
-    assert len(conversation.turns) == 29
+    assert len(conversation.messages) == 29
     assert ready(talk(19), 10**6).evicted == ()
 
 
@@ -173,7 +173,7 @@ def test_too_many_turns_and_too_large_both_have_to_be_cured() -> None:
     conversation = talk(20)
     tokens = 2 * size_of(conversation)
     prepared = ready(conversation, tokens, context=Context(max_turns=7))
-    assert len(conversation.turns) == 5
+    assert len(conversation.messages) == 5
     assert len(prepared.evicted) == 36
     conversation = talk(20)
     tokens = size_of(conversation)
@@ -187,8 +187,8 @@ def test_the_current_exchange_stays_whole() -> None:
         conversation.append_assistant("", tool_calls=[ToolCall("1", "read", "{}")])
         conversation.append_tool("1", "content")
     prepared = ready(conversation, 10**6)
-    assert conversation.turns[0].content == "and now?"
-    assert len(conversation.turns) == 61
+    assert conversation.messages[0].content == "and now?"
+    assert len(conversation.messages) == 61
     assert len(prepared.evicted) == 4
 
 
@@ -226,10 +226,10 @@ def test_a_compressed_request_evicts_by_what_it_sends() -> None:
     small = replace(PRESET, local_compress=True)
     conversation = talk(15)
     assert ready(conversation, size_of(conversation, preset=small), preset=small).evicted == ()
-    assert len(conversation.turns) == 31
+    assert len(conversation.messages) == 31
     prepared = ready(conversation, 10**6, preset=small, context=Context(max_turns=9))
     assert len(prepared.evicted) == 26
-    assert len(conversation.turns) == 5
+    assert len(conversation.messages) == 5
 
 
 def test_ten_thousand_turns_are_evicted_in_one_linear_pass(
@@ -251,7 +251,7 @@ def test_ten_thousand_turns_are_evicted_in_one_linear_pass(
         prepared = ready(conversation, 500)
         assert time.process_time() - begun < 20
         assert prepared.measure.total <= 500
-        assert len(prepared.evicted) + len(conversation.turns) == 2 * exchanges + 1
+        assert len(prepared.evicted) + len(conversation.messages) == 2 * exchanges + 1
         characters.append(counted)
     assert characters[1] < 11 * characters[0]
 
@@ -261,9 +261,9 @@ def test_ten_thousand_turns_are_evicted_in_one_linear_pass(
 
 def counted(conversation: Conversation, actual: int, blocks: Blocks = BASE) -> Conversation:
     """Return ``conversation`` with a server's count of all of it but the question."""
-    turns = len(conversation.turns) - 1
+    messages = len(conversation.messages) - 1
     form = Counter(PRESET).form
-    conversation.anchors[form] = MeasuredPrefix(actual, 0, turns, blocks)
+    conversation.anchors[form] = MeasuredPrefix(actual, 0, messages, blocks)
     return conversation
 
 
@@ -280,7 +280,7 @@ def test_a_count_of_the_server_evicts_though_the_estimate_would_fit() -> None:
 def test_the_rest_of_a_count_is_gone_on_with_where_little_of_it_went() -> None:
     estimated = size_of(talk(10))
     conversation = counted(talk(10), 2 * estimated)
-    gone = Counter(PRESET).turns(conversation.turns[:4])
+    gone = Counter(PRESET).messages(conversation.messages[:4])
     prepared = ready(conversation, 2 * estimated, context=Context(low_water=0.95))
     assert len(prepared.evicted) == 4
     assert prepared.measure.total == pytest.approx(2 * estimated - gone.estimated, abs=20)
@@ -314,7 +314,7 @@ def test_a_count_is_gone_with_the_reset_and_with_most_of_what_was_counted() -> N
     assert len(conversation.anchors) == 1
     # A refused question was counted too, and is taken back.
     conversation.append_user("too long")
-    conversation.anchors["refused"] = MeasuredPrefix(9000, 0, len(conversation.turns), BASE)
+    conversation.anchors["refused"] = MeasuredPrefix(9000, 0, len(conversation.messages), BASE)
     conversation.withdraw_user()
     assert list(conversation.anchors) == [Counter(PRESET).form]
     conversation = counted(talk(10), 900)
@@ -340,7 +340,7 @@ def test_an_estimate_leaves_room_for_its_own_error() -> None:
 def test_the_error_of_an_estimate_that_hardly_fits_says_that_it_is_one() -> None:
     conversation = talk(0)
     limited = Limits(window=100, output_reserve=0, budget=90)
-    conversation.turns[-1] = replace(conversation.turns[-1], content="word " * 60)
+    conversation.messages[-1] = replace(conversation.messages[-1], content="word " * 60)
     assert size_of(conversation) <= 90
     with pytest.raises(OverBudget, match=r"estimate.*tokenize\.use_endpoint"):
         ready(conversation, limited)
@@ -361,8 +361,8 @@ class Summaries:
         self._answers = list(answers)
         self.asked: list[tuple[str, list[str], int]] = []
 
-    async def roll(self, prior: str, evicted: Sequence[Turn], max_chars: int) -> str:
-        self.asked.append((prior, [turn.content for turn in evicted], max_chars))
+    async def roll(self, prior: str, evicted: Sequence[Message], max_chars: int) -> str:
+        self.asked.append((prior, [message.content for message in evicted], max_chars))
         return self._answers.pop(0)
 
 
@@ -371,7 +371,7 @@ def test_what_is_evicted_goes_into_the_summary_in_one_call() -> None:
     summaries = Summaries(summary)
     conversation = talk(15)
     conversation.summary = "before"
-    before = [turn.content for turn in conversation.turns]
+    before = [message.content for message in conversation.messages]
     tokens = size_of(conversation) - 1
     prepared = ready(conversation, tokens, roll=summaries.roll)
     ((prior, evicted, max_chars),) = summaries.asked
@@ -420,21 +420,21 @@ def test_nothing_is_lost_when_the_summary_is_interrupted() -> None:
         raise asyncio.CancelledError
 
     conversation = talk(15)
-    before = list(conversation.turns)
+    before = list(conversation.messages)
     with pytest.raises(asyncio.CancelledError):
         ready(conversation, size_of(conversation) - 1, roll=interrupted)
-    assert conversation.turns == before
+    assert conversation.messages == before
     assert conversation.summary == ""
 
 
 def test_over_budget_is_said_before_anything_is_summarized() -> None:
     summaries = Summaries()
     conversation = talk(15)
-    conversation.turns[-1] = replace(conversation.turns[-1], content="word " * 500)
-    before = list(conversation.turns)
+    conversation.messages[-1] = replace(conversation.messages[-1], content="word " * 500)
+    before = list(conversation.messages)
     with pytest.raises(OverBudget):
         ready(conversation, 300, roll=summaries.roll)
-    assert conversation.turns == before
+    assert conversation.messages == before
 
 
 # --- last resorts ---------------------------------------------------------------------------------
@@ -452,7 +452,7 @@ def with_output(*, characters: int, blocks: Blocks = FULL) -> tuple[Conversation
 
 def test_output_is_cut_to_its_head_and_tail_before_any_block() -> None:
     conversation, size = with_output(characters=8000)
-    output = conversation.turns[-1].exec[0].output
+    output = conversation.messages[-1].exec[0].output
     prepared = ready(conversation, size - 500, FULL)
     assert prepared.cut == ("command output",)
     assert len(prepared.evicted) == 4
@@ -461,7 +461,7 @@ def test_output_is_cut_to_its_head_and_tail_before_any_block() -> None:
     assert sent.endswith(f"{output[-400:].rstrip()}\n\nwhy?")
     assert f"\n[... {len(output) - 800} characters left out ...]\n" in sent
     assert prepared.messages[0].content == FULL.text()
-    assert conversation.turns[-1].exec[0].output == output
+    assert conversation.messages[-1].exec[0].output == output
 
 
 def test_tool_results_of_the_current_exchange_are_cut_too() -> None:
@@ -477,12 +477,12 @@ def test_tool_results_of_the_current_exchange_are_cut_too() -> None:
 
 def test_then_project_goes_and_then_background() -> None:
     conversation, _ = with_output(characters=3000)
-    turns = list(conversation.turns)
+    messages = list(conversation.messages)
     with pytest.raises(OverBudget) as refused:
         ready(conversation, 1, FULL)
     least = refused.value.data["total"]
     cut = {
-        ready(Conversation(list(turns)), tokens, FULL).cut
+        ready(Conversation(list(messages)), tokens, FULL).cut
         for tokens in range(least, size_of(conversation, FULL), 50)
     }
     assert cut == {
@@ -491,10 +491,10 @@ def test_then_project_goes_and_then_background() -> None:
         ("command output", "[project]"),
         ("command output", "[project]", "[background]"),
     }
-    prepared = ready(Conversation(list(turns)), least, FULL)
+    prepared = ready(Conversation(list(messages)), least, FULL)
     assert prepared.messages[0].content == f"{FULL.base}\n\n{FULL.summary}"
     with pytest.raises(OverBudget):
-        ready(Conversation(list(turns)), least - 1, FULL)
+        ready(Conversation(list(messages)), least - 1, FULL)
 
 
 def test_what_the_question_is_about_is_cut_last() -> None:
@@ -507,7 +507,7 @@ def test_what_the_question_is_about_is_cut_last() -> None:
     sent = prepared.messages[-1].content
     assert sent.startswith(f"[file] a.txt\n```\n{long[:400]}")
     assert sent.endswith(f"{long[-400:]}```\n\nwhy?")
-    assert conversation.turns[-1].attached[0].text == long
+    assert conversation.messages[-1].attached[0].text == long
 
 
 def test_only_what_was_really_cut_is_named() -> None:
@@ -525,14 +525,14 @@ def test_only_what_was_really_cut_is_named() -> None:
 def test_cutting_never_makes_an_output_longer(text: str) -> None:
     conversation = Conversation()
     conversation.append_output(ExecOutput("ls", 0, text))
-    turn = conversation.append_user("why?")
+    message = conversation.append_user("why?")
     try:
         sent = ready(conversation, max(1, size_of(conversation) - 1)).messages[-1].content
     except OverBudget:
         assert len(text) <= 900
     else:
         assert len(sent) < len(f"[exec output]\n$ ls (exit 0)\n{text}\n\nwhy?")
-    assert conversation.turns == [turn]
+    assert conversation.messages == [message]
 
 
 # --- over budget ----------------------------------------------------------------------------------
@@ -543,10 +543,10 @@ def test_over_budget_names_the_blocks_and_loses_nothing() -> None:
     conversation.withdraw_user()
     conversation.append_output(ExecOutput("make", 2, "x " * 2000))
     conversation.append_user("word " * 500)
-    before = list(conversation.turns)
+    before = list(conversation.messages)
     with pytest.raises(OverBudget) as refused:
         ready(conversation, 300, FULL)
-    assert conversation.turns == before
+    assert conversation.messages == before
     error = refused.value
     parts = error.data["breakdown"]
     assert set(parts) == {"system", "summary", "messages"}
@@ -567,7 +567,7 @@ def test_after_over_budget_a_shorter_question_works() -> None:
     conversation.withdraw_user()
     conversation.append_user("short?")
     prepared = ready(conversation, 200)
-    assert prepared.messages[-1] == Message("user", "short?")
+    assert prepared.messages[-1] == RequestMessage("user", "short?")
     assert len(prepared.messages) > 2
 
 
@@ -595,25 +595,25 @@ def test_what_is_prepared_is_never_over_the_budget(
     context: Context,
 ) -> None:
     preset = replace(PRESET, use_tool_role=not fold, local_compress=small)
-    before, pending = list(conversation.turns), list(conversation.pending)
+    before, pending = list(conversation.messages), list(conversation.pending)
     exchanges = list(conversation.exchanges())
     whole = size_of(conversation, blocks, preset, context)
     try:
         prepared = ready(conversation, tokens, blocks, context, preset)
     except OverBudget:
-        assert conversation.turns == before
+        assert conversation.messages == before
     else:
         assert prepared.measure.total <= tokens
         kept = prepared.messages[0].content
         assert prepared.measure.total >= count(kept)
         assert_acceptable(prepared.messages, tool_role=not fold)
-        assert [*prepared.evicted, *conversation.turns] == before
+        assert [*prepared.evicted, *conversation.messages] == before
         assert len(prepared.evicted) in {0, *(start for start, _ in exchanges)}
-        assert conversation.turns[-1] is before[-1]
+        assert conversation.messages[-1] is before[-1]
         if len(before) <= context.max_turns and whole <= tokens:
             assert (prepared.evicted, prepared.cut) == ((), ())
         if prepared.cut:
             assert len(list(conversation.exchanges())) == 1
         if len(list(conversation.exchanges())) > 1:
-            assert len(conversation.turns) <= context.max_turns
+            assert len(conversation.messages) <= context.max_turns
     assert conversation.pending == pending

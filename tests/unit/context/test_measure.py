@@ -19,9 +19,9 @@ from aish_lsp.context.counter import (
     model_key,
 )
 from aish_lsp.context.measure import Breakdown, Draft, MeasuredPrefix, draft_tokens, measure
+from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import Blocks, in_force, instructions_part, tree_part
 from aish_lsp.context.tokens import count, p99_error
-from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import StoredReasoning, ToolSchema
 
@@ -44,8 +44,10 @@ def tokens(text: str) -> int:
     return count(text, "qwen")
 
 
-def talk(*texts: str) -> list[Turn]:
-    return [Turn("assistant" if number % 2 else "user", text) for number, text in enumerate(texts)]
+def talk(*texts: str) -> list[Message]:
+    return [
+        Message("assistant" if number % 2 else "user", text) for number, text in enumerate(texts)
+    ]
 
 
 def parts_of(breakdown: Breakdown) -> list[int]:
@@ -57,12 +59,12 @@ def parts_of(breakdown: Breakdown) -> list[int]:
 
 def test_every_part_of_a_request_is_counted_by_the_models_family() -> None:
     call = ToolCall("1", "read", '{"path": "a"}')
-    turns = [
-        Turn("user", "q", exec=(ExecOutput("ls", 0, "a"),)),
-        Turn("assistant", "a", tool_calls=(call,)),
-        Turn("tool", "result", tool_call_id="1"),
+    messages = [
+        Message("user", "q", exec=(ExecOutput("ls", 0, "a"),)),
+        Message("assistant", "a", tool_calls=(call,)),
+        Message("tool", "result", tool_call_id="1"),
     ]
-    size = measure(Draft(FULL, turns, TOOLS), COUNTER)
+    size = measure(Draft(FULL, messages, TOOLS), COUNTER)
     parts = size.breakdown
     assert parts.memory == tokens(FULL.background)
     assert parts.project == tokens(FULL.tree)
@@ -91,7 +93,7 @@ def test_every_part_of_a_request_is_counted_by_the_models_family() -> None:
 
 def test_reasoning_counts_where_it_is_sent_and_nowhere_else() -> None:
     reasoning = StoredReasoning("because " * 9, "anthropic", {"signature": "s"})
-    draft = Draft(FULL, [Turn("user", "q"), Turn("assistant", "a", reasoning=reasoning)])
+    draft = Draft(FULL, [Message("user", "q"), Message("assistant", "a", reasoning=reasoning)])
     cloud = Counter(Preset(name="cloud", provider="anthropic", model="claude"))
     assert measure(draft, cloud).breakdown.reasoning == count(reasoning.text, "claude")
     assert measure(draft, COUNTER).breakdown.reasoning == 0
@@ -100,7 +102,7 @@ def test_reasoning_counts_where_it_is_sent_and_nowhere_else() -> None:
     parts: dict[str, list[object]] = {"reasoning_details": [{}]}
     for metadata in ({}, parts):
         own = replace(reasoning, provider="openrouter.ai", metadata=metadata)
-        draft = Draft(FULL, [Turn("user", "q"), Turn("assistant", "a", reasoning=own)])
+        draft = Draft(FULL, [Message("user", "q"), Message("assistant", "a", reasoning=own)])
         assert bool(measure(draft, Counter(router)).breakdown.reasoning) is bool(metadata)
 
 
@@ -153,8 +155,8 @@ def anchored(sent: int, output: int, covered: int, blocks: Blocks = FULL) -> Mea
 
 
 def test_what_the_server_has_counted_is_not_counted_again() -> None:
-    turns = talk("q1", "a1", "and a new question")
-    size = measure(Draft(FULL, turns), Counter(PRESET, ratio=2), anchored(4321, 56, 2))
+    messages = talk("q1", "a1", "and a new question")
+    size = measure(Draft(FULL, messages), Counter(PRESET, ratio=2), anchored(4321, 56, 2))
     new = tokens("and a new question") + OVERHEAD.user + OVERHEAD.assistant - 1
     assert size.new_since == new
     assert size.total == 4321 + 56 + new
@@ -164,13 +166,13 @@ def test_what_the_server_has_counted_is_not_counted_again() -> None:
 
 
 def test_right_after_a_call_the_total_is_what_the_server_said() -> None:
-    turns = talk("q1", "a1")
-    size = measure(Draft(FULL, turns), COUNTER, anchored(4321, 56, 2))
+    messages = talk("q1", "a1")
+    size = measure(Draft(FULL, messages), COUNTER, anchored(4321, 56, 2))
     assert (size.total, size.margin, size.new_since, size.basis) == (4377, SLACK, 0, "actual")
 
 
 def test_a_block_that_changed_since_the_call_counts_as_what_it_changed_by() -> None:
-    turns = talk("q1", "a1")
+    messages = talk("q1", "a1")
     anchor = anchored(4321, 56, 2)
     for blocks in (
         replace(FULL, background=FULL.background + "\n- (pref) more tea " * 30),
@@ -178,7 +180,7 @@ def test_a_block_that_changed_since_the_call_counts_as_what_it_changed_by() -> N
         replace(FULL, base="You are somebody else altogether."),
         NORRIS.in_force(),
     ):
-        size = measure(Draft(blocks, turns), COUNTER, anchor)
+        size = measure(Draft(blocks, messages), COUNTER, anchor)
         grown = tokens(blocks.text()) - tokens(FULL.text())
         assert size.total == 4377 + grown
         # What came and what went may both be wrong, though they may be of the same size.
@@ -187,23 +189,23 @@ def test_a_block_that_changed_since_the_call_counts_as_what_it_changed_by() -> N
 
 
 def test_tools_that_changed_since_the_call_count_too() -> None:
-    turns = talk("q1", "a1")
+    messages = talk("q1", "a1")
     anchor = anchored(4321, 56, 2)
-    with_tools = measure(Draft(FULL, turns, TOOLS), COUNTER, anchor)
+    with_tools = measure(Draft(FULL, messages, TOOLS), COUNTER, anchor)
     assert with_tools.total == 4377 + sum(COUNTER.tool(TOOLS[0])) + TOOLS_HEADING
-    without = measure(Draft(FULL, turns), COUNTER, replace(anchor, tools=TOOLS))
+    without = measure(Draft(FULL, messages), COUNTER, replace(anchor, tools=TOOLS))
     assert without.total == 4377 - sum(COUNTER.tool(TOOLS[0])) - TOOLS_HEADING
 
 
 def test_what_is_left_after_an_eviction_is_an_estimate_that_is_surer_than_a_new_one() -> None:
-    turns = talk("word " * 100, "word " * 100, "q", "a", "new")
+    messages = talk("word " * 100, "word " * 100, "q", "a", "new")
     anchor = anchored(900, 100, 4)
-    gone = COUNTER.turns(turns[:2])
+    gone = COUNTER.messages(messages[:2])
     left = anchor.without(2, gone)
     assert left is not None
-    size = measure(Draft(FULL, turns[2:]), COUNTER, left)
+    size = measure(Draft(FULL, messages[2:]), COUNTER, left)
     assert size.basis == "estimated"
-    new = sum(COUNTER.turns(turns[4:])) + OVERHEAD.assistant - 1
+    new = sum(COUNTER.messages(messages[4:])) + OVERHEAD.assistant - 1
     assert size.total == 1000 - sum(gone) + new
     assert size.margin >= p99_error("qwen") * sum(gone)
     assert anchor.without(5, gone) is None
@@ -226,7 +228,7 @@ def test_the_parts_add_up(
     ratio: float,
 ) -> None:
     preset = replace(PRESET, use_tool_role=not fold, local_compress=small)
-    sent = in_force(conversation.turns, blocks, preset, Context().compress)
+    sent = in_force(conversation.messages, blocks, preset, Context().compress)
     draft = Draft(blocks.in_force(), sent, TOOLS)
     anchor = None
     if counted is not None:
@@ -243,11 +245,11 @@ def test_the_parts_add_up(
 def test_parts_that_were_counted_too_high_shrink_in_proportion(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    turns = talk("q1", "a1")
-    size = measure(Draft(FULL, turns), COUNTER, anchored(90, 10, 2))
+    messages = talk("q1", "a1")
+    size = measure(Draft(FULL, messages), COUNTER, anchored(90, 10, 2))
     assert size.total == sum(parts_of(size.breakdown)) == 100
     assert size.breakdown.messages == 0
-    whole = measure(Draft(FULL, turns), COUNTER).breakdown
+    whole = measure(Draft(FULL, messages), COUNTER).breakdown
     share = 100 / (whole.total - whole.messages)
     assert size.breakdown.project == pytest.approx(share * whole.project, abs=1)
     assert "too many" in caplog.text
@@ -265,16 +267,18 @@ def test_a_text_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(counter_module, "count", counting)
     monkeypatch.setattr(counter_module, "_estimates", {})
-    turns = talk("first", "then")
-    first = measure(Draft(FULL, turns[:1]), COUNTER)
+    messages = talk("first", "then")
+    first = measure(Draft(FULL, messages[:1]), COUNTER)
     assert len(counted) == len(set(counted))
     counted.clear()
-    again = measure(Draft(FULL, turns), COUNTER)
+    again = measure(Draft(FULL, messages), COUNTER)
     assert counted == ["then"]
     assert again.total == first.total + OVERHEAD.assistant + tokens("then")
     # Another tokenizer's number is never served.
     other = Counter(replace(PRESET, model="llama-3"))
-    assert measure(Draft(FULL, turns), other).total == sum(draft_tokens(Draft(FULL, turns), other))
+    assert measure(Draft(FULL, messages), other).total == sum(
+        draft_tokens(Draft(FULL, messages), other)
+    )
     assert counted.count("then") == 2
 
 
@@ -296,11 +300,11 @@ class Exact:
 async def test_the_models_own_tokenizer_counts_what_it_was_asked_for() -> None:
     tokenizer = Exact()
     counter = Counter(PRESET, tokenizer, ratio=2)
-    turns = talk("one", "two")
-    draft = Draft(Blocks("base"), turns)
+    messages = talk("one", "two")
+    draft = Draft(Blocks("base"), messages)
     before = measure(draft, counter)
     assert before.margin > 0
-    await counter.fetch([draft.blocks.text()], turns, ())
+    await counter.fetch([draft.blocks.text()], messages, ())
     texts = Tokens(len("base") + len("one") + len("two"), 0)
     assumed = Tokens(0, OVERHEAD.request + OVERHEAD.system + OVERHEAD.user + OVERHEAD.assistant)
     assert draft_tokens(draft, counter) == texts.plus(assumed)

@@ -28,7 +28,7 @@ from aish_lsp.models.events import (
     Usage,
 )
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema
+from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning, ToolSchema
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
 RECORDED = SHARED / "recorded"
@@ -53,7 +53,7 @@ def params(paths: list[Path]) -> list[Any]:
 
 
 def is_messages(path: Path) -> bool:
-    """Tell whether a recording is of this protocol, by how it begins."""
+    """Return whether a recording is of this protocol, by how it begins."""
     if path.name.endswith(".chunks.txt"):
         return path.read_text().startswith('{"type":"message_start"')
     start = path.read_text()[:4000]
@@ -147,7 +147,7 @@ async def received(http: HttpClient, url: str) -> tuple[Whole, StoredReasoning |
     whole = Whole()
     kept = None
     preset = Preset(provider="anthropic", endpoint=url, model="m")
-    request = ModelRequest(preset, (Message("user", "hi"),))
+    request = ModelRequest(preset, (RequestMessage("user", "hi"),))
     async for event in AnthropicModel(http).stream(request):
         match event:
             case Text(delta):
@@ -243,7 +243,7 @@ def blocks_of(content: Any) -> list[dict[str, Any]]:
     return spelled
 
 
-def ours(recorded: list[dict[str, Any]]) -> list[Message]:
+def ours(recorded: list[dict[str, Any]]) -> list[RequestMessage]:
     """Return the user's recorded messages as the conversation has them."""
     messages = []
     for message in recorded:
@@ -251,9 +251,9 @@ def ours(recorded: list[dict[str, Any]]) -> list[Message]:
         for block in blocks_of(message["content"]):
             if block["type"] == "tool_result":
                 call_id = block["tool_use_id"]
-                messages.append(Message("tool", block["content"], tool_call_id=call_id))
+                messages.append(RequestMessage("tool", block["content"], tool_call_id=call_id))
             else:
-                messages.append(Message("user", block["text"]))
+                messages.append(RequestMessage("user", block["text"]))
     return messages
 
 
@@ -266,7 +266,7 @@ async def test_the_request_that_followed(http: HttpClient, path: Path) -> None:
     recorded = json.loads(path.read_text())["request"]
     first = json.loads(before.with_suffix(".json").read_text())["request"]["messages"]
     calls = tuple(ToolCall(i, name, json.dumps(given)) for i, name, given in reply.tools)
-    answer = Message("assistant", reply.text, tool_calls=calls, reasoning=kept)
+    answer = RequestMessage("assistant", reply.text, tool_calls=calls, reasoning=kept)
     later = recorded["messages"][len(first) + 1 :]
     where = kept.metadata["server"] if kept else "127.0.0.1"
     # A session that is resumed has what its log has.
@@ -356,7 +356,7 @@ async def test_a_recorded_count(http: HttpClient, path: Path) -> None:
             extra_body={name: wanted[name] for name in replaced if name in wanted},
         )
         text = wanted["messages"][0]["content"][0]["text"]
-        request = ModelRequest(preset, (Message("user", text),), tuple(tools))
+        request = ModelRequest(preset, (RequestMessage("user", text),), tuple(tools))
         tokens = await AnthropicModel(http).count_tokens(request, timeout_s=5)
     assert tokens == recorded["response"]["input_tokens"]
     assert unmarked(came) == [["/v1/messages/count_tokens", wanted]]

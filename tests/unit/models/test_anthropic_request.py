@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from aish_lsp.config.schema import Preset
 from aish_lsp.models.adapters.anthropic import request_body
 from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema
+from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning, ToolSchema
 
 OWN = "api.anthropic.com"
 EPHEMERAL = {"type": "ephemeral"}
@@ -51,7 +51,7 @@ def unmarked(value: Any) -> Any:
 
 
 def body_of(
-    *messages: Message, tools: tuple[ToolSchema, ...] = (), **settings: Any
+    *messages: RequestMessage, tools: tuple[ToolSchema, ...] = (), **settings: Any
 ) -> dict[str, Any]:
     """Return the body of a request to a server that is not Anthropic's own, without its marks."""
     settings = {"endpoint": "http://127.0.0.1:8080", "model": "claude-sonnet-4-5", **settings}
@@ -61,14 +61,19 @@ def body_of(
     return unmarked_body
 
 
-def own_body(*messages: Message, model: str = "claude-sonnet-4-5", **more: Any) -> dict[str, Any]:
+def own_body(
+    *messages: RequestMessage, model: str = "claude-sonnet-4-5", **more: Any
+) -> dict[str, Any]:
     """Return the body of a request to Anthropic itself."""
     preset = Preset(provider="anthropic", model=model, **more)
     assert preset.endpoint == f"https://{OWN}"
     return request_body(ModelRequest(preset, messages, (TOOL,)), preset.model)
 
 
-SYSTEM, QUESTION = Message("system", "You are a shell."), Message("user", "Which files?")
+SYSTEM, QUESTION = (
+    RequestMessage("system", "You are a shell."),
+    RequestMessage("user", "Which files?"),
+)
 
 
 def test_a_question() -> None:
@@ -114,10 +119,10 @@ class TestCacheMarks:
         body = own_body(
             SYSTEM,
             QUESTION,
-            Message("assistant", "", tool_calls=(call("a"),)),
-            Message("tool", "x.py", tool_call_id="a"),
-            Message("assistant", "One."),
-            Message("user", "And now?"),
+            RequestMessage("assistant", "", tool_calls=(call("a"),)),
+            RequestMessage("tool", "x.py", tool_call_id="a"),
+            RequestMessage("assistant", "One."),
+            RequestMessage("user", "And now?"),
         )
         assert body["system"] == [{**text("You are a shell."), "cache_control": EPHEMERAL}]
         assert [message["content"] for message in body["messages"]] == [
@@ -199,13 +204,13 @@ class TestThinking:
         assert body["output_config"] == {"effort": "low"}
 
     def test_no_budget_where_tools_answer_a_turn_begun_without(self) -> None:
-        def thinks(reasoning: StoredReasoning | None, *last: Message) -> bool:
-            begun = Message("assistant", "", tool_calls=(call("a"),), reasoning=reasoning)
-            then = Message("assistant", "", tool_calls=(call("b"),))
+        def thinks(reasoning: StoredReasoning | None, *last: RequestMessage) -> bool:
+            begun = RequestMessage("assistant", "", tool_calls=(call("a"),), reasoning=reasoning)
+            then = RequestMessage("assistant", "", tool_calls=(call("b"),))
             answers = (
-                Message("tool", "x", tool_call_id="a"),
+                RequestMessage("tool", "x", tool_call_id="a"),
                 then,
-                Message("tool", "y", tool_call_id="b"),
+                RequestMessage("tool", "y", tool_call_id="b"),
             )
             body = body_of(
                 QUESTION, begun, *answers, *last, reasoning_effort="low", max_output_tokens=9000
@@ -215,7 +220,7 @@ class TestThinking:
         assert not thinks(None)
         assert thinks(thought(THOUGHT, {"type": "tool_use"}))
         assert thinks(thought(HIDDEN, {"type": "tool_use"}))
-        assert thinks(None, Message("assistant", "Done."), Message("user", "Next?"))
+        assert thinks(None, RequestMessage("assistant", "Done."), RequestMessage("user", "Next?"))
 
     @pytest.mark.parametrize(
         ("model", "effort", "extra", "sent"),
@@ -252,7 +257,7 @@ class TestThinking:
 class TestReasoningGoesBack:
     def reply(self, reasoning: StoredReasoning, words: str = "One.Two.") -> list[Any]:
         calls = (call("a"), call("b"))
-        reply = Message("assistant", words, tool_calls=calls, reasoning=reasoning)
+        reply = RequestMessage("assistant", words, tool_calls=calls, reasoning=reasoning)
         content: list[Any] = body_of(QUESTION, reply)["messages"][1]["content"]
         return content
 
@@ -307,17 +312,17 @@ class TestReasoningGoesBack:
 
     def test_never_last(self) -> None:
         parts = (THOUGHT, {"type": "text", "length": 4}, THOUGHT, HIDDEN)
-        reply = Message("assistant", "One.", reasoning=thought(*parts))
-        blank = Message("assistant", "\n", reasoning=thought(THOUGHT))
+        reply = RequestMessage("assistant", "One.", reasoning=thought(*parts))
+        blank = RequestMessage("assistant", "\n", reasoning=thought(THOUGHT))
         body = body_of(QUESTION, reply, QUESTION, blank, QUESTION)
         contents = [message["content"] for message in body["messages"]]
         assert contents[1:] == [[THOUGHT, text("One.")], [text("Which files?")] * 2]
 
     def test_unsigned_to_anthropic_never(self) -> None:
         unsigned = {**THOUGHT, "signature": ""}
-        reply = Message("assistant", "Yes.", reasoning=thought(unsigned, server=OWN))
+        reply = RequestMessage("assistant", "Yes.", reasoning=thought(unsigned, server=OWN))
         assert own_body(QUESTION, reply)["messages"][1]["content"] == [text("Yes.")]
-        reply = Message("assistant", "Yes.", reasoning=thought(unsigned))
+        reply = RequestMessage("assistant", "Yes.", reasoning=thought(unsigned))
         assert body_of(QUESTION, reply)["messages"][1]["content"] == [unsigned, text("Yes.")]
 
 
@@ -336,17 +341,19 @@ class TestCalls:
         ],
     )
     def test_arguments_are_an_object(self, arguments: str, given: dict[str, Any]) -> None:
-        body = body_of(QUESTION, Message("assistant", "", tool_calls=(call("a", arguments),)))
+        body = body_of(
+            QUESTION, RequestMessage("assistant", "", tool_calls=(call("a", arguments),))
+        )
         assert body["messages"][1]["content"][0]["input"] == given
 
     def test_results_stand_first_in_one_message(self) -> None:
         body = body_of(
             QUESTION,
-            Message("assistant", "Look.", tool_calls=(call("a"), call("b"))),
-            Message("tool", "2", tool_call_id="b"),
-            Message("tool", "lost", tool_call_id="z"),
-            Message("tool", " ", tool_call_id="a"),
-            Message("user", "Go."),
+            RequestMessage("assistant", "Look.", tool_calls=(call("a"), call("b"))),
+            RequestMessage("tool", "2", tool_call_id="b"),
+            RequestMessage("tool", "lost", tool_call_id="z"),
+            RequestMessage("tool", " ", tool_call_id="a"),
+            RequestMessage("user", "Go."),
         )
         assert body["messages"][1:] == [
             {"role": "assistant", "content": [text("Look."), use("a"), use("b")]},
@@ -363,7 +370,9 @@ class TestCalls:
 
     def test_a_call_without_a_result_gets_one(self) -> None:
         body = body_of(
-            QUESTION, Message("assistant", "", tool_calls=(call("a"),)), Message("user", "Stop.")
+            QUESTION,
+            RequestMessage("assistant", "", tool_calls=(call("a"),)),
+            RequestMessage("user", "Stop."),
         )
         missing, said = body["messages"][2]["content"]
         assert (missing["tool_use_id"], missing["is_error"]) == ("a", True)
@@ -377,12 +386,12 @@ class TestCalls:
         )
         body = body_of(
             QUESTION,
-            Message("assistant", "", tool_calls=calls),
-            Message("tool", "1", tool_call_id="functions.ls:0"),
-            Message("tool", "2", tool_call_id=""),
-            Message("tool", "3", tool_call_id=""),
-            Message("assistant", "", tool_calls=calls[:1]),
-            Message("tool", "4", tool_call_id="functions.ls:0"),
+            RequestMessage("assistant", "", tool_calls=calls),
+            RequestMessage("tool", "1", tool_call_id="functions.ls:0"),
+            RequestMessage("tool", "2", tool_call_id=""),
+            RequestMessage("tool", "3", tool_call_id=""),
+            RequestMessage("assistant", "", tool_calls=calls[:1]),
+            RequestMessage("tool", "4", tool_call_id="functions.ls:0"),
         )
         _, first, results, second, more = (message["content"] for message in body["messages"])
         assert [(use["id"], use["name"]) for use in (*first, *second)] == [
@@ -401,14 +410,14 @@ class TestCalls:
 
 def test_neighbors_merge_and_the_user_is_first_and_last() -> None:
     body = body_of(
-        Message("assistant", "I"),
-        Message("assistant", " am"),
-        Message("user", "q"),
-        Message("user", " \n"),
-        Message("user", "r"),
-        Message("assistant", ""),
-        Message("user", "s"),
-        Message("assistant", "half a"),
+        RequestMessage("assistant", "I"),
+        RequestMessage("assistant", " am"),
+        RequestMessage("user", "q"),
+        RequestMessage("user", " \n"),
+        RequestMessage("user", "r"),
+        RequestMessage("assistant", ""),
+        RequestMessage("user", "s"),
+        RequestMessage("assistant", "half a"),
     )
     roles = [message["role"] for message in body["messages"]]
     assert roles == ["user", "assistant", "user", "assistant", "user"]
@@ -440,7 +449,7 @@ CALLS = st.builds(
     arguments=st.sampled_from(["{}", "", "[", "3"]),
 )
 MESSAGES = st.builds(
-    Message,
+    RequestMessage,
     role=st.sampled_from(["system", "user", "assistant", "tool"]),
     content=TEXTS,
     tool_calls=st.lists(CALLS, max_size=3).map(tuple),
@@ -455,7 +464,7 @@ MESSAGES = st.builds(
     effort=st.sampled_from([None, "low"]),
 )
 def test_any_conversation_keeps_the_rules(
-    messages: list[Message], endpoint: str, effort: str | None
+    messages: list[RequestMessage], endpoint: str, effort: str | None
 ) -> None:
     preset = Preset(
         provider="anthropic",

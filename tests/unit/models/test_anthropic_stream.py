@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
-from aish_lsp.models.adapters.anthropic import AnthropicModel, Reply, request_body
+from aish_lsp.models.adapters.anthropic import AnthropicModel, ReplyReader, request_body
 from aish_lsp.models.events import (
     Finish,
     ModelEvent,
@@ -25,7 +25,7 @@ from aish_lsp.models.events import (
     Usage,
 )
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema
+from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning, ToolSchema
 from aish_lsp.models.tokenize_api import NotACountError
 
 Json = dict[str, Any]
@@ -80,7 +80,7 @@ WHOLE = [BEGIN, *THINKS, *SAYS, *CALLS, *SEARCHES, stop("tool_use", output_token
 
 def read(*events: Json) -> list[ModelEvent]:
     """Read a reply without a connection."""
-    reply = Reply("host")
+    reply = ReplyReader("host")
     came = [event for item in events for event in reply.feed(item)]
     return [*came, *reply.end()]
 
@@ -249,7 +249,7 @@ async def ask(
     events: list[ModelEvent] = []
     async with FaultServer(script) as server:
         preset = Preset(provider="anthropic", endpoint=server.url, model="m", **more)
-        request = ModelRequest(preset, (Message("user", "hi"),))
+        request = ModelRequest(preset, (RequestMessage("user", "hi"),))
         try:
             async for event in AnthropicModel(http).stream(request):
                 events.append(event)  # noqa: PERF401 - what came before an error counts
@@ -362,7 +362,7 @@ async def test_headers_and_path(http: HttpClient) -> None:
     async with FaultServer(sending(*WHOLE)) as server:
         for endpoint in (server.url, f"{server.url}/v1/", f"{server.url}/v1/messages"):
             preset = Preset(provider="anthropic", endpoint=endpoint, model="m", api_key_env="K")
-            request = ModelRequest(preset, (Message("user", "hi"),))
+            request = ModelRequest(preset, (RequestMessage("user", "hi"),))
             async for _ in AnthropicModel(http, {"K": "sk-right"}).stream(request):
                 pass
     for came in server.requests:
@@ -387,7 +387,7 @@ async def test_a_beta_is_asked_for_beside_the_users_own(http: HttpClient) -> Non
                 extra_headers={"Authorization": "Bearer proxy", **given},
                 api_key_env="NOT_SET",
             )
-            request = ModelRequest(preset, (Message("user", "hi"),))
+            request = ModelRequest(preset, (RequestMessage("user", "hi"),))
             async for _ in AnthropicModel(http, {}).stream(request):
                 pass
     first, second = (came.headers for came in server.requests)
@@ -406,7 +406,7 @@ async def test_a_server_without_a_named_model_is_asked_for_one(http: HttpClient)
 
     async with FaultServer(script) as server:
         preset = Preset(provider="anthropic", endpoint=server.url)
-        request = ModelRequest(preset, (Message("user", "hi"),))
+        request = ModelRequest(preset, (RequestMessage("user", "hi"),))
         async for _ in AnthropicModel(http).stream(request):
             pass
     assert server.requests[-1].json["model"] == "the-one"
@@ -427,7 +427,7 @@ async def count(http: HttpClient, answer: Any, status: str = "200 OK") -> tuple[
         )
         request = ModelRequest(
             preset,
-            (Message("system", "s"), Message("user", "hi")),
+            (RequestMessage("system", "s"), RequestMessage("user", "hi")),
             (ToolSchema("ls", "Lists.", {}),),
         )
         return await AnthropicModel(http).count_tokens(request, timeout_s=5), server.requests[0]
@@ -481,7 +481,7 @@ def test_nothing_a_server_sends_raises(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
         holder, key = data.draw(st.sampled_from(places(events)))
         holder[key] = data.draw(JUNK | KINDS)
-    reply = Reply("host")
+    reply = ReplyReader("host")
     came = [item for event in events if isinstance(event, dict) for item in reply.feed(event)]
     came += reply.end()
     assert isinstance(came[-1], Finish)
@@ -563,7 +563,7 @@ def test_a_reply_goes_back_as_it_came(blocks: list[Json]) -> None:
     events = read(*(event for at, block in enumerate(sent) for event in streamed(at, block)))
     metadata = [event.metadata for event in events if isinstance(event, ReasoningMetadata)]
     thinking = "".join(event.delta for event in events if isinstance(event, Reasoning))
-    reply = Message(
+    reply = RequestMessage(
         "assistant",
         text_of(events),
         tool_calls=tuple(event for event in events if isinstance(event, ToolCall)),
@@ -572,7 +572,7 @@ def test_a_reply_goes_back_as_it_came(blocks: list[Json]) -> None:
         else None,
     )
     preset = Preset(provider="anthropic", endpoint="http://host", model="m")
-    hello = Message("user", "hi")
+    hello = RequestMessage("user", "hi")
     messages = request_body(ModelRequest(preset, (hello, reply, hello)), "m")["messages"]
     back = [block for m in messages if m["role"] == "assistant" for block in m["content"]]
     if not any("thinking" in block["type"] for block in sent):

@@ -21,11 +21,11 @@ from fault_server import FaultServer, Peer, Request
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.adapters.gemini import GeminiModel, request_body
-from aish_lsp.models.adapters.gemini_reply import Reply
+from aish_lsp.models.adapters.gemini_reply import ReplyReader
 from aish_lsp.models.address import server_name
 from aish_lsp.models.events import Finish, Reasoning, ReasoningMetadata, Text, ToolCall, Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest, StoredReasoning
+from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
 RECORDED = SHARED / "recorded"
@@ -122,7 +122,7 @@ async def received(http: HttpClient, url: str) -> Whole:
     """Read a reply with the adapter."""
     whole = Whole()
     preset = Preset(provider="gemini", endpoint=url, model="gemini-3-flash")
-    request = ModelRequest(preset, (Message("user", "hi"),))
+    request = ModelRequest(preset, (RequestMessage("user", "hi"),))
     async for event in GeminiModel(http, {}).stream(request):
         match event:
             case Text(delta):
@@ -231,19 +231,19 @@ def in_our_form(value: Any) -> Any:
     }
 
 
-def conversation(contents: list[Any]) -> list[Message]:
+def conversation(contents: list[Any]) -> list[RequestMessage]:
     """Return the messages that a recorded conversation is made of, replies read by our reader."""
-    messages: list[Message] = []
+    messages: list[RequestMessage] = []
     for content in contents:
         for part in content["parts"] if content["role"] == "user" else []:
             if "functionResponse" in part:
                 response = part["functionResponse"]
                 output = json.dumps(response["response"])
-                messages.append(Message("tool", output, tool_call_id=response["id"]))
+                messages.append(RequestMessage("tool", output, tool_call_id=response["id"]))
             elif "text" in part:
-                messages.append(Message("user", part["text"]))
+                messages.append(RequestMessage("user", part["text"]))
         if content["role"] == "model":
-            reply = Reply("gemini", "google")
+            reply = ReplyReader("gemini", "google")
             events = reply.feed({"candidates": [{"content": content, "finishReason": "STOP"}]})
             events += reply.end()
             text = "".join(event.delta for event in events if isinstance(event, Text))
@@ -251,7 +251,7 @@ def conversation(contents: list[Any]) -> list[Message]:
             [metadata] = [event for event in events if isinstance(event, ReasoningMetadata)]
             # As a session log keeps it.
             stored = StoredReasoning("", "gemini", json.loads(json.dumps(metadata.metadata)))
-            messages.append(Message("assistant", text, calls, reasoning=stored))
+            messages.append(RequestMessage("assistant", text, calls, reasoning=stored))
     return messages
 
 
@@ -292,14 +292,14 @@ def following(path: Path) -> Path:
     "path", found("*.sse", lambda path: is_reply(path) and following(path).exists())
 )
 def test_a_reply_in_the_request_that_followed(path: Path) -> None:
-    reply = Reply("gemini", "google")
+    reply = ReplyReader("gemini", "google")
     for chunk in payloads(path):
         reply.feed(chunk)
     calls = tuple(event for event in reply.end() if isinstance(event, ToolCall))
-    message = Message("assistant", "", calls)
-    result = Message("tool", "30 degrees", tool_call_id=calls[0].id)
+    message = RequestMessage("assistant", "", calls)
+    result = RequestMessage("tool", "30 degrees", tool_call_id=calls[0].id)
     preset = Preset(provider="gemini", model="gemini-2.0-flash")
-    body = request_body(ModelRequest(preset, (Message("user", "?"), message, result)))
+    body = request_body(ModelRequest(preset, (RequestMessage("user", "?"), message, result)))
     sent = json.loads(following(path).read_text())["request"]["contents"][-2:]
     for content in sent:
         for part in content["parts"]:

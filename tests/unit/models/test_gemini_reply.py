@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.models.adapters.gemini_reply import Reply, add_partial, read_usage
+from aish_lsp.models.adapters.gemini_reply import ReplyReader, add_partial, read_usage
 from aish_lsp.models.events import (
     Finish,
     ModelEvent,
@@ -32,7 +32,7 @@ def chunk(*parts: Any, finish: str | None = None, **more: Any) -> dict[str, Any]
 
 
 def read(*chunks: Any) -> list[ModelEvent]:
-    reply = Reply("gemini", "host")
+    reply = ReplyReader("gemini", "host")
     events = [event for item in chunks for event in reply.feed(item)]
     assert reply.error is None
     return events + reply.end()
@@ -224,7 +224,7 @@ def test_finish_reasons(theirs: str, ours: str) -> None:
 
 
 def test_a_reply_that_the_server_broke_off_says_why() -> None:
-    reply = Reply("gemini", "host")
+    reply = ReplyReader("gemini", "host")
     broken = chunk("a", finish="MALFORMED_FUNCTION_CALL")
     broken["candidates"][0]["finishMessage"] = "Malformed function call: ls("
     reply.feed(broken)
@@ -242,7 +242,7 @@ def test_a_reply_that_the_server_broke_off_says_why() -> None:
     ],
 )
 def test_a_refusal_without_a_word_is_an_error_that_names_the_reason(blocked: Any) -> None:
-    reply = Reply("gemini", "host")
+    reply = ReplyReader("gemini", "host")
     assert not any(isinstance(event, Text) for event in reply.feed(blocked))
     assert "PROHIBITED_CONTENT" in reply.error["message"]
 
@@ -317,7 +317,7 @@ def test_anything_anywhere_is_tolerated(data: st.DataObject) -> None:
         for step in way:
             inner = inner[step]
         inner[last] = copy.deepcopy(data.draw(ODD))
-    reply = Reply("gemini", "host")
+    reply = ReplyReader("gemini", "host")
     events: list[ModelEvent] = []
     for item in chunks:
         if isinstance(item, dict):

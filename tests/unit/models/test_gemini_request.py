@@ -16,8 +16,8 @@ from aish_lsp.models.adapters.gemini import NO_SIGNATURE, contents_of, count_bod
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.gemini_api import method_url
 from aish_lsp.models.request import (
-    Message,
     ModelRequest,
+    RequestMessage,
     StoredReasoning,
     ToolSchema,
     goes_back,
@@ -25,17 +25,19 @@ from aish_lsp.models.request import (
     reply_limit,
 )
 
-QUESTION = (Message("system", "Be brief."), Message("user", "Which files?"))
+QUESTION = (RequestMessage("system", "Be brief."), RequestMessage("user", "Which files?"))
 CLOUD = "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google"
 TOOL = ToolSchema("ls", "Lists.", {"type": "object", "properties": {}, "$schema": "x"})
 
 
-def body(*messages: Message, tools: tuple[ToolSchema, ...] = (), **settings: Any) -> dict[str, Any]:
+def body(
+    *messages: RequestMessage, tools: tuple[ToolSchema, ...] = (), **settings: Any
+) -> dict[str, Any]:
     preset = Preset(**{"provider": "gemini", "model": "gemini-2.5-flash", **settings})
     return request_body(ModelRequest(preset, messages or QUESTION, tools))
 
 
-def contents(*messages: Message, must_sign: bool = False) -> list[Any]:
+def contents(*messages: RequestMessage, must_sign: bool = False) -> list[Any]:
     return contents_of(messages, must_sign=must_sign)
 
 
@@ -133,13 +135,13 @@ def test_how_long_to_think_by_the_models_family(
 
 def test_neighbors_are_merged_and_empty_texts_left_out() -> None:
     made = contents(
-        Message("user", "a"),
-        Message("assistant", ""),
-        Message("user", "b"),
-        Message("assistant", "c"),
-        Message("assistant", "d"),
-        Message("user", ""),
-        Message("user", "e"),
+        RequestMessage("user", "a"),
+        RequestMessage("assistant", ""),
+        RequestMessage("user", "b"),
+        RequestMessage("assistant", "c"),
+        RequestMessage("assistant", "d"),
+        RequestMessage("user", ""),
+        RequestMessage("user", "e"),
     )
     assert made == [user("a", "b"), model("c", "d"), user("e")]
 
@@ -148,8 +150,8 @@ def test_neighbors_are_merged_and_empty_texts_left_out() -> None:
     ("messages", "made"),
     [
         ((), [user("Go on.")]),
-        ((Message("system", "s"), Message("user", "")), [user("Go on.")]),
-        ((Message("assistant", "a"),), [user("Go on."), model("a"), user("Go on.")]),
+        ((RequestMessage("system", "s"), RequestMessage("user", "")), [user("Go on.")]),
+        ((RequestMessage("assistant", "a"),), [user("Go on."), model("a"), user("Go on.")]),
     ],
 )
 def test_it_begins_and_ends_with_the_user(messages: Any, made: Any) -> None:
@@ -158,11 +160,13 @@ def test_it_begins_and_ends_with_the_user(messages: Any, made: Any) -> None:
 
 def test_the_results_of_parallel_calls_stand_in_one_content_in_the_order_of_the_calls() -> None:
     made = contents(
-        Message("user", "q"),
-        Message("assistant", "I look.", (ToolCall("1", "ls", ""), ToolCall("2", "cat", '{"f":1}'))),
-        Message("tool", "text", tool_call_id="2"),
-        Message("tool", "files", tool_call_id="1"),
-        Message("user", "and?"),
+        RequestMessage("user", "q"),
+        RequestMessage(
+            "assistant", "I look.", (ToolCall("1", "ls", ""), ToolCall("2", "cat", '{"f":1}'))
+        ),
+        RequestMessage("tool", "text", tool_call_id="2"),
+        RequestMessage("tool", "files", tool_call_id="1"),
+        RequestMessage("user", "and?"),
     )
     # A response shares its content with nothing else: newer models refuse that.
     assert made == [
@@ -175,12 +179,12 @@ def test_the_results_of_parallel_calls_stand_in_one_content_in_the_order_of_the_
 
 def test_a_call_without_a_result_gets_one_and_a_result_without_a_call_goes() -> None:
     made = contents(
-        Message("user", "q"),
-        Message("assistant", "", (ToolCall("1", "ls", "{}"),)),
-        Message("tool", "lost", tool_call_id="9"),
-        Message("assistant", "done"),
-        Message("tool", "lost", tool_call_id="1"),
-        Message("user", "r"),
+        RequestMessage("user", "q"),
+        RequestMessage("assistant", "", (ToolCall("1", "ls", "{}"),)),
+        RequestMessage("tool", "lost", tool_call_id="9"),
+        RequestMessage("assistant", "done"),
+        RequestMessage("tool", "lost", tool_call_id="1"),
+        RequestMessage("user", "r"),
     )
     missing = {"functionResponse": {"name": "ls", "response": {"error": "There is no result."}}}
     assert made == [user("q"), model(call("ls", {})), user(missing), model("done"), user("r")]
@@ -201,7 +205,8 @@ def test_a_call_without_a_result_gets_one_and_a_result_without_a_call_goes() -> 
 )
 def test_arguments_are_an_object_whatever_the_model_wrote(arguments: str, sent: Any) -> None:
     made = contents(
-        Message("user", "q"), Message("assistant", "", (ToolCall("1", "ls", arguments),))
+        RequestMessage("user", "q"),
+        RequestMessage("assistant", "", (ToolCall("1", "ls", arguments),)),
     )
     assert made[1] == model(call("ls", sent))
 
@@ -222,10 +227,10 @@ SENT = (
 
 def test_what_the_server_sent_goes_back_as_it_came_and_results_with_its_ids() -> None:
     made = contents(
-        Message("user", "q"),
-        Message("assistant", "I look.", CALLS, reasoning=stored(*SENT)),
-        Message("tool", "a", tool_call_id="x1"),
-        Message("tool", "b", tool_call_id="x2"),
+        RequestMessage("user", "q"),
+        RequestMessage("assistant", "I look.", CALLS, reasoning=stored(*SENT)),
+        RequestMessage("tool", "a", tool_call_id="x1"),
+        RequestMessage("tool", "b", tool_call_id="x2"),
         must_sign=True,
     )
     assert made[1] == {"role": "model", "parts": list(SENT)}
@@ -235,8 +240,8 @@ def test_what_the_server_sent_goes_back_as_it_came_and_results_with_its_ids() ->
 
 def test_a_reply_whose_text_was_cut_keeps_the_signatures_of_its_calls() -> None:
     made = contents(
-        Message("user", "q"),
-        Message("assistant", "look.", CALLS, reasoning=stored(*SENT)),
+        RequestMessage("user", "q"),
+        RequestMessage("assistant", "look.", CALLS, reasoning=stored(*SENT)),
         must_sign=True,
     )
     assert made[1] == model("look.", SENT[2], SENT[3])
@@ -245,7 +250,8 @@ def test_a_reply_whose_text_was_cut_keeps_the_signatures_of_its_calls() -> None:
 def test_parts_that_do_not_fit_the_reply_are_dropped() -> None:
     for calls in ((), CALLS[:1], (CALLS[0], ToolCall("x2", "cat", "{}"))):
         made = contents(
-            Message("user", "q"), Message("assistant", "I look.", calls, reasoning=stored(*SENT))
+            RequestMessage("user", "q"),
+            RequestMessage("assistant", "I look.", calls, reasoning=stored(*SENT)),
         )
         assert made[1] == model(
             "I look.", *(call(known.name, json.loads(known.arguments)) for known in calls)
@@ -255,12 +261,14 @@ def test_parts_that_do_not_fit_the_reply_are_dropped() -> None:
 @pytest.mark.parametrize("metadata", [{}, {"parts": None}, {"parts": 1}, {"parts": [None, 1]}])
 def test_odd_metadata_is_no_metadata(metadata: dict[str, Any]) -> None:
     reasoning = StoredReasoning("", "gemini", metadata)
-    made = contents(Message("user", "q"), Message("assistant", "a", reasoning=reasoning))
+    made = contents(
+        RequestMessage("user", "q"), RequestMessage("assistant", "a", reasoning=reasoning)
+    )
     assert made[1] == model("a")
 
 
 def test_a_call_of_another_provider_gets_the_value_that_skips_the_check() -> None:
-    messages = (Message("user", "q"), Message("assistant", "", CALLS))
+    messages = (RequestMessage("user", "q"), RequestMessage("assistant", "", CALLS))
     for name, signature in (("gemini-3-flash", NO_SIGNATURE), ("gemini-2.5-flash", None)):
         [_, sent, _] = body(*messages, model=name)["contents"]
         signatures = [part.get("thoughtSignature") for part in sent["parts"]]
@@ -294,7 +302,7 @@ def test_signatures_go_to_the_server_that_made_them_alone() -> None:
 
 MESSAGES = st.lists(
     st.builds(
-        Message,
+        RequestMessage,
         role=st.sampled_from(["system", "user", "assistant", "tool"]),
         content=st.sampled_from(["", "a", "I look."]),
         tool_calls=st.sampled_from(
@@ -309,13 +317,13 @@ MESSAGES = st.lists(
 
 @given(MESSAGES, st.sampled_from(["gemini-2.0-flash", "gemini-3-pro"]))
 def test_any_conversation_makes_a_request_that_the_server_takes(
-    messages: list[Message], name: str
+    messages: list[RequestMessage], name: str
 ) -> None:
     # Only an assistant's message has calls.
     messages = [
         message
         if message.role == "assistant"
-        else Message(message.role, message.content, tool_call_id=message.tool_call_id)
+        else RequestMessage(message.role, message.content, tool_call_id=message.tool_call_id)
         for message in messages
     ]
     made = body(*messages, model=name)["contents"] if messages else contents()

@@ -21,7 +21,7 @@ from aish_lsp.models.adapters.gemini import GeminiModel
 from aish_lsp.models.endpoint import EndpointInfo, describe
 from aish_lsp.models.events import Finish, ModelEvent, Text, Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.models.request import ModelRequest, RequestMessage
 from aish_lsp.models.tokenize_api import NotACountError
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
@@ -41,7 +41,7 @@ STOP = saying_text("", "STOP", usageMetadata=USAGE)
 
 def ask(url: str, **settings: Any) -> ModelRequest:
     settings = {"provider": "gemini", "model": "gemini-2.5-flash", "endpoint": url, **settings}
-    return ModelRequest(Preset(name="g", **settings), (Message("user", "hi"),))
+    return ModelRequest(Preset(name="g", **settings), (RequestMessage("user", "hi"),))
 
 
 async def collect(

@@ -11,19 +11,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
+from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import user_text
-from aish_lsp.context.turns import ExecOutput, Turn
 from aish_lsp.models.events import Finish, ModelEvent, Text
-from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.models.request import ModelRequest, RequestMessage
 from aish_lsp.offline import OfflineModel, is_unknown
 from aish_lsp.offline.machine import Machine
 from aish_lsp.offline.part import CONNECT
 
-EARLIER = (Message("user", "hello"), Message("assistant", "hello"))
+EARLIER = (RequestMessage("user", "hello"), RequestMessage("assistant", "hello"))
 
 
-def request(*messages: Message) -> ModelRequest:
-    return ModelRequest(Preset(), (Message("system", "You are aish."), *messages))
+def request(*messages: RequestMessage) -> ModelRequest:
+    return ModelRequest(Preset(), (RequestMessage("system", "You are aish."), *messages))
 
 
 def machine() -> Machine:
@@ -33,7 +33,7 @@ def machine() -> Machine:
     return Machine("linux", os.environ["PATH"], Path.home(), found)
 
 
-async def events(root: Path, *messages: Message) -> list[ModelEvent]:
+async def events(root: Path, *messages: RequestMessage) -> list[ModelEvent]:
     return [event async for event in OfflineModel(root, machine()).stream(request(*messages))]
 
 
@@ -41,8 +41,8 @@ def text_of(replied: list[ModelEvent]) -> str:
     return "".join(event.delta for event in replied if isinstance(event, Text))
 
 
-async def ask(root: Path, text: str, earlier: tuple[Message, ...] = EARLIER) -> str:
-    return text_of(await events(root, *earlier, Message("user", text)))
+async def ask(root: Path, text: str, earlier: tuple[RequestMessage, ...] = EARLIER) -> str:
+    return text_of(await events(root, *earlier, RequestMessage("user", text)))
 
 
 def commands(reply: str) -> list[str]:
@@ -51,7 +51,7 @@ def commands(reply: str) -> list[str]:
 
 def after(command: str, status: int, output: str, question: str) -> str:
     """Return a user message as the prompt composes it."""
-    return user_text(Turn("user", question, exec=(ExecOutput(command, status, output),)))
+    return user_text(Message("user", question, exec=(ExecOutput(command, status, output),)))
 
 
 @pytest.fixture
@@ -308,7 +308,10 @@ async def test_follow_up_questions(project: Path, question: str) -> None:
 
 
 async def test_a_follow_up_finds_the_command_of_an_earlier_turn(project: Path) -> None:
-    earlier = (Message("user", after("ls", 0, "a.py", "hm")), Message("assistant", "ok"))
+    earlier = (
+        RequestMessage("user", after("ls", 0, "a.py", "hm")),
+        RequestMessage("assistant", "ok"),
+    )
     assert (await ask(project, "what did that print?", earlier)).startswith("`ls` succeeded")
     assert commands(await ask(project, "run the tests", earlier)) == ["uv run pytest"]
 
@@ -319,7 +322,7 @@ async def test_another_question_after_a_command_is_answered(project: Path) -> No
 
 async def test_the_last_of_several_commands_counts(project: Path) -> None:
     ran = (ExecOutput("first", 1, "one\n\ntwo"), ExecOutput("second", 0, "three\n\nfour"))
-    reply = await ask(project, user_text(Turn("user", "what did that print?", exec=ran)))
+    reply = await ask(project, user_text(Message("user", "what did that print?", exec=ran)))
     assert reply.startswith("`second` succeeded (exit 0). It printed:\n> three\n> four")
 
 
@@ -409,8 +412,8 @@ def test_any_question_gets_a_sound_reply(
     project: Path, start: str, text: str, output: str, status: int
 ) -> None:
     question = after("make", status, output, start + text)
-    replied = asyncio.run(events(project, Message("user", question)))
-    again = asyncio.run(events(project, Message("user", question)))
+    replied = asyncio.run(events(project, RequestMessage("user", question)))
+    again = asyncio.run(events(project, RequestMessage("user", question)))
     assert replied == again
     *texts, finish = replied
     assert texts
@@ -422,7 +425,7 @@ def test_any_question_gets_a_sound_reply(
 
 
 async def test_it_streams_word_by_word(project: Path) -> None:
-    message = Message("user", "run the tests")
+    message = RequestMessage("user", "run the tests")
     replied = await events(project, message)
     *texts, finish = replied
     assert len(texts) > 20
@@ -438,7 +441,7 @@ async def test_cancelling_stops_it_between_two_words(project: Path) -> None:
     received: list[ModelEvent] = []
 
     async def read() -> None:
-        async for event in OfflineModel(project).stream(request(Message("user", "test"))):
+        async for event in OfflineModel(project).stream(request(RequestMessage("user", "test"))):
             received.append(event)
             if len(received) == 3:
                 task.cancel()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.models.adapters.loose import ABSURD
-from aish_lsp.models.adapters.openai_reply import Reply, read_usage
+from aish_lsp.models.adapters.openai_reply import ReplyReader, read_usage
 from aish_lsp.models.events import (
     Finish,
     ModelEvent,
@@ -22,7 +22,7 @@ from aish_lsp.models.events import (
 
 
 def read(*chunks: dict[str, Any]) -> list[ModelEvent]:
-    reply = Reply("host.example")
+    reply = ReplyReader("host.example")
     return [event for chunk in chunks for event in reply.feed(chunk)] + reply.end()
 
 
@@ -182,7 +182,7 @@ def test_a_message_beside_the_delta_is_not_read_twice() -> None:
     ],
 )
 def test_finish_reasons(theirs: str | None, ours: str) -> None:
-    reply = Reply("h")
+    reply = ReplyReader("h")
     reply.feed(delta(theirs))
     assert reply.is_whole == bool(theirs)
     assert reply.end() == [Finish(ours)]  # type: ignore[arg-type]
@@ -202,7 +202,7 @@ def test_the_first_finish_reason_counts() -> None:
     ],
 )
 def test_an_error_in_place_of_a_chunk(chunk: dict[str, Any]) -> None:
-    reply = Reply("host.example")
+    reply = ReplyReader("host.example")
     assert reply.feed(delta(content="Hel")) == [Text("Hel")]
     assert reply.error is None
     assert reply.feed(chunk) == []

@@ -12,17 +12,17 @@ import pytest
 from aish_lsp.config.schema import Preset
 from aish_lsp.models.adapters.openai import request_body
 from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema
+from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning, ToolSchema
 
 HERE = "http://127.0.0.1:8080"
 
 
-def body(preset: Preset, *messages: Message, **fields: Any) -> dict[str, Any]:
+def body(preset: Preset, *messages: RequestMessage, **fields: Any) -> dict[str, Any]:
     return request_body(ModelRequest(preset, messages, **fields), preset.model)
 
 
 def test_the_smallest_request() -> None:
-    sent = body(Preset(endpoint=HERE), Message("system", "s"), Message("user", "u"))
+    sent = body(Preset(endpoint=HERE), RequestMessage("system", "s"), RequestMessage("user", "u"))
     assert sent == {
         "messages": [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}],
         "stream": True,
@@ -87,8 +87,10 @@ def test_extra_body_is_merged_as_it_is() -> None:
 def test_tools_calls_and_results() -> None:
     sent = body(
         Preset(endpoint=HERE),
-        Message("assistant", "", (ToolCall("1", "ls", '{"a": 1}'), ToolCall("2", "pwd", ""))),
-        Message("tool", "result", tool_call_id="1"),
+        RequestMessage(
+            "assistant", "", (ToolCall("1", "ls", '{"a": 1}'), ToolCall("2", "pwd", ""))
+        ),
+        RequestMessage("tool", "result", tool_call_id="1"),
         tools=(ToolSchema("ls", "lists", {"type": "object"}),),
     )
     assert sent["tools"] == [
@@ -129,14 +131,14 @@ def test_tools_calls_and_results() -> None:
 def test_arguments_that_are_no_object_go_within_one(written: str, sent: dict[str, Any]) -> None:
     """Templates read them as JSON, and some servers answer 500 where they are none."""
     call = ToolCall("1", "ls", written)
-    [message] = body(Preset(endpoint=HERE), Message("assistant", "", (call,)))["messages"]
+    [message] = body(Preset(endpoint=HERE), RequestMessage("assistant", "", (call,)))["messages"]
     assert json.loads(message["tool_calls"][0]["function"]["arguments"]) == sent
 
 
 def test_arguments_that_are_an_object_go_as_they_came() -> None:
     written = '{ "b":1,\n"a" : 2.0}'
     call = ToolCall("1", "ls", written)
-    [message] = body(Preset(endpoint=HERE), Message("assistant", "", (call,)))["messages"]
+    [message] = body(Preset(endpoint=HERE), RequestMessage("assistant", "", (call,)))["messages"]
     assert message["tool_calls"][0]["function"]["arguments"] == written
 
 
@@ -154,8 +156,8 @@ def test_arguments_that_are_an_object_go_as_they_came() -> None:
 def test_ids_and_names_of_other_providers_go_in_a_form_that_is_taken(
     endpoint: str, given: str, form: str
 ) -> None:
-    called = Message("assistant", "", (ToolCall(given, "fs.read now", "{}"),))
-    result = Message("tool", "r", tool_call_id=given)
+    called = RequestMessage("assistant", "", (ToolCall(given, "fs.read now", "{}"),))
+    result = RequestMessage("tool", "r", tool_call_id=given)
     sent = body(Preset(endpoint=endpoint, model="m"), called, result)["messages"]
     [call] = sent[0]["tool_calls"]
     assert re.fullmatch(form, call["id"])
@@ -166,7 +168,7 @@ def test_ids_and_names_of_other_providers_go_in_a_form_that_is_taken(
 def test_reasoning_goes_back_to_where_it_came_from_and_nowhere_else() -> None:
     details = [{"type": "reasoning.encrypted", "data": "X"}]
     reasoning = StoredReasoning("hm", "openrouter.ai", {"reasoning_details": details})
-    message = Message("assistant", "a", reasoning=reasoning)
+    message = RequestMessage("assistant", "a", reasoning=reasoning)
     home = body(Preset(endpoint="https://openrouter.ai/api/v1"), message)
     assert home["messages"] == [{"role": "assistant", "content": "a", "reasoning_details": details}]
     away = body(Preset(endpoint=HERE), message)
@@ -177,7 +179,7 @@ def test_plain_reasoning_goes_back_with_the_call_that_it_led_to() -> None:
     """DeepSeek and others refuse the call's result without it."""
     metadata = {"reasoning_field": "reasoning_content"}
     reasoning = StoredReasoning("hm", "127.0.0.1:8080", metadata)
-    called = Message("assistant", "", (ToolCall("1", "ls", "{}"),), reasoning=reasoning)
+    called = RequestMessage("assistant", "", (ToolCall("1", "ls", "{}"),), reasoning=reasoning)
     [sent] = body(Preset(endpoint=HERE), called)["messages"]
     assert sent["reasoning_content"] == "hm"
     [away] = body(Preset(endpoint="http://127.0.0.1:8081"), called)["messages"]
@@ -191,7 +193,7 @@ def test_plain_reasoning_goes_back_with_the_call_that_it_led_to() -> None:
 
 
 def test_reasoning_without_parts_to_return_is_not_sent() -> None:
-    message = Message("assistant", "a", reasoning=StoredReasoning("hm", "127.0.0.1", {}))
+    message = RequestMessage("assistant", "a", reasoning=StoredReasoning("hm", "127.0.0.1", {}))
     assert body(Preset(endpoint=HERE), message)["messages"] == [
         {"role": "assistant", "content": "a"}
     ]

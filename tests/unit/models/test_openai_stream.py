@@ -16,14 +16,14 @@ from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.models.adapters.openai import OpenAIModel
 from aish_lsp.models.events import Finish, Text, Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.models.request import ModelRequest, RequestMessage
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 2}
 
 
 def ask(url: str, **settings: Any) -> ModelRequest:
     settings.setdefault("model", "m")
-    return ModelRequest(Preset(name="p", endpoint=url, **settings), (Message("user", "hi"),))
+    return ModelRequest(Preset(name="p", endpoint=url, **settings), (RequestMessage("user", "hi"),))
 
 
 STOP = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}

@@ -29,7 +29,7 @@ from aish_lsp.models.events import (
     Usage,
 )
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest
+from aish_lsp.models.request import ModelRequest, RequestMessage
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
 RECORDED = SHARED / "recorded"
@@ -49,7 +49,7 @@ def payloads(path: Path) -> list[Any]:
 
 
 def is_chat_completion(path: Path) -> bool:
-    """Tell whether a recording is of chat completions, by its request or by its chunks."""
+    """Return whether a recording is of chat completions, by its request or by its chunks."""
     request = path.with_suffix(".json")
     if path.suffix == ".sse" and request.exists():
         recorded_path: str = json.loads(request.read_text())["path"]
@@ -137,7 +137,7 @@ def expected(chunks: list[Any]) -> Whole:  # noqa: C901 - one place, to be read 
 async def received(http: HttpClient, url: str) -> Whole:
     """Read a reply with the adapter."""
     whole = Whole()
-    request = ModelRequest(Preset(endpoint=url, model="m"), (Message("user", "hi"),))
+    request = ModelRequest(Preset(endpoint=url, model="m"), (RequestMessage("user", "hi"),))
     try:
         async for event in OpenAIModel(http).stream(request):
             match event:
@@ -220,7 +220,9 @@ async def test_a_recorded_refusal(http: HttpClient, path: Path) -> None:
         await peer.reply(response, f"{status} No")
 
     async with FaultServer(script) as server:
-        request = ModelRequest(Preset(endpoint=server.url, model="m"), (Message("user", "hi"),))
+        request = ModelRequest(
+            Preset(endpoint=server.url, model="m"), (RequestMessage("user", "hi"),)
+        )
         kind = BackendUnavailable if status == 429 or status >= 500 else BackendRejected
         with pytest.raises(kind) as caught:
             await anext(OpenAIModel(http).stream(request))

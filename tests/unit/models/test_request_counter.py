@@ -13,7 +13,7 @@ from fault_server import FaultServer, Peer, Request, Script, unused_port
 from aish_lsp.config.schema import Preset, Provider
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.registry import open_model
-from aish_lsp.models.request import Message, Model, ModelRequest
+from aish_lsp.models.request import Model, ModelRequest, RequestMessage
 from aish_lsp.models.request_counter import CountsRequests, RequestCounter
 
 #: Long enough for any machine.
@@ -50,7 +50,9 @@ def question(endpoint: str, text: str = "Hello?", provider: Provider = "anthropi
         model=ANSWERS[provider][1],
         api_key_env="K",
     )
-    return ModelRequest(preset, (Message("system", "You are."), Message("user", text)))
+    return ModelRequest(
+        preset, (RequestMessage("system", "You are."), RequestMessage("user", text))
+    )
 
 
 @pytest.mark.parametrize("provider", ANSWERS)

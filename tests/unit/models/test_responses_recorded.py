@@ -30,7 +30,7 @@ from aish_lsp.models.events import (
     Usage,
 )
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest, StoredReasoning
+from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
 RECORDED = SHARED / "recorded"
@@ -198,7 +198,7 @@ async def replayed(http: HttpClient, body: bytes, seed: str) -> list[ModelEvent]
     async with FaultServer(script) as server:
         preset = Preset(provider="openai-responses", endpoint=server.url, model="m")
         # Far beyond what was recorded: none of these replies was cut.
-        request = ModelRequest(preset, (Message("user", "hi"),), max_output_tokens=10**6)
+        request = ModelRequest(preset, (RequestMessage("user", "hi"),), max_output_tokens=10**6)
         return [event async for event in ResponsesModel(http).stream(request)]
 
 
@@ -259,12 +259,12 @@ def comparable(items: list[Any]) -> list[Any]:
     return found
 
 
-def reply_as_message(came: list[ModelEvent]) -> Message:
+def reply_as_message(came: list[ModelEvent]) -> RequestMessage:
     metadata = [event.metadata for event in came if isinstance(event, ReasoningMetadata)]
     reply = whole(came)
     reasoning = StoredReasoning(reply.reasoning, HERE, metadata[0]) if metadata else None
     calls = tuple(ToolCall(*call) for call in reply.tools)
-    return Message("assistant", reply.text, calls, reasoning=reasoning)
+    return RequestMessage("assistant", reply.text, calls, reasoning=reasoning)
 
 
 @pytest.mark.parametrize("name", FOLLOWED, ids=lambda name: name.partition("/")[0])
@@ -278,8 +278,8 @@ async def test_the_next_request_is_the_one_that_was_accepted(http: HttpClient, n
     instructions = requests[0].get("instructions", "")
     preset = Preset(provider="openai-responses", endpoint=f"http://{HERE}", model="m")
     messages = [
-        Message("system", instructions),
-        Message("user", requests[0]["input"][0]["content"]),
+        RequestMessage("system", instructions),
+        RequestMessage("user", requests[0]["input"][0]["content"]),
     ]
     for path, recorded in zip(steps, requests, strict=True):
         body = request_body(ModelRequest(preset, tuple(messages)), "m")
@@ -291,7 +291,7 @@ async def test_the_next_request_is_the_one_that_was_accepted(http: HttpClient, n
         messages.append(reply)
         results = requests[steps.index(path) + 1]["input"][-len(reply.tool_calls) :]
         for call, result in zip(reply.tool_calls, results, strict=True):
-            messages.append(Message("tool", result["output"], tool_call_id=call.id))
+            messages.append(RequestMessage("tool", result["output"], tool_call_id=call.id))
 
 
 async def test_a_recorded_refusal(http: HttpClient) -> None:
@@ -310,7 +310,7 @@ async def test_a_recorded_refusal(http: HttpClient) -> None:
 
         async with FaultServer(script) as server:
             preset = Preset(provider="openai-responses", endpoint=server.url, model="m")
-            request = ModelRequest(preset, (Message("user", "hi"),))
+            request = ModelRequest(preset, (RequestMessage("user", "hi"),))
             with pytest.raises(BackendRejected) as caught:
                 await anext(ResponsesModel(http).stream(request))
         assert caught.value.data["status"] == recorded["status"]

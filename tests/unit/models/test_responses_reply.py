@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.models.adapters.responses_reply import Reply
+from aish_lsp.models.adapters.responses_reply import ReplyReader
 from aish_lsp.models.events import (
     Finish,
     FinishReason,
@@ -27,7 +27,7 @@ SPENT = {"input_tokens": 10, "output_tokens": 4}
 
 
 def read(*events: Json, limit: Any = None) -> list[ModelEvent]:
-    reply = Reply("host.example", limit)
+    reply = ReplyReader("host.example", limit)
     return [told for event in events for told in reply.feed(event)] + reply.end()
 
 
@@ -280,7 +280,7 @@ def test_a_reply_of_as_many_tokens_as_were_asked_for_was_cut() -> None:
     ],
 )
 def test_errors(event: Json, words: str | None) -> None:
-    reply = Reply("host.example")
+    reply = ReplyReader("host.example")
     reply.feed(event)
     assert reply.error is not None
     assert reply.error.get("message") == words
@@ -288,7 +288,7 @@ def test_errors(event: Json, words: str | None) -> None:
 
 @pytest.mark.parametrize("status", ["cancelled", "in_progress", "queued"])
 def test_a_status_that_is_no_end(status: str) -> None:
-    reply = Reply("host.example")
+    reply = ReplyReader("host.example")
     reply.feed({"object": "response", "status": status})
     assert reply.gave_up == status
 

@@ -16,8 +16,8 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.models.adapters.responses import Refused, request_body
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import (
-    Message,
     ModelRequest,
+    RequestMessage,
     StoredReasoning,
     ToolSchema,
     goes_back,
@@ -28,14 +28,14 @@ from aish_lsp.models.request import (
 Json = dict[str, Any]
 
 HERE = Preset(provider="openai-responses", endpoint="http://127.0.0.1:8080", model="m")
-USER = Message("user", "u")
+USER = RequestMessage("user", "u")
 
 
-def body(preset: Preset, *messages: Message, **fields: Any) -> Json:
+def body(preset: Preset, *messages: RequestMessage, **fields: Any) -> Json:
     return request_body(ModelRequest(preset, messages, **fields), preset.model)
 
 
-def items(*messages: Message, preset: Preset = HERE) -> list[Json]:
+def items(*messages: RequestMessage, preset: Preset = HERE) -> list[Json]:
     found: list[Json] = body(preset, *messages)["input"]
     return found
 
@@ -62,7 +62,7 @@ def stored(*output: Json, provider: str = "127.0.0.1:8080") -> StoredReasoning:
 
 
 def test_the_smallest_request() -> None:
-    assert body(HERE, Message("system", "s"), USER) == {
+    assert body(HERE, RequestMessage("system", "s"), USER) == {
         "model": "m",
         "instructions": "s",
         "input": [{"type": "message", "role": "user", "content": "u"}],
@@ -103,12 +103,12 @@ def test_what_is_optional_is_left_out() -> None:
 
 
 def test_neither_model_nor_instructions_where_there_are_none() -> None:
-    sent = body(replace(HERE, model=""), Message("system", ""), USER)
+    sent = body(replace(HERE, model=""), RequestMessage("system", ""), USER)
     assert not {"model", "instructions"} & sent.keys()
 
 
 def test_a_later_system_message_is_the_developers() -> None:
-    assert items(USER, Message("assistant", "a"), Message("system", "s"))[-1] == {
+    assert items(USER, RequestMessage("assistant", "a"), RequestMessage("system", "s"))[-1] == {
         "type": "message",
         "role": "developer",
         "content": "s",
@@ -139,9 +139,9 @@ def test_calls_and_results() -> None:
     calls = (ToolCall("1", "ls", '{"a": 1}'), ToolCall("2", "pwd", ""))
     assert items(
         USER,
-        Message("assistant", "I look.", calls),
-        Message("tool", "r1", tool_call_id="1"),
-        Message("tool", "", tool_call_id="2"),
+        RequestMessage("assistant", "I look.", calls),
+        RequestMessage("tool", "r1", tool_call_id="1"),
+        RequestMessage("tool", "", tool_call_id="2"),
     )[1:] == [
         said("I look."),
         called("1", "ls", '{"a": 1}'),
@@ -155,10 +155,10 @@ def test_one_id_for_the_calls_of_two_replies() -> None:
     call = ToolCall("call_0", "ls", "{}")
     sent = items(
         USER,
-        Message("assistant", "", (call,)),
-        Message("tool", "one", tool_call_id="call_0"),
-        Message("assistant", "", (call,)),
-        Message("tool", "two", tool_call_id="call_0"),
+        RequestMessage("assistant", "", (call,)),
+        RequestMessage("tool", "one", tool_call_id="call_0"),
+        RequestMessage("assistant", "", (call,)),
+        RequestMessage("tool", "two", tool_call_id="call_0"),
     )[1:]
     first, second = sent[0]["call_id"], sent[2]["call_id"]
     assert first != second
@@ -169,8 +169,8 @@ def test_an_id_that_is_too_long_or_empty() -> None:
     for call_id in ("x" * 65, ""):
         sent = items(
             USER,
-            Message("assistant", "", (ToolCall(call_id, "ls", "{}"),)),
-            Message("tool", "one", tool_call_id=call_id),
+            RequestMessage("assistant", "", (ToolCall(call_id, "ls", "{}"),)),
+            RequestMessage("tool", "one", tool_call_id=call_id),
         )[1:]
         assert 0 < len(sent[0]["call_id"]) <= 64
         assert sent[1] == result(sent[0]["call_id"], "one")
@@ -179,10 +179,10 @@ def test_an_id_that_is_too_long_or_empty() -> None:
 def test_calls_without_results_and_results_without_calls() -> None:
     sent = items(
         USER,
-        Message("assistant", "", (ToolCall("1", "ls", "{}"),)),
+        RequestMessage("assistant", "", (ToolCall("1", "ls", "{}"),)),
         USER,
-        Message("tool", "late", tool_call_id="1"),
-        Message("assistant", "", (ToolCall("2", "ls", "{}"),)),
+        RequestMessage("tool", "late", tool_call_id="1"),
+        RequestMessage("assistant", "", (ToolCall("2", "ls", "{}"),)),
     )
     outputs = [item for item in sent if item["type"] == "function_call_output"]
     assert outputs == [result("1", "cancelled"), result("2", "cancelled")]
@@ -202,7 +202,7 @@ def test_calls_without_results_and_results_without_calls() -> None:
     ],
 )
 def test_arguments_are_always_an_object(arguments: str, sent: str | None) -> None:
-    message = Message("assistant", "", (ToolCall("1", "ls", arguments),))
+    message = RequestMessage("assistant", "", (ToolCall("1", "ls", arguments),))
     got = items(USER, message)[1]["arguments"]
     assert isinstance(json.loads(got), dict)
     assert sent is None or got == sent
@@ -212,7 +212,10 @@ def test_arguments_are_always_an_object(arguments: str, sent: str | None) -> Non
     ("name", "sent"), [("functions.ls", "functions_ls"), ("", "unknown"), ("é b", "__b")]
 )
 def test_names_that_no_function_can_have(name: str, sent: str) -> None:
-    assert items(USER, Message("assistant", "", (ToolCall("1", name, "{}"),)))[1]["name"] == sent
+    assert (
+        items(USER, RequestMessage("assistant", "", (ToolCall("1", name, "{}"),)))[1]["name"]
+        == sent
+    )
 
 
 class TestReasoning:
@@ -225,7 +228,7 @@ class TestReasoning:
         {"type": "function_call", "call_id": "c1"},
         {"type": "message", "length": 4, "phase": "final_answer"},
     )
-    REPLY = Message(
+    REPLY = RequestMessage(
         "assistant",
         "I look.\n\nDone",
         (ToolCall("c1", "ls", "{}"),),
@@ -260,10 +263,12 @@ class TestReasoning:
 
     def test_a_reply_without_anything_to_return(self) -> None:
         for reasoning in (StoredReasoning("hm", "127.0.0.1:8080", {}), stored()):
-            assert items(USER, Message("assistant", "a", reasoning=reasoning))[1:] == [said("a")]
+            assert items(USER, RequestMessage("assistant", "a", reasoning=reasoning))[1:] == [
+                said("a")
+            ]
 
     def test_not_without_what_it_led_to(self) -> None:
-        reply = Message("assistant", "", (ToolCall("c9", "ls", "{}"),))
+        reply = RequestMessage("assistant", "", (ToolCall("c9", "ls", "{}"),))
         gone = replace(reply, tool_calls=(), content="", reasoning=stored(thought("r1")))
         assert items(USER, gone)[1:] == []
 
@@ -289,7 +294,7 @@ class TestReasoning:
     )
     def test_a_log_that_somebody_edited(self, output: Any) -> None:
         reasoning = StoredReasoning("", "127.0.0.1:8080", {"output": output})
-        reply = Message("assistant", "a", (ToolCall("1", "ls", "{}"),), reasoning=reasoning)
+        reply = RequestMessage("assistant", "a", (ToolCall("1", "ls", "{}"),), reasoning=reasoning)
         assert items(USER, reply)[1:] == [said("a"), called("1"), result("1", "cancelled")]
 
 
@@ -302,20 +307,20 @@ PARTS = st.one_of(
 )
 REASONING = st.none() | st.lists(PARTS, max_size=4).map(lambda parts: stored(*parts))
 MESSAGES = st.one_of(
-    st.builds(Message, st.sampled_from(["user", "system"]), st.text(max_size=5)),
+    st.builds(RequestMessage, st.sampled_from(["user", "system"]), st.text(max_size=5)),
     st.builds(
-        Message,
+        RequestMessage,
         st.just("assistant"),
         st.text(max_size=5),
         st.lists(CALLS, max_size=3).map(tuple),
         reasoning=REASONING,
     ),
-    st.builds(Message, st.just("tool"), st.text(max_size=5), tool_call_id=st.none() | IDS),
+    st.builds(RequestMessage, st.just("tool"), st.text(max_size=5), tool_call_id=st.none() | IDS),
 )
 
 
 @given(st.lists(MESSAGES, max_size=10))
-def test_a_server_takes_whatever_was_said(messages: list[Message]) -> None:
+def test_a_server_takes_whatever_was_said(messages: list[RequestMessage]) -> None:
     sent = items(*messages)
     json.dumps(sent)
     waiting: list[str] = []

@@ -21,7 +21,7 @@ from aish_lsp.models.adapters.responses import ResponsesModel
 from aish_lsp.models.address import server_name
 from aish_lsp.models.events import Finish, Text, Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import Message, ModelRequest, StoredReasoning, ToolSchema
+from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning, ToolSchema
 from aish_lsp.models.tokenize_api import NotACountError
 
 Json = dict[str, Any]
@@ -45,7 +45,7 @@ DONE = ended(usage={"input_tokens": 10, "output_tokens": 2})
 
 def ask(url: str, **settings: Any) -> ModelRequest:
     settings = {"model": "m", "provider": "openai-responses", **settings}
-    messages = (Message("system", "s"), Message("user", "hi"))
+    messages = (RequestMessage("system", "s"), RequestMessage("user", "hi"))
     return ModelRequest(Preset(name="p", endpoint=url, **settings), messages)
 
 
@@ -148,10 +148,10 @@ async def test_reasoning_that_the_server_cannot_read_is_left_out_from_then_on(
         else:
             await saying(piece("all"), DONE)(request, peer)
 
-    def reply(encrypted: str) -> Message:
+    def reply(encrypted: str) -> RequestMessage:
         thought = {"type": "reasoning", "id": "rs", "encrypted_content": encrypted}
         output = [thought, {"type": "message", "length": 1}]
-        return Message(
+        return RequestMessage(
             "assistant",
             "a",
             reasoning=StoredReasoning("", server_name(server.url), {"output": output}),
@@ -160,8 +160,8 @@ async def test_reasoning_that_the_server_cannot_read_is_left_out_from_then_on(
     async with FaultServer(script) as server:
         model = ResponsesModel(http)
         first = ask(server.url)
-        talk = (*first.messages, reply("old"), Message("user", "more"))
-        longer = (*talk, reply("new"), Message("user", "yet more"))
+        talk = (*first.messages, reply("old"), RequestMessage("user", "more"))
+        longer = (*talk, reply("new"), RequestMessage("user", "yet more"))
         for messages in (talk, longer):
             _, failed = await collect(model, ModelRequest(first.preset, messages))
             assert failed is None

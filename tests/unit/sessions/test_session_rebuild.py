@@ -25,13 +25,13 @@ def rebuilt(*lines: records.Record) -> Rebuilt:
 
 
 def texts(result: Rebuilt) -> list[str]:
-    return [turn["content"] for turn in result.turns]
+    return [message["content"] for message in result.messages]
 
 
 def test_turns_come_back_as_they_stand() -> None:
     lines = [records.user("q", [OUTPUT]), reply("", "c1"), records.tool("c1", "r"), reply("a")]
     result = rebuilt(*lines)
-    assert result.turns == tuple({"n": n, **line} for n, line in enumerate(lines, start=1))
+    assert result.messages == tuple({"n": n, **line} for n, line in enumerate(lines, start=1))
     assert (result.summary, result.pending, result.model) == ("", (), None)
 
 
@@ -58,13 +58,13 @@ def test_an_exchange_that_was_asked_again_goes_once_there_is_an_answer() -> None
     failed = rebuilt(*before, again, records.unanswered(4))
     assert (texts(failed), failed.pending) == (["q", "a"], (OUTPUT,))
     answered = rebuilt(*before, again, reply("b"))
-    assert [turn["n"] for turn in answered.turns] == [4, 5]
+    assert [message["n"] for message in answered.messages] == [4, 5]
     assert answered.pending == (OUTPUT,), "what was run since waits for the next question"
     evicted = rebuilt(*before, again, reply("b"), records.user("r"), reply("c"),
                       records.evicted(4, 5, "sum"))  # fmt: skip
     assert texts(evicted) == ["r", "c"], "the old answer does not come back"
     middle = rebuilt(*before, records.user("r"), reply("c"), again, reply("b"))
-    assert [turn["n"] for turn in middle.turns] == [4, 5, 6, 7]
+    assert [message["n"] for message in middle.messages] == [4, 5, 6, 7]
 
 
 def test_evicted_turns_give_way_to_the_summary() -> None:
@@ -89,7 +89,7 @@ def test_a_question_without_a_reply_goes_and_its_output_is_pending() -> None:
         [records.user("q", [OUTPUT], meta=records.UNANSWERED)],
     ):
         result = rebuilt(*lines)
-        assert result.turns == ()
+        assert result.messages == ()
         assert result.pending == (OUTPUT,)
 
 
@@ -154,7 +154,7 @@ def test_a_call_without_a_result_is_cancelled() -> None:
         records.user("q"), reply("", "c1", "c2"), records.tool("c2", "r"), records.user("next")
     )
     assert texts(result) == ["q", "", "r", "cancelled"]
-    assert result.turns[-1]["tool_call_id"] == "c1"
+    assert result.messages[-1]["tool_call_id"] == "c1"
 
 
 def test_the_model_last_switched_to() -> None:
@@ -200,17 +200,17 @@ LINES = st.sampled_from(
 
 @given(st.lists(LINES, max_size=15))
 def test_whatever_was_lost_the_turns_make_a_conversation(lines: list[records.Record]) -> None:
-    turns = rebuilt(*lines).turns
+    messages = rebuilt(*lines).messages
     waiting: list[str] = []
     before = "assistant"
-    for turn in turns:
-        role = turn["role"]
+    for message in messages:
+        role = message["role"]
         if role == "tool":
-            waiting.remove(turn["tool_call_id"])
+            waiting.remove(message["tool_call_id"])
         else:
             assert not waiting
             assert (before, role) not in {("user", "user"), ("assistant", "assistant")}
-            waiting = [call["id"] for call in turn.get("tool_calls", ())]
+            waiting = [call["id"] for call in message.get("tool_calls", ())]
         before = role
     assert not waiting
-    assert not turns or (turns[0]["role"] == "user" and turns[-1]["role"] != "user")
+    assert not messages or (messages[0]["role"] == "user" and messages[-1]["role"] != "user")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.context.turns import Turn
+from aish_lsp.context.messages import Message
 from aish_lsp.foundation.files import locked
 from aish_lsp.models.events import Usage
 from aish_lsp.sessions.recorder import Recorder
@@ -56,7 +56,7 @@ async def test_a_lock_that_is_held_elsewhere_holds_only_usage_up(tmp_path: Path)
     await asyncio.to_thread(held.wait, 20)
     writing = usage(recorder)
     # The loop turns meanwhile, and the log goes on.
-    assert await recorder.question(Turn("user", "Well?")) == 1
+    assert await recorder.question(Message("user", "Well?")) == 1
     assert not writing.done()
     writing.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -83,7 +83,7 @@ async def test_costs_are_reset_behind_the_calls_before(tmp_path: Path) -> None:
 async def test_what_could_not_be_written_is_told_once(tmp_path: Path) -> None:
     (tmp_path / "sessions").write_text("no folder")
     recorder = Recorder(tmp_path, None, str)
-    assert await recorder.question(Turn("user", "Well?")) == 0
+    assert await recorder.question(Message("user", "Well?")) == 0
     await recorder.model("m")
     (trouble,) = recorder.drain_warnings()
     assert "not being saved" in trouble

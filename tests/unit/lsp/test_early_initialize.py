@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
+from aish_lsp.lsp.early_initialize import CAPABILITIES, answer_initialize, initialize_result
 from aish_lsp.lsp.framing import frame
-from aish_lsp.lsp.greeting import CAPABILITIES, greet, initialize_result
 from aish_lsp.lsp.reference import without_noes
 from aish_lsp.lsp.server import create_server
 
@@ -91,10 +91,10 @@ def test_a_sound_initialize_is_answered_and_handed_on(pipes: tuple[int, int, int
     read_there, write_there, read_here, write_here = pipes
     more = frame(b'{"jsonrpc": "2.0", "method": "initialized"}')
     os.write(write_there, sent_first(GOOD) + more + b"Content-")
-    greeting = greet(read_there, write_here)
-    assert greeting.answered == "x"
-    assert len(greeting.received) == 2
-    assert greeting.frames.feed(b"Length: 2\r\n\r\n{}") == [b"{}"]
+    early = answer_initialize(read_there, write_here)
+    assert early.answered == "x"
+    assert len(early.received) == 2
+    assert early.frames.feed(b"Length: 2\r\n\r\n{}") == [b"{}"]
     answer = os.read(read_here, 1 << 16).partition(b"\r\n\r\n")[2]
     assert json.loads(answer)["id"] == "x"
 
@@ -121,7 +121,7 @@ def test_anything_else_is_left_to_the_server(
     os.set_blocking(read_here, False)
     os.write(write_there, sent_first(message)[:60_000])
     os.close(write_there)
-    assert greet(read_there, write_here).answered is None
+    assert answer_initialize(read_there, write_here).answered is None
     with pytest.raises(BlockingIOError):
         os.read(read_here, 1)
 
@@ -129,5 +129,5 @@ def test_anything_else_is_left_to_the_server(
 def test_a_client_that_says_nothing_is_not_answered(pipes: tuple[int, int, int, int]) -> None:
     read_there, write_there, _, write_here = pipes
     os.close(write_there)
-    greeting = greet(read_there, write_here)
-    assert (greeting.received, greeting.answered) == ([], None)
+    early = answer_initialize(read_there, write_here)
+    assert (early.received, early.answered) == ([], None)

@@ -28,7 +28,7 @@ _DEFAULT_ENCODING = "utf-16"
 
 
 @dataclass(frozen=True, slots=True)
-class Greeting:
+class EarlyInitialize:
     """What was read of the client so far.
 
     Attributes:
@@ -42,7 +42,7 @@ class Greeting:
     answered: int | str | None
 
     @classmethod
-    def none(cls) -> Greeting:
+    def none(cls) -> EarlyInitialize:
         """Return that of a client of whom nothing was read yet."""
         return cls(FrameReader(), [], None)
 
@@ -64,7 +64,7 @@ def take_stdio() -> tuple[int, int]:
     return source, sink
 
 
-def greet(source: int, sink: int) -> Greeting:
+def answer_initialize(source: int, sink: int) -> EarlyInitialize:
     """Wait for the client's first message; answer it where it is an ``initialize``.
 
     Anything else, malformed ones included, is left to the server.
@@ -81,7 +81,7 @@ def greet(source: int, sink: int) -> Greeting:
             result = initialize_result(request["params"]["capabilities"])
             response = {"jsonrpc": "2.0", "id": answered, "result": result}
             write(sink, frame(json.dumps(response).encode()))
-    return Greeting(frames, received, answered)
+    return EarlyInitialize(frames, received, answered)
 
 
 def initialize_result(client: dict[str, Any]) -> dict[str, Any]:

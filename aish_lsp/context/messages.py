@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExecOutput:
-    """What a command printed, for the user turn that follows it.
+    """What a command printed, for the user message that follows it.
 
     ``exit`` is the exit status as a shell tells it: 128 + N for a command ended by signal N.
     """
@@ -57,12 +57,12 @@ class Attached:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class Message:
     """One message of the conversation. Never changed once it is appended.
 
-    ``content`` of a user turn is the user's own text; ``exec`` and ``attached`` are what it carries
-    before that; ``exchange`` is the id of the exchange that it begins; ``n`` is its number in the
-    session log; ``sizes`` is what a ``Counter`` has found it to be.
+    ``content`` of a user message is the user's own text; ``exec`` and ``attached`` are what it
+    carries before that; ``exchange`` is the id of the exchange that it begins; ``n`` is its number
+    in the session log; ``sizes`` is what a ``Counter`` has found it to be.
     """
 
     role: Literal["user", "assistant", "tool"]

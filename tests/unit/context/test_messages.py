@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.context.conversation import Conversation
-from aish_lsp.context.turns import ExecOutput
+from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import StoredReasoning
@@ -20,16 +20,16 @@ READ, GREP = ToolCall("1", "read", "{}"), ToolCall("2", "grep", "{}")
 
 
 def roles(conversation: Conversation) -> str:
-    return "".join(turn.role[0] for turn in conversation.turns)
+    return "".join(message.role[0] for message in conversation.messages)
 
 
 def test_output_waits_for_the_next_question_and_is_no_turn() -> None:
     conversation = Conversation()
     conversation.append_output(LS)
     conversation.append_output(PWD)
-    assert conversation.turns == []
-    turn = conversation.append_user("what is this?", n=4)
-    assert (turn.exec, turn.content, turn.n) == ((LS, PWD), "what is this?", 4)
+    assert conversation.messages == []
+    message = conversation.append_user("what is this?", n=4)
+    assert (message.exec, message.content, message.n) == ((LS, PWD), "what is this?", 4)
     assert conversation.pending == []
     conversation.append_assistant("a folder")
     assert conversation.append_user("thanks").exec == ()
@@ -41,7 +41,7 @@ def test_a_withdrawn_question_gives_its_output_back_in_order() -> None:
     conversation.append_user("lost")
     conversation.append_output(PWD)
     conversation.withdraw_user()
-    assert conversation.turns == []
+    assert conversation.messages == []
     assert conversation.append_user("again").exec == (LS, PWD)
 
 
@@ -61,8 +61,8 @@ def test_a_question_after_an_unanswered_one_takes_its_place_and_its_output() -> 
     conversation.append_output(LS)
     conversation.append_user("no connection")
     conversation.append_user("again")
-    assert [turn.content for turn in conversation.turns] == ["again"]
-    assert conversation.turns[0].exec == (LS,)
+    assert [message.content for message in conversation.messages] == ["again"]
+    assert conversation.messages[0].exec == (LS,)
 
 
 @pytest.mark.parametrize("text", ["", "late"])
@@ -82,8 +82,8 @@ def test_a_reply_may_be_calls_alone_and_keeps_its_reasoning() -> None:
     conversation = Conversation()
     conversation.append_user("q")
     reasoning = StoredReasoning("hm", "127.0.0.1", {"id": "r"})
-    turn = conversation.append_assistant("", n=2, tool_calls=[READ], reasoning=reasoning)
-    assert (turn.tool_calls, turn.reasoning, turn.n) == ((READ,), reasoning, 2)
+    message = conversation.append_assistant("", n=2, tool_calls=[READ], reasoning=reasoning)
+    assert (message.tool_calls, message.reasoning, message.n) == ((READ,), reasoning, 2)
 
 
 def test_results_follow_their_calls_in_any_order_once_each() -> None:
@@ -100,7 +100,7 @@ def test_results_follow_their_calls_in_any_order_once_each() -> None:
     assert refused.value.data["path"] == "tool_call_id"
     conversation.append_tool("1", "content")
     assert roles(conversation) == "uatt"
-    assert conversation.turns[2].n == 3
+    assert conversation.messages[2].n == 3
     conversation.append_assistant("done")
     with pytest.raises(InvalidArgument):
         conversation.append_tool("1", "too late")
@@ -112,7 +112,7 @@ def test_the_same_id_may_come_again_in_a_later_round() -> None:
     for result in ("first", "second"):
         conversation.append_assistant("", tool_calls=[READ])
         conversation.append_tool("1", result)
-    assert [turn.content for turn in conversation.turns if turn.role == "tool"] == [
+    assert [message.content for message in conversation.messages if message.role == "tool"] == [
         "first",
         "second",
     ]
@@ -125,7 +125,7 @@ def test_calls_that_got_no_result_are_cancelled() -> None:
     conversation.append_tool("1", "content")
     assert conversation.open_calls() == [GREP]
     conversation.cancel_calls()
-    last = conversation.turns[-1]
+    last = conversation.messages[-1]
     assert (last.tool_call_id, last.content) == ("2", "cancelled")
     assert conversation.open_calls() == []
 
@@ -140,7 +140,7 @@ def test_what_follows_open_calls_cancels_them_first(after: str) -> None:
     else:
         conversation.append_assistant("no need")
     assert roles(conversation) == ("uatu" if after == "question" else "uata")
-    assert conversation.turns[2].content == "cancelled"
+    assert conversation.messages[2].content == "cancelled"
 
 
 def test_exchanges_begin_with_their_question() -> None:
@@ -160,8 +160,8 @@ def test_evicting_returns_what_went() -> None:
     conversation.append_user("q1")
     conversation.append_assistant("a1")
     conversation.append_user("q2")
-    assert [turn.content for turn in conversation.evict(2)] == ["q1", "a1"]
-    assert [turn.content for turn in conversation.turns] == ["q2"]
+    assert [message.content for message in conversation.evict(2)] == ["q1", "a1"]
+    assert [message.content for message in conversation.messages] == ["q2"]
     assert conversation.evict(0) == []
 
 
@@ -178,12 +178,12 @@ def test_roles_alternate_whatever_happens(taken: list[tuple[Any, ...]]) -> None:
     conversation = Conversation()
     for step in taken:
         take(conversation, step)
-        turns = conversation.turns
-        assert not turns or turns[0].role == "user"
-        for before, turn in pairwise(turns):
-            if turn.role == "user":
+        messages = conversation.messages
+        assert not messages or messages[0].role == "user"
+        for before, message in pairwise(messages):
+            if message.role == "user":
                 assert before.role != "user"
-            elif turn.role == "assistant":
+            elif message.role == "assistant":
                 assert before.role != "assistant"
             else:
                 assert before.role != "user"
@@ -197,10 +197,10 @@ def test_no_output_is_lost_or_told_twice(taken: list[tuple[Any, ...]]) -> None:
         if step[0] == "output":
             added.append(step[1])
         if step[0] == "evict":
-            evicted += [out for turn in evict_oldest(conversation) for out in turn.exec]
+            evicted += [out for message in evict_oldest(conversation) for out in message.exec]
         else:
             take(conversation, step)
-    kept = [out for turn in conversation.turns for out in turn.exec]
+    kept = [out for message in conversation.messages for out in message.exec]
     assert evicted + kept + conversation.pending == added
 
 
@@ -209,7 +209,9 @@ def test_exchanges_cover_the_turns_without_gap(conversation: Conversation) -> No
     edge = 0
     for start, end in conversation.exchanges():
         assert start == edge < end
-        assert [turn.role == "user" for turn in conversation.turns[start:end]].index(True) == 0
-        assert sum(turn.role == "user" for turn in conversation.turns[start:end]) == 1
+        assert [message.role == "user" for message in conversation.messages[start:end]].index(
+            True
+        ) == 0
+        assert sum(message.role == "user" for message in conversation.messages[start:end]) == 1
         edge = end
-    assert edge == len(conversation.turns)
+    assert edge == len(conversation.messages)

@@ -14,11 +14,11 @@ from aish_lsp.agent.resumption import resumption
 from aish_lsp.config.schema import Compress, Preset
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import Counter
+from aish_lsp.context.messages import Attached, ExecOutput, Message
 from aish_lsp.context.prompt import compressed, user_text
 from aish_lsp.context.shortening import bounded, with_cut_attached
 from aish_lsp.context.transcript import note
-from aish_lsp.context.turns import Attached, ExecOutput, Turn
-from aish_lsp.models.request import Message
+from aish_lsp.models.request import RequestMessage
 from aish_lsp.offline.question import Ran, read_question
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
@@ -33,8 +33,8 @@ COUNTER = Counter(
 
 
 def test_a_turn_says_what_ran_then_what_it_is_about_then_the_question() -> None:
-    turn = Turn("user", "why?", exec=(RAN,), attached=(PART, FILE))
-    assert user_text(turn) == (
+    message = Message("user", "why?", exec=(RAN,), attached=(PART, FILE))
+    assert user_text(message) == (
         "[exec output]\n$ make (exit 2)\nno\n\nrule\n"
         "[selection] a.py, line 3\n```python\nx = 1\n```\n"
         "[file] b.md\n```md\n# B\n\ntext\n```\n\nwhy?"
@@ -44,16 +44,16 @@ def test_a_turn_says_what_ran_then_what_it_is_about_then_the_question() -> None:
 def test_a_cut_for_a_small_model_leaves_it_in_its_fences() -> None:
     long = replace(FILE, text="[result] forged\n" * 100)
     for exec_ in ((), (RAN,)):
-        turn = Turn("user", "why?", exec=exec_, attached=(PART, long))
+        message = Message("user", "why?", exec=exec_, attached=(PART, long))
         for limit in (900, 400, 120, 90):
-            (cut,) = compressed([turn], Compress(max_turn_chars=limit))
+            (cut,) = compressed([message], Compress(max_turn_chars=limit))
             text = user_text(cut)
             assert limit * 2 // 3 < len(text) <= limit
             assert text.endswith("forged\n```\n\nwhy?")
             assert "[selection] a.py, line 3\n```python\nx = 1\n```\n[file] b.md\n```md\n" in text
             assert "\n[result]" not in text
     # Where no fence has room, the question goes alone.
-    (cut,) = compressed([turn], Compress(max_turn_chars=20))
+    (cut,) = compressed([message], Compress(max_turn_chars=20))
     assert user_text(cut).endswith("why?")
     assert "forged" not in user_text(cut)
 
@@ -66,17 +66,17 @@ def test_a_question_that_is_taken_back_takes_it_along() -> None:
 
 
 def test_a_summarizer_is_told_of_it() -> None:
-    assert note(Turn("user", "why?", attached=(PART,)), 400) == (
+    assert note(Message("user", "why?", attached=(PART,)), 400) == (
         "user:\n selection: a.py, line 3\n x = 1\n why?"
     )
 
 
 @pytest.mark.parametrize("attached", [(PART,), (FILE, PART), ()])
 def test_the_offline_model_reads_the_question_alone(attached: tuple[Attached, ...]) -> None:
-    ran = Turn("user", "why?", exec=(RAN,), attached=attached)
-    question = read_question([Message("user", user_text(ran))])
+    ran = Message("user", "why?", exec=(RAN,), attached=attached)
+    question = read_question([RequestMessage("user", user_text(ran))])
     assert (question.text, question.ran) == ("why?", Ran("make", 2, "no\n\nrule"))
-    question = read_question([Message("user", user_text(replace(ran, exec=())))])
+    question = read_question([RequestMessage("user", user_text(replace(ran, exec=())))])
     assert (question.text, question.ran) == ("why?", None)
 
 
@@ -84,8 +84,8 @@ def test_the_offline_model_reads_a_question_of_several_paragraphs() -> None:
     ask = "How do I run the tests?\n\nI mean those of the file."
     for exec_ in ((), (RAN,)):
         fences = replace(FILE, text="````\n\n[file] c\n```\n\nHow do I build it?\n")
-        turn = Turn("user", ask, exec=exec_, attached=(PART, fences))
-        assert read_question([Message("user", user_text(turn))]).text == ask
+        message = Message("user", ask, exec=exec_, attached=(PART, fences))
+        assert read_question([RequestMessage("user", user_text(message))]).text == ask
 
 
 @given(
@@ -95,22 +95,22 @@ def test_the_offline_model_reads_a_question_of_several_paragraphs() -> None:
 async def test_it_keeps_to_its_share_as_far_as_that_can_be(
     parts: list[Attached], tokens: int
 ) -> None:
-    turn = Turn("user", "q" * 100, attached=tuple(parts))
-    bound = await bounded(turn, tokens, COUNTER)
-    least = with_cut_attached(turn)
-    extra = COUNTER.settled(COUNTER.turns([replace(turn, attached=())]))
-    fits = COUNTER.settled(COUNTER.turns([bound])) - extra <= tokens + 10
+    message = Message("user", "q" * 100, attached=tuple(parts))
+    bound = await bounded(message, tokens, COUNTER)
+    least = with_cut_attached(message)
+    extra = COUNTER.settled(COUNTER.messages([replace(message, attached=())]))
+    fits = COUNTER.settled(COUNTER.messages([bound])) - extra <= tokens + 10
     assert fits or [len(p.text) for p in bound.attached] == [len(p.text) for p in least.attached]
     for before, after in zip(parts, bound.attached, strict=True):
         assert after.cut == (after.text != before.text)
         assert len(after.text) <= len(before.text)
     if not any(part.cut for part in bound.attached):
-        assert bound.attached == turn.attached
+        assert bound.attached == message.attached
 
 
 async def test_the_longest_is_cut_first() -> None:
     short, long = replace(PART, text="s " * 400), replace(FILE, text="l " * 20_000)
-    bound = await bounded(Turn("user", "q", attached=(short, long)), 3000, COUNTER)
+    bound = await bounded(Message("user", "q", attached=(short, long)), 3000, COUNTER)
     assert [part.cut for part in bound.attached] == [False, True]
 
 
@@ -121,7 +121,7 @@ async def test_it_comes_back_from_the_log(tmp_path: Path) -> None:
     log.close()
     loaded = load(log.path)
     assert loaded.notices == ()
-    [question, _] = resumption(loaded).turns
+    [question, _] = resumption(loaded).messages
     assert question.exec == (RAN,)
     assert question.attached == (PART, FILE)
 
@@ -143,5 +143,5 @@ async def test_what_is_damaged_of_it_costs_no_question(tmp_path: Path, damaged: 
     log.append({**records.user("why?"), "attached": damaged})
     log.append(records.assistant("so", "m", finish="stop"))
     log.close()
-    [question, reply] = resumption(load(log.path)).turns
+    [question, reply] = resumption(load(log.path)).messages
     assert (question.content, question.attached, reply.content) == ("why?", (), "so")

@@ -1,0 +1,239 @@
+"""One folder's context: its configuration, memory, project picture and undo.
+
+Sessions use it, and know nothing of each other; ``workspace`` has both.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import os
+import platform
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aish_lsp.context.attached.reading import FileNames
+from aish_lsp.context.prompt import (
+    Blocks,
+    Surroundings,
+    base_prompt,
+    instructions_part,
+    summary_block,
+    tree_part,
+)
+from aish_lsp.foundation.masking import MASK, Mask, withhold
+from aish_lsp.foundation.paths import config_file, data_dir, workspace_dir
+from aish_lsp.foundation.redaction import is_telling, redact
+from aish_lsp.memory.listing import background_text, select
+from aish_lsp.memory.scopes import MemoryScopes
+from aish_lsp.project.picture import ProjectPicture
+from aish_lsp.shell.environment import command_environment, secret_values, shell_for
+from aish_lsp.shell.risk import Verdict, classify
+from aish_lsp.undo.undo import Undo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aish_lsp.agent.services import Services
+    from aish_lsp.config.loading import Configuration
+    from aish_lsp.config.schema import Config
+
+
+class FolderContext:
+    """The context of one folder; with ``root`` None, of the user where no folder is open.
+
+    Attributes:
+        data: where what is kept of it lies.
+    """
+
+    def __init__(self, root: Path | None, services: Services, configuration: Configuration) -> None:
+        self.root = root
+        self.services = services
+        self.project = ProjectPicture(root)
+        self.files = FileNames(root, self.project, lambda: self.config.project)
+        self.undo = Undo(self.folder, self.without_secrets)
+        self._configuration = configuration
+        self.data = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
+        self._memory_path = self._configured_memory()
+        self.memory = self._open_memory()
+        self._masking: tuple[tuple[frozenset[str], frozenset[str]], Mask] | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    # Its state
+
+    @property
+    def configuration(self) -> Configuration:
+        """Where the configuration comes from, and what waits for a grant."""
+        return self._configuration
+
+    @property
+    def config(self) -> Config:
+        """The configuration in force here."""
+        return self._configuration.config
+
+    @property
+    def folder(self) -> Path:
+        """Where commands run: the root, or the user's home where no folder is open."""
+        return self.root or Path.home()
+
+    def blocks(self, summary: str, wording: str) -> Blocks:
+        """Compose the prompt's blocks as of now, for a conversation with this summary.
+
+        ``wording`` replaces that of the base prompt, unless it is empty.
+        """
+        wording = wording or self.config.context.system_prompt
+        parts = self.config, self.folder, self.memory, self.project
+        return compose(*parts, summary=summary, wording=wording)
+
+    def secret_names(self) -> list[str]:
+        """Return the environment variables that hold keys of configured models."""
+        return [p.api_key_env for p in self.config.models.values() if p.api_key_env]
+
+    def _mask(self) -> Mask:
+        """Return what masks the keys that there are at this time, and other secrets known to us."""
+        names, printed = frozenset(self.secret_names()), frozenset[str]()
+        if any(preset.api_key_command for preset in self.config.models.values()):
+            from aish_lsp.models.keys import printed_keys  # noqa: PLC0415 - the models' room
+
+            printed = frozenset(printed_keys())
+        if self._masking is None or self._masking[0] != (names, printed):
+            # The environment stays what it was when we were started.
+            values = {*filter(is_telling, secret_values(self.services.environ, names) | printed)}
+            self._masking = (names, printed), Mask(values)
+            withhold(values)
+        return self._masking[1]
+
+    def without_keys(self, text: str) -> str:
+        """Return ``text`` with keys of ours and secrets of the environment masked."""
+        return self._mask().whole(text, MASK)
+
+    def without_secrets(self, text: str) -> str:
+        """Return ``text`` as ``without_keys``, and without what looks like a secret.
+
+        So it is written down, and so a model sees a command.
+        """
+        # Ours first: of a key that only in part looks like one, the rest would stay.
+        return redact(self.without_keys(text))
+
+    def output_without_secrets(self, text: str) -> str:
+        """Return an output as ``without_secrets``, also where a secret was cut in two with it."""
+        return redact(self._mask().of_output(text, MASK))
+
+    def _configured_memory(self) -> Path:
+        """Return the file of this workspace's memory; relative to the configuration's folder."""
+        own = self.config.memory.path
+        if not own:
+            return self.data / "memory.jsonl"
+        return config_file().parent / os.path.expanduser(own)  # noqa: PTH111 - that one may raise
+
+    def _open_memory(self) -> MemoryScopes:
+        return MemoryScopes.open(data_dir() / "memory.jsonl", self._memory_path, self._holds_key)
+
+    def _holds_key(self, text: str) -> bool:
+        return self.without_keys(text) != text
+
+    async def refresh(self) -> list[str]:
+        """Take in what changed outside: configuration, memory, project. Return what is wrong."""
+        troubles = await self.reload() + await self.refresh_memory()
+        if self.project.shown(self.config.project):
+            await self.project.refresh(self.config.project)
+        return troubles
+
+    async def reload(self) -> list[str]:
+        """Take in a configuration that has changed. Return what is wrong with it."""
+        return await asyncio.to_thread(self._configuration.reload)
+
+    async def refresh_memory(self) -> list[str]:
+        """Take in what other processes remembered or forgot. Return what is wrong."""
+        if (path := self._configured_memory()) != self._memory_path:
+            self._memory_path = path
+            self.memory = self._open_memory()
+        self.memory.prune_older_than_days = self.config.memory.prune_older_than_days
+        return await asyncio.to_thread(self.memory.refresh)
+
+    def judge(
+        self,
+        text: str,
+        folder: Path | None = None,
+        shell: str = "",
+        *,
+        confined: bool | None = None,
+    ) -> Verdict:
+        """Return the risk of running ``text`` in ``folder``, the workspace's own by default.
+
+        ``shell`` is what runs it, the user's own by default; ``confined`` says whether it would run
+        confined, by default, whether that can be had.
+        """
+        if confined is None:
+            confined = self.config.safety.confine and self.services.confinement.available
+        safety = self.config.safety
+        return classify(
+            text,
+            shell or safety.shell,
+            rules=safety.rules,
+            folder=folder or self.folder,
+            confined=confined,
+            path=self.command_environment().get("PATH"),
+        )
+
+    def command_environment(self) -> dict[str, str]:
+        """Return the environment that commands run with."""
+        return command_environment(self.services.environ, self.secret_names())
+
+    async def can_confine(self) -> bool:
+        """Return whether what is safe runs confined here."""
+        if not self.config.safety.confine:
+            return False
+        return (await self.services.confinement.support()).available
+
+    def shell_for(self, named: str) -> tuple[str, str]:
+        """Return the shell for what names one (empty: the user's own); why it cannot be used."""
+        path = self.command_environment().get("PATH")
+        return shell_for(named, self.config.safety.shell, path)
+
+    # Observers and the end
+
+    def subscribe(self, listener: Callable[[], None]) -> None:
+        """Have ``listener`` called whenever suggestions or the status change."""
+        self._listeners.append(listener)
+
+    def changed(self) -> None:
+        """Tell the listeners that something they may show has changed."""
+        for listener in self._listeners:
+            listener()
+
+    async def aclose(self) -> None:
+        """Stop what looks at the project, and close the files."""
+        await self.project.aclose()
+        await self.files.aclose()
+
+
+def compose(
+    config: Config,
+    folder: Path,
+    memory: MemoryScopes,
+    project: ProjectPicture,
+    *,
+    summary: str,
+    wording: str,
+) -> Blocks:
+    """Return the blocks of a request that is made now.
+
+    ``folder`` is where commands run; ``wording`` replaces the base prompt's, unless it is empty.
+    """
+    picture = project if project.shown(config.project) else None
+    instructions = picture.instructions if picture else ()
+    selected = select(memory.items(), config.memory.inject_max_chars)
+    return Blocks(
+        base=base_prompt(_surroundings(config, folder), wording),
+        background=background_text(selected.items),
+        tree=tree_part(picture.block.block, picture.tasks) if picture else "",
+        instructions="\n".join(instructions_part(one.name, one.text) for one in instructions),
+        summary=summary_block(summary),
+    )
+
+
+def _surroundings(config: Config, folder: Path) -> Surroundings:
+    system = {"Darwin": "macOS"}.get(platform.system(), platform.system())
+    today = dt.datetime.now().astimezone().date().isoformat()
+    return Surroundings(system, config.safety.shell, today, folder.name or "/")
