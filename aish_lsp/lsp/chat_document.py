@@ -52,7 +52,9 @@ if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.chat.commands import Carried
     from aish_lsp.foundation.job import Job
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.open_documents import OpenDocuments
+    from aish_lsp.lsp.selections import Selections
     from aish_lsp.operations.operation import Operation
 
 R = TypeVar("R")
@@ -71,8 +73,8 @@ _TITLE: Final = 80
 class _ChatFace:
     """The chat, to an operation that was typed there."""
 
-    def __init__(self, server: AishServer, text: Callable[[], Awaitable[str]]) -> None:
-        self._server = server
+    def __init__(self, client: Client, text: Callable[[], Awaitable[str]]) -> None:
+        self._client = client
         self._text = text
         self.told: list[str] = []
 
@@ -82,7 +84,7 @@ class _ChatFace:
 
     async def wait(self, job: Job[R], title: str) -> R:
         """Wait for a job, which can be stopped where the client shows progress."""
-        progress = self._server.begin_progress(title, on_cancel=job.cancel)
+        progress = self._client.begin_progress(title, on_cancel=job.cancel)
         try:
             return await job.result()
         finally:
@@ -96,10 +98,18 @@ class _ChatFace:
 class ChatDocument:
     """The chat document of one workspace, and what is written into it."""
 
-    def __init__(self, server: AishServer, workspace: Workspace) -> None:
-        self._server = server
+    def __init__(
+        self,
+        client: Client,
+        documents: OpenDocuments,
+        selections: Selections,
+        workspace: Workspace,
+    ) -> None:
+        self._client = client
+        self._documents = documents
+        self._selections = selections
         self._workspace = workspace
-        self._editor = LspEditor(server)
+        self._editor = LspEditor(client)
         self._writer = ChatWriter(workspace.folder, self._editor)
         self._place: Place | None = None
         self._section = asyncio.Lock()
@@ -142,7 +152,7 @@ class ChatDocument:
         """
         if self._editor.document(self._writer.path) is None:
             await self._ready()
-        self._server.spawn(self._show(prompt), "show the chat document")
+        self._client.spawn(self._show(prompt), "show the chat document")
         return self.uri
 
     async def _show(self, prompt: str | None) -> None:
@@ -152,7 +162,7 @@ class ChatDocument:
                 await self._propose(without_blank_lines(prompt))
             await self._writer.show()
         except AishError as error:
-            self._server.tell(error.message, error=True)
+            self._client.tell(error.message, error=True)
 
     async def _propose(self, prompt: str) -> None:
         """Put ``prompt`` under the open heading, once nothing else is being written.
@@ -162,7 +172,7 @@ class ChatDocument:
             StoreUnavailable: the document cannot be read or written.
         """
         if self._section.locked():
-            self._server.tell(
+            self._client.tell(
                 "aish is still writing. The command goes below that, under a new `## You`."
             )
         while True:
@@ -211,10 +221,10 @@ class ChatDocument:
 
         That of a question comes under a heading, all else above the one that the user writes under.
         """
-        match operation.name:
-            case "memory.summarize":
+        match operation.comes:
+            case "candidates":
                 self._follow(job, self._candidates(job), operation.title)
-            case "run" | "approve":
+            case "output":
                 self._follow(job, self._run(job), _runs(job))
             case _:
                 self._follow_turn(job, prompt)
@@ -255,23 +265,23 @@ class ChatDocument:
         if command is not None:
             self._unanswered += 1
             carrying = self._carry_out(command, written, draft, is_open=is_open)
-            self._server.spawn(carrying, f":{command.name}")
+            self._client.spawn(carrying, f":{command.name}")
             return None
         below = command_below(message, COLON_COMMANDS)
         if below is not None:
             self._unanswered += 1
             work = partial(self._carry_out, below.command, written, draft, is_open=is_open)
             decide = self._decide(below, message, written, work)
-            self._server.spawn(decide, f":{below.command.name}")
+            self._client.spawn(decide, f":{below.command.name}")
             return None
         return self._ask_message(message, written)
 
     def _ask_message(self, message: str, written: str | None) -> str:
         """Begin the turn of a message; ``written`` is written down before. Return its id."""
-        about = named_lines(self._server, self._workspace, message)
+        about = named_lines(self._documents, self._workspace, message)
         job = ask(self._workspace.shown, Ask(message))
         if about is not None:
-            self._server.selections.follow(job, about)
+            self._selections.follow(job, about)
         return self._follow_turn(job, written)
 
     async def _decide(
@@ -291,7 +301,7 @@ class ChatDocument:
             return
         self._unanswered -= 1
         if runs is None:
-            self._server.tell(
+            self._client.tell(
                 f"Nothing was sent: the last line, `{escaped(line)}`, is a command of aish. Send it"
                 " alone, or begin the line with something other than `:`."
             )
@@ -385,19 +395,19 @@ class ChatDocument:
     # What is written
 
     def _follow(self, job: Job[R], writing: Coroutine[Any, Any, None], title: str) -> None:
-        self._server.spawn(self._until_written(job, writing, title), title)
+        self._client.spawn(self._until_written(job, writing, title), title)
 
     async def _until_written(
         self, job: Job[R], writing: Coroutine[Any, Any, None], title: str
     ) -> None:
         """Show, until all of it is written, that a job runs; it can be stopped there."""
-        progress = self._server.begin_progress(title, on_cancel=job.cancel)
+        progress = self._client.begin_progress(title, on_cancel=job.cancel)
         try:
             async with progress.timed():
                 await writing
         except AishError as error:
             # The document cannot be written: the user must hear of it some other way.
-            self._server.tell(error.message, error=True)
+            self._client.tell(error.message, error=True)
         finally:
             job.stop_listening()
             progress.end()
@@ -461,7 +471,7 @@ class ChatDocument:
         """
         is_typed = draft is None or await self._typed.was_seen(draft, is_open=is_open)
         carried: Carried | None = None
-        face = _ChatFace(self._server, self._writer.text)
+        face = _ChatFace(self._client, self._writer.text)
         place = operations.Place(self._workspace.shown, face, is_typed=is_typed)
         async with self._section:
             is_above = await self._begin_section(prompt)
@@ -482,10 +492,10 @@ class ChatDocument:
 
     async def _write_job(self, operation: Operation, job: Job[Any]) -> None:
         """Write what comes of a ``:`` command, to its end."""
-        match operation.name:
-            case "run" | "approve":
+        match operation.comes:
+            case "output":
                 await self._until_written(job, self._output(job, self._writer.append), _runs(job))
-            case "memory.summarize":
+            case "candidates":
                 await self._until_written(job, self._append_found(job), operation.title)
             case _:
                 await self._until_written(job, self._reply(job), operation.title)

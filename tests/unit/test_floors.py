@@ -38,11 +38,6 @@ FLOORS = (
 CIRCLES = (
     {"agent.session", "agent.sessions", "agent.workspace"},
     {"cli.doctor", "cli.report"},
-    {
-        *("lsp.call", "lsp.chat_document", "lsp.chats", "lsp.configuration", "lsp.endpoint"),
-        *("lsp.open_documents", "lsp.protocol", "lsp.questions", "lsp.registry", "lsp.rpc"),
-        *("lsp.selected", "lsp.selections", "lsp.server", "lsp.workspaces"),
-    },
     {"models.endpoint", "models.gemini_api"},
     {"shell.risk", "shell.risk.whole"},
     {"shell.risk.judge", "shell.risk.searching", "shell.risk.special"},
