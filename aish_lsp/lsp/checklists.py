@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lsprotocol import types
 
 from aish_lsp.foundation.redaction import find_secret
-from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.text import clipped, escaped
 from aish_lsp.lsp.kinds import REFACTOR_KIND
 from aish_lsp.operations.checklist import Entry, entries_around, is_box
 
@@ -83,7 +83,6 @@ def _without(documents: OpenDocuments, lines: Sequence[str], entry: Entry) -> ty
 
 
 def _titled(entry: Entry) -> str:
-    plain = escaped(entry.content)
-    short = plain if len(plain) <= _TITLE else f"{plain[: _TITLE - 1]}…"
+    short = clipped(escaped(entry.content), _TITLE)
     careful = "; ".join(entry.careful)
     return f"{short} ({careful})" if careful else short

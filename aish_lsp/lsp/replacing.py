@@ -17,7 +17,7 @@ from aish_lsp.chat.markdown import escape_reply
 from aish_lsp.context.attached.replacement import difference, replacement
 from aish_lsp.foundation.errors import Denied, NotFound
 from aish_lsp.foundation.ports import Question
-from aish_lsp.foundation.text import escaped, hidden_characters
+from aish_lsp.foundation.text import clipped, escaped, hidden_characters
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.kinds import REFACTOR_KIND
 from aish_lsp.lsp.protocol import Replaced
@@ -204,5 +204,4 @@ def _warning(block: Block) -> str:
 
 def _titled(block: Block) -> str:
     first = next(line.strip() for line in block.text.split("\n") if line.strip())
-    plain = escaped(first)
-    return plain if len(plain) <= _TITLE else f"{plain[: _TITLE - 1]}…"
+    return clipped(escaped(first), _TITLE)

@@ -9,7 +9,7 @@ from lsprotocol import types
 
 from aish_lsp.context.attached.mentions import mention_of
 from aish_lsp.context.attached.selection import Point, between
-from aish_lsp.foundation.text import escaped, is_seen, one_line, well_formed
+from aish_lsp.foundation.text import clipped, escaped, is_seen, one_line, well_formed
 from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND
 from aish_lsp.lsp.uris import path_of
 
@@ -156,5 +156,4 @@ def _plain(range_: types.Range) -> dict[str, dict[str, int]]:
 
 
 def _titled(message: str) -> str:
-    plain = escaped(one_line(message))
-    return plain if len(plain) <= _TITLE else f"{plain[: _TITLE - 1]}…"
+    return clipped(escaped(one_line(message)), _TITLE)

@@ -19,7 +19,7 @@ from lsprotocol import types
 from aish_lsp.chat.colon import run_block
 from aish_lsp.chat.markdown import OUTPUT_OPENING
 from aish_lsp.chat.remarks import running
-from aish_lsp.foundation.text import escaped, with_line_feeds
+from aish_lsp.foundation.text import clipped, escaped, with_line_feeds
 from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
 from aish_lsp.shell.blocks import PREFIX, shell_block
 from aish_lsp.shell.fences import fenced_blocks
@@ -406,8 +406,7 @@ def _stop(uri: str, **what: str) -> types.Command:
 
 
 def _titled(text: str) -> str:
-    plain = escaped(text)
-    return plain if len(plain) <= _TITLE else f"{plain[: _TITLE - 1]}…"
+    return clipped(escaped(text), _TITLE)
 
 
 def _wanted(kind: object, only: Sequence[object] | None) -> bool:
