@@ -7,15 +7,18 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.chat.markdown import quote
+from aish_lsp.chat.transcript import call_named
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.text import escaped
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.events import Tool
     from aish_lsp.agent.workspace import Workspace
 
 _REMARK: Final = re.compile(
     r"^> (?:Running \(([0-9a-f]{8})\)\. The code action \*Stop\* ends it\."
     r"|Waiting for its turn \(([0-9a-f]{8})\): .*"
+    r"|Calling \(([0-9a-f]{8})\): `.*`"
     r"|The last session was \*.*\*\. `:resume` goes on with it\."
     r"|The session \*.*\* goes on\. `:session new` begins another\.)$",
     re.MULTILINE,
@@ -30,6 +33,11 @@ def runs(job_id: str) -> str:
 def waits(job_id: str, question: str) -> str:
     """Return the line of a question that waits; ``question`` is one line."""
     return quote(f"Waiting for its turn ({job_id}): {question}")
+
+
+def calls(job_id: str, call: Tool) -> str:
+    """Return the line of a tool's call that has not ended yet."""
+    return quote(f"Calling ({job_id}): {call_named(call)}")
 
 
 def last_was(title: str | None) -> str:
@@ -49,7 +57,7 @@ def _shown(title: str | None) -> str:
 def left_behind(text: str, is_there: Callable[[str], bool]) -> list[str]:
     """Return such lines of an earlier server: on its session, and on jobs that are not there."""
     found = _REMARK.finditer(text)
-    return [f"{line[0]}\n" for line in found if not is_there(line[1] or line[2] or "")]
+    return [f"{line[0]}\n" for line in found if not is_there(line[1] or line[2] or line[3] or "")]
 
 
 async def first_line(workspace: Workspace) -> str:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.events import End, Notice, Text
+from aish_lsp.agent.events import End, Notice, Text, Tool
 from aish_lsp.chat.markdown import ReplyEscaper, quote
 from aish_lsp.foundation.events import Event
+from aish_lsp.foundation.text import clipped, escaped
 from aish_lsp.operations.markdown import open_fence
 
 if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport
+
+#: Characters of a tool's call in its line, and of what it says where it failed.
+_CALL: Final = 160
+_RESULT: Final = 300
 
 
 class ReplyTranscript:
@@ -23,37 +28,77 @@ class ReplyTranscript:
         self._written: list[str] = []
         self._held: list[str] = []
         self._in_text = False
+        self._has_text = False
+        self._is_parted = False
 
     def take(self, event: Event) -> None:
         """Write an event: text at once, notices where they do not break a line of it."""
         match event:
             case Text():
-                self._in_text = True
+                self._in_text = self._has_text = True
                 self._write(self._escaper.feed(event.delta))
+            case Tool():
+                self._end_text()
+                if ended := _call_ended(event):
+                    self._append(f"{quote(ended)}\n", apart=True)
+                    self._is_parted = True
             case Notice() if self._in_text:
                 self._held.append(event.message)
             case Notice():
                 self._append(quote(event.message) + "\n")
             case End(finish_reason="cancelled"):
                 self._held.append("Stopped.")
-            case End(error={"message": message}) if self._in_text:
+            case End(error={"message": message}) if self._has_text:
                 self._held.append(f"The reply broke off: {message}")
 
     def finish(self) -> None:
         """Write what was held back; end the reply's last line, and the code block it ends in."""
-        self._write(self._escaper.finish())
-        reply = "".join(self._written)
-        fence = open_fence(reply)
-        if reply and not reply.endswith("\n"):
-            self._append("\n")
-        if fence:
-            self._append(f"{fence}\n")
+        self._end_text()
         for message in self._held:
             self._append(quote(message), apart=True)
 
+    def _end_text(self) -> None:
+        """End the last line of the text so far, and the code block it ends in."""
+        self._write(self._escaper.finish())
+        text = "".join(self._written)
+        fence = open_fence(text)
+        if text and not text.endswith("\n"):
+            self._append("\n")
+        if fence:
+            self._append(f"{fence}\n")
+        self._escaper = ReplyEscaper()
+        self._written.clear()
+        self._in_text = False
+
     def _write(self, text: str) -> None:
+        if not self._written:
+            # A blank line parts it from a call's line already.
+            text = text.lstrip("\n") if self._is_parted else text
+            if not text:
+                return
         self._written.append(text)
         self._append(text)
+
+
+def call_named(call: Tool) -> str:
+    """Return a tool's call as a span of code: its server, its name, its arguments."""
+    arguments = "" if call.arguments.strip() in ("", "{}") else call.arguments
+    words = " ".join(filter(None, (call.server, call.name, arguments)))
+    shown = clipped(escaped(words), _CALL).replace("`", "'")
+    return f"`{shown}`"
+
+
+def _call_ended(call: Tool) -> str:
+    """Return how a call ended; empty where it has not."""
+    match call.status:
+        case "done":
+            return f"Called {call_named(call)}."
+        case "failed":
+            return f"{call_named(call)} failed: {clipped(escaped(call.result or ''), _RESULT)}"
+        case "denied":
+            return f"{call_named(call)} was not allowed."
+        case _:
+            return ""
 
 
 def run_ending(report: RunReport) -> str:

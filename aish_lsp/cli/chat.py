@@ -203,12 +203,12 @@ class TerminalChat:
         carried = await carry_out(Place(self._workspace, self._workspace.shown, self), command)
         if carried.text:
             self.show(carried.text)
-        match carried.operation.name:
+        match carried.operation.comes:
             case _ if carried.job is None:
                 pass
-            case "run" | "approve":
+            case "output":
                 await self._output(carried.job)
-            case "memory.summarize":
+            case "candidates":
                 await self._found(carried.job)
             case _:
                 await self._reply(carried.job)

@@ -132,6 +132,11 @@ def _seen_part(run: re.Match[str]) -> str:
     return "".join(filter(is_seen, plain))
 
 
+def clipped(text: str, limit: int) -> str:
+    """Return ``text``; of more than ``limit`` characters its start, and an ellipsis."""
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
 def one_line(text: str) -> str:
     """Return ``text`` with a blank for each line end, whoever takes it for one."""
     return _LINE_END.sub(" ", text)

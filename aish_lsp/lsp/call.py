@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.progress import Progress
-
-if TYPE_CHECKING:
-    from aish_lsp.lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
 
@@ -18,8 +16,9 @@ logger = logging.getLogger(__name__)
 class Call:
     """What a command's handler knows about the request that it answers.
 
+    ``send`` sends a value under a progress token; ``stop`` cancels the request's task.
+
     Attributes:
-        server: the server that was asked.
         request_id: the request's id.
         work_done_token: the client's token for progress of this request, or None.
         cancelled: whether the client has asked to stop.
@@ -27,15 +26,15 @@ class Call:
 
     def __init__(
         self,
-        server: AishServer,
+        send: Callable[[MessageId, Mapping[str, Any]], None],
         request_id: MessageId,
         work_done_token: MessageId | None,
         stop: Callable[[], object],
     ) -> None:
-        self.server = server
         self.request_id = request_id
         self.work_done_token = work_done_token
         self.cancelled = False
+        self._send = send
         self._stop = stop
         self._callbacks: list[Callable[[], object]] = []
 
@@ -64,8 +63,7 @@ class Call:
         """Begin progress under the client's ``workDoneToken``; silent where there is none."""
         if self.work_done_token is None:
             return Progress.silent()
-        token = self.work_done_token
-        progress = Progress(title, lambda value: self.server.send_progress(token, value))
+        progress = Progress(title, partial(self._send, self.work_done_token))
         progress.open()
         return progress
 

@@ -4,46 +4,42 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lsprotocol import types
 
-from aish_lsp.agent.events import End, Notice, Output
 from aish_lsp.agent.session import Ask
-from aish_lsp.agent.turn import WAITS, ask
+from aish_lsp.agent.turn import ask
 from aish_lsp.chat.colon import ColonCommand, CommandBelow, command_below, parse
 from aish_lsp.chat.commands import COLON_COMMANDS, carry_out
 from aish_lsp.chat.file import LARGEST
 from aish_lsp.chat.markdown import (
-    AISH,
     YOU,
-    OutputBlock,
     escape_reply,
     quote,
 )
 from aish_lsp.chat.place import (
-    Place,
     last_place,
     open_place,
     prompt_after,
     without_blank_lines,
 )
-from aish_lsp.chat.remarks import first_line, left_behind, runs, waits
-from aish_lsp.chat.transcript import ReplyTranscript, run_status
+from aish_lsp.chat.remarks import first_line, left_behind, waits
 from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument
 from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
+from aish_lsp.lsp.chat_jobs import TITLE, ChatFace, JobWriter, running_title
 from aish_lsp.lsp.chat_provenance import TypedMessage
+from aish_lsp.lsp.chat_sections import ChatSections
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.selections import named_lines
 from aish_lsp.lsp.tracking import change_of
 from aish_lsp.operations import operation as operations
-from aish_lsp.operations.checklist import checklist
 
 if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport
@@ -52,7 +48,9 @@ if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.chat.commands import Carried
     from aish_lsp.foundation.job import Job
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.open_documents import OpenDocuments
+    from aish_lsp.lsp.selections import Selections
     from aish_lsp.operations.operation import Operation
 
 R = TypeVar("R")
@@ -64,49 +62,28 @@ _CUT_OFF: Final = (
     "aish-lsp ended while it wrote this, and was started again. What you had typed below and not"
     " sent still stands above: copy it below the next heading to send it."
 )
-#: Characters of a command in what is shown while it runs.
-_TITLE: Final = 80
-
-
-class _ChatFace:
-    """The chat, to an operation that was typed there."""
-
-    def __init__(self, server: AishServer, text: Callable[[], Awaitable[str]]) -> None:
-        self._server = server
-        self._text = text
-        self.told: list[str] = []
-
-    def tell(self, message: str) -> None:
-        """Keep ``message`` for the answer."""
-        self.told.append(message)
-
-    async def wait(self, job: Job[R], title: str) -> R:
-        """Wait for a job, which can be stopped where the client shows progress."""
-        progress = self._server.begin_progress(title, on_cancel=job.cancel)
-        try:
-            return await job.result()
-        finally:
-            progress.end()
-
-    async def chat_text(self) -> str:
-        """Return what stands in the document."""
-        return await self._text()
 
 
 class ChatDocument:
     """The chat document of one workspace, and what is written into it."""
 
-    def __init__(self, server: AishServer, workspace: Workspace) -> None:
-        self._server = server
+    def __init__(
+        self,
+        client: Client,
+        documents: OpenDocuments,
+        selections: Selections,
+        workspace: Workspace,
+    ) -> None:
+        self._client = client
+        self._documents = documents
+        self._selections = selections
         self._workspace = workspace
-        self._editor = LspEditor(server)
+        self._editor = LspEditor(client)
         self._writer = ChatWriter(workspace.folder, self._editor)
-        self._place: Place | None = None
-        self._section = asyncio.Lock()
+        self._sections = ChatSections(self._writer)
+        self._jobs = JobWriter(client, self._writer)
         self._making = asyncio.Lock()
         self._has_begun = False
-        # Messages that were sent and whose answer's heading is not in the document yet.
-        self._unanswered = 0
         # What `open` put under the heading last, as it stands there.
         self._proposed = ""
         self._typed = TypedMessage(workspace_dir(workspace.folder) / "chat.json")
@@ -123,7 +100,7 @@ class ChatDocument:
 
     def heading(self) -> int | None:
         """Return the line of the heading that the user writes under, where there is one."""
-        place = self._place
+        place = self._sections.place
         if place is None and (document := self._editor.document(self._writer.path)) is not None:
             place = open_place(document.text) if len(document.text) <= LARGEST else None
         return None if place is None else place.line
@@ -142,7 +119,7 @@ class ChatDocument:
         """
         if self._editor.document(self._writer.path) is None:
             await self._ready()
-        self._server.spawn(self._show(prompt), "show the chat document")
+        self._client.spawn(self._show(prompt), "show the chat document")
         return self.uri
 
     async def _show(self, prompt: str | None) -> None:
@@ -152,7 +129,7 @@ class ChatDocument:
                 await self._propose(without_blank_lines(prompt))
             await self._writer.show()
         except AishError as error:
-            self._server.tell(error.message, error=True)
+            self._client.tell(error.message, error=True)
 
     async def _propose(self, prompt: str) -> None:
         """Put ``prompt`` under the open heading, once nothing else is being written.
@@ -161,13 +138,13 @@ class ChatDocument:
             Busy: the user has a message there that is not sent.
             StoreUnavailable: the document cannot be read or written.
         """
-        if self._section.locked():
-            self._server.tell(
+        if self._sections.lock.locked():
+            self._client.tell(
                 "aish is still writing. The command goes below that, under a new `## You`."
             )
         while True:
-            async with self._section:
-                if not self._unanswered:
+            async with self._sections.lock:
+                if not self._sections.unanswered:
                     await self._put(prompt)
                     return
             # What was sent before is answered first: it waits for the same lock.
@@ -175,12 +152,12 @@ class ChatDocument:
 
     async def _put(self, prompt: str) -> None:
         text = await self._writer.text()
-        self._place = open_place(text)
-        standing = prompt_after(text, self._place)
+        self._sections.place = open_place(text)
+        standing = prompt_after(text, self._sections.place)
         if standing in ("", self._proposed):
             self._writer.replace(standing, prompt if standing else f"{prompt}\n")
             await self._writer.flush()
-            standing = prompt_after(await self._writer.text(), self._place)
+            standing = prompt_after(await self._writer.text(), self._sections.place)
         if standing != prompt:
             raise Busy(
                 f"A message of yours stands under the last `{YOU}`. Send it or delete it, then try"
@@ -211,17 +188,17 @@ class ChatDocument:
 
         That of a question comes under a heading, all else above the one that the user writes under.
         """
-        match operation.name:
-            case "memory.summarize":
+        match operation.comes:
+            case "candidates":
                 self._follow(job, self._candidates(job), operation.title)
-            case "run" | "approve":
-                self._follow(job, self._run(job), _runs(job))
+            case "output":
+                self._follow(job, self._run(job), running_title(job))
             case _:
                 self._follow_turn(job, prompt)
 
     def _follow_turn(self, job: Job[AskResult], prompt: str | None) -> str:
         """Write a turn that has just begun, after its ``prompt``; return its id."""
-        self._unanswered += 1
+        self._sections.unanswered += 1
         self._follow(job, self._turn(job, prompt), "aish answers")
         return job.id
 
@@ -242,7 +219,7 @@ class ChatDocument:
         message = prompt
         if message is None:
             # From here on nothing is awaited: a second request must not read the same message.
-            message = self._message(await self._writer.text())
+            message = self._sections.message(await self._writer.text())
         is_open = self._editor.document(self._writer.path) is not None
         if not message.strip():
             raise InvalidArgument(
@@ -253,25 +230,25 @@ class ChatDocument:
         draft = None if prompt is not None or message == self._proposed else message
         command = parse(message)
         if command is not None:
-            self._unanswered += 1
+            self._sections.unanswered += 1
             carrying = self._carry_out(command, written, draft, is_open=is_open)
-            self._server.spawn(carrying, f":{command.name}")
+            self._client.spawn(carrying, f":{command.name}")
             return None
         below = command_below(message, COLON_COMMANDS)
         if below is not None:
-            self._unanswered += 1
+            self._sections.unanswered += 1
             work = partial(self._carry_out, below.command, written, draft, is_open=is_open)
             decide = self._decide(below, message, written, work)
-            self._server.spawn(decide, f":{below.command.name}")
+            self._client.spawn(decide, f":{below.command.name}")
             return None
         return self._ask_message(message, written)
 
     def _ask_message(self, message: str, written: str | None) -> str:
         """Begin the turn of a message; ``written`` is written down before. Return its id."""
-        about = named_lines(self._server, self._workspace, message)
+        about = named_lines(self._documents, self._workspace, message)
         job = ask(self._workspace.shown, Ask(message))
         if about is not None:
-            self._server.selections.follow(job, about)
+            self._selections.follow(job, about)
         return self._follow_turn(job, written)
 
     async def _decide(
@@ -289,27 +266,14 @@ class ChatDocument:
         if runs:
             await carry_out()
             return
-        self._unanswered -= 1
+        self._sections.unanswered -= 1
         if runs is None:
-            self._server.tell(
+            self._client.tell(
                 f"Nothing was sent: the last line, `{escaped(line)}`, is a command of aish. Send it"
                 " alone, or begin the line with something other than `:`."
             )
             return
         self._ask_message(message, written)
-
-    def _message(self, text: str) -> str:
-        """Return what the user wrote.
-
-        Raises:
-            Busy: it is being sent already, or something is being written.
-            NotFound: there is no heading to write under.
-        """
-        if self._unanswered:
-            raise Busy("A message is being sent already. Wait for its reply.")
-        if self._section.locked() and self._place is None and open_place(text) is None:
-            raise Busy(f"aish is still writing here. A new `{YOU}` follows: write below that.")
-        return prompt_after(text, self._place)
 
     def follow_changes(self, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
         """Keep the places of things through the edits of the client.
@@ -320,10 +284,10 @@ class ChatDocument:
         made = [change_of(change) for change in changes]
         self._writer.changed(made)
         if not made or any(change.start is None for change in made):
-            self._place = None
+            self._sections.place = None
         for change in made:
-            if self._place is not None:
-                self._place = self._place.shift(change)
+            if self._sections.place is not None:
+                self._sections.place = self._sections.place.shift(change)
         if not made:
             self._typed.found(self._draft() or "")
         elif self._typed.follows and (draft := self._draft()) is not None:
@@ -339,7 +303,7 @@ class ChatDocument:
         if document is None or len(document.text) > LARGEST:
             return None
         try:
-            return prompt_after(document.text, self._place)
+            return prompt_after(document.text, self._sections.place)
         except AishError:
             return None
 
@@ -347,11 +311,11 @@ class ChatDocument:
         """Take note that the client has closed the document, if it has."""
         if self._editor.document(self._writer.path) is None:
             self._writer.changed(())
-            self._place = None
+            self._sections.place = None
 
     async def aclose(self) -> None:
         """Wait until what is being written stands there, and write nothing more."""
-        async with self._section:
+        async with self._sections.lock:
             with suppress(AishError):
                 await self._writer.flush()
         await self._writer.close()
@@ -364,9 +328,9 @@ class ChatDocument:
         """
         async with self._making:
             await self._writer.ensure()
-            if self._place is not None or self._section.locked():
+            if self._sections.place is not None or self._sections.lock.locked():
                 return
-            async with self._section:
+            async with self._sections.lock:
                 text = await self._writer.text()
                 for remark in left_behind(text, self._workspace.shown.jobs.__contains__):
                     self._writer.withdraw(remark)
@@ -385,44 +349,29 @@ class ChatDocument:
     # What is written
 
     def _follow(self, job: Job[R], writing: Coroutine[Any, Any, None], title: str) -> None:
-        self._server.spawn(self._until_written(job, writing, title), title)
-
-    async def _until_written(
-        self, job: Job[R], writing: Coroutine[Any, Any, None], title: str
-    ) -> None:
-        """Show, until all of it is written, that a job runs; it can be stopped there."""
-        progress = self._server.begin_progress(title, on_cancel=job.cancel)
-        try:
-            async with progress.timed():
-                await writing
-        except AishError as error:
-            # The document cannot be written: the user must hear of it some other way.
-            self._server.tell(error.message, error=True)
-        finally:
-            job.stop_listening()
-            progress.end()
+        self._client.spawn(self._jobs.until_written(job, writing, title), title)
 
     async def _turn(self, job: Job[AskResult], prompt: str | None) -> None:
         async with self._in_turn(job.id, prompt):
-            is_above = await self._begin_section(prompt)
+            is_above = await self._sections.begin(prompt)
             try:
-                await self._reply(job)
+                await self._jobs.reply(job)
             except asyncio.CancelledError:
                 if not is_above:
-                    self._write_heading()
+                    self._sections.write_heading()
                 raise
-            await self._close_section(is_above=is_above)
+            await self._sections.close(is_above=is_above)
 
     @asynccontextmanager
     async def _in_turn(self, job_id: str, prompt: str | None) -> AsyncIterator[None]:
         """Hold the document for a question; until it is free, a line tells that it waits."""
         waiting = ""
-        if self._section.locked() and prompt is not None:
-            asked = escaped(prompt.strip())[:_TITLE]
+        if self._sections.lock.locked() and prompt is not None:
+            asked = escaped(prompt.strip())[:TITLE]
             waiting = waits(job_id, asked)
             self._writer.remark(waiting)
         try:
-            await self._section.acquire()
+            await self._sections.lock.acquire()
         finally:
             if waiting:
                 self._writer.withdraw(waiting)
@@ -430,26 +379,7 @@ class ChatDocument:
         try:
             yield
         finally:
-            self._section.release()
-
-    async def _reply(self, job: Job[AskResult]) -> None:
-        """Write a reply as it comes, to its end."""
-        reply = ReplyTranscript(self._writer.append)
-        try:
-            async for event in job.events():
-                # That it waits is told while it does.
-                if event != Notice("info", WAITS):
-                    reply.take(event)
-        except asyncio.CancelledError:
-            # The server ends, and the chat goes on with the next one.
-            reply.take(End("cancelled"))
-            reply.finish()
-            raise
-        reply.finish()
-        try:
-            await job.result()
-        except AishError as error:
-            self._writer.append(quote(error.message), apart=True)
+            self._sections.lock.release()
 
     async def _carry_out(
         self, command: ColonCommand, prompt: str | None, draft: str | None, *, is_open: bool
@@ -461,10 +391,10 @@ class ChatDocument:
         """
         is_typed = draft is None or await self._typed.was_seen(draft, is_open=is_open)
         carried: Carried | None = None
-        face = _ChatFace(self._server, self._writer.text)
+        face = ChatFace(self._client, self._writer.text)
         place = operations.Place(self._workspace, self._workspace.shown, face, is_typed=is_typed)
-        async with self._section:
-            is_above = await self._begin_section(prompt)
+        async with self._sections.lock:
+            is_above = await self._sections.begin(prompt)
             try:
                 carried = await carry_out(place, command)
                 text = "\n\n".join(filter(None, [*face.told, carried.text]))
@@ -478,148 +408,37 @@ class ChatDocument:
                 self._writer.append(escape_reply(text.rstrip() + "\n"))
             if carried is not None and carried.job is not None:
                 await self._write_job(carried.operation, carried.job)
-            await self._close_section(is_above=is_above)
+            await self._sections.close(is_above=is_above)
 
     async def _write_job(self, operation: Operation, job: Job[Any]) -> None:
         """Write what comes of a ``:`` command, to its end."""
-        match operation.name:
-            case "run" | "approve":
-                await self._until_written(job, self._output(job, self._writer.append), _runs(job))
-            case "memory.summarize":
-                await self._until_written(job, self._append_found(job), operation.title)
+        match operation.comes:
+            case "output":
+                await self._jobs.until_written(
+                    job, self._jobs.output(job, self._writer.append), running_title(job)
+                )
+            case "candidates":
+                await self._jobs.until_written(job, self._append_found(job), operation.title)
             case _:
-                await self._until_written(job, self._reply(job), operation.title)
-
-    async def _write_prompt(self, prompt: str) -> bool:
-        """Write a message that does not stand in the document yet, under a heading of its own.
-
-        Where a draft stands under the open heading, it comes above that: the draft is still the
-        next message. Return whether it does.
-        """
-        message = escape_reply(prompt.rstrip() + "\n")
-        try:
-            draft = prompt_after(await self._writer.text(), self._place)
-        except AishError:
-            message = f"{YOU}\n\n{message}"
-            draft = ""
-        if draft:
-            self._writer.insert(f"{YOU}\n\n{message}")
-        else:
-            self._writer.begin(message)
-        return bool(draft)
+                await self._jobs.until_written(job, self._jobs.reply(job), operation.title)
 
     async def _run(self, job: Job[RunReport]) -> None:
         """Write a command's output above the heading that the user writes under."""
         await self._writer.ensure()
-        async with self._section:
-            await self._output(job, self._writer.insert)
-            await self._keep_place()
+        async with self._sections.lock:
+            await self._jobs.output(job, self._writer.insert)
+            await self._sections.keep_place()
 
     async def _candidates(self, job: Job[Extracted]) -> None:
         """Write what was found above the heading that the user writes under."""
-        found = await self._found(job)
+        found = await self._jobs.found(job)
         await self._ready()
-        async with self._section:
+        async with self._sections.lock:
             self._writer.insert(found)
-            await self._keep_place()
+            await self._sections.keep_place()
 
     async def _append_found(self, job: Job[Extracted]) -> None:
-        self._writer.append(await self._found(job))
-
-    async def _found(self, job: Job[Extracted]) -> str:
-        """Return what comes of a search, once it has ended: what was told, and a checklist."""
-        parts = [quote(event.message) async for event in job.events() if isinstance(event, Notice)]
-        try:
-            candidates = (await job.result()).candidates
-        except AishError as error:
-            parts.append(quote(error.message))
-        else:
-            parts += [f"{checklist(candidates)}\n"] if candidates else []
-        return "\n".join(parts)
-
-    async def _output(self, job: Job[RunReport], begin: Callable[[str], None]) -> None:
-        """Write a command's output as it comes; ``begin`` writes its first piece."""
-        block = OutputBlock(job.label)
-        has_begun, told = await self._shown_output(job, block, begin)
-        try:
-            report = await job.result()
-        except AishError as error:
-            begin(quote(error.message))
-            return
-        if report.finish_reason == "denied":
-            begin(quote("\n\n".join(told) or f"Not run: {escaped(report.text)}"))
-            return
-        if not has_begun:
-            begin(block.open())
-        self._writer.append(block.finish())
-        self._writer.append(block.close(run_status(report, block.left_out)))
-        for message in told:
-            self._writer.append(quote(message), apart=True)
-
-    async def _shown_output(
-        self, job: Job[RunReport], block: OutputBlock, begin: Callable[[str], None]
-    ) -> tuple[bool, list[str]]:
-        """Write the output as it comes, and while it does that the command runs.
-
-        Return whether it began, and what was told.
-        """
-        running = runs(job.id)
-        has_begun = False
-        told: list[str] = []
-        try:
-            async for event in job.events():
-                if isinstance(event, Notice):
-                    told.append(event.message)
-                if not isinstance(event, Output):
-                    continue
-                if not has_begun:
-                    has_begun = True
-                    begin(block.open())
-                    self._writer.remark(running)
-                self._writer.append(block.feed(event.delta))
-        finally:
-            if has_begun:
-                self._writer.withdraw(running)
-        return has_begun, told
-
-    async def _begin_section(self, prompt: str | None) -> bool:
-        """Write our heading: what stands above it is answered, and is not read again.
-
-        Return whether that is above a draft of the user's, which keeps the open heading.
-        """
-        try:
-            is_above = prompt is not None and await self._write_prompt(prompt)
-            self._place = None
-            if is_above:
-                self._writer.append(f"{AISH}\n\n", apart=True)
-            else:
-                self._writer.begin(f"{AISH}\n\n")
-            await self._writer.settle()
-        finally:
-            self._unanswered -= 1
-        return is_above
-
-    def _write_heading(self) -> None:
-        """Write a new heading for the user, above what they may have typed below meanwhile."""
-        self._writer.append(f"{YOU}\n\n", apart=True)
-
-    async def _close_section(self, *, is_above: bool) -> None:
-        """Write a new heading, unless a draft below has one, and keep its place."""
-        if not is_above:
-            self._write_heading()
-        await self._keep_place()
-
-    async def _keep_place(self) -> None:
-        """Wait until all is written, and keep the place of the open heading.
-
-        There may be none: what was written anew at the end left the one of a draft above it.
-        """
-        await self._writer.flush()
-        self._place = open_place(await self._writer.text_as_written())
-        if self._place is None:
-            self._writer.begin(f"{YOU}\n\n")
-            await self._writer.flush()
-            self._place = open_place(await self._writer.text_as_written())
+        self._writer.append(await self._jobs.found(job))
 
 
 def _which_is_meant(line: str) -> Question:
@@ -629,8 +448,3 @@ def _which_is_meant(line: str) -> Question:
         yes="Run the command",
         no="Ask the model",
     )
-
-
-def _runs(job: Job[RunReport]) -> str:
-    """Return what is shown while a command runs."""
-    return f"aish runs {escaped(job.label)[:_TITLE]}"

@@ -21,21 +21,36 @@ if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.context.attached.proposals import Proposal
     from aish_lsp.lsp.call import Call
+    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.configuration import Configurations
+    from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.protocol import ChatParams
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.selections import Selections
+    from aish_lsp.lsp.workspaces import Workspaces
 
 
 class ChatDocuments:
     """The chat documents of a client's workspaces."""
 
-    def __init__(self, server: AishServer) -> None:
-        self._server = server
+    def __init__(
+        self,
+        client: Client,
+        documents: OpenDocuments,
+        workspaces: Workspaces,
+        selections: Selections,
+    ) -> None:
+        self._client = client
+        self._documents = documents
+        self._workspaces = workspaces
+        self._selections = selections
         self._chats: dict[Workspace, ChatDocument] = {}
 
     def of(self, workspace: Workspace) -> ChatDocument:
         """Return the chat document of ``workspace``."""
         if workspace not in self._chats:
-            self._chats[workspace] = ChatDocument(self._server, workspace)
+            self._chats[workspace] = ChatDocument(
+                self._client, self._documents, self._selections, workspace
+            )
         return self._chats[workspace]
 
     def at(self, uri: str) -> ChatDocument | None:
@@ -45,7 +60,7 @@ class ChatDocuments:
         for chat in self._chats.values():
             if chat.is_at(uri):
                 return chat
-        chat = self.of(self._server.workspaces.resolve(Target(uri=uri)))
+        chat = self.of(self._workspaces.resolve(Target(uri=uri)))
         return chat if chat.is_at(uri) else None
 
     def follow_closing(self, _uri: str) -> None:
@@ -61,70 +76,79 @@ class ChatDocuments:
         """Let go of the chat document of a workspace that closes."""
         chat = self._chats.pop(workspace, None)
         if chat is not None:
-            self._server.spawn(chat.aclose(), "close a chat")
+            self._client.spawn(chat.aclose(), "close a chat")
 
     async def aclose(self) -> None:
         """Finish all; the server is about to end."""
         await asyncio.gather(*(chat.aclose() for chat in self._chats.values()))
 
 
-def setup(server: AishServer) -> None:
+def setup(
+    client: Client,
+    documents: OpenDocuments,
+    workspaces: Workspaces,
+    chats: ChatDocuments,
+    configurations: Configurations,
+) -> None:
     """Bind the commands, follow the documents, complete the ``:`` commands."""
 
     async def open_chat(_call: Call, params: ChatParams) -> object:
-        guess = server.workspaces.guess(params)
-        workspace = server.workspaces.resolve(params)
-        if guess and not server.chats.is_shown_at(params.uri):
-            server.tell(f"This is the chat of {workspace.folder}, {guess}.")
-        return ChatPlace(await server.chats.of(workspace).open(params.prompt))
+        guess = workspaces.guess(params)
+        workspace = workspaces.resolve(params)
+        if guess and not chats.is_shown_at(params.uri):
+            client.tell(f"This is the chat of {workspace.folder}, {guess}.")
+        return ChatPlace(await chats.of(workspace).open(params.prompt))
 
     async def send(_call: Call, params: ChatParams) -> object:
-        workspace = server.workspaces.resolve(params)
-        return Begun(await server.chats.of(workspace).send(params.prompt))
+        workspace = workspaces.resolve(params)
+        return Begun(await chats.of(workspace).send(params.prompt))
 
     def changed(uri: str, changes: Sequence[types.TextDocumentContentChangeEvent]) -> None:
-        chat = server.chats.at(uri)
+        chat = chats.at(uri)
         if chat is not None:
             chat.follow_changes(changes)
 
     def saved(uri: str) -> None:
-        chat = server.chats.at(uri)
+        chat = chats.at(uri)
         if chat is not None:
-            server.spawn(chat.saved(), "remember what was typed")
+            client.spawn(chat.saved(), "remember what was typed")
 
-    @server.feature(
+    @client.feature(
         types.TEXT_DOCUMENT_COMPLETION,
         types.CompletionOptions(trigger_characters=[":", " ", "@", "/"]),
     )
     async def _complete(
         params: types.CompletionParams,
     ) -> list[types.CompletionItem] | types.CompletionList:
-        return await _completions(server, params)
+        return await _completions(documents, workspaces, chats, params)
 
-    server.bind("aish.chat.open", open_chat)
-    server.bind("aish.chat.send", send)
-    server.documents.on_change(changed)
-    server.documents.on_save(saved)
-    server.documents.on_close(server.chats.follow_closing)
-    server.workspaces.on_open(lambda workspace: _begin(server, workspace))
-    server.workspaces.on_close(server.chats.closed)
-    server.on_shutdown(server.chats.aclose)
+    client.bind("aish.chat.open", open_chat)
+    client.bind("aish.chat.send", send)
+    documents.on_change(changed)
+    documents.on_save(saved)
+    documents.on_close(chats.follow_closing)
+    workspaces.on_open(lambda workspace: _begin(client, configurations, workspace))
+    workspaces.on_close(chats.closed)
+    client.on_shutdown(chats.aclose)
 
 
 async def _completions(
-    server: AishServer, params: types.CompletionParams
+    documents: OpenDocuments,
+    workspaces: Workspaces,
+    chats: ChatDocuments,
+    params: types.CompletionParams,
 ) -> list[types.CompletionItem] | types.CompletionList:
     """Return what may stand at the cursor of a chat document: a ``:`` command, a file's name."""
     uri, at = params.text_document.uri, params.position
-    if server.chats.at(uri) is None:
+    if chats.at(uri) is None:
         return []
-    prefix = server.documents.prefix(uri, at)
-    workspace = server.workspaces.of_document(uri)
+    prefix = documents.prefix(uri, at)
+    workspace = workspaces.of_document(uri)
     named = await files_at(workspace, prefix) if workspace is not None else None
     if named is not None:
-        start = types.Position(at.line, server.documents.width(prefix[: named.start]))
+        start = types.Position(at.line, documents.width(prefix[: named.start]))
         return _files(named.files, types.Range(start, at), prefix[named.start :])
-    found = await commands_at(workspace, prefix, server.documents.text(uri) or "")
+    found = await commands_at(workspace, prefix, documents.text(uri) or "")
     return [
         types.CompletionItem(
             label=item.label,
@@ -132,9 +156,7 @@ async def _completions(
             detail=item.detail,
             filter_text=item.insert,
             text_edit=types.TextEdit(
-                types.Range(
-                    types.Position(at.line, server.documents.width(prefix[: item.start])), at
-                ),
+                types.Range(types.Position(at.line, documents.width(prefix[: item.start])), at),
                 item.insert,
             ),
         )
@@ -161,14 +183,14 @@ def _files(found: Sequence[Proposal], place: types.Range, typed: str) -> types.C
     return types.CompletionList(is_incomplete=True, items=items)
 
 
-def _begin(server: AishServer, workspace: Workspace) -> None:
+def _begin(client: Client, configurations: Configurations, workspace: Workspace) -> None:
     """Go on with the last session of a workspace that was opened, where that is configured."""
 
     async def tell(beginning: Coroutine[Any, Any, Resumed | None]) -> None:
         resumed = await beginning
         for notice in resumed.notices if resumed else ():
-            server.tell(notice)
+            client.tell(notice)
 
     # What the editor's settings say counts, too.
-    settled = server.configurations.settled(workspace.root)
-    server.spawn(tell(workspace.sessions.begin(settled)), "begin with the last session")
+    settled = configurations.settled(workspace.root)
+    client.spawn(tell(workspace.sessions.begin(settled)), "begin with the last session")

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 from lsprotocol import types
 
 from aish_lsp.foundation.redaction import find_secret
-from aish_lsp.foundation.text import escaped
-from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.foundation.text import clipped, escaped
 from aish_lsp.lsp.kinds import REFACTOR_KIND
 from aish_lsp.operations.checklist import ChecklistEntry, entries_around, is_box
 
 if TYPE_CHECKING:
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.chats import ChatDocuments
+    from aish_lsp.lsp.open_documents import OpenDocuments
 
 #: Characters of an item in a title.
 _TITLE: Final = 80
@@ -24,12 +24,12 @@ _TICK: Final = 3
 
 
 def checklist_actions(
-    server: AishServer, params: types.CodeActionParams
+    documents: OpenDocuments, chats: ChatDocuments, params: types.CodeActionParams
 ) -> Iterator[types.CodeAction]:
     """Yield what can be done with the lines of a checklist at a place of a chat document."""
     uri = params.text_document.uri
-    text = server.documents.text(uri)
-    if text is None or "- [" not in text or server.chats.at(uri) is None:
+    text = documents.text(uri)
+    if text is None or "- [" not in text or chats.at(uri) is None:
         return
     lines = text.split("\n")
     first, last = params.range.start.line, min(params.range.end.line, len(lines) - 1)
@@ -40,19 +40,19 @@ def checklist_actions(
     for entry in entries:
         if first <= entry.line <= last:
             if find_secret(entry.content) is None:
-                yield _remember(server, uri, [entry], f"Remember: {_titled(entry)}")
+                yield _remember(documents, uri, [entry], f"Remember: {_titled(entry)}")
             yield types.CodeAction(
                 f"Drop: {_titled(entry)}",
                 kind=REFACTOR_KIND,
-                edit=_edit(server, uri, [_without(server, lines, entry)]),
+                edit=documents.edit(uri, [_without(documents, lines, entry)]),
             )
     sound = [entry for entry in entries if not entry.careful]
     if len(sound) > 1:
-        yield _remember(server, uri, sound, f"Remember all {len(sound)} of this list")
+        yield _remember(documents, uri, sound, f"Remember all {len(sound)} of this list")
 
 
 def _remember(
-    server: AishServer, uri: str, entries: Sequence[ChecklistEntry], title: str
+    documents: OpenDocuments, uri: str, entries: Sequence[ChecklistEntry], title: str
 ) -> types.CodeAction:
     """Return the action that ticks these lines and has what they say remembered."""
     accepted = [{"kind": entry.kind, "content": entry.content} for entry in entries]
@@ -66,32 +66,25 @@ def _remember(
     return types.CodeAction(
         title,
         kind=REFACTOR_KIND,
-        edit=_edit(server, uri, ticks),
+        edit=documents.edit(uri, ticks),
         command=types.Command(
             "Remember", "aish.memory.accept", arguments=[{"candidates": accepted, "uri": uri}]
         ),
     )
 
 
-def _without(server: AishServer, lines: Sequence[str], entry: ChecklistEntry) -> types.TextEdit:
+def _without(
+    documents: OpenDocuments, lines: Sequence[str], entry: ChecklistEntry
+) -> types.TextEdit:
     """Return the edit that takes a candidate away, with the notes on it."""
     end = types.Position(entry.end, 0)
     if entry.end == len(lines):
         # No line follows: not every editor knows a place behind the last one.
-        end = types.Position(entry.end - 1, server.documents.width(lines[-1]))
+        end = types.Position(entry.end - 1, documents.width(lines[-1]))
     return types.TextEdit(types.Range(types.Position(entry.line, 0), end), "")
 
 
-def _edit(server: AishServer, uri: str, edits: list[types.TextEdit]) -> types.WorkspaceEdit:
-    if not LspEditor(server).capabilities.document_changes:
-        return types.WorkspaceEdit(changes={uri: edits})
-    version = server.documents.version(uri)
-    identifier = types.OptionalVersionedTextDocumentIdentifier(uri, version)
-    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, list(edits))])
-
-
 def _titled(entry: ChecklistEntry) -> str:
-    plain = escaped(entry.content)
-    short = plain if len(plain) <= _TITLE else f"{plain[: _TITLE - 1]}…"
+    short = clipped(escaped(entry.content), _TITLE)
     careful = "; ".join(entry.careful)
     return f"{short} ({careful})" if careful else short

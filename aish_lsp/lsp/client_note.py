@@ -13,21 +13,22 @@ if TYPE_CHECKING:
     from lsprotocol import types
 
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.workspaces import Workspaces
 
 
-def setup(server: AishServer) -> None:
+def setup(client: Client, workspaces: Workspaces) -> None:
     """Note the client once it uses a workspace: until then nothing can have gone wrong."""
     noted = False
 
     def note(_workspace: Workspace) -> None:
         nonlocal noted
-        params = server.initialize_params
+        params = client.initialize_params
         if not noted and params is not None:
             noted = True
             logs.keep(f"client: {describe(params)}")
 
-    server.workspaces.on_open(note)
+    workspaces.on_open(note)
 
 
 def describe(params: types.InitializeParams) -> str:

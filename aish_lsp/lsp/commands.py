@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.job import Job
@@ -22,46 +22,35 @@ from aish_lsp.operations.run import RunParams
 from aish_lsp.operations.table import OPERATIONS
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.services import Services
     from aish_lsp.agent.session import Session
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.call import Call
+    from aish_lsp.lsp.chats import ChatDocuments
+    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.configuration import Configurations
+    from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.selected import Selected
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.selections import Selections
+    from aish_lsp.lsp.workspaces import Workspaces
     from aish_lsp.operations.operation import Operation, Target, Token
     from aish_lsp.operations.run import CommandParams
 
 R = TypeVar("R")
-
-#: What waits until the client has said what its settings are: they say what is asked about first,
-#: which model answers, and which shell runs a command.
-_SETTLED: Final = frozenset(
-    {
-        *("ask", "retry", "run", "approve", "model.add", "memory.summarize", "context.compact"),
-        *("prompt.show", "session.resume", "trust.show", "trust.grant", "trust.revoke"),
-    }
-)
-
-#: What is named by a command's id, and not by a turn's.
-_OF_COMMANDS: Final = frozenset({"run", "approve"})
-
-
-def setup(server: AishServer) -> None:
-    """Bind the operations, and what goes with the clipboard."""
-    for operation in OPERATIONS.values():
-        server.bind(f"aish.{operation.name}", partial(execute, operation))
-    server.bind("aish.commands.copy", _copy)
 
 
 @dataclass(frozen=True, slots=True)
 class EditorFace:
     """The client, to an operation that it has asked for."""
 
+    client: Client
     call: Call
+    chats: ChatDocuments
     workspace: Workspace
 
     def tell(self, message: str) -> None:
         """Show ``message``."""
-        self.call.server.tell(message)
+        self.client.tell(message)
 
     async def wait(self, job: Job[R], title: str) -> R:
         """Wait for a job, under the client's own progress; cancelling the request stops it."""
@@ -74,57 +63,107 @@ class EditorFace:
 
     async def chat_text(self) -> str:
         """Return what stands in the chat document."""
-        return await self.call.server.chats.of(self.workspace).text()
+        return await self.chats.of(self.workspace).text()
 
 
-async def execute(operation: Operation, call: Call, params: Any) -> object:
-    """Carry an operation out for the client; return its result."""
-    server = call.server
-    guess = server.workspaces.guess(params)
-    workspace = server.workspaces.resolve(params)
-    # First of all, since the editor's text may change at any time.
-    about = await selected(server, workspace, params) if isinstance(params, AskParams) else None
-    if isinstance(params, RunParams):
-        _tell_where_it_runs(server, workspace, params, guess)
-    if operation.name in _SETTLED:
-        await server.configurations.settled(workspace.root)
-    session = await _session(workspace, params, waits=operation.name != "cancel")
-    prompt, again = _question(session, params)
-    token: Token | None = getattr(params, "partial_result_token", None)
-    if operation.comes_in_pieces and token is None:
-        refuse_unshown(workspace, session)
-        await server.chats.of(workspace).prepare(show=not isinstance(params, RunParams))
-        session = await workspace.sessions.named(None)
-    place = Place(workspace, session, EditorFace(call, workspace))
-    if isinstance(params, AskParams):
-        place = _asked_at(place, params, about, guess)
-    if isinstance(params, ModelAdd) and params.choice is None and not can_choose(server):
-        return await _add_model_in_chat(server, place)
-    done = await operation.run(place, params)
-    if isinstance(done, Answer):
-        return _answered(server, done)
-    if about is not None:
-        server.selections.follow(done, about)
-    elif again:
-        server.selections.follow_again(done, again)
-    if token is not None:
-        return await stream(call, token, done, operation.title)
-    server.chats.of(workspace).follow(operation, done, prompt)
-    return BegunCommand(done.id) if operation.name in _OF_COMMANDS else Begun(done.id)
+@dataclass(frozen=True, slots=True)
+class OperationCommands:
+    """Carries the operations out for the client, and what goes with its clipboard."""
 
+    client: Client
+    services: Services
+    configurations: Configurations
+    documents: OpenDocuments
+    workspaces: Workspaces
+    chats: ChatDocuments
+    selections: Selections
 
-def _answered(server: AishServer, answer: Answer[Any]) -> object:
-    if answer.is_told:
-        server.tell(answer.text)
-    return answer.result
+    def bind(self) -> None:
+        """Answer all that the operations give, and ``aish.commands.copy``."""
+        for operation in OPERATIONS.values():
+            self.client.bind(f"aish.{operation.name}", partial(self.execute, operation))
+        self.client.bind("aish.commands.copy", self._copy)
 
+    async def execute(self, operation: Operation, call: Call, params: Any) -> object:
+        """Carry an operation out for the client; return its result."""
+        guess = self.workspaces.guess(params)
+        workspace = self.workspaces.resolve(params)
+        # First of all, since the editor's text may change at any time.
+        about = await self._selected(workspace, params)
+        if isinstance(params, RunParams):
+            self._tell_where_it_runs(workspace, params, guess)
+        if operation.needs_settings:
+            await self.configurations.settled(workspace.root)
+        session = await _session(workspace, params, waits=not operation.at_once)
+        prompt, again = _question(session, params)
+        token: Token | None = getattr(params, "partial_result_token", None)
+        if operation.comes_in_pieces and token is None:
+            refuse_unshown(workspace, session)
+            await self.chats.of(workspace).prepare(show=not isinstance(params, RunParams))
+            session = await workspace.sessions.named(None)
+        place = Place(workspace, session, EditorFace(self.client, call, self.chats, workspace))
+        if isinstance(params, AskParams):
+            place = _asked_at(place, params, about, guess)
+        if isinstance(params, ModelAdd) and params.choice is None and not can_choose(self.client):
+            return await self._add_model_in_chat(place)
+        done = await operation.run(place, params)
+        if isinstance(done, Answer):
+            return self._answered(done)
+        if about is not None:
+            self.selections.follow(done, about)
+        elif again:
+            self.selections.follow_again(done, again)
+        if token is not None:
+            return await self._stream(call, token, done, operation.title)
+        self.chats.of(workspace).follow(operation, done, prompt)
+        return BegunCommand(done.id) if operation.comes == "output" else Begun(done.id)
 
-async def _add_model_in_chat(server: AishServer, place: Place) -> object:
-    """Show in the chat what there is to choose from, and how to go on there."""
-    refuse_unshown(place.workspace, place.session)
-    await server.chats.of(place.workspace).send(":model add")
-    found = await models_of(place.session)
-    return Added(None, found.active, found.models)
+    async def _selected(self, workspace: Workspace, params: Target) -> Selected | None:
+        """Return what a question is about, where it is one and names a range."""
+        if not isinstance(params, AskParams):
+            return None
+        return await selected(self.documents, workspace, params)
+
+    def _answered(self, answer: Answer[Any]) -> object:
+        if answer.is_told:
+            self.client.tell(answer.text)
+        return answer.result
+
+    async def _add_model_in_chat(self, place: Place) -> object:
+        """Show in the chat what there is to choose from, and how to go on there."""
+        refuse_unshown(place.workspace, place.session)
+        await self.chats.of(place.workspace).send(":model add")
+        found = await models_of(place.session)
+        return Added(None, found.active, found.models)
+
+    def _tell_where_it_runs(self, workspace: Workspace, params: RunParams, guess: str) -> None:
+        if guess and params.command_id is None and not self.chats.is_shown_at(params.uri):
+            self.client.tell(f"Runs in {shown_path(workspace.folder)}, {guess}.")
+
+    async def _stream(self, call: Call, token: Token, job: Job[R], title: str) -> R:
+        """Send a job's events under the client's token, then return its result.
+
+        A client that reads slowly gets the pieces that piled up as one; the job does not wait for
+        it until much has. All ways to cancel the request stop the job, which then ends by itself.
+        """
+        call.on_cancel(job.cancel)
+        progress = call.progress(title)
+        try:
+            async for event in job.events():
+                self.client.send_progress(token, to_wire(event))
+                await self.client.drained()
+            return await job.result()
+        finally:
+            progress.end()
+
+    async def _copy(self, _call: Call, params: CommandParams) -> Copied:
+        session = await self.workspaces.session(params)
+        text = session.commands.get(params.command_id).text
+        copied = await to_clipboard(text, self.services.environ)
+        if not copied:
+            shown = "\n".join(map(escaped, text.split("\n")))
+            self.client.tell(f"No clipboard was found. This is the text:\n\n{shown}")
+        return Copied(text, copied)
 
 
 async def _session(workspace: Workspace, params: Target, *, waits: bool) -> Session:
@@ -151,13 +190,6 @@ def _question(session: Session, params: Target) -> tuple[str, str]:
     return "", ""
 
 
-def _tell_where_it_runs(
-    server: AishServer, workspace: Workspace, params: RunParams, guess: str
-) -> None:
-    if guess and params.command_id is None and not server.chats.is_shown_at(params.uri):
-        server.tell(f"Runs in {shown_path(workspace.folder)}, {guess}.")
-
-
 def refuse_unshown(workspace: Workspace, session: Session) -> None:
     """See that the chat document shows a session, whose events would go there.
 
@@ -167,32 +199,3 @@ def refuse_unshown(workspace: Workspace, session: Session) -> None:
     if session is not workspace.shown:
         msg = f"The chat does not show the session {session.id}: its events need a token."
         raise InvalidArgument(msg, path="partialResultToken")
-
-
-async def stream(call: Call, token: Token, job: Job[R], title: str) -> R:
-    """Send a job's events under the client's token, then return its result.
-
-    A client that reads slowly gets the pieces that piled up as one; the job does not wait for it
-    until much has. All ways to cancel the request stop the job, which then ends by itself.
-    """
-    server = call.server
-    call.on_cancel(job.cancel)
-    progress = call.progress(title)
-    try:
-        async for event in job.events():
-            server.send_progress(token, to_wire(event))
-            await server.drained()
-        return await job.result()
-    finally:
-        progress.end()
-
-
-async def _copy(call: Call, params: CommandParams) -> Copied:
-    server = call.server
-    session = await server.workspaces.session(params)
-    text = session.commands.get(params.command_id).text
-    copied = await to_clipboard(text, server.services.environ)
-    if not copied:
-        shown = "\n".join(map(escaped, text.split("\n")))
-        server.tell(f"No clipboard was found. This is the text:\n\n{shown}")
-    return Copied(text, copied)

@@ -14,7 +14,9 @@ from lsprotocol import types
 from aish_lsp.config.loading import Configuration
 
 if TYPE_CHECKING:
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.agent.services import Services
+    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.workspaces import Workspaces
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +38,9 @@ class _Pull:
 class Configurations:
     """The configurations of a client's folders, each with what the client says for it."""
 
-    def __init__(self, server: AishServer) -> None:
-        self._server = server
+    def __init__(self, client: Client, services: Services) -> None:
+        self._client = client
+        self._services = services
         self._of: dict[Path | None, Configuration] = {}
         self._pulls: dict[Path | None, _Pull] = {}
         self._pushed: Any = None
@@ -45,9 +48,8 @@ class Configurations:
     def of(self, root: Path | None) -> Configuration:
         """Return the configuration of a folder, made on its first use."""
         if root not in self._of:
-            services = self._server.services
-            configuration = Configuration(root, services.trust, services.environ)
-            params = self._server.initialize_params
+            configuration = Configuration(root, self._services.trust, self._services.environ)
+            params = self._client.initialize_params
             if params is not None:
                 configuration.initialize(params.initialization_options)
             configuration.update("workspace/configuration", self._pushed)
@@ -83,7 +85,7 @@ class Configurations:
     @property
     def can_pull(self) -> bool:
         """Whether the client can be asked for its settings."""
-        workspace = self._server.protocol.client_capabilities.workspace
+        workspace = self._client.client_capabilities.workspace
         return bool(workspace and workspace.configuration)
 
     def _pull(self, root: Path | None, configuration: Configuration) -> None:
@@ -92,14 +94,14 @@ class Configurations:
         if root in self._pulls:
             # Its answer would be older than the one that is asked for now.
             self._pulls[root].task.cancel()
-        task = self._server.spawn(self._ask(root, configuration), "ask for the settings")
+        task = self._client.spawn(self._ask(root, configuration), "ask for the settings")
         self._pulls[root] = _Pull(task, asyncio.get_running_loop().time() + _PATIENCE)
 
     async def _ask(self, root: Path | None, configuration: Configuration) -> None:
         item = types.ConfigurationItem(root.as_uri() if root else None, "aish")
         params = types.ConfigurationParams([item])
         try:
-            answer = await self._server.request("workspace/configuration", params, _ANSWER)
+            answer = await self._client.request("workspace/configuration", params, _ANSWER)
         except Exception as error:  # noqa: BLE001 - what is there without it still holds
             logger.info("the client did not send its settings: %s", type(error).__name__)
             return
@@ -107,26 +109,26 @@ class Configurations:
             configuration.update("workspace/configuration", answer[0])
 
 
-def setup(server: AishServer) -> None:
+def setup(client: Client, configurations: Configurations, workspaces: Workspaces) -> None:
     """Follow the client's settings."""
 
-    @server.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    @client.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def _changed(params: types.DidChangeConfigurationParams) -> None:
-        if server.configurations.can_pull:
-            server.configurations.pull()
+        if configurations.can_pull:
+            configurations.pull()
         else:
-            server.configurations.push(params.settings)
+            configurations.push(params.settings)
 
-    server.workspaces.on_close(lambda workspace: server.configurations.forget(workspace.root))
+    workspaces.on_close(lambda workspace: configurations.forget(workspace.root))
 
-    @server.feature(types.INITIALIZED)
+    @client.feature(types.INITIALIZED)
     async def _initialized(_params: types.InitializedParams) -> None:
-        await _register(server)
+        await _register(client)
 
 
-async def _register(server: AishServer) -> None:
+async def _register(client: Client) -> None:
     """Ask the client to tell when its settings change, where it wants to be asked."""
-    workspace = server.protocol.client_capabilities.workspace
+    workspace = client.client_capabilities.workspace
     change = workspace.did_change_configuration if workspace else None
     if change is None or not change.dynamic_registration:
         return
@@ -134,4 +136,4 @@ async def _register(server: AishServer) -> None:
     options = types.DidChangeConfigurationRegistrationOptions("aish")
     params = types.RegistrationParams([types.Registration("aish-settings", method, options)])
     with contextlib.suppress(Exception):
-        await server.request(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
+        await client.request(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)

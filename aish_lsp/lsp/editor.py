@@ -1,58 +1,31 @@
-"""The client of a pygls server, as far as the chat document needs it."""
+"""The client's editor, as far as the chat document needs it."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any, Protocol
 from urllib.parse import unquote
 
 from lsprotocol import types
-from pygls.workspace import TextDocument, Workspace
+from pygls.workspace import TextDocument
 
 from aish_lsp.lsp.chat_edits import ANSWER_TIMEOUT, EditorCapabilities, OpenDocument
+from aish_lsp.lsp.client import Client
 
 log = logging.getLogger(__name__)
 
 
-class Server(Protocol):
-    """What is needed of the server."""
-
-    @property
-    def client_capabilities(self) -> types.ClientCapabilities:
-        """The client's capabilities."""
-
-    @property
-    def initialize_params(self) -> types.InitializeParams | None:
-        """What the client sent with ``initialize``."""
-
-    @property
-    def workspace(self) -> Workspace:
-        """The folders and the open documents."""
-
-    async def request(self, method: str, params: Any, timeout: float) -> Any:  # noqa: ASYNC109 - the server's
-        """Send a request; return the client's result.
-
-        Raises:
-            Exception: the client answered with an error, or not within ``timeout`` seconds.
-        """
-
-    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> object:
-        """Run ``work`` in the background, until the server stops."""
-
-
 class LspEditor:
-    """Implements ``chat_writer.Editor`` over a server that a client is connected to."""
+    """Implements ``chat_writer.Editor`` over the client."""
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, client: Client) -> None:
+        self._client = client
 
     @property
     def capabilities(self) -> EditorCapabilities:
         """What the client can do, as it said in ``initialize``."""
-        client = self._server.client_capabilities
-        workspace, window = client.workspace, client.window
+        able = self._client.client_capabilities
+        workspace, window = able.workspace, able.window
         edit = workspace.workspace_edit if workspace else None
         show = window.show_document if window else None
         says_so = bool(edit and edit.document_changes)
@@ -67,13 +40,13 @@ class LspEditor:
 
     def _is_neovim(self) -> bool:
         """Return whether the client is Neovim."""
-        params = self._server.initialize_params
+        params = self._client.initialize_params
         info = params.client_info if params else None
         return info is not None and info.name == "Neovim"
 
     def document(self, path: Path) -> OpenDocument | None:
         """Return the open document of ``path``, however the client spells its URI."""
-        documents = self._server.workspace.text_documents
+        documents = self._client.workspace.text_documents
         document = documents.get(unquote(path.as_uri())) or next(
             (document for document in documents.values() if _is_same(document, path)), None
         )
@@ -83,11 +56,11 @@ class LspEditor:
 
     def width(self, text: str) -> int:
         """Return the length of ``text`` in the units agreed with the client."""
-        return int(self._server.workspace.position_codec.client_num_units(text))
+        return int(self._client.workspace.position_codec.client_num_units(text))
 
     def characters(self, line: str, units: int) -> int:
         """Return how many characters of ``line`` come before a place in those units."""
-        codec = self._server.workspace.position_codec
+        codec = self._client.workspace.position_codec
         position = codec.position_from_client_units([f"{line}\n"], types.Position(0, units))
         return min(position.character, len(line))
 
@@ -99,12 +72,12 @@ class LspEditor:
         """
         # No label: Neovim would print it with each edit.
         params = types.ApplyWorkspaceEditParams(edit)
-        result = await self._server.request("workspace/applyEdit", params, ANSWER_TIMEOUT)
+        result = await self._client.request("workspace/applyEdit", params, ANSWER_TIMEOUT)
         return getattr(result, "applied", None) is True
 
     def show(self, path: Path, line: int) -> None:
         """Ask the client to show ``path``, the cursor on ``line``; its answer is not waited for."""
-        self._server.spawn(self._show(path, line), "show the chat document")
+        self._client.spawn(self._show(path, line), "show the chat document")
 
     async def _show(self, path: Path, line: int) -> None:
         cursor = types.Position(line, 0)
@@ -112,7 +85,7 @@ class LspEditor:
             path.as_uri(), take_focus=True, selection=types.Range(cursor, cursor)
         )
         try:
-            await self._server.request("window/showDocument", params, ANSWER_TIMEOUT)
+            await self._client.request("window/showDocument", params, ANSWER_TIMEOUT)
         except Exception as error:  # noqa: BLE001 - the chat goes on unseen, whatever it is
             log.info("the editor did not show the chat document: %s", type(error).__name__)
 

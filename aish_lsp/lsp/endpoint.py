@@ -44,8 +44,7 @@ from aish_lsp.lsp.shapes import first_flaw
 
 if TYPE_CHECKING:
     from cattrs import Converter
-
-    from aish_lsp.lsp.server import AishServer
+    from pygls.lsp.server import LanguageServer
 
 logger = logging.getLogger(__name__)
 
@@ -56,9 +55,7 @@ UNSENDABLE = (TypeError, ValueError, RecursionError)
 class Endpoint(LanguageServerProtocol):
     """One end of a JSON-RPC connection; ``send_body`` is where the transport takes messages."""
 
-    _server: AishServer
-
-    def __init__(self, server: AishServer, converter: Converter) -> None:
+    def __init__(self, server: LanguageServer, converter: Converter) -> None:
         self.send_body: Callable[[bytes], None] | None = None
         #: The request that was answered before we were there to: it gets no second answer.
         self.answered: MessageId | None = None

@@ -11,9 +11,12 @@ from lsprotocol import types
 
 from aish_lsp.chat.insertion import line_end_of
 from aish_lsp.foundation.text import with_line_feeds
+from aish_lsp.lsp.editor import LspEditor
 
 if TYPE_CHECKING:
-    from aish_lsp.lsp.server import AishServer
+    from pathlib import Path
+
+    from aish_lsp.lsp.client import Client
 
 #: Gets the URI and what changed; no changes where the document was opened.
 OnChange = Callable[[str, Sequence[types.TextDocumentContentChangeEvent]], None]
@@ -41,27 +44,32 @@ class OpenedDocument:
 class OpenDocuments:
     """The texts of the open documents, and who is told when one changes."""
 
-    def __init__(self, server: AishServer) -> None:
-        self._server = server
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._changed: list[OnChange] = []
         self._saved: list[Callable[[str], None]] = []
         self._closed: list[Callable[[str], None]] = []
 
     def uris(self) -> list[str]:
         """Return the open documents, as the client spells them."""
-        return [document.uri for document in self._server.workspace.text_documents.values()]
+        return [document.uri for document in self._client.workspace.text_documents.values()]
 
     def text(self, uri: str) -> str | None:
         """Return a document's text with LF for each line end, or None where it is not open."""
         # pygls' keys are decoded: that of "a%20b" is "a b".
-        document = self._server.workspace.text_documents.get(unquote(uri))
+        document = self._client.workspace.text_documents.get(unquote(uri))
         if document is None:
             return None
         return with_line_feeds(document.source)
 
+    def of_file(self, path: Path) -> OpenedDocument | None:
+        """Return the open document of ``path``, however the client spells its URI."""
+        document = LspEditor(self._client).document(path)
+        return None if document is None else self.opened(document.uri)
+
     def opened(self, uri: str) -> OpenedDocument | None:
         """Return an open document, or None where it is not open."""
-        document = self._server.workspace.text_documents.get(unquote(uri))
+        document = self._client.workspace.text_documents.get(unquote(uri))
         if document is None:
             return None
         source = document.source
@@ -75,12 +83,12 @@ class OpenDocuments:
 
     def version(self, uri: str) -> int | None:
         """Return a document's version, as the client has counted it."""
-        document = self._server.workspace.text_documents.get(unquote(uri))
+        document = self._client.workspace.text_documents.get(unquote(uri))
         return document.version if document else None
 
     def width(self, text: str) -> int:
         """Return the length of ``text`` in the units agreed with the client."""
-        return int(self._server.workspace.position_codec.client_num_units(text))
+        return int(self._client.workspace.position_codec.client_num_units(text))
 
     def prefix(self, uri: str, at: types.Position) -> str:
         """Return the text of a document's line up to a position; empty where there is none."""
@@ -92,10 +100,17 @@ class OpenDocuments:
 
     def characters(self, line: str, units: int) -> int:
         """Return how many characters of a line come before a place in the client's units."""
-        position = self._server.workspace.position_codec.position_from_client_units(
+        position = self._client.workspace.position_codec.position_from_client_units(
             [line + "\n"], types.Position(0, units)
         )
         return min(position.character, len(line))
+
+    def edit(self, uri: str, edits: Sequence[types.TextEdit]) -> types.WorkspaceEdit:
+        """Return the edit of an open document, for this version of it where the client can tell."""
+        if not LspEditor(self._client).capabilities.document_changes:
+            return types.WorkspaceEdit(changes={uri: edits})
+        version = types.OptionalVersionedTextDocumentIdentifier(uri, self.version(uri))
+        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(version, list(edits))])
 
     def on_change(self, callback: OnChange) -> None:
         """Have ``callback`` called when a document was opened or has changed."""
@@ -127,21 +142,21 @@ class OpenDocuments:
             callback(uri)
 
 
-def setup(server: AishServer) -> None:
+def setup(client: Client, documents: OpenDocuments) -> None:
     """Follow the client's documents."""
 
-    @server.feature(types.TEXT_DOCUMENT_DID_OPEN)
+    @client.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def _opened(params: types.DidOpenTextDocumentParams) -> None:
-        server.documents.changed(params.text_document.uri)
+        documents.changed(params.text_document.uri)
 
-    @server.feature(types.TEXT_DOCUMENT_DID_CHANGE)
+    @client.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def _changed(params: types.DidChangeTextDocumentParams) -> None:
-        server.documents.changed(params.text_document.uri, params.content_changes)
+        documents.changed(params.text_document.uri, params.content_changes)
 
-    @server.feature(types.TEXT_DOCUMENT_DID_SAVE)
+    @client.feature(types.TEXT_DOCUMENT_DID_SAVE)
     def _saved(params: types.DidSaveTextDocumentParams) -> None:
-        server.documents.saved(params.text_document.uri)
+        documents.saved(params.text_document.uri)
 
-    @server.feature(types.TEXT_DOCUMENT_DID_CLOSE)
+    @client.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def _closed(params: types.DidCloseTextDocumentParams) -> None:
-        server.documents.closed(params.text_document.uri)
+        documents.closed(params.text_document.uri)

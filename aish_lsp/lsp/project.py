@@ -19,7 +19,9 @@ from aish_lsp.project.current import PENDING_LIMIT
 
 if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.open_documents import OpenDocuments
+    from aish_lsp.lsp.workspaces import Workspaces
     from aish_lsp.project.current import CurrentFiles
     from aish_lsp.project.files import Listing, Scan
 
@@ -42,38 +44,39 @@ _ALL_FILES = types.FileOperationRegistrationOptions(
 )
 
 
-def setup(server: AishServer) -> None:
+def setup(client: Client, workspaces: Workspaces, documents: OpenDocuments) -> None:
     """Follow the files."""
-    FileWatch(server).follow()
+    FileWatch(client, workspaces).follow(documents)
 
 
 class FileWatch:
     """Passes on to the workspaces what the client tells of their files."""
 
-    def __init__(self, server: AishServer) -> None:
-        self._server = server
+    def __init__(self, client: Client, workspaces: Workspaces) -> None:
+        self._client = client
+        self._workspaces = workspaces
         self._asked = False
         self._watches = False
 
-    def follow(self) -> None:
+    def follow(self, documents: OpenDocuments) -> None:
         """Register for all that a client may tell."""
-        server = self._server
-        server.workspaces.on_open(self._opened)
-        server.documents.on_save(self._saved)
+        client = self._client
+        self._workspaces.on_open(self._opened)
+        documents.on_save(self._saved)
 
-        @server.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+        @client.feature(types.WORKSPACE_DID_CHANGE_WATCHED_FILES)
         def _changed(params: types.DidChangeWatchedFilesParams) -> None:
             self._tell([change.uri for change in params.changes])
 
-        @server.feature(types.WORKSPACE_DID_CREATE_FILES, _ALL_FILES)
+        @client.feature(types.WORKSPACE_DID_CREATE_FILES, _ALL_FILES)
         def _created(params: types.CreateFilesParams) -> None:
             self._tell([file.uri for file in params.files])
 
-        @server.feature(types.WORKSPACE_DID_RENAME_FILES, _ALL_FILES)
+        @client.feature(types.WORKSPACE_DID_RENAME_FILES, _ALL_FILES)
         def _renamed(params: types.RenameFilesParams) -> None:
             self._tell([uri for file in params.files for uri in (file.old_uri, file.new_uri)])
 
-        @server.feature(types.WORKSPACE_DID_DELETE_FILES, _ALL_FILES)
+        @client.feature(types.WORKSPACE_DID_DELETE_FILES, _ALL_FILES)
         def _deleted(params: types.DeleteFilesParams) -> None:
             self._tell([file.uri for file in params.files])
 
@@ -82,12 +85,12 @@ class FileWatch:
             files.edited(name)
         # A snapshot covers more than its workspace: what of it lies elsewhere is known there.
         if (path := path_of(uri)) is not None:
-            for workspace in self._server.workspaces.all():
+            for workspace in self._workspaces.all():
                 workspace.undo.saved(path)
 
     def _tell(self, uris: Sequence[str]) -> None:
         if len(uris) > PENDING_LIMIT:
-            for workspace in self._server.workspaces.all():
+            for workspace in self._workspaces.all():
                 if workspace.project.files is not None:
                     workspace.project.files.distrust()
             return
@@ -101,7 +104,7 @@ class FileWatch:
         """
         open_now = [
             (workspace.project.files, str(workspace.root).rstrip(os.sep) + os.sep)
-            for workspace in self._server.workspaces.all()
+            for workspace in self._workspaces.all()
         ]
         for uri in uris:
             path = path_of(uri)
@@ -123,11 +126,11 @@ class FileWatch:
             files.watch()
         if not self._asked:
             self._asked = True
-            self._server.spawn(self._ask_to_watch(), "ask to watch files")
+            self._client.spawn(self._ask_to_watch(), "ask to watch files")
 
     async def _ask_to_watch(self) -> None:
         """Ask the client to tell of all files that come and go, where it can be asked."""
-        client = self._server.protocol.client_capabilities.workspace
+        client = self._client.client_capabilities.workspace
         watching = client.did_change_watched_files if client else None
         if watching is None or not watching.dynamic_registration:
             return
@@ -135,24 +138,24 @@ class FileWatch:
         options = types.DidChangeWatchedFilesRegistrationOptions(_WATCHED)
         params = types.RegistrationParams([types.Registration("aish-files", method, options)])
         try:
-            await self._server.request(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
+            await self._client.request(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
         except Exception as error:  # noqa: BLE001 - without it we look ourselves
             logger.info("the client does not watch files: %s", type(error).__name__)
             return
         self._watches = True
-        for workspace in self._server.workspaces.all():
+        for workspace in self._workspaces.all():
             if workspace.project.files is not None:
                 workspace.project.files.watch()
 
     def _show_scan(self, scan: Scan, work: asyncio.Task[Listing]) -> None:
-        self._server.spawn(self._follow_scan(scan, work), "show a scan")
+        self._client.spawn(self._follow_scan(scan, work), "show a scan")
 
     async def _follow_scan(self, scan: Scan, work: asyncio.Task[Listing]) -> None:
         """Show how far a scan is that takes long, and let the user stop it."""
         await asyncio.wait([work], timeout=_SHOWN_AFTER)
         if work.done():
             return
-        progress = self._server.begin_progress("aish looks at the project", on_cancel=scan.stop)
+        progress = self._client.begin_progress("aish looks at the project", on_cancel=scan.stop)
         while not work.done():
             progress.report(f"{scan.found:,} files")
             await asyncio.wait([work], timeout=_REPORT_EVERY)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
     from aish_lsp.foundation.ports import AskUser, Choose
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.client import Client
 
 logger = logging.getLogger(__name__)
 
@@ -33,14 +33,14 @@ _DOUBT: Final = 60.0
 _PRECEDENCE = 0.05
 
 
-def asker(server: AishServer) -> AskUser:
-    """Return how to ask the user of ``server``'s client."""
+def asker(client: Client, questions: OpenQuestions) -> AskUser:
+    """Return how to ask the client's user; ``questions`` holds what stands."""
 
     async def ask_user(question: Question) -> bool | None:
         message = question.message
         if question.whole:
-            message += await _shown_whole(server, question.whole)
-        title = await _ask(server, message, (question.yes, question.no))
+            message += await _shown_whole(client, question.whole)
+        title = await _ask(client, questions, message, (question.yes, question.no))
         return {question.yes: True, question.no: False}.get(title) if title else None
 
     return ask_user
@@ -87,43 +87,45 @@ class OpenQuestions:
             task.cancel()
 
 
-def chooser(server: AishServer) -> Choose:
-    """Return how to have the user of ``server``'s client choose.
+def chooser(client: Client, questions: OpenQuestions) -> Choose:
+    """Return how to have the client's user choose.
 
     A client that does not say that it can show buttons is not asked: there are other ways.
     """
 
     async def choose(choice: Choice) -> int | None:
-        if not can_choose(server):
+        if not can_choose(client):
             return None
-        title = await _ask(server, choice.message, choice.options)
+        title = await _ask(client, questions, choice.message, choice.options)
         return choice.options.index(title) if title in choice.options else None
 
     return choose
 
 
-def can_choose(server: AishServer) -> bool:
+def can_choose(client: Client) -> bool:
     """Return whether the client says that it shows questions with buttons."""
-    window = server.protocol.client_capabilities.window
+    window = client.client_capabilities.window
     return bool(window and window.show_message and window.show_message.message_action_item)
 
 
-async def _ask(server: AishServer, message: str, titles: Sequence[str]) -> str | None:
+async def _ask(
+    client: Client, questions: OpenQuestions, message: str, titles: Sequence[str]
+) -> str | None:
     """Return the title that the user chose, as the client sent it; None for no answer."""
     params = {"type": 2, "message": message, "actions": [{"title": title} for title in titles]}
     await asyncio.sleep(_PRECEDENCE)
-    patience = _PATIENCE if can_choose(server) else server.questions.patience
-    asking = server.request("window/showMessageRequest", params, patience)
+    patience = _PATIENCE if can_choose(client) else questions.patience
+    asking = client.request("window/showMessageRequest", params, patience)
     try:
         # Where there are buttons, the user may well do something else and come back to them.
-        answer = await (asking if can_choose(server) else server.questions.answer(asking))
+        answer = await (asking if can_choose(client) else questions.answer(asking))
     except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not confirmed
         logger.info("the client could not ask the user: %s", type(error).__name__)
         return None
     return answer.get("title") if isinstance(answer, dict) else getattr(answer, "title", None)
 
 
-async def _shown_whole(server: AishServer, text: str) -> str:
+async def _shown_whole(client: Client, text: str) -> str:
     """Show ``text`` in a document beside the question; return what the question says of it."""
     # In our data: what lies in the workspace could be changed before it is read.
     path = data_dir() / "asked.txt"
@@ -132,7 +134,7 @@ async def _shown_whole(server: AishServer, text: str) -> str:
     except AishError as error:
         logger.info("what is asked about could not be written down: %s", error.message)
         return ""
-    editor = LspEditor(server)
+    editor = LspEditor(client)
     if editor.capabilities.show_document:
         editor.show(path, 0)
     return f"\n\nIt is cut here. All of it: {shown_path(path)}"

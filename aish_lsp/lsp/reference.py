@@ -54,7 +54,8 @@ written into the chat document, `.aish/chat.md` in the workspace, behind a cance
 
 The user writes under the last `## You` and sends it with the code lens or the code action *Send*,
 or with `aish.chat.send`. The reply comes under `## aish`, then a new `## You`. Only what follows
-that last heading is read. What was not seen being typed there asks before it changes anything
+that last heading is read. A tool's call has a line there while it runs, and one on how it ended
+once it has. What was not seen being typed there asks before it changes anything
 ([safety](safety.md)). A message that is a single line beginning with `:` is a command, and so is
 `:run` with a fenced block below it. While something is answered or runs, the code action *Stop*
 ends it (`aish.cancel`). The commands:

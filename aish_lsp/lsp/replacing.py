@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lsprotocol import types
@@ -16,7 +17,7 @@ from aish_lsp.chat.markdown import escape_reply
 from aish_lsp.context.attached.replacement import difference, replacement
 from aish_lsp.foundation.errors import Denied, NotFound
 from aish_lsp.foundation.ports import Question
-from aish_lsp.foundation.text import escaped, hidden_characters
+from aish_lsp.foundation.text import clipped, escaped, hidden_characters
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.kinds import REFACTOR_KIND
 from aish_lsp.lsp.protocol import Replaced
@@ -24,11 +25,13 @@ from aish_lsp.shell.fences import Block, fenced_blocks
 
 if TYPE_CHECKING:
     from aish_lsp.context.attached.selection import Point
+    from aish_lsp.foundation.ports import AskUser
     from aish_lsp.lsp.call import Call
-    from aish_lsp.lsp.open_documents import OpenedDocument
+    from aish_lsp.lsp.chats import ChatDocuments
+    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.open_documents import OpenDocuments, OpenedDocument
     from aish_lsp.lsp.protocol import ReplaceParams
-    from aish_lsp.lsp.selections import Asked
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.selections import Asked, Selections
 
 logger = logging.getLogger(__name__)
 
@@ -42,92 +45,96 @@ _TITLE: Final = 40
 _ANNOTATION: Final = "aish.replace"
 
 
-def setup(server: AishServer) -> None:
-    """Bind the command."""
+@dataclass(frozen=True, slots=True)
+class Replacing:
+    """What it takes to put a block of a reply where the text stands that was asked about."""
 
-    async def replace(_call: Call, params: ReplaceParams) -> object:
-        asked, block = server.selections.of_turn(params.turn_id, params.block)
+    client: Client
+    documents: OpenDocuments
+    selections: Selections
+    chats: ChatDocuments
+    ask_user: AskUser
+
+    async def replace(self, _call: Call, params: ReplaceParams) -> object:
+        """Put a block there, once the user has agreed.
+
+        Raises:
+            Denied: nobody answered.
+            NotFound: there is no such block, or the text has changed.
+        """
+        asked, block = self.selections.of_turn(params.turn_id, params.block)
         # Not to ask in vain; it is looked at again below.
-        question = _question(asked, block, *server.selections.found(asked))
-        answer = await server.services.ask_user(question)
+        question = _question(asked, block, *self.selections.found(asked))
+        answer = await self.ask_user(question)
         if answer is None:
             raise Denied("Not replaced: nobody answered. The block in the chat can be copied.")
         if not answer:
             return Replaced(applied=False)
-        applied = await _applied(server, edit_of(server, asked, block))
+        applied = await self._applied(self.edit_of(asked, block))
         if not applied:
-            server.tell("The editor did not make the edit. Try again.", error=True)
+            self.client.tell("The editor did not make the edit. Try again.", error=True)
         return Replaced(applied)
 
-    server.bind("aish.selection.replace", replace)
+    def actions(self, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
+        """Yield what may be put in the place of what was asked about.
 
+        In the document, where that stands; in the chat, on the block of the reply.
+        """
+        offered = self._offered(params.text_document.uri, params.range)
+        for asked, number in offered:
+            which = "" if len(offered) == 1 else f": {_titled(asked.blocks[number])}"
+            action = types.CodeAction(f"Replace selection{which}", kind=REFACTOR_KIND)
+            try:
+                edit = self.edit_of(asked, asked.blocks[number], ask=True)
+            except NotFound as error:
+                if self._knows_disabled():
+                    action.disabled = types.CodeActionDisabled(error.message)
+                    yield action
+                    continue
+                edit = None
+            if edit is not None and self._annotates():
+                action.edit = edit
+            else:
+                # It asks, or says why it cannot be.
+                argument = {"turnId": asked.turn_id, "block": number, "uri": asked.uri}
+                action.command = types.Command(
+                    action.title, "aish.selection.replace", arguments=[argument]
+                )
+            yield action
 
-def replace_actions(
-    server: AishServer, params: types.CodeActionParams
-) -> Iterator[types.CodeAction]:
-    """Yield what may be put in the place of what was asked about.
+    def _knows_disabled(self) -> bool:
+        """Return whether the client shows actions that cannot be taken, with the reason."""
+        documents = self.client.client_capabilities.text_document
+        actions = documents.code_action if documents else None
+        return bool(actions and actions.disabled_support)
 
-    In the document, where that stands; in the chat, on the block of the reply.
-    """
-    offered = _offered(server, params.text_document.uri, params.range)
-    for asked, number in offered:
-        which = "" if len(offered) == 1 else f": {_titled(asked.blocks[number])}"
-        action = types.CodeAction(f"Replace selection{which}", kind=REFACTOR_KIND)
-        try:
-            edit = edit_of(server, asked, asked.blocks[number], ask=True)
-        except NotFound as error:
-            if _knows_disabled(server):
-                action.disabled = types.CodeActionDisabled(error.message)
-                yield action
-                continue
-            edit = None
-        if edit is not None and annotates(server):
-            action.edit = edit
-        else:
-            # It asks, or says why it cannot be.
-            argument = {"turnId": asked.turn_id, "block": number, "uri": asked.uri}
-            action.command = types.Command(
-                action.title, "aish.selection.replace", arguments=[argument]
+    def _annotates(self) -> bool:
+        """Return whether the client asks for a yes by itself, where an edit says that it must."""
+        workspace = self.client.client_capabilities.workspace
+        edit = workspace.workspace_edit if workspace else None
+        return bool(edit and edit.document_changes and edit.change_annotation_support is not None)
+
+    def edit_of(self, asked: Asked, block: Block, *, ask: bool = False) -> types.WorkspaceEdit:
+        """Return the edit that puts a block where the selection stands.
+
+        With ``ask`` it is annotated, so that the client asks for a yes.
+
+        Raises:
+            NotFound: the document is not open, or has changed there.
+        """
+        document, start, end = self.selections.found(asked)
+        lines = document.text.split("\n")
+        text = replacement(block.text, lines, start, end).replace("\n", document.line_end)
+        width = self.documents.width
+        place = types.Range(
+            *(
+                types.Position(point.line, width(lines[point.line][: point.character]))
+                for point in (start, end)
             )
-        yield action
-
-
-def _knows_disabled(server: AishServer) -> bool:
-    """Return whether the client shows actions that cannot be taken, with the reason."""
-    documents = server.protocol.client_capabilities.text_document
-    actions = documents.code_action if documents else None
-    return bool(actions and actions.disabled_support)
-
-
-def annotates(server: AishServer) -> bool:
-    """Return whether the client asks for a yes by itself, where an edit says that it must."""
-    workspace = server.protocol.client_capabilities.workspace
-    edit = workspace.workspace_edit if workspace else None
-    return bool(edit and edit.document_changes and edit.change_annotation_support is not None)
-
-
-def edit_of(
-    server: AishServer, asked: Asked, block: Block, *, ask: bool = False
-) -> types.WorkspaceEdit:
-    """Return the edit that puts a block where the selection stands.
-
-    With ``ask`` it is annotated, so that the client asks for a yes.
-
-    Raises:
-        NotFound: the document is not open, or has changed there.
-    """
-    document, start, end = server.selections.found(asked)
-    lines = document.text.split("\n")
-    text = replacement(block.text, lines, start, end).replace("\n", document.line_end)
-    width = server.documents.width
-    place = types.Range(
-        *(
-            types.Position(point.line, width(lines[point.line][: point.character]))
-            for point in (start, end)
         )
-    )
-    version = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
-    if ask:
+        if not ask:
+            return self.documents.edit(document.uri, [types.TextEdit(place, text)])
+        version = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
         annotated = types.AnnotatedTextEdit(_ANNOTATION, place, text)
         annotation = types.ChangeAnnotation(
             "Replace the selection by aish's reply",
@@ -138,43 +145,38 @@ def edit_of(
             document_changes=[types.TextDocumentEdit(version, [annotated])],
             change_annotations={_ANNOTATION: annotation},
         )
-    edit = types.TextEdit(place, text)
-    if LspEditor(server).capabilities.document_changes:
-        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(version, [edit])])
-    return types.WorkspaceEdit(changes={document.uri: [edit]})
 
+    async def _applied(self, edit: types.WorkspaceEdit) -> bool:
+        """Have the client make an edit; return whether it says that it did."""
+        try:
+            return await LspEditor(self.client).apply_edit(edit)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong there, it is not made
+            logger.info("the client did not make an edit: %s", type(error).__name__)
+            return False
 
-async def _applied(server: AishServer, edit: types.WorkspaceEdit) -> bool:
-    """Have the client make an edit; return whether it says that it did."""
-    try:
-        return await LspEditor(server).apply_edit(edit)
-    except Exception as error:  # noqa: BLE001 - whatever went wrong there, it is not made
-        logger.info("the client did not make an edit: %s", type(error).__name__)
-        return False
-
-
-def _offered(server: AishServer, uri: str, range_: types.Range) -> list[tuple[Asked, int]]:
-    """Return questions with the numbers of the blocks that are offered at a place."""
-    first, last = sorted((range_.start.line, range_.end.line))
-    if server.chats.at(uri) is None:
-        here = (
-            asked
-            for asked in server.selections
-            if asked.uri == uri
-            and asked.blocks
-            and asked.span.start.line <= last
-            and first <= asked.span.end.line
-        )
-        latest = next(here, None)
-        return [(latest, number) for number in range(len(latest.blocks))] if latest else []
-    text = server.documents.text(uri) or ""
-    standing = [block.text for block in fenced_blocks(text) if block.first <= last <= block.last]
-    return [
-        (asked, number)
-        for asked in server.selections
-        for number, block in enumerate(asked.blocks)
-        if escape_reply(block.text) in standing
-    ][:1]
+    def _offered(self, uri: str, range_: types.Range) -> list[tuple[Asked, int]]:
+        """Return questions with the numbers of the blocks that are offered at a place."""
+        first, last = sorted((range_.start.line, range_.end.line))
+        if self.chats.at(uri) is None:
+            here = (
+                asked
+                for asked in self.selections
+                if asked.uri == uri
+                and asked.blocks
+                and asked.span.start.line <= last
+                and first <= asked.span.end.line
+            )
+            latest = next(here, None)
+            return [(latest, number) for number in range(len(latest.blocks))] if latest else []
+        text = self.documents.text(uri) or ""
+        blocks = fenced_blocks(text)
+        standing = [block.text for block in blocks if block.first <= last <= block.last]
+        return [
+            (asked, number)
+            for asked in self.selections
+            for number, block in enumerate(asked.blocks)
+            if escape_reply(block.text) in standing
+        ][:1]
 
 
 def _question(
@@ -202,5 +204,4 @@ def _warning(block: Block) -> str:
 
 def _titled(block: Block) -> str:
     first = next(line.strip() for line in block.text.split("\n") if line.strip())
-    plain = escaped(first)
-    return plain if len(plain) <= _TITLE else f"{plain[: _TITLE - 1]}…"
+    return clipped(escaped(first), _TITLE)

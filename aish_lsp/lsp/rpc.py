@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder
+from pygls.lsp.server import LanguageServer
 from pygls.protocol import lsp_method
 
 from aish_lsp.lsp.call import Call
 from aish_lsp.lsp.endpoint import Endpoint
+from aish_lsp.lsp.lifecycle import Lifecycle
 from aish_lsp.lsp.messages import MessageId
+from aish_lsp.lsp.questions import OpenQuestions
+from aish_lsp.lsp.registry import CommandTable
 from aish_lsp.lsp.text_sync import TEXT_SYNC, open_workspace
 
 if TYPE_CHECKING:
     from cattrs import Converter
-
-    from aish_lsp.lsp.server import AishServer
 
 logger = logging.getLogger(__name__)
 
@@ -35,10 +37,32 @@ _NOT_OURS = (
 _CANCEL = "aish.cancel"
 
 
+class Host(LanguageServer):
+    """What the methods of LSP that are answered here need of the server.
+
+    Attributes:
+        commands: the commands that are answered.
+        lifecycle: ends the process.
+        initialize_params: what the client sent with ``initialize``; None before it.
+        questions: what the user is being asked.
+    """
+
+    commands: CommandTable
+    lifecycle: Lifecycle
+    initialize_params: types.InitializeParams | None
+    questions: OpenQuestions
+
+    async def stop_work(self) -> None:
+        """Cancel what runs and let it record what it has."""
+        raise NotImplementedError
+
+
 class AishProtocol(Endpoint):
     """The methods of LSP that the server itself answers; features answer the rest."""
 
-    def __init__(self, server: AishServer, converter: Converter) -> None:
+    _server: Host
+
+    def __init__(self, server: Host, converter: Converter) -> None:
         self._calls: dict[MessageId, Call] = {}
         self._on_token_cancel: dict[MessageId, Callable[[], object]] = {}
         super().__init__(server, converter)
@@ -65,7 +89,7 @@ class AishProtocol(Endpoint):
         if params.command != _CANCEL:
             self._server.questions.turn_away()
         token = params.work_done_token
-        call = Call(self._server, request_id, token, task.cancel)
+        call = Call(self.send_progress, request_id, token, task.cancel)
         self._calls[request_id] = call
         if token is not None:
             self.on_token_cancel(token, call.cancel)
@@ -82,6 +106,10 @@ class AishProtocol(Endpoint):
         callback = self._on_token_cancel.get(params.token)
         if callback is not None:
             callback()
+
+    def send_progress(self, token: MessageId, value: Mapping[str, Any]) -> None:
+        """Send ``value``, plain JSON data, under a progress token."""
+        self.notify("$/progress", {"token": token, "value": value})
 
     def on_token_cancel(self, token: MessageId, callback: Callable[[], object]) -> None:
         """Call ``callback`` when the client cancels the progress with ``token``."""

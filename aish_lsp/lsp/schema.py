@@ -70,7 +70,7 @@ def results_of(spec: CommandSpec) -> tuple[Any, ...]:
         assert get_origin(kind) in (Answer, Job), f"{spec.name} returns neither of them"
         found.append(get_args(kind)[0])
     if spec.operation.comes_in_pieces:
-        found.append(BegunCommand if spec.operation.name in ("run", "approve") else Begun)
+        found.append(BegunCommand if spec.operation.comes == "output" else Begun)
     return tuple(found)
 
 

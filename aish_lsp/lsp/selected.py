@@ -15,13 +15,12 @@ from aish_lsp.context.attached.selection import Document, Point, clamped, langua
 from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.text import one_line, with_line_feeds
-from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.uris import is_uri, path_of
 from aish_lsp.project.safe_read import read_head
 
 if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.operations.ask import AskParams, Position, Problem
 
 #: Problems that go with one question, and characters of each.
@@ -42,7 +41,9 @@ class Selected:
     document: Document
 
 
-async def selected(server: AishServer, workspace: Workspace, params: AskParams) -> Selected | None:
+async def selected(
+    documents: OpenDocuments, workspace: Workspace, params: AskParams
+) -> Selected | None:
     """Return what a question's fields select; None where they name no range.
 
     Raises:
@@ -54,10 +55,10 @@ async def selected(server: AishServer, workspace: Workspace, params: AskParams) 
         return None
     if params.uri is None:
         raise InvalidArgument("A range needs the uri of its document.", path="uri")
-    uri, document = await _document(server, workspace, params.uri)
+    uri, document = await _document(documents, workspace, params.uri)
     lines = document.lines
     start, end = sorted(
-        _point(server, lines, place) for place in (params.range.start, params.range.end)
+        _point(documents, lines, place) for place in (params.range.start, params.range.end)
     )
     if start.line >= len(lines):
         raise InvalidArgument(
@@ -89,13 +90,15 @@ def _inside(root: Path, path: Path) -> str:
     return real.relative_to(real_root).as_posix() if real.is_relative_to(real_root) else ""
 
 
-async def _document(server: AishServer, workspace: Workspace, uri: str) -> tuple[str, Document]:
+async def _document(
+    documents: OpenDocuments, workspace: Workspace, uri: str
+) -> tuple[str, Document]:
     """Return the editor's document, with the URI as it spells it, else the workspace's file."""
     name = path_in(workspace, uri)
     path = path_of(uri)
-    opened = server.documents.opened(uri)
-    if opened is None and path is not None and (other := LspEditor(server).document(path)):
-        opened = server.documents.opened(other.uri)
+    opened = documents.opened(uri)
+    if opened is None and path is not None:
+        opened = documents.of_file(path)
     if opened is not None:
         return opened.uri, Document(name, opened.text, opened.language or language_of(name))
     if path is None:
@@ -112,12 +115,12 @@ async def _document(server: AishServer, workspace: Workspace, uri: str) -> tuple
     return uri, Document(name, with_line_feeds(head[0]), language_of(name))
 
 
-def _point(server: AishServer, lines: Sequence[str], place: Position) -> Point:
+def _point(documents: OpenDocuments, lines: Sequence[str], place: Position) -> Point:
     """Return a client's position in characters; behind the text it stays what it is."""
     if place.line >= len(lines):
         return Point(place.line, 0)
     line = lines[place.line]
-    return Point(place.line, server.documents.characters(line, place.character))
+    return Point(place.line, documents.characters(line, place.character))
 
 
 def _problems(document: Document, problems: Sequence[Problem]) -> list[Attached]:

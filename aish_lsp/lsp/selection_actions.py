@@ -9,12 +9,16 @@ from lsprotocol import types
 
 from aish_lsp.context.attached.mentions import mention_of
 from aish_lsp.context.attached.selection import Point, between
-from aish_lsp.foundation.text import escaped, is_seen, one_line, well_formed
+from aish_lsp.foundation.text import clipped, escaped, is_seen, one_line, well_formed
 from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND
 from aish_lsp.lsp.uris import path_of
 
 if TYPE_CHECKING:
-    from aish_lsp.lsp.server import AishServer
+    from pathlib import Path
+
+    from aish_lsp.lsp.chats import ChatDocuments
+    from aish_lsp.lsp.open_documents import OpenDocuments
+    from aish_lsp.lsp.workspaces import Workspaces
 
 #: Diagnostics at one place that actions are offered for, and characters of one in a title.
 _MOST_PROBLEMS: Final = 5
@@ -28,14 +32,17 @@ _IN_A_BLOCK: Final = "Reply with the new text of exactly these lines in one fenc
 
 
 def selection_actions(
-    server: AishServer, params: types.CodeActionParams
+    documents: OpenDocuments,
+    workspaces: Workspaces,
+    chats: ChatDocuments,
+    params: types.CodeActionParams,
 ) -> Iterator[types.CodeAction]:
     """Yield what can be asked about a place of an open document."""
     uri = params.text_document.uri
-    text = server.documents.text(uri)
+    text = documents.text(uri)
     if text is None:
         return
-    looking = _Looking(server, uri, text.split("\n"))
+    looking = _Looking(documents, workspaces.folder_of(uri), uri, text.split("\n"))
     # Ours only say what can be run.
     problems = [problem for problem in params.context.diagnostics if problem.source != "aish"]
     for problem in problems[:_MOST_PROBLEMS]:
@@ -43,18 +50,20 @@ def selection_actions(
         yield from looking.problem_actions(problem, which)
     # In the chat a word is what the cursor is on: some clients send that, and mean nothing by it.
     several = params.range.start.line != params.range.end.line
-    if looking.holds_text(params.range) and (several or server.chats.at(uri) is None):
+    if looking.holds_text(params.range) and (several or chats.at(uri) is None):
         yield from looking.selection_actions(params.range, problems)
 
 
 class _Looking:
     """One document that is looked at."""
 
-    def __init__(self, server: AishServer, uri: str, lines: Sequence[str]) -> None:
-        self._server = server
+    def __init__(
+        self, documents: OpenDocuments, folder: Path | None, uri: str, lines: Sequence[str]
+    ) -> None:
+        self._documents = documents
         self._uri = uri
         self._lines = lines
-        path, folder = path_of(uri), server.workspaces.folder_of(uri)
+        path = path_of(uri)
         #: Its path in the workspace; empty where it is not in one.
         self._path = path.relative_to(folder).as_posix() if path and folder else ""
         self._name = escaped(self._path or (path.name if path else "this document"))
@@ -91,7 +100,7 @@ class _Looking:
         # The whole lines: what is complained of is a word, and the cure is seldom in it.
         whole = types.Range(
             types.Position(first, 0),
-            types.Position(last, self._server.documents.width(self._lines[last])),
+            types.Position(last, self._documents.width(self._lines[last])),
         )
         where = self._where(first, last)
         asked = {"uri": self._uri, "range": _plain(whole), "diagnostics": _told([problem])}
@@ -111,7 +120,7 @@ class _Looking:
         if at.line >= len(self._lines):
             return Point(len(self._lines) - 1, len(self._lines[-1]))
         line = self._lines[max(0, at.line)]
-        return Point(max(0, at.line), self._server.documents.characters(line, at.character))
+        return Point(max(0, at.line), self._documents.characters(line, at.character))
 
 
 def _ask(
@@ -147,5 +156,4 @@ def _plain(range_: types.Range) -> dict[str, dict[str, int]]:
 
 
 def _titled(message: str) -> str:
-    plain = escaped(one_line(message))
-    return plain if len(plain) <= _TITLE else f"{plain[: _TITLE - 1]}…"
+    return clipped(escaped(one_line(message)), _TITLE)

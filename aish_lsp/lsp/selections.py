@@ -14,7 +14,6 @@ from aish_lsp.context.attached.mentions import mentions
 from aish_lsp.context.attached.selection import Document, Point, between, clamped
 from aish_lsp.foundation.errors import AishError, NotFound
 from aish_lsp.foundation.text import escaped, with_line_feeds
-from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.selected import Selected, path_in
 from aish_lsp.lsp.tracking import Span, change_of
 from aish_lsp.shell.fences import Block, fenced_blocks
@@ -23,8 +22,8 @@ if TYPE_CHECKING:
     from aish_lsp.agent.turn import AskResult
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.foundation.job import Job
-    from aish_lsp.lsp.open_documents import OpenedDocument
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.open_documents import OpenDocuments, OpenedDocument
 
 #: Questions that are remembered.
 _MOST: Final = 20
@@ -65,8 +64,9 @@ class Asked:
 class Selections:
     """What the client has asked about lately, the last question first."""
 
-    def __init__(self, server: AishServer) -> None:
-        self._server = server
+    def __init__(self, client: Client, documents: OpenDocuments) -> None:
+        self._client = client
+        self._documents = documents
         self._asked: deque[Asked] = deque(maxlen=_MOST)
 
     def __iter__(self) -> Iterator[Asked]:
@@ -74,7 +74,7 @@ class Selections:
 
     def follow(self, job: Job[AskResult], about: Selected) -> None:
         """Remember what a question, which has just begun, is about; read its reply at the end."""
-        width = self._server.documents.width
+        width = self._documents.width
         lines = about.document.lines
         start, end = (
             Position(point.line, width(lines[point.line][: point.character]))
@@ -93,7 +93,7 @@ class Selections:
         self._asked.appendleft(asked)
 
         def ended() -> None:
-            self._server.spawn(_read_reply(job, asked), "read a reply's blocks")
+            self._client.spawn(_read_reply(job, asked), "read a reply's blocks")
 
         job.on_end(ended)
 
@@ -102,7 +102,7 @@ class Selections:
         for asked in self._asked:
             if asked.uri == uri:
                 for change in changes:
-                    asked.span = asked.span.after(change_of(change), self._server.documents.width)
+                    asked.span = asked.span.after(change_of(change), self._documents.width)
 
     def of_turn(self, turn_id: str, number: int) -> tuple[Asked, Block]:
         """Return a question, and a block of its reply counted from 0.
@@ -124,7 +124,7 @@ class Selections:
         Raises:
             NotFound: it is not open, or the text is another.
         """
-        document = self._server.documents.opened(asked.uri)
+        document = self._documents.opened(asked.uri)
         if document is None:
             raise NotFound(f"{escaped(asked.name)} is not open any more. Open it and try again.")
         lines = document.text.split("\n")
@@ -140,16 +140,11 @@ class Selections:
 
     def _point(self, lines: Sequence[str], at: Position) -> Point:
         line = lines[at.line] if at.line < len(lines) else ""
-        characters = self._server.documents.characters(line, at.character)
+        characters = self._documents.characters(line, at.character)
         return clamped(lines, Point(at.line, characters))
 
 
-def setup(server: AishServer) -> None:
-    """Follow the documents."""
-    server.documents.on_change(server.selections.changed)
-
-
-def named_lines(server: AishServer, workspace: Workspace, message: str) -> Selected | None:
+def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) -> Selected | None:
     """Return the lines that a message names, if it names those of one open document alone."""
     root = workspace.root
     if root is None:
@@ -158,12 +153,12 @@ def named_lines(server: AishServer, workspace: Workspace, message: str) -> Selec
         (reading, opened)
         for mention in mentions(message)
         for reading in mention.readings
-        if reading.first and (opened := LspEditor(server).document(root / reading.name))
+        if reading.first and (opened := documents.of_file(root / reading.name))
     ]
     if len(found) != 1:
         return None
     [(named, editors)] = found
-    document = Document(path_in(workspace, editors.uri), with_line_feeds(editors.text))
+    document = Document(path_in(workspace, editors.uri), editors.text)
     lines = document.lines
     start, end = (clamped(lines, Point(line, 0)) for line in (named.first - 1, named.last))
     return Selected(editors.uri, (), start, end, document)

@@ -3,69 +3,61 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import logging
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from lsprotocol import types
 from lsprotocol.converters import get_converter
 from pygls.exceptions import JsonRpcException
-from pygls.lsp.server import LanguageServer
 
 from aish_lsp import __version__
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.workspace import Workspace
-from aish_lsp.foundation.text import with_line_feeds
+from aish_lsp.lsp import (
+    chats,
+    client_note,
+    configuration,
+    open_documents,
+    project,
+    status,
+    suggestions,
+    workspaces,
+)
 from aish_lsp.lsp.chats import ChatDocuments
+from aish_lsp.lsp.checklists import checklist_actions
+from aish_lsp.lsp.commands import OperationCommands
 from aish_lsp.lsp.configuration import Configurations
-from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
 from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.open_documents import OpenDocuments
 from aish_lsp.lsp.outbox import Outbox
 from aish_lsp.lsp.progress import Progress
+from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.questions import OpenQuestions, asker, chooser
 from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler
-from aish_lsp.lsp.rpc import AishProtocol
+from aish_lsp.lsp.replacing import Replacing
+from aish_lsp.lsp.rpc import AishProtocol, Host
+from aish_lsp.lsp.selection_actions import selection_actions
 from aish_lsp.lsp.selections import Selections
 from aish_lsp.lsp.text_sync import TEXT_SYNC
 from aish_lsp.lsp.workspaces import Workspaces
 
 logger = logging.getLogger(__name__)
 
-#: Modules with a ``setup(server)``, in the order in which they are set up.
-FEATURES: tuple[str, ...] = (
-    "aish_lsp.lsp.configuration",
-    "aish_lsp.lsp.open_documents",
-    "aish_lsp.lsp.workspaces",
-    "aish_lsp.lsp.client_note",
-    "aish_lsp.lsp.commands",
-    "aish_lsp.lsp.selections",
-    "aish_lsp.lsp.replacing",
-    "aish_lsp.lsp.chats",
-    "aish_lsp.lsp.suggestions",
-    "aish_lsp.lsp.project",
-    "aish_lsp.lsp.status",
-)
-
 #: Seconds in which a client answers that it will show a progress.
 CREATE_PROGRESS = 10.0
 
 
-class AishServer(LanguageServer):
-    """Serves one client.
+class AishServer(Host):
+    """Serves one client, and is the ``Client`` of the features.
 
     Attributes:
-        commands: the commands that are answered.
-        lifecycle: ends the process.
         outbox: what waits to be sent; None while nobody is connected.
-        initialize_params: what the client sent with ``initialize``; None before it.
         documents: the open documents.
-        questions: what the user is being asked.
         services: what all workspaces share.
         workspaces: the folders' contexts.
         chats: the folders' chat documents.
@@ -81,14 +73,18 @@ class AishServer(LanguageServer):
         self.initialize_params: types.InitializeParams | None = None
         self.documents = OpenDocuments(self)
         self.questions = OpenQuestions()
-        self.services = Services(asker(self), open_text=self._open_text, choose=chooser(self))
-        self.configurations = Configurations(self)
+        self.services = Services(
+            asker(self, self.questions),
+            open_text=self._open_text,
+            choose=chooser(self, self.questions),
+        )
+        self.configurations = Configurations(self, self.services)
         # Not the keys: pygls has decoded them, and "a%23b" would lead to the folder "a".
         self.workspaces = Workspaces(
             lambda: [folder.uri for folder in self.workspace.folders.values()], self._open_workspace
         )
-        self.chats = ChatDocuments(self)
-        self.selections = Selections(self)
+        self.selections = Selections(self, self.documents)
+        self.chats = ChatDocuments(self, self.documents, self.workspaces, self.selections)
         self._tasks: set[asyncio.Task[Any]] = set()
         self._shutdown_hooks: list[Callable[[], Awaitable[object]]] = []
         self._stopping: asyncio.Task[None] | None = None
@@ -108,8 +104,12 @@ class AishServer(LanguageServer):
         return Workspace(root, self.services, self.configurations.of(root))
 
     def _open_text(self, path: Path) -> str | None:
-        document = LspEditor(self).document(path)
-        return None if document is None else with_line_feeds(document.text)
+        document = self.documents.of_file(path)
+        return None if document is None else document.text
+
+    def notify(self, method: str, params: object) -> None:
+        """Send a notification."""
+        self.protocol.notify(method, params)
 
     def tell(self, message: str, *, error: bool = False) -> None:
         """Show ``message`` to the user, beside whatever they do."""
@@ -141,7 +141,7 @@ class AishServer(LanguageServer):
 
     def send_progress(self, token: MessageId, value: Mapping[str, Any]) -> None:
         """Send ``value``, plain JSON data, under a progress token."""
-        self.protocol.notify("$/progress", {"token": token, "value": value})
+        self.protocol.send_progress(token, value)
 
     def begin_progress(self, title: str, *, on_cancel: Callable[[], object]) -> Progress:
         """Begin progress of our own; silent where the client shows none.
@@ -201,19 +201,62 @@ class AishServer(LanguageServer):
         logger.error("%s", source.__name__, exc_info=error)
 
 
-def create_server(features: Sequence[str] = FEATURES) -> AishServer:
-    """Return a server with ``features`` switched on; one that fails is logged and left out."""
-    from aish_lsp.lsp.protocol import COMMANDS  # noqa: PLC0415 - a server for tests brings its own
+def _wire_operations(server: AishServer) -> None:
+    OperationCommands(
+        server,
+        server.services,
+        server.configurations,
+        server.documents,
+        server.workspaces,
+        server.chats,
+        server.selections,
+    ).bind()
 
+
+def _wire_actions(server: AishServer) -> None:
+    documents, folders, conversations = server.documents, server.workspaces, server.chats
+    replacing = Replacing(
+        server, documents, server.selections, conversations, server.services.ask_user
+    )
+    server.bind("aish.selection.replace", replacing.replace)
+    documents.on_change(server.selections.changed)
+    others = (
+        partial(checklist_actions, documents, conversations),
+        replacing.actions,
+        partial(selection_actions, documents, folders, conversations),
+    )
+    suggestions.setup(server, documents, folders, conversations, others)
+
+
+#: What is switched on, by name and in this order: each feature is given what it uses.
+FEATURES: Final[Mapping[str, Callable[[AishServer], None]]] = {
+    "configuration": lambda server: configuration.setup(
+        server, server.configurations, server.workspaces
+    ),
+    "documents": lambda server: open_documents.setup(server, server.documents),
+    "workspaces": lambda server: workspaces.setup(server, server.workspaces),
+    "client note": lambda server: client_note.setup(server, server.workspaces),
+    "operations": _wire_operations,
+    "chats": lambda server: chats.setup(
+        server, server.documents, server.workspaces, server.chats, server.configurations
+    ),
+    "actions": _wire_actions,
+    "project": lambda server: project.setup(server, server.workspaces, server.documents),
+    "status": lambda server: status.setup(server, server.workspaces),
+}
+
+
+def create_server() -> AishServer:
+    """Return a server with all its features; one that fails is logged and left out."""
     server = AishServer(COMMANDS)
-    for name in features:
-        set_up(server, name)
+    for name, wire in FEATURES.items():
+        set_up(server, name, wire)
     return server
 
 
-def set_up(server: AishServer, name: str) -> None:
-    """Switch the feature in module ``name`` on; log it where it fails."""
+def set_up(server: AishServer, name: str, wire: Callable[[AishServer], None]) -> None:
+    """Switch a feature on; log it where it fails."""
     try:
-        importlib.import_module(name).setup(server)
+        wire(server)
     except Exception:
         logger.exception("the feature %s is left out", name)

@@ -8,22 +8,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from lsprotocol import types
 
 from aish_lsp.chat.colon import run_block
 from aish_lsp.chat.markdown import OUTPUT_OPENING
 from aish_lsp.chat.remarks import running
-from aish_lsp.foundation.text import escaped, with_line_feeds
-from aish_lsp.lsp.checklists import checklist_actions
+from aish_lsp.foundation.text import clipped, escaped, with_line_feeds
 from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
-from aish_lsp.lsp.replacing import replace_actions
-from aish_lsp.lsp.selection_actions import selection_actions
 from aish_lsp.shell.blocks import PREFIX, shell_block
 from aish_lsp.shell.fences import fenced_blocks
 from aish_lsp.shell.risk import classify
@@ -31,8 +28,14 @@ from aish_lsp.shell.risk import classify
 if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.foundation.events import Risk
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.chats import ChatDocuments
+    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.open_documents import OpenDocuments
+    from aish_lsp.lsp.workspaces import Workspaces
     from aish_lsp.shell.pending import Suggestion
+
+#: Returns what else can be done at a place.
+Offer: TypeAlias = "Callable[[types.CodeActionParams], Iterable[types.CodeAction]]"
 
 #: Seconds after a change before hints are made anew.
 _PAUSE = 0.2
@@ -109,8 +112,19 @@ class Runnable:
 class Suggestions:
     """What is offered in the documents of one client."""
 
-    def __init__(self, server: AishServer) -> None:
-        self._server = server
+    def __init__(
+        self,
+        client: Client,
+        documents: OpenDocuments,
+        workspaces: Workspaces,
+        chats: ChatDocuments,
+        others: Sequence[Offer],
+    ) -> None:
+        self._client = client
+        self._documents = documents
+        self._workspaces = workspaces
+        self._chats = chats
+        self._others = others
         self._hinted: set[str] = set()
         self._given: dict[str, list[types.CodeLens]] = {}
         self._timer: asyncio.TimerHandle | None = None
@@ -121,11 +135,11 @@ class Suggestions:
         From line ``first`` to ``last``: they are judged, which takes time. Of very many, only so
         many are returned.
         """
-        document = self._server.documents.text(uri)
+        document = self._documents.text(uri)
         if document is None:
             return []
-        workspace = self._server.workspaces.of_document(uri)
-        waiting = _waiting(workspace) if self._server.chats.at(uri) else {}
+        workspace = self._workspaces.of_document(uri)
+        waiting = _waiting(workspace) if self._chats.at(uri) else {}
         end = len(document) if last is None else last
         found = list(islice(_lines(document, workspace, waiting, first, end), _MOST_LINES))
         if any(suggestion.info.source == "fence" for suggestion in waiting.values()):
@@ -138,13 +152,13 @@ class Suggestions:
         """Return what can be done at a place: first what its lines run, destructive things last."""
         uri = params.text_document.uri
         only = params.context.only
-        is_chat = self._server.chats.at(uri) is not None
+        is_chat = self._chats.at(uri) is not None
         actions: list[tuple[_Rank, types.CodeAction]] = []
         heading = self._heading(uri)
         if heading is not None and params.range.end.line >= heading:
             send = types.CodeAction("Send", kind=REFACTOR_KIND, command=_send(uri))
             actions.append((_Rank.OTHER, send))
-        workspace = self._server.workspaces.of_document(uri)
+        workspace = self._workspaces.of_document(uri)
         if is_chat and workspace is not None and workspace.shown.jobs:
             stop = _stop(uri, session=workspace.shown.id)
             actions.append((_Rank.OTHER, types.CodeAction("Stop", REFACTOR_KIND, command=stop)))
@@ -153,10 +167,7 @@ class Suggestions:
             if runnable.waiting is not None:
                 here.add(runnable.waiting.info.id)
             actions += _actions_of(runnable, uri, is_here=True, is_chat=is_chat)
-        asked = checklist_actions, replace_actions, selection_actions
-        actions += (
-            (_Rank.OTHER, one) for offered in asked for one in offered(self._server, params)
-        )
+        actions += ((_Rank.OTHER, one) for offer in self._others for one in offer(params))
         for suggestion in workspace.shown.last_turn_suggestions if workspace else []:
             if suggestion.info.id not in here:
                 actions += _actions_of(Runnable.of(suggestion), uri)
@@ -192,18 +203,15 @@ class Suggestions:
 
     def _running(self, uri: str) -> list[tuple[int, str]]:
         """Return the lines of the chat that tell of a command which runs, and the id of that."""
-        document, workspace = (
-            self._server.documents.text(uri),
-            self._server.workspaces.of_document(uri),
-        )
-        if document is None or workspace is None or self._server.chats.at(uri) is None:
+        document, workspace = self._documents.text(uri), self._workspaces.of_document(uri)
+        if document is None or workspace is None or self._chats.at(uri) is None:
             return []
         jobs = workspace.shown.jobs
         return [(line, job) for line, job in running(with_line_feeds(document)) if job in jobs]
 
     def _heading(self, uri: str) -> int | None:
         """Return the line of the heading to write under, where ``uri`` is a chat that has one."""
-        chat = self._server.chats.at(uri)
+        chat = self._chats.at(uri)
         return chat.heading() if chat else None
 
     def changed(self) -> None:
@@ -213,23 +221,23 @@ class Suggestions:
 
     def _renew(self) -> None:
         self._timer = None
-        uris = self._server.documents.uris()
+        uris = self._documents.uris()
         for uri in uris:
-            lines = (self._server.documents.text(uri) or "").split("\n")
+            lines = (self._documents.text(uri) or "").split("\n")
             hints = [self._hint(found, lines[found.first]) for found in self.runnable(uri)]
             if hints or uri in self._hinted:
                 self._publish(uri, hints)
         # A refresh is dear: the client asks for the lenses of every document, of every server.
         if any(self._lenses(uri) != self._given.get(uri, []) for uri in uris):
-            self._server.spawn(self._refresh_lenses(), "refresh the code lenses")
+            self._client.spawn(self._refresh_lenses(), "refresh the code lenses")
 
     async def _refresh_lenses(self) -> None:
         """Have the client ask for lenses again, if it can be asked to."""
-        workspace = self._server.protocol.client_capabilities.workspace
+        workspace = self._client.client_capabilities.workspace
         lenses = workspace.code_lens if workspace else None
         if lenses is not None and lenses.refresh_support:
             with contextlib.suppress(Exception):
-                await self._server.request("workspace/codeLens/refresh", None, _ANSWER)
+                await self._client.request("workspace/codeLens/refresh", None, _ANSWER)
 
     def closed(self, uri: str) -> None:
         """Take the hints of a document that was closed away."""
@@ -241,8 +249,9 @@ class Suggestions:
         self._hinted.discard(uri)
         if hints:
             self._hinted.add(uri)
-        self._server.text_document_publish_diagnostics(
-            types.PublishDiagnosticsParams(uri, list(hints))
+        self._client.notify(
+            types.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS,
+            types.PublishDiagnosticsParams(uri, list(hints)),
         )
 
     def _hint(self, found: Runnable, line: str) -> types.Diagnostic:
@@ -252,7 +261,7 @@ class Suggestions:
         return types.Diagnostic(
             range=types.Range(
                 types.Position(found.first, 0),
-                types.Position(found.first, self._server.documents.width(line.rstrip("\r"))),
+                types.Position(found.first, self._documents.width(line.rstrip("\r"))),
             ),
             message=_hinted(found),
             severity=severity.Warning if dangerous else severity.Hint,
@@ -260,24 +269,30 @@ class Suggestions:
         )
 
 
-def setup(server: AishServer) -> None:
-    """Offer what can be run in every document."""
-    suggestions = Suggestions(server)
+def setup(
+    client: Client,
+    documents: OpenDocuments,
+    workspaces: Workspaces,
+    chats: ChatDocuments,
+    others: Sequence[Offer],
+) -> None:
+    """Offer what can be run in every document, and what ``others`` yield there."""
+    suggestions = Suggestions(client, documents, workspaces, chats, others)
 
-    @server.feature(
+    @client.feature(
         types.TEXT_DOCUMENT_CODE_ACTION,
         types.CodeActionOptions([RUN_KIND, REFACTOR_KIND, SOURCE_KIND]),
     )
     def _actions(params: types.CodeActionParams) -> list[types.CodeAction]:
         return suggestions.actions(params)
 
-    @server.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
+    @client.feature(types.TEXT_DOCUMENT_CODE_LENS, types.CodeLensOptions(resolve_provider=False))
     def _lenses(params: types.CodeLensParams) -> list[types.CodeLens]:
         return suggestions.lenses(params.text_document.uri)
 
-    server.documents.on_change(lambda _uri, _changes: suggestions.changed())
-    server.documents.on_close(suggestions.closed)
-    server.workspaces.on_open(lambda workspace: workspace.subscribe(suggestions.changed))
+    documents.on_change(lambda _uri, _changes: suggestions.changed())
+    documents.on_close(suggestions.closed)
+    workspaces.on_open(lambda workspace: workspace.subscribe(suggestions.changed))
 
 
 def _waiting(workspace: Workspace | None) -> dict[str, Suggestion]:
@@ -391,8 +406,7 @@ def _stop(uri: str, **what: str) -> types.Command:
 
 
 def _titled(text: str) -> str:
-    plain = escaped(text)
-    return plain if len(plain) <= _TITLE else f"{plain[: _TITLE - 1]}…"
+    return clipped(escaped(text), _TITLE)
 
 
 def _wanted(kind: object, only: Sequence[object] | None) -> bool:

@@ -17,7 +17,7 @@ from aish_lsp.lsp.uris import path_of
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
-    from aish_lsp.lsp.server import AishServer
+    from aish_lsp.lsp.client import Client
     from aish_lsp.operations.operation import SessionTarget, Target
 
 
@@ -144,12 +144,12 @@ class Workspaces:
         await asyncio.gather(*closing, *self._closing, return_exceptions=True)
 
 
-def setup(server: AishServer) -> None:
+def setup(client: Client, workspaces: Workspaces) -> None:
     """Follow the client's folders."""
 
-    @server.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
+    @client.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
     def _folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
         for folder in params.event.removed:
-            server.workspaces.removed(folder.uri)
+            workspaces.removed(folder.uri)
 
-    server.on_shutdown(server.workspaces.aclose)
+    client.on_shutdown(workspaces.aclose)

@@ -64,7 +64,7 @@ class AskParams(SessionTarget):
     partial_result_token: Token | None = None
 
 
-@operation("ask", AskParams, title="aish answers")
+@operation("ask", AskParams, needs_settings=True, title="aish answers")
 async def ask(place: Place, params: AskParams) -> Job[AskResult]:
     """Ask the model.
 
@@ -120,6 +120,7 @@ def _read_retry(_place: Place, argument: str) -> RetryParams:
         _read_retry,
     ),
     title="aish answers again",
+    needs_settings=True,
 )
 async def retry(place: Place, params: RetryParams) -> Job[AskResult]:
     """Ask an exchange again, with all that its question carried.
@@ -148,7 +149,7 @@ class Cancelled:
     cancelled: int
 
 
-@operation("cancel", CancelParams)
+@operation("cancel", CancelParams, at_once=True)
 async def cancel(place: Place, params: CancelParams) -> Answer[Cancelled]:
     """Stop a turn or a command, or all that runs in the workspace; with a `session`, in that."""
     meant = [place.session] if params.session is not None else place.workspace.sessions.open
@@ -181,6 +182,7 @@ def _read_prompt(_place: Place, argument: str) -> PromptParams:
     PromptParams,
     Line("prompt", "[QUESTION]", "the exact request that would be sent", _read_prompt),
     shows=True,
+    needs_settings=True,
 )
 async def show_prompt(place: Place, params: PromptParams) -> Answer[Prompt]:
     """The exact request that would be sent, with a question or as far as it is known without one.

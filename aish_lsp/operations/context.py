@@ -49,6 +49,7 @@ class Compaction:
     "context.compact",
     SessionTarget,
     Line("compact", help="summarize now all that was said before the last question"),
+    needs_settings=True,
 )
 async def compact(place: Place, _params: SessionTarget) -> Answer[Compaction]:
     """Summarize now what an eviction would, which is all that was said before the last question.

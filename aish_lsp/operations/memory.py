@@ -273,6 +273,8 @@ class MemorySummarize(SessionTarget):
     MemorySummarize,
     Line("memory summarize"),
     title="aish reads the session",
+    needs_settings=True,
+    comes="candidates",
 )
 async def summarize(place: Place, _params: MemorySummarize) -> Job[Extracted]:
     """Have a model find what is worth remembering in this session, since its last reset.

@@ -98,7 +98,12 @@ def _read_add(_place: Place, argument: str) -> ModelAdd:
     return ModelAdd(choice=argument or None)
 
 
-@operation("model.add", ModelAdd, Line("model add", "[N|ADDRESS]", "", _read_add))
+@operation(
+    "model.add",
+    ModelAdd,
+    Line("model add", "[N|ADDRESS]", "", _read_add),
+    needs_settings=True,
+)
 async def add(place: Place, params: ModelAdd) -> Answer[Added]:
     """Set a model up.
 

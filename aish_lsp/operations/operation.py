@@ -11,7 +11,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeAlias, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, get_type_hints
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +26,9 @@ R = TypeVar("R")
 F = TypeVar("F", bound="Callable[..., Awaitable[Any]]")
 
 Token: TypeAlias = str | int
+
+#: What the events of a job are about.
+Comes: TypeAlias = Literal["reply", "output", "candidates"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,6 +120,10 @@ class Operation:
         lines: how it is written in the chat.
         shows: it changes nothing, so that anybody may have written it in the chat.
         asks: it asks the user itself, with all there is to know.
+        at_once: it does not wait for a session that is about to take the place of the one shown.
+        needs_settings: what the face says of its settings is awaited first: which model answers,
+            what is asked about, which shell runs a command.
+        comes: what a job of it yields: a reply, a command's output, or candidates for the memory.
         title: what a job of it does, for those who wait.
     """
 
@@ -126,6 +133,9 @@ class Operation:
     lines: tuple[Line, ...] = ()
     shows: bool = False
     asks: bool = False
+    at_once: bool = False
+    needs_settings: bool = False
+    comes: Comes = "reply"
     title: str = ""
 
     @property
@@ -161,14 +171,18 @@ def operation(
     *lines: Line,
     shows: bool = False,
     asks: bool = False,
+    at_once: bool = False,
+    needs_settings: bool = False,
+    comes: Comes = "reply",
     title: str = "",
-    late: str = "",
 ) -> Callable[[F], F]:
     """Return a decorator that adds its function to the table, as ``Operation`` has it."""
 
     def add(run: F) -> F:
         assert name not in OPERATIONS, f"{name} is there twice"
-        OPERATIONS[name] = Operation(name, params, run, lines, shows, asks, title)
+        OPERATIONS[name] = Operation(
+            name, params, run, lines, shows, asks, at_once, needs_settings, comes, title
+        )
         return run
 
     return add

@@ -88,6 +88,8 @@ def block_of(argument: str) -> Block | None:
     ),
     asks=True,
     title="aish runs a command",
+    needs_settings=True,
+    comes="output",
 )
 async def run(place: Place, params: RunParams) -> Job[RunReport]:
     """Run a suggested command, or a text.
@@ -147,6 +149,8 @@ def _read_approve(_place: Place, argument: str) -> ApproveParams:
     ),
     asks=True,
     title="aish runs a command",
+    needs_settings=True,
+    comes="output",
 )
 async def approve(place: Place, params: ApproveParams) -> Job[RunReport] | Answer[Nothing]:
     """Run, once, a command that nobody could be asked about before.

@@ -141,6 +141,7 @@ def _read_resume(_place: Place, argument: str) -> SessionResume:
         "continue an earlier session, by its id or name; else the last",
         _read_resume,
     ),
+    needs_settings=True,
 )
 async def resume(place: Place, params: SessionResume) -> Answer[Continued]:
     """Go on with an earlier session, by default with the last one that is open nowhere.

@@ -78,6 +78,7 @@ def _trust(workspace: Workspace) -> Trust:
     Target,
     Line("trust", help="what this workspace's own settings ask for, and whether you allow it"),
     shows=True,
+    needs_settings=True,
 )
 async def show(place: Place, _params: Target) -> Answer[Trust]:
     """What the workspace asks for beyond what is harmless, and what of it is granted.
@@ -104,7 +105,13 @@ def _read_grant(place: Place, argument: str) -> Target:
     return _Seen(seen=argument) if argument and place.is_typed else Target()
 
 
-@operation("trust.grant", Target, Line("trust grant", "[SEEN]", "", _read_grant), asks=True)
+@operation(
+    "trust.grant",
+    Target,
+    Line("trust grant", "[SEEN]", "", _read_grant),
+    asks=True,
+    needs_settings=True,
+)
 async def grant(place: Place, params: Target) -> Answer[Trust]:
     """Grant it, if the user agrees.
 
@@ -136,7 +143,13 @@ async def grant(place: Place, params: Target) -> Answer[Trust]:
     return Answer(_trust(workspace), text, is_told=is_told)
 
 
-@operation("trust.revoke", Target, Line("trust revoke"), asks=True)
+@operation(
+    "trust.revoke",
+    Target,
+    Line("trust revoke"),
+    asks=True,
+    needs_settings=True,
+)
 async def revoke(place: Place, _params: Target) -> Answer[Trust]:
     """Take back all that was granted to the workspace.
 

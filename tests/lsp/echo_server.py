@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import subprocess
 import sys
@@ -81,14 +82,14 @@ async def hang(_: Call, params: Params) -> object:
     return {}
 
 
-async def stream(call: Call, params: Params) -> object:
+async def stream(server: AishServer, _: Call, params: Params) -> object:
     """Send much; keep to what the client takes."""
     assert params.token is not None
     for number in range(params.count):
-        call.server.send_progress(params.token, {"number": number, "text": "y" * params.size})
+        server.send_progress(params.token, {"number": number, "text": "y" * params.size})
         if params.value != "careless":
-            await call.server.drained()
-    return {"queued": call.server.outbox.queued if call.server.outbox else 0}
+            await server.drained()
+    return {"queued": server.outbox.queued if server.outbox else 0}
 
 
 async def tick(call: Call, params: Params) -> object:
@@ -100,10 +101,10 @@ async def tick(call: Call, params: Params) -> object:
     return {}
 
 
-async def progress(call: Call, params: Params) -> object:
+async def progress(server: AishServer, _: Call, params: Params) -> object:
     """Show progress of our own until it is cancelled, or at once."""
     stop = asyncio.Event()
-    shown = call.server.begin_progress("Ours", on_cancel=stop.set)
+    shown = server.begin_progress("Ours", on_cancel=stop.set)
     shown.report("on the way")
     if params.value == "wait":
         await asyncio.wait_for(stop.wait(), params.seconds)
@@ -111,10 +112,10 @@ async def progress(call: Call, params: Params) -> object:
     return {"cancelled": stop.is_set()}
 
 
-async def ask(call: Call, params: Params) -> object:
+async def ask(server: AishServer, _: Call, params: Params) -> object:
     """Ask the client."""
     try:
-        answer = await call.server.request(params.method, params.value, params.seconds)
+        answer = await server.request(params.method, params.value, params.seconds)
     except TimeoutError:
         return {"timeout": True}
     except Exception as error:  # noqa: BLE001
@@ -122,9 +123,9 @@ async def ask(call: Call, params: Params) -> object:
     return {"answer": repr(answer)}
 
 
-async def tables(call: Call, _: Params) -> object:
+async def tables(server: AishServer, _: Call, __: Params) -> object:
     """Count what the protocol keeps; this very request is in two of them."""
-    protocol = call.server.protocol
+    protocol = server.protocol
     return {
         "calls": len(protocol._calls),
         "running": len(protocol._request_futures),
@@ -143,19 +144,19 @@ async def noise(_: Call, __: Params) -> object:
     return {"read": child.stdout.decode()}
 
 
-async def document(call: Call, params: Params) -> object:
-    found = call.server.workspace.text_documents.get(params.method)
+async def document(server: AishServer, _: Call, params: Params) -> object:
+    found = server.workspace.text_documents.get(params.method)
     return {"source": found and found.source, "version": found and found.version}
 
 
-async def from_thread(call: Call, params: Params) -> object:
+async def from_thread(server: AishServer, _: Call, params: Params) -> object:
     """Send from a thread."""
     assert params.token is not None
     token = params.token
 
     def send() -> None:
         for number in range(params.count):
-            call.server.send_progress(token, {"number": number})
+            server.send_progress(token, {"number": number})
 
     thread = threading.Thread(target=send)
     thread.start()
@@ -163,17 +164,17 @@ async def from_thread(call: Call, params: Params) -> object:
     return {}
 
 
-HANDLERS = (
-    echo, slow, partial, big, fail, block, hang, stream, tick, progress, ask, tables, noise,
-    document, from_thread,
-)  # fmt: skip
+HANDLERS = (echo, slow, partial, big, fail, block, hang, tick, noise)
+OF_SERVER = (stream, progress, ask, tables, document, from_thread)
 
 
 def create() -> AishServer:
-    specs = [CommandSpec(f"test.{one.__name__}", Params) for one in HANDLERS]
+    specs = [CommandSpec(f"test.{one.__name__}", Params) for one in (*HANDLERS, *OF_SERVER)]
     server = AishServer({spec.name: spec for spec in specs})
     for handler in HANDLERS:
         server.bind(f"test.{handler.__name__}", handler)
+    for of_server in OF_SERVER:
+        server.bind(f"test.{of_server.__name__}", functools.partial(of_server, server))
 
     async def record() -> None:
         path = os.environ.get("ECHO_RECORD")

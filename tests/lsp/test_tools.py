@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -59,3 +60,20 @@ async def test_a_call_is_an_event_and_its_result_goes_back(place: Place) -> None
     assert (result["text"], result["finishReason"]) == ("I see.", "stop")
     assert streamed(client, "t") == "I see."
     assert len(events(client, "t", "usage")) == len(model.sent) == 2
+
+
+async def test_the_chat_shows_how_a_call_ended(place: Place) -> None:
+    async with FaultServer(Model()) as server:
+        place.configure(server.url, context_window=8192)
+        async with place.client() as client:
+            await client.initialize(place.folder)
+            await client.command_result("aish.chat.send", {"prompt": "Is it clean?"})
+            chat = place.folder / ".aish" / "chat.md"
+            text = ""
+            while "I see.\n\n## You" not in text:
+                await asyncio.sleep(0.05)
+                text = chat.read_text() if chat.exists() else ""
+    reply = text.partition("## aish\n\n")[2]
+    assert reply.startswith('> `git status` failed: There is no tool "git__status".')
+    assert "\n\nI see.\n\n## You" in reply
+    assert "Calling" not in text

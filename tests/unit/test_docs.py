@@ -9,7 +9,7 @@ import pytest
 
 from aish_lsp.lsp import reference
 from aish_lsp.lsp.protocol import COMMANDS
-from aish_lsp.lsp.server import FEATURES, create_server
+from aish_lsp.lsp.server import create_server
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -21,7 +21,7 @@ def test_the_protocols_page_is_current() -> None:
 
 
 def test_every_command_is_bound() -> None:
-    assert set(create_server(FEATURES).commands.names) == set(COMMANDS)
+    assert set(create_server().commands.names) == set(COMMANDS)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

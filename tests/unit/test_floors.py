@@ -2,46 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
+from itertools import pairwise
 
 import pytest
-
-import aish_lsp
-
-PACKAGE = Path(aish_lsp.__file__).parent
-
-#: From the top. Rooms of one floor do not import each other either.
-FLOORS = (
-    {"__main__"},
-    {"cli"},
-    {"lsp"},
-    {"chat"},
-    {"operations"},
-    {"agent"},
-    {"tools", "undo"},
-    {"offline"},
-    {"sessions"},
-    {"context"},
-    {"memory", "models"},
-    {"project", "shell"},
-    {"config"},
-    {"foundation"},
-    {"__init__"},
-)
-
-#: The circles of imports inside a room that are left, imports for types and late ones counted.
-CIRCLES = (
-    {
-        *("lsp.call", "lsp.chat_document", "lsp.chats", "lsp.configuration", "lsp.endpoint"),
-        *("lsp.open_documents", "lsp.protocol", "lsp.questions", "lsp.registry", "lsp.rpc"),
-        *("lsp.selected", "lsp.selections", "lsp.server", "lsp.workspaces"),
-    },
-)
+from rooms import FLOORS, PACKAGE, PAGE, WAY, imports_of, render, room
 
 #: Libraries and the modules that may import them; nothing else need know that they exist.
 LIBRARIES = {
@@ -83,33 +49,6 @@ NOT_AT_START = {
 }
 
 
-class Import(NamedTuple):
-    """An import: of what, by whom (below ``aish_lsp``), and whether for the type checker alone."""
-
-    by: str
-    of: str
-    for_types: bool
-
-
-def imports_of(path: Path) -> Iterator[Import]:
-    by = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
-    waiting: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text()), False)]
-    while waiting:
-        node, for_types = waiting.pop()
-        match node:
-            case ast.If(test=ast.Name("TYPE_CHECKING")):
-                waiting += [(inner, True) for inner in node.body]
-                waiting += [(inner, for_types) for inner in node.orelse]
-            case ast.Import():
-                yield from (Import(by, alias.name, for_types) for alias in node.names)
-            case ast.ImportFrom(module=str(module), level=0):
-                yield from (Import(by, f"{module}.{alias.name}", for_types) for alias in node.names)
-            case ast.ImportFrom():
-                pytest.fail(f"{path} imports by a relative name")
-            case _:
-                waiting += [(inner, for_types) for inner in ast.iter_child_nodes(node)]
-
-
 ALL = [found for path in sorted(PACKAGE.rglob("*.py")) for found in imports_of(path)]
 INTERNAL = [
     found
@@ -122,11 +61,6 @@ EXTERNAL = [found for found in ALL if not found.of.startswith("aish_lsp.")]
 def is_in(module: str, place: str) -> bool:
     """Return whether ``module`` is ``place`` or lies in it."""
     return f"{module}.".startswith(f"{place}.")
-
-
-def room(module: str) -> str:
-    """Return the room that a module lies in; the root has its own modules and no others."""
-    return module.partition(".")[0]
 
 
 def floor(module: str) -> int:
@@ -188,11 +122,24 @@ def circles() -> set[frozenset[str]]:
 
 
 def test_no_modules_import_each_other() -> None:
-    assert [ring for ring in circles() if not any(ring <= left for left in CIRCLES)] == []
+    assert circles() == set()
 
 
-def test_no_circle_is_left_over() -> None:
-    assert [left for left in CIRCLES if left not in circles()] == []
+def test_the_page_of_the_architecture_is_current() -> None:
+    page = PAGE.read_text()
+    assert page == render(page), "run ./dev docs"
+
+
+def test_the_way_of_a_question_is_one_of_imports() -> None:
+    way = [name.removesuffix(".py").replace("/", ".") for name in WAY]
+    assert len(way) <= 10
+    wants = {
+        (found.by, found.of.removeprefix("aish_lsp.").rpartition(".")[0]) for found in INTERNAL
+    }
+    down = way[: way.index("models.retrying") + 1]
+    assert set(pairwise(down)) <= wants
+    assert (way[6], way[7]) in wants
+    assert (way[9], way[8]) in wants
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

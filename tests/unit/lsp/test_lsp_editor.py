@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from lsprotocol import types
@@ -14,6 +14,9 @@ from aish_lsp.lsp.chat_edits import EditorCapabilities, OpenDocument
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.text_sync import Documents
+
+if TYPE_CHECKING:
+    from aish_lsp.lsp.client import Client
 
 
 class FakeServer:
@@ -52,16 +55,21 @@ class FakeServer:
         )
 
 
+def editor_of(server: FakeServer) -> LspEditor:
+    """Return the editor over the few of a client's methods that it uses."""
+    return LspEditor(cast("Client", server))
+
+
 def test_capabilities() -> None:
     server = FakeServer(types.PositionEncodingKind.Utf16)
-    assert LspEditor(server).capabilities == EditorCapabilities(True, True, True)
+    assert editor_of(server).capabilities == EditorCapabilities(True, True, True)
     server.client_capabilities = types.ClientCapabilities()
-    assert LspEditor(server).capabilities == EditorCapabilities()
+    assert editor_of(server).capabilities == EditorCapabilities()
     server.client_capabilities = types.ClientCapabilities(
         workspace=types.WorkspaceClientCapabilities(apply_edit=True),
         window=types.WindowClientCapabilities(),
     )
-    assert LspEditor(server).capabilities == EditorCapabilities(apply_edit=True)
+    assert editor_of(server).capabilities == EditorCapabilities(apply_edit=True)
 
 
 @pytest.mark.parametrize(("name", "heeds"), [("Neovim", True), ("another", False)])
@@ -71,7 +79,7 @@ def test_neovim_heeds_versions_and_does_not_say_so(name: str, heeds: bool) -> No
     server.initialize_params = types.InitializeParams(
         server.client_capabilities, client_info=types.ClientInfo(name)
     )
-    assert LspEditor(server).capabilities.document_changes is heeds
+    assert editor_of(server).capabilities.document_changes is heeds
 
 
 def test_the_document_under_every_spelling(tmp_path: Path) -> None:
@@ -86,7 +94,7 @@ def test_the_document_under_every_spelling(tmp_path: Path) -> None:
         (link / "chat.md").as_uri(),
     ):
         server = FakeServer(types.PositionEncodingKind.Utf16)
-        editor = LspEditor(server)
+        editor = editor_of(server)
         assert editor.document(path) is None
         server.open((tmp_path / "chat.md").as_uri(), "another")
         server.open("untitled:chat.md", "unsaved")
@@ -106,7 +114,7 @@ def test_the_document_under_every_spelling(tmp_path: Path) -> None:
 async def test_the_answer_to_an_edit(answer: object, applied: bool) -> None:
     server = FakeServer(types.PositionEncodingKind.Utf16, answer)
     edit = types.WorkspaceEdit()
-    assert await LspEditor(server).apply_edit(edit) is applied
+    assert await editor_of(server).apply_edit(edit) is applied
     ((method, params),) = server.requests
     assert method == "workspace/applyEdit"
     assert params.edit is edit
@@ -117,7 +125,7 @@ async def test_the_answer_to_an_edit(answer: object, applied: bool) -> None:
 async def test_showing_fails_in_silence(tmp_path: Path, answer: object) -> None:
     server = FakeServer(types.PositionEncodingKind.Utf16, answer)
     path = tmp_path / "chat.md"
-    LspEditor(server).show(path, 3)
+    editor_of(server).show(path, 3)
     assert server.requests == []
     await asyncio.gather(*server.tasks)
     ((method, params),) = server.requests
@@ -139,7 +147,7 @@ async def test_edits_are_in_the_client_s_units(
     tmp_path: Path, encoding: types.PositionEncodingKind, width: int
 ) -> None:
     server = FakeServer(encoding, types.ApplyWorkspaceEditResult(applied=False))
-    writer = ChatWriter(tmp_path, LspEditor(server))
+    writer = ChatWriter(tmp_path, editor_of(server))
     server.open(writer.path.as_uri(), "a\u2028b\fc\r\né😀", 3)
     writer.append("x")
     await writer.flush()
