@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from aish_lsp.context.budget import Limits, limits
 from aish_lsp.context.counter import Counter, model_key
 from aish_lsp.context.measure import MeasuredPrefix, draft_tokens
-from aish_lsp.context.meter import Meter
+from aish_lsp.context.report import Meter
 from aish_lsp.context.usage import check_cap
 from aish_lsp.models.request import ModelRequest, goes_back, reply_limit
 

@@ -1,4 +1,4 @@
-"""From the lines of a session's log to what a workspace goes on with."""
+"""A session's log opened to be gone on with, and what its lines come to then."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import StoredReasoning
+from aish_lsp.sessions.log import SessionLog
+from aish_lsp.sessions.reading import load
 from aish_lsp.sessions.rebuild import attached_of, rebuild
 from aish_lsp.shell.pending import new_id
 from aish_lsp.shell.suggestions import FoundCommand, suggestions_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from aish_lsp.sessions.reading import LoadedSession
     from aish_lsp.sessions.records import Record
@@ -62,6 +65,33 @@ def resumption(loaded: LoadedSession) -> Resumption:
         evictions=rebuilt.evictions,
         calls_before=rebuilt.calls_before,
     )
+
+
+def open_to_resume(path: Path, redact: Callable[[str], str]) -> tuple[SessionLog, LoadedSession]:
+    """Open a log to go on in it, or in a copy where it is from a newer version. Blocks."""
+    loaded = load(path, newer=True)
+    if loaded.newer:
+        return SessionLog.copy(loaded, path, redact), loaded
+    return SessionLog.resume(path, redact)
+
+
+def notices_of(loaded: LoadedSession, log_id: str) -> list[str]:
+    """Return what the user is told of a log that is gone on with."""
+    notices = list(loaded.notices)
+    if loaded.newer:
+        notices.append(
+            f"The session {loaded.id} is from a newer version of aish. It was not changed: what"
+            f" this version understands of it goes on in a copy, {log_id}."
+        )
+    return notices
+
+
+def records_before(records: Sequence[Record], number: int) -> tuple[Record, ...]:
+    """Return the lines before a question, or before the one that it has asked again."""
+    asked = {record["n"]: record for record in records if record.get("role") == "user"}
+    while isinstance(again := asked.get(number, {}).get("again"), int):
+        number = again
+    return tuple(record for record in records if record["n"] < number)
 
 
 def message_of(record: Record) -> Message:

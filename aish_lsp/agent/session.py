@@ -16,9 +16,9 @@ from aish_lsp.agent.resumption import Resumption
 from aish_lsp.agent.tools import NoTools, Tools
 from aish_lsp.context.attached.consent import Consents
 from aish_lsp.context.conversation import Conversation
-from aish_lsp.context.meter import Meter
+from aish_lsp.context.report import Meter
 from aish_lsp.foundation.errors import NotFound
-from aish_lsp.foundation.job_table import JobTable
+from aish_lsp.foundation.job import JobTable
 from aish_lsp.shell.pending import PendingCommands, new_id
 from aish_lsp.shell.risk import Verdict
 

@@ -12,7 +12,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from aish_lsp.agent.model_choice import ModelChoice
-from aish_lsp.agent.resumption import Resumption, resumption
+from aish_lsp.agent.resumption import (
+    Resumption,
+    notices_of,
+    open_to_resume,
+    records_before,
+    resumption,
+)
 from aish_lsp.agent.session import Session
 from aish_lsp.context.usage import UsageTotals
 from aish_lsp.foundation.errors import (
@@ -45,7 +51,6 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent.folder import FolderContext
     from aish_lsp.sessions.listing import Found, SessionInfo
-    from aish_lsp.sessions.records import Record
 
 R = TypeVar("R")
 
@@ -230,10 +235,10 @@ class Sessions:
         _refuse_while_busy(self.shown)
         if is_open is not None:
             return _resumed(await self._show(is_open))
-        log, loaded = await asyncio.to_thread(_open, path, self._workspace.without_secrets)
+        log, loaded = await asyncio.to_thread(open_to_resume, path, self._workspace.without_secrets)
         try:
             found = resumption(loaded)
-            notices = _told(loaded, log.id)
+            notices = notices_of(loaded, log.id)
             usage = await asyncio.to_thread(self._used, loaded.id, found.calls_before, notices)
             session = self._session(log, found, usage)
         except BaseException:
@@ -286,7 +291,7 @@ class Sessions:
         if show:
             _refuse_while_busy(self.shown)
         whole = await self.history(session.id)
-        said = replace(whole, records=_before(whole.records, number))
+        said = replace(whole, records=records_before(whole.records, number))
         if any("role" in record for record in said.records):
             parted = await self._copied(said, session.recorder.session_path)
         else:
@@ -433,14 +438,6 @@ class Sessions:
         await asyncio.gather(*(session.aclose() for session in self.open))
 
 
-def _before(records: Sequence[Record], number: int) -> tuple[Record, ...]:
-    """Return the lines before a question, or before the one that it has asked again."""
-    asked = {record["n"]: record for record in records if record.get("role") == "user"}
-    while isinstance(again := asked.get(number, {}).get("again"), int):
-        number = again
-    return tuple(record for record in records if record["n"] < number)
-
-
 def _resumed(session: Session, notices: Sequence[str] = ()) -> Resumed:
     return Resumed(session, len(session.conversation.messages), tuple(notices))
 
@@ -457,22 +454,3 @@ def _refuse_while_busy(session: Session) -> None:
     running = ", ".join(label for label in session.jobs.labels if label)
     what = f"`{escaped(running)[:120]}` runs" if running else "A question is being answered"
     raise Busy(f"{what} in this session. Wait until it ends, or stop it, then try again.")
-
-
-def _open(path: Path, redact: Callable[[str], str]) -> tuple[SessionLog, LoadedSession]:
-    """Open a log to go on in it, or in a copy where it is from a newer version. Blocks."""
-    loaded = load(path, newer=True)
-    if loaded.newer:
-        return SessionLog.copy(loaded, path, redact), loaded
-    return SessionLog.resume(path, redact)
-
-
-def _told(loaded: LoadedSession, log_id: str) -> list[str]:
-    """Return what the user is told of a log that is gone on with."""
-    notices = list(loaded.notices)
-    if loaded.newer:
-        notices.append(
-            f"The session {loaded.id} is from a newer version of aish. It was not changed: what"
-            f" this version understands of it goes on in a copy, {log_id}."
-        )
-    return notices

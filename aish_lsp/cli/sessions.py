@@ -14,9 +14,9 @@ from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.foundation.text import escaped
 from aish_lsp.foundation.wire import to_wire
 from aish_lsp.operations.session_pages import session_page
-from aish_lsp.sessions.history import history
 from aish_lsp.sessions.listing import Found, SessionInfo, find_session, list_sessions, search
 from aish_lsp.sessions.reading import LoadedSession, load
+from aish_lsp.sessions.rebuild import history
 from aish_lsp.sessions.usage import read_costs
 
 if TYPE_CHECKING:

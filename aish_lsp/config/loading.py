@@ -25,6 +25,7 @@ from aish_lsp.config.sources import (
     from_file,
     from_workspace,
 )
+from aish_lsp.foundation.files import stamp_of
 from aish_lsp.foundation.paths import config_file
 from aish_lsp.foundation.validate import Problem, structure, without
 from aish_lsp.foundation.wording import KeyPath, dotted
@@ -215,7 +216,7 @@ class _Kept:
         except (OSError, ValueError):
             seen = None
         else:
-            seen = (status.st_mtime_ns, status.st_size, status.st_ino, status.st_mode)
+            seen = (*stamp_of(status), status.st_mode)
         changed = seen != self._seen
         self._seen = seen
         return changed

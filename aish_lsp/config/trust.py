@@ -9,12 +9,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, Literal
 
+from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.foundation.files import locked, open_to_read, store_errors, write_atomic
+from aish_lsp.foundation.files import (
+    locked,
+    open_to_read,
+    put_aside,
+    stamp_of,
+    store_errors,
+    write_atomic,
+)
 
 VERSION: Final = 1
 
@@ -124,8 +131,7 @@ class TrustStore:
                 if not isinstance(other, dict)
                 or (other.get("workspace"), other.get("what"), other.get("name")) != same
             ]
-            at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            self._write({**document, "grants": [*others, {**grant, "at": at}]})
+            self._write({**document, "grants": [*others, {**grant, "at": now()}]})
 
     def _refresh(self) -> None:
         """Read the file where it changed; remember what is wrong with it."""
@@ -136,7 +142,7 @@ class TrustStore:
             self._seen, self._document = None, {}
             self._trouble = None if missing else f"{self._path} cannot be read: {error.strerror}"
             return
-        seen = (status.st_mtime_ns, status.st_size, status.st_ino)
+        seen = stamp_of(status)
         if seen == self._seen:
             return
         self._seen, self._document, self._trouble = seen, {}, None
@@ -172,8 +178,7 @@ class TrustStore:
                 msg = f"{self._path}: {error}. Update aish-lsp, or move the file away."
                 raise StoreUnavailable(msg, path=str(self._path)) from error
             except ValueError:
-                now = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
-                self._path.rename(self._path.with_name(f"{self._path.name}.damaged-{now}"))
+                put_aside(self._path)
                 return {"version": VERSION, "grants": []}
 
     def _write(self, document: dict[str, Any]) -> None:

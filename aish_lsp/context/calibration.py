@@ -15,13 +15,12 @@ import stat
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import AishError, StoreUnavailable
-from aish_lsp.foundation.files import locked, store_errors, write_atomic
+from aish_lsp.foundation.files import locked, put_aside, stamp_of, store_errors, write_atomic
 
 VERSION: Final = 1
 
@@ -172,9 +171,8 @@ class Calibration:
             try:
                 document, text = _updated(_document(_read(self._path)), batch)
             except (ValueError, RecursionError):
-                at = f"{datetime.now(UTC):%Y%m%dT%H%M%S%f}"
                 with store_errors(self._path, "put aside"):
-                    self._path.rename(self._path.with_name(f"{self._path.name}.damaged-{at}"))
+                    put_aside(self._path)
                 document, text = _updated(known, batch)
             write_atomic(self._path, text)
             return document, _state_of(self._path)
@@ -204,7 +202,7 @@ def _state_of(path: Path) -> tuple[int, ...]:
         except FileNotFoundError:
             return ()
     # The time of change tells of permissions that were given.
-    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
+    return (*stamp_of(status), status.st_ctime_ns)
 
 
 def _read(path: Path) -> bytes | None:

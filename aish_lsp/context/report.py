@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import logging
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
-from aish_lsp.context.usage import Slot, context_line
+from aish_lsp.context.usage import Category, Slot, UsageTotals, context_line
+from aish_lsp.foundation.clock import now
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aish_lsp.config.schema import Cost
+    from aish_lsp.config.schema import Cost, Preset
     from aish_lsp.context.budget import Limits
     from aish_lsp.context.measure import Breakdown, Measure
     from aish_lsp.context.usage import UsageTotals
+    from aish_lsp.models.events import Usage
     from aish_lsp.models.request import RequestMessage
 
 _BAR = 32
@@ -240,3 +243,67 @@ def _calls(slot: SlotReport) -> str:
         price = "price not known" if slot.unpriced else "free (on this machine)"
     calls = f"{slot.calls} call{'' if slot.calls == 1 else 's'}"
     return f"{calls}, {slot.input:,} in, {slot.output:,} out, {price}"
+
+
+# What a session's calls were estimated at, what they really used, and what they cost.
+
+logger = logging.getLogger(__name__)
+
+
+class Meter:
+    """Keeps the numbers of one session. Tokens, and dollars.
+
+    Args:
+        usage: what it has used before.
+        compactions: how many times messages were evicted before.
+    """
+
+    def __init__(self, usage: UsageTotals | None = None, compactions: int = 0) -> None:
+        self.usage = usage or UsageTotals()
+        self._last_calls: dict[str, LastCall] = {}
+        self._accuracy: dict[str, Accuracy] = {}
+        self._compactions = compactions
+
+    def evicted(self) -> None:
+        """Note that messages were evicted from the conversation."""
+        self._compactions += 1
+
+    def call_ended(self, preset: Preset, category: Category, usage: Usage) -> Usage:
+        """Add a call, its tokens reported or estimated; return its usage with its cost."""
+        return replace(usage, cost=self.usage.add(preset.name, category, usage, preset))
+
+    def verified(self, preset: Preset, usage: Usage, size: Measure) -> None:
+        """Compare the size that a request was sent with to what its server reported of it."""
+        self._last_calls[preset.name] = LastCall(
+            input=usage.input_tokens,
+            output=usage.output_tokens,
+            reasoning=usage.reasoning_tokens,
+            cache_read=usage.cache_read_tokens,
+            cache_write=usage.cache_write_tokens,
+            at=now(),
+            model=preset.name,
+        )
+        compared = accuracy(size.total, usage.input_tokens)
+        self._accuracy[preset.name] = compared
+        logger.info(
+            "%s: estimated %d tokens (%s), actual %d, error %+d (%+.1f %%)",
+            preset.name,
+            compared.estimated,
+            size.basis,
+            compared.actual,
+            compared.error_tokens,
+            compared.error_percent,
+        )
+
+    def context(
+        self, size: Measure, limit: Limits, preset: Preset, tokenizer: str
+    ) -> ContextReport:
+        """Return the report of the next request, with what the model's last call came to."""
+        return context_report(
+            size,
+            limit,
+            last_call=self._last_calls.get(preset.name),
+            accuracy=self._accuracy.get(preset.name),
+            compactions=self._compactions,
+            tokenizer=tokenizer,
+        )

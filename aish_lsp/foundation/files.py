@@ -14,11 +14,15 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from aish_lsp.foundation.errors import Busy, StoreUnavailable
 from aish_lsp.foundation.text import shown_path
+
+#: Device, inode, bytes and time of a file as it was seen.
+FileStamp: TypeAlias = tuple[int, int, int, int]
 
 #: Seconds to wait for a lock that another process holds.
 LOCK_TIMEOUT: Final = 5.0
@@ -275,6 +279,21 @@ def _locked_fd(path: Path, lock_path: Path, timeout: float) -> int:
         )
         raise Busy(msg, path=str(path))
     return fd
+
+
+def stamp_of(status: os.stat_result) -> FileStamp:
+    """Return what changes when a file is written, or another takes its place."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def put_aside(path: Path) -> None:
+    """Rename a damaged file to ``NAME.damaged-TIME``.
+
+    Raises:
+        OSError: it cannot be renamed.
+    """
+    at = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
+    path.rename(path.with_name(f"{path.name}.damaged-{at}"))
 
 
 def is_at(fd: int, path: Path) -> bool:

@@ -13,10 +13,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iter
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Any, Generic, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import End, Event, FinishReason
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 R = TypeVar("R")
 
@@ -218,3 +221,50 @@ def _delta(event: Event) -> str | None:
 def _without_delta(event: Event) -> Any:
     """Return what a piece has in common with all pieces of its text, None for another event."""
     return None if _delta(event) is None else replace(cast("Any", event), delta="")
+
+
+class JobTable:
+    """Starts jobs and knows them until they end; ``changed`` is called at both."""
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._jobs: dict[str, Job[Any]] = {}
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def __contains__(self, job_id: object) -> bool:
+        return job_id in self._jobs
+
+    @property
+    def labels(self) -> list[str]:
+        """What each of them is, to a person; empty for a turn."""
+        return [job.label for job in self._jobs.values()]
+
+    def start(
+        self, job_id: str, work: Callable[[Emit], Awaitable[Outcome[R]]], label: str = ""
+    ) -> Job[R]:
+        """Begin a job that does ``work``, and tells at last how that ended."""
+        job = Job(job_id, ending(work), label)
+        self._jobs[job_id] = job
+
+        def ended() -> None:
+            self._jobs.pop(job_id, None)
+            self._changed()
+
+        job.start(ended)
+        self._changed()
+        return job
+
+    def cancel(self, job_id: str | None = None) -> int:
+        """Stop one job, or all; return how many there were to stop."""
+        if job_id is not None:
+            job = self._jobs.get(job_id)
+            return int(job is not None and job.cancel())
+        return sum(job.cancel() for job in list(self._jobs.values()))
+
+    async def stop(self) -> None:
+        """Stop all jobs, and wait until each has recorded what it has and ended."""
+        jobs = list(self._jobs.values())
+        self.cancel()
+        await asyncio.gather(*(job.result() for job in jobs), return_exceptions=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
@@ -16,17 +15,14 @@ Scope: TypeAlias = Literal["workspace", "user"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
-#: How a time stands in our files: UTC, to the second.
-TIMESTAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
-
 _END_PUNCTUATION: Final = ".,;:!?…。、！？ "  # noqa: RUF001 - those of Chinese and Japanese too
 
 
 class MemoryItem(NamedTuple):
     """One item (aish-phase4-memory, section 4). Of a tuple, 100,000 are made in no time.
 
-    ``id`` counts within its scope. ``ts`` is UTC, in the form of TIMESTAMP. ``source`` says who
-    added it, and from which session.
+    ``id`` counts within its scope. ``ts`` is UTC, in the form of ``clock.TIMESTAMP``. ``source``
+    says who added it, and from which session.
     """
 
     id: int
@@ -40,11 +36,6 @@ class MemoryItem(NamedTuple):
 
 #: The key by which items sort; reversed, the newest comes first.
 NEWEST_LAST: Final = attrgetter("ts", "id")
-
-
-def timestamp() -> str:
-    """Return the time now, in the form of TIMESTAMP."""
-    return datetime.now(UTC).strftime(TIMESTAMP)
 
 
 def normalized(content: str) -> str:

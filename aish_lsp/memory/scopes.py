@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from aish_lsp.foundation.clock import TIMESTAMP
 from aish_lsp.foundation.errors import InvalidArgument, NotFound, StoreUnavailable
 from aish_lsp.foundation.ports import AskUser, Question
-from aish_lsp.memory.items import NEWEST_LAST, SCOPES, TIMESTAMP, Kind, MemoryItem, Scope
+from aish_lsp.memory.items import NEWEST_LAST, SCOPES, Kind, MemoryItem, Scope
 from aish_lsp.memory.store import Added, MemoryStore
 
 

@@ -13,14 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
+from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import Busy, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import (
+    FileStamp,
     append_line,
     locked,
     open_append,
     open_to_read,
+    stamp_of,
     store_errors,
     write_atomic,
 )
@@ -34,7 +37,6 @@ from aish_lsp.memory.items import (
     check_labels,
     item_fields,
     normalized,
-    timestamp,
     tombstone,
 )
 
@@ -43,7 +45,6 @@ from aish_lsp.memory.items import (
 _PROBE: Final = 256
 
 #: What tells that somebody has touched a file: device, inode, size in bytes, mtime in ns.
-_Stamp: TypeAlias = tuple[int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ class MemoryStore:
         self.scope: Scope = scope
         self._mutex = threading.RLock()
         self._contents = Contents(path, scope)
-        self._stamp: _Stamp | None = None
+        self._stamp: FileStamp | None = None
         self._probe = b""
         self._lines = 0
         # What another process appended was taken in without looking at what stood before it.
@@ -117,7 +118,7 @@ class MemoryStore:
                 changed = self._stamp is not None
                 self._start_over()
                 return changed
-            if _stamp(fd) == self._stamp and not self._partial:
+            if stamp_of(os.fstat(fd)) == self._stamp and not self._partial:
                 return False
             self._reload(fd)
         if self._torn_at is not None:
@@ -281,7 +282,7 @@ class MemoryStore:
     def _is_known(self) -> bool:
         """Return whether the file is as at the last look; where it cannot be seen, it is not."""
         try:
-            return _stamp_of(os.stat(self.path)) == self._stamp  # noqa: PTH116 - half the time
+            return stamp_of(os.stat(self.path)) == self._stamp  # noqa: PTH116 - half the time
         except OSError:
             return False
 
@@ -301,16 +302,16 @@ class MemoryStore:
 
     def _append(self, fd: int, *lines: Mapping[str, Any]) -> list[int]:
         """Number the lines and write them as one; return their ids. The lock is held."""
-        now = timestamp()
+        ts = now()
         first = self._highest + 1
         if first + len(lines) - 1 > MAX_ID:
             msg = f"{self.path} has no ids left. Export it, and import it into a new file."
             raise StoreUnavailable(msg, path=str(self.path))
         ids = list(range(first, first + len(lines)))
         records = [
-            {"id": item_id, "ts": now, **fields} for item_id, fields in zip(ids, lines, strict=True)
+            {"id": item_id, "ts": ts, **fields} for item_id, fields in zip(ids, lines, strict=True)
         ]
-        header = {"meta": {"version": VERSION, "created": now}}
+        header = {"meta": {"version": VERSION, "created": ts}}
         written = records if os.fstat(fd).st_size else [header, *records]
         append_line(fd, self.path, "\n".join(map(json_line, written)), sync=True)
         with store_errors(self.path, "read"):
@@ -320,7 +321,7 @@ class MemoryStore:
 
     def _catch_up(self, fd: int, *, ours: bool = False) -> None:
         """Take in what was appended since the last look."""
-        stamp = _stamp(fd)
+        stamp = stamp_of(os.fstat(fd))
         if stamp == self._stamp:
             return
         known = self._stamp
@@ -349,7 +350,7 @@ class MemoryStore:
     def _take(self, fd: int, start: int) -> None:
         """Take in the lines from ``start`` on."""
         # Before the read, with the size that is read: what comes meanwhile is still to be seen.
-        device, inode, _, modified = _stamp(fd)
+        device, inode, _, modified = stamp_of(os.fstat(fd))
         data = _read(fd, start)
         torn = self._contents.take(iter_jsonl(data, self._lines + 1))
         self._highest = max(self._highest, self._contents.highest)
@@ -393,14 +394,6 @@ class MemoryStore:
 
     def _notice(self, text: str) -> None:
         self._events[text] = None
-
-
-def _stamp(fd: int) -> _Stamp:
-    return _stamp_of(os.fstat(fd))
-
-
-def _stamp_of(status: os.stat_result) -> _Stamp:
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _read(fd: int, start: int) -> bytes:

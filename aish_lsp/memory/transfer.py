@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
+from aish_lsp.foundation.clock import TIMESTAMP, now
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.jsonl import BadLine, TornLine, iter_jsonl, json_line
 from aish_lsp.memory.contents import VERSION, is_header
 from aish_lsp.memory.items import (
     SCOPES,
-    TIMESTAMP,
     Scope,
     check_content,
     check_labels,
     item_fields,
-    timestamp,
 )
 from aish_lsp.memory.scopes import MemoryScopes
 
@@ -65,7 +64,7 @@ def exported(memory: MemoryScopes, scope: Scope | None = None) -> Iterator[str]:
     records = [
         {**record, "scope": name} for name in chosen for record in memory.store(name).records()
     ]
-    yield json_line({"meta": {"version": VERSION, "exported": timestamp()}})
+    yield json_line({"meta": {"version": VERSION, "exported": now()}})
     yield from map(json_line, records)
 
 
@@ -171,7 +170,7 @@ def _time(value: object) -> str:
     try:
         return datetime.strptime(str(value), TIMESTAMP).strftime(TIMESTAMP)  # noqa: DTZ007 - UTC
     except ValueError:
-        return timestamp()
+        return now()
 
 
 def _added(memory: MemoryScopes, scope: Scope, drafts: list[_Draft]) -> Iterator[Imported]:

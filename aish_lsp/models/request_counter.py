@@ -14,8 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.models.capability import Capability
-from aish_lsp.models.tokenize_api import NotACountError
+from aish_lsp.models.tokenize_api import Capability, NotACountError
 
 if TYPE_CHECKING:
     from aish_lsp.models.request import Model, ModelRequest

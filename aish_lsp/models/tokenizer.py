@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.address import server_url
-from aish_lsp.models.capability import Capability, Pause
 from aish_lsp.models.keys import headers_for
 from aish_lsp.models.template import learn_overhead
 from aish_lsp.models.tokenize_api import (
+    Capability,
     LlamaCppApi,
     NotACountError,
+    Pause,
     Post,
     TokenizeApi,
     VllmApi,

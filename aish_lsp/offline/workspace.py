@@ -84,10 +84,6 @@ class Workspace:
         """Return the commands of the surest task for ``intent``; none where there is none."""
         return next(map(steps, self.best(intent)), ())
 
-    def is_task(self, command: str) -> bool:
-        """Return whether ``command`` is one of the project's own."""
-        return any(task.command == command for task in self.tasks)
-
 
 def steps(task: Task) -> tuple[str, ...]:
     """Return the commands of a task, each to be run by itself, in order."""

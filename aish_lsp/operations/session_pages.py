@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.markdown import fence_for, head_and_tail, open_fence
-from aish_lsp.sessions.history import HistoryMessage, history
+from aish_lsp.sessions.rebuild import HistoryMessage, history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

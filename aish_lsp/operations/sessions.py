@@ -15,8 +15,8 @@ from aish_lsp.operations.session_pages import (
     history_page,
     listed_page,
 )
-from aish_lsp.sessions.history import HistoryMessage, history
 from aish_lsp.sessions.listing import SessionInfo
+from aish_lsp.sessions.rebuild import HistoryMessage, history
 
 if TYPE_CHECKING:
     from aish_lsp.agent.sessions import Resumed

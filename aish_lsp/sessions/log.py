@@ -14,8 +14,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
+from aish_lsp.foundation.clock import TIMESTAMP, now
 from aish_lsp.foundation.errors import Busy, StoreUnavailable
-from aish_lsp.foundation.files import append_line, is_at, open_append, store_errors
+from aish_lsp.foundation.files import (
+    FileStamp,
+    append_line,
+    is_at,
+    open_append,
+    stamp_of,
+    store_errors,
+)
 from aish_lsp.foundation.jsonl import json_line
 from aish_lsp.sessions import records
 from aish_lsp.sessions.reading import (
@@ -50,7 +58,7 @@ class SessionLog:
         self._fd: int | None = None
         self._last = 0
         # What the file was like after our last look or line: device, inode, size, mtime in ns.
-        self._stamp: tuple[int, int, int, int] | None = None
+        self._stamp: FileStamp | None = None
         self._rooms: dict[int, int] = {}
 
     @classmethod
@@ -85,7 +93,7 @@ class SessionLog:
         fd = log._open()
         try:
             _refuse_empty(fd, path)
-            log._stamp = _stamp(fd)
+            log._stamp = stamp_of(os.fstat(fd))
             # Once more: until the lock was held, its last owner may have gone on.
             loaded = load(path)
         except BaseException:
@@ -114,7 +122,7 @@ class SessionLog:
         try:
             fd = log._open()
             append_line(fd, log.path, "\n".join(lines), sync=True)
-            log._stamp = _stamp(fd)
+            log._stamp = stamp_of(os.fstat(fd))
         except BaseException:
             log.close()
             raise
@@ -155,7 +163,7 @@ class SessionLog:
             if number > MAX_NUMBER:
                 msg = f"{self.path} has no numbers left for its lines. Begin a new session."
                 raise StoreUnavailable(msg, path=str(self.path))
-            line = _line({"n": number, "ts": _timestamp(datetime.now(UTC)), **clean})
+            line = _line({"n": number, "ts": now(), **clean})
             markable = is_question(clean) and "meta" not in clean
             if markable:
                 line = f"{line[:-1]}{_ROOM.decode()}}}"
@@ -163,7 +171,7 @@ class SessionLog:
                 line = f"{json_line({'meta': self._meta})}\n{line}"
             append_line(fd, self.path, line, sync=sync)
             self._last = number
-            self._stamp = _stamp(fd)
+            self._stamp = stamp_of(os.fstat(fd))
             if markable:
                 # Behind the room stand the brace and the line feed.
                 self._rooms[number] = os.fstat(fd).st_size - 2 - len(_ROOM)
@@ -191,11 +199,11 @@ class SessionLog:
             fd = os.open(self.path, os.O_RDWR | os.O_NOFOLLOW)
             try:
                 same = self._fd is not None and os.path.samestat(os.fstat(fd), os.fstat(self._fd))
-                same = same and _stamp(fd) == self._stamp
+                same = same and stamp_of(os.fstat(fd)) == self._stamp
                 if same and os.pread(fd, len(_ROOM) + 2, room) == _ROOM + b"}\n":
                     os.pwrite(fd, _MARK, room)
                     os.fsync(fd)
-                    self._stamp = _stamp(fd)
+                    self._stamp = stamp_of(os.fstat(fd))
                     return True
             finally:
                 os.close(fd)
@@ -253,7 +261,7 @@ class SessionLog:
 
         A line whose number does not rise is taken for damaged when it is read.
         """
-        if _stamp(fd) == self._stamp:
+        if stamp_of(os.fstat(fd)) == self._stamp:
             return
         self._rooms.clear()
         if os.fstat(fd).st_size:
@@ -301,13 +309,13 @@ def hold(fd: int, path: Path) -> None:
 
 def _fresh(directory: Path, workspace_uri: str | None) -> tuple[Path, dict[str, Any]]:
     """Return where the log of a new session lies, and its header."""
-    now = datetime.now(UTC)
-    session_id = f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    moment = datetime.now(UTC)
+    session_id = f"{moment:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
     meta = {
         "version": VERSION,
         "id": session_id,
         "workspace": workspace_uri,
-        "created": _timestamp(now),
+        "created": moment.strftime(TIMESTAMP),
         "title": None,
         "name": None,
     }
@@ -319,11 +327,6 @@ def _refuse_empty(fd: int, path: Path) -> None:
     if os.fstat(fd).st_size == 0:
         path.unlink(missing_ok=True)
         raise gone(path)
-
-
-def _stamp(fd: int) -> tuple[int, int, int, int]:
-    status = os.fstat(fd)
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _line(record: Mapping[str, Any]) -> str:
@@ -339,7 +342,3 @@ def _line(record: Mapping[str, Any]) -> str:
 
 def _last_number(loaded: LoadedSession) -> int:
     return max((record["n"] for record in loaded.records), default=0)
-
-
-def _timestamp(now: datetime) -> str:
-    return f"{now:%Y-%m-%dT%H:%M:%SZ}"

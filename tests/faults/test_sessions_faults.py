@@ -17,10 +17,10 @@ from aish_lsp.context.usage import UsageRecord
 from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import AishError, StoreUnavailable
 from aish_lsp.sessions import records
-from aish_lsp.sessions.history import history
 from aish_lsp.sessions.listing import delete_session, find_session, list_sessions
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.reading import load
+from aish_lsp.sessions.rebuild import history
 from aish_lsp.sessions.usage import append_usage, read_costs, read_usage
 
 TALK = """

@@ -17,10 +17,9 @@ from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
 from aish_lsp.shell.risk.programs import look_into, run_written_file
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
 from aish_lsp.shell.risk.rules import CommandRules, Rule, tables, verdict
-from aish_lsp.shell.risk.searching import find
 from aish_lsp.shell.risk.special import HANDLERS, sends_secrets
 from aish_lsp.shell.risk.words import UNKNOWN
-from aish_lsp.shell.risk.wrappers import unwrap
+from aish_lsp.shell.risk.wrappers import find, unwrap
 
 #: What makes a name one that is only known when it runs: what is unknown, patterns, braces,
 #: variables.

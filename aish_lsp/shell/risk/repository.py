@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.foundation.files import open_to_read
+from aish_lsp.foundation.files import open_to_read, stamp_of
 
 #: Bytes of a file that are looked at: with more there may be anything in it.
 _MOST: Final = 1 << 25
@@ -228,7 +228,7 @@ def _stamp(path: str) -> object:
         found = os.stat(path)  # noqa: PTH116 - a text, and often
     except (OSError, ValueError):
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns
+    return (*stamp_of(found), found.st_ctime_ns)
 
 
 @dataclass(frozen=True, slots=True)

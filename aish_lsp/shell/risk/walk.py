@@ -11,10 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.shell.risk.collecting import collect, may_set
-from aish_lsp.shell.risk.fallback import look_through
 from aish_lsp.shell.risk.judge import is_known, judge
 from aish_lsp.shell.risk.levels import DESTRUCTIVE, SAFE
-from aish_lsp.shell.risk.proof import BASH_ALONE, misses, unseen_substitution
+from aish_lsp.shell.risk.proof import BASH_ALONE, look_through, misses, unseen_substitution
 from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review, printed
 from aish_lsp.shell.risk.syntax import DEEPEST, parse
 from aish_lsp.shell.risk.words import MOST_CHOICES, UNKNOWN, Resolver, joined
