@@ -1,7 +1,6 @@
-"""JSON-RPC in both directions: pygls' protocol with its traps cured, in this one place.
+"""JSON-RPC in both directions: how a message is read, answered and sent.
 
-Of pygls we keep the features, the capabilities and the documents. How a message is read, answered
-and sent is ours; the tests say what holds.
+That is ours; of pygls we keep the features, the capabilities and the documents.
 """
 
 from __future__ import annotations
@@ -53,7 +52,11 @@ UNSENDABLE = (TypeError, ValueError, RecursionError)
 
 
 class Endpoint(LanguageServerProtocol):
-    """One end of a JSON-RPC connection; ``send_body`` is where the transport takes messages."""
+    """One end of a JSON-RPC connection; ``send_body`` is where the transport takes messages.
+
+    Nothing of pygls' is overridden here: its ``handle_message`` is not called, and what that calls
+    is not used. ``overrides`` has what it is made to do otherwise.
+    """
 
     def __init__(self, server: LanguageServer, converter: Converter) -> None:
         self.send_body: Callable[[bytes], None] | None = None
@@ -91,21 +94,21 @@ class Endpoint(LanguageServerProtocol):
 
     def _dispatch(self, message: Request | Notification | Response) -> None:
         if isinstance(message, Request):
-            self._handle_request(message.id, message.method, message.params)
+            self._take_request(message.id, message.method, message.params)
         elif isinstance(message, Notification):
-            self._handle_notification(message.method, message.params)
+            self._take_notification(message.method, message.params)
         else:
-            self._handle_response(message.id, message.result, message.error)
+            self._take_response(message.id, message.result, message.error)
 
     def _refuse(self, error: Malformed) -> None:
         # A client that sends a bad answer to a request of ours gets no error in return.
         if error.id is None or error.id not in self._pending:
             self._send_error(error.id, error.code, error.message)
 
-    def _handle_request(self, msg_id: MessageId, method_name: str, params: Any) -> None:
+    def _take_request(self, msg_id: MessageId, method_name: str, params: Any) -> None:
         try:
             self._admit(msg_id, method_name)
-            handler = self._get_handler(method_name)
+            handler = self._handler_of(method_name)
             structured = self._structured(method_name, params)
         except JsonRpcException as error:
             self._send_error(msg_id, error.code, error.message, error.data)
@@ -118,7 +121,7 @@ class Endpoint(LanguageServerProtocol):
         self._execute_handler(
             msg_id,
             handler,
-            partial(self._send_handler_result, msg_id=msg_id),
+            partial(self._send_outcome, msg_id=msg_id),
             args=(structured,),
         )
 
@@ -136,7 +139,7 @@ class Endpoint(LanguageServerProtocol):
         if _wants_answer(method) is False:
             raise JsonRpcException(f"{method} is a notification", INVALID_REQUEST)
 
-    def _get_handler(self, feature_name: str) -> Callable[..., Any]:
+    def _handler_of(self, feature_name: str) -> Callable[..., Any]:
         handler: Callable[..., Any] | None = self.fm.builtin_features.get(
             feature_name
         ) or self.fm.features.get(feature_name)
@@ -168,16 +171,16 @@ class Endpoint(LanguageServerProtocol):
             raise _misfit(method, *flaw)
         return structured
 
-    def _handle_notification(self, method_name: str, params: Any) -> None:
+    def _take_notification(self, method_name: str, params: Any) -> None:
         if method_name != types.EXIT and (self._shutdown or not self._initialized):
             return
         if method_name == types.CANCEL_REQUEST:
             msg_id = params.get("id") if isinstance(params, dict) else None
             if isinstance(msg_id, int | str):
-                self._handle_cancel_notification(msg_id)
+                self._cancel(msg_id)
             return
         try:
-            handler = self._get_handler(method_name)
+            handler = self._handler_of(method_name)
             if _wants_answer(method_name):
                 logger.warning("ignored %s: it is a request, and came without an id", method_name)
                 return
@@ -189,38 +192,27 @@ class Endpoint(LanguageServerProtocol):
         # Among the requests that run, under a key that no client takes for an id.
         key = f"\0{next(self._ids)}"
         self._execute_handler(
-            key, handler, partial(self._check_handler_result, method=method_name), (structured,)
+            key, handler, partial(self._log_failure, method=method_name), (structured,)
         )
 
-    def _execute_handler(
-        self,
-        msg_id: MessageId,
-        handler: Callable[..., Any],
-        callback: Callable[[Future[Any]], None],
-        args: tuple[Any, ...] | None = None,
-        kwargs: dict[str, Any] | None = None,
-    ) -> None:
-        """Run ``handler``; unlike pygls, keep nothing once it is done."""
-
-        def done(future: Future[Any]) -> None:
-            self._request_futures.pop(msg_id, None)
-            callback(future)
-
-        super()._execute_handler(msg_id, handler, done, args, kwargs)
-
-    def _check_handler_result(self, future: Future[Any], method: str = "?") -> None:
+    def _log_failure(self, future: Future[Any], method: str = "?") -> None:
         if not future.cancelled() and (error := future.exception()) is not None:
             logger.error("%s failed", method, exc_info=error)
 
+    def _cancel(self, msg_id: MessageId) -> None:
+        """Cancel a request that runs, as the client asked."""
+        if (future := self._request_futures.get(msg_id)) is not None:
+            future.cancel()
+
     # Sending
 
-    def _send_handler_result(self, future: Future[Any], *, msg_id: MessageId) -> None:
+    def _send_outcome(self, future: Future[Any], msg_id: MessageId) -> None:
         if future.cancelled():
             self._send_error(msg_id, REQUEST_CANCELLED, "the request was cancelled")
             return
         error = future.exception()
         if error is None:
-            self._send_response(msg_id, future.result())
+            self._send_result(msg_id, future.result())
         elif isinstance(error, AishError):
             logger.info("request %s failed: %s", msg_id, error.kind)
             data = {camel_case(name): value for name, value in error.data.items()}
@@ -235,12 +227,7 @@ class Endpoint(LanguageServerProtocol):
         name = type(error).__name__
         self._send_error(msg_id, INTERNAL_ERROR, f"internal error ({name}); see the server's log")
 
-    def _send_response(
-        self, msg_id: MessageId, result: Any = None, error: types.ResponseError | None = None
-    ) -> None:
-        if error is not None:
-            self._send_error(msg_id, error.code, error.message, error.data)
-            return
+    def _send_result(self, msg_id: MessageId, result: Any) -> None:
         if self._has_answer(msg_id):
             return
         try:
@@ -269,9 +256,6 @@ class Endpoint(LanguageServerProtocol):
         self.answered = None
         return True
 
-    def _send_data(self, data: Any) -> None:
-        self._send(data)
-
     def _send(self, message: dict[str, Any]) -> None:
         """Send ``message``; drop it where nobody is connected.
 
@@ -289,42 +273,7 @@ class Endpoint(LanguageServerProtocol):
             return value.value
         return to_wire(value)
 
-    def notify(self, method: str, params: Any | None = None) -> None:
-        """Send a notification."""
-        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
-        if params is not None:
-            message["params"] = params
-        self._send(message)
-
-    def send_request(
-        self,
-        method: str,
-        params: Any | None = None,
-        callback: Callable[[Any], None] | None = None,
-        msg_id: MessageId | None = None,
-    ) -> Future[Any]:
-        """Send a request; its future is forgotten when it is done or cancelled.
-
-        The future raises JsonRpcException where the client answers with an error or with what is
-        no answer to ``method``.
-        """
-        request_id = f"{self._id_prefix}-{next(self._ids)}" if msg_id is None else msg_id
-        future: Future[Any] = Future()
-        future.add_done_callback(lambda _: self._pending.pop(request_id, None))
-        if callback is not None:
-            future.add_done_callback(lambda done: callback(done.result()))
-        message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
-        if params is not None:
-            message["params"] = params
-        self._pending[request_id] = (method, future)
-        try:
-            self._send(message)
-        except BaseException:
-            future.cancel()
-            raise
-        return future
-
-    def _handle_response(self, msg_id: MessageId, result: Any = None, error: Any = None) -> None:
+    def _take_response(self, msg_id: MessageId, result: Any = None, error: Any = None) -> None:
         method, future = self._pending.get(msg_id, ("", None))
         if future is None or future.done():
             return

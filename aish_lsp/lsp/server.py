@@ -35,15 +35,14 @@ from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
 from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.open_documents import OpenDocuments
 from aish_lsp.lsp.outbox import Outbox
+from aish_lsp.lsp.overrides import TEXT_SYNC, AishProtocol, Host
 from aish_lsp.lsp.progress import Progress
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.questions import OpenQuestions, asker, chooser
 from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler
 from aish_lsp.lsp.replacing import Replacing
-from aish_lsp.lsp.rpc import AishProtocol, Host
 from aish_lsp.lsp.selection_actions import selection_actions
 from aish_lsp.lsp.selections import Selections
-from aish_lsp.lsp.text_sync import TEXT_SYNC
 from aish_lsp.lsp.workspaces import Workspaces
 
 logger = logging.getLogger(__name__)
@@ -195,10 +194,6 @@ class AishServer(Host):
         for hook in hooks:
             if hook.done() and not hook.cancelled() and (error := hook.exception()) is not None:
                 logger.error("a shutdown hook failed", exc_info=error)
-
-    def report_server_error(self, error: Exception, source: type[Exception]) -> None:
-        """Log what pygls reports; unlike pygls, do not show it to the user."""
-        logger.error("%s", source.__name__, exc_info=error)
 
 
 def _wire_operations(server: AishServer) -> None:

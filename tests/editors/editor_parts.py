@@ -12,7 +12,7 @@ from typing import Any
 
 from lsprotocol import converters, types
 
-from aish_lsp.lsp.text_sync import Documents
+from aish_lsp.lsp.overrides import Documents
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "editors"
 

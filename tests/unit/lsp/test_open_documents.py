@@ -9,7 +9,7 @@ import pytest
 from lsprotocol import types
 
 from aish_lsp.lsp.open_documents import OpenDocuments
-from aish_lsp.lsp.text_sync import Documents
+from aish_lsp.lsp.overrides import Documents
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.client import Client

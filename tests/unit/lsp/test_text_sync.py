@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lsprotocol import types
 
-from aish_lsp.lsp.text_sync import Documents, open_workspace
+from aish_lsp.lsp.overrides import Documents, open_workspace
 
 URI = "file:///tmp/a%20b.md"
 

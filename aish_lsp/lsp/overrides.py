@@ -1,17 +1,25 @@
-"""The server's protocol: how commands run and are cancelled, and how a session begins and ends."""
+"""What pygls is made to do otherwise: all of it stands here, each with its reason.
+
+The tests compare these with what is overridden, and know the text of each method of pygls' that is:
+where a release changes one, its reason is looked at again, and it goes where pygls has mended it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
 from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import lsp_method
+from pygls.uris import from_fs_path
+from pygls.workspace import TextDocument, Workspace
 
 from aish_lsp.lsp.call import Call
 from aish_lsp.lsp.endpoint import Endpoint
@@ -19,12 +27,14 @@ from aish_lsp.lsp.lifecycle import Lifecycle
 from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.questions import OpenQuestions
 from aish_lsp.lsp.registry import CommandTable
-from aish_lsp.lsp.text_sync import TEXT_SYNC, open_workspace
 
 if TYPE_CHECKING:
     from cattrs import Converter
 
 logger = logging.getLogger(__name__)
+
+#: Changes come as ranges.
+TEXT_SYNC = types.TextDocumentSyncKind.Incremental
 
 #: What pygls answers for all servers. Notebooks are not offered, so no editor tells us of them.
 _NOT_OURS = (
@@ -35,6 +45,82 @@ _NOT_OURS = (
 
 #: The command that stops what asks a question, rather than leave it without an answer.
 _CANCEL = "aish.cancel"
+
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+#: Each class that is overridden, and by its method why.
+REASONS: Final[Mapping[str, Mapping[str, str]]] = {
+    "LanguageServerProtocol": {
+        "_execute_handler": "It keeps the futures of notifications, and of handlers that a built-in"
+        " feature calls, for as long as the process lives.",
+        "notify": "Its way out writes to a stream; ours goes through the outbox, which a client"
+        " that does not read cannot fill.",
+        "send_request": "It keeps requests of ours among the client's, and for good where no answer"
+        " comes; an answer of any form counts.",
+        "lsp_workspace__execute_command": "Its handlers know neither the request's id nor its token"
+        " for progress, and to cancel the request does not stop what runs.",
+        "lsp_work_done_progress_cancel": "It knows tokens of its own alone, not the client's.",
+        "lsp_initialize": "Its documents end lines elsewhere, and one malformed root is the end.",
+        "lsp_shutdown": "It answers before what runs has recorded what it has.",
+        "lsp_exit": "It raises SystemExit in the loop; the life cycle ends the process.",
+    },
+    "TextDocument": {
+        "lines": "It ends a line where Python does (form feed, U+2028 and more); LSP knows three"
+        " line ends. Each later position would be off, and an edit would garble the text.",
+    },
+    "Workspace": {
+        "_create_text_document": "There is no other way to have documents of our own class.",
+    },
+}
+
+
+class Document(TextDocument):
+    """A text document whose lines end where LSP says."""
+
+    @property
+    def lines(self) -> Sequence[str]:
+        """The lines with their ends."""
+        return tuple(_LINE.findall(self.source))
+
+
+class Documents(Workspace):
+    """The workspace folders and the open documents of a client."""
+
+    def _create_text_document(
+        self,
+        doc_uri: str,
+        source: str | None = None,
+        version: int | None = None,
+        language_id: str | None = None,
+    ) -> Document:
+        return Document(
+            doc_uri,
+            source=source,
+            version=version,
+            language_id=language_id,
+            sync_kind=self._sync_kind,
+            position_codec=self._position_codec,
+        )
+
+
+def open_workspace(
+    params: types.InitializeParams, encoding: types.PositionEncodingKind | str
+) -> Documents:
+    """Return the workspace that ``initialize`` names; a malformed root counts as none.
+
+    Where it names no folders, its root is the only one: older clients send nothing else.
+    """
+    root = params.root_uri
+    if root is None and params.root_path is not None:
+        root = from_fs_path(params.root_path)
+    folders = params.workspace_folders or []
+    if root and not folders:
+        folders = [types.WorkspaceFolder(root, unquote(root.rstrip("/").rpartition("/")[2]))]
+    try:
+        return Documents(root, TEXT_SYNC, folders, encoding)
+    except ValueError:
+        return Documents(None, TEXT_SYNC, params.workspace_folders or [], encoding)
 
 
 class Host(LanguageServer):
@@ -69,14 +155,67 @@ class AishProtocol(Endpoint):
         for method in _NOT_OURS:
             del self.fm.builtin_features[method]
 
+    # JSON-RPC
+
+    def _execute_handler(
+        self,
+        msg_id: MessageId,
+        handler: Callable[..., Any],
+        callback: Callable[[Future[Any]], None],
+        args: tuple[Any, ...] | None = None,
+        kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        """Run ``handler``; unlike pygls, keep nothing once it is done."""
+
+        def done(future: Future[Any]) -> None:
+            self._request_futures.pop(msg_id, None)
+            callback(future)
+
+        super()._execute_handler(msg_id, handler, done, args, kwargs)
+
+    def notify(self, method: str, params: Any | None = None) -> None:
+        """Send a notification."""
+        message: dict[str, Any] = {"jsonrpc": "2.0", "method": method}
+        if params is not None:
+            message["params"] = params
+        self._send(message)
+
+    def send_request(
+        self,
+        method: str,
+        params: Any | None = None,
+        callback: Callable[[Any], None] | None = None,
+        msg_id: MessageId | None = None,
+    ) -> Future[Any]:
+        """Send a request; its future is forgotten when it is done or cancelled.
+
+        The future raises JsonRpcException where the client answers with an error or with what is
+        no answer to ``method``.
+        """
+        request_id = f"{self._id_prefix}-{next(self._ids)}" if msg_id is None else msg_id
+        future: Future[Any] = Future()
+        future.add_done_callback(lambda _: self._pending.pop(request_id, None))
+        if callback is not None:
+            future.add_done_callback(lambda done: callback(done.result()))
+        message: dict[str, Any] = {"jsonrpc": "2.0", "id": request_id, "method": method}
+        if params is not None:
+            message["params"] = params
+        self._pending[request_id] = (method, future)
+        try:
+            self._send(message)
+        except BaseException:
+            future.cancel()
+            raise
+        return future
+
     # Commands
 
-    def _handle_cancel_notification(self, msg_id: MessageId) -> None:
+    def _cancel(self, msg_id: MessageId) -> None:
         call = self._calls.get(msg_id)
         if call is not None:
             call.cancel()
-        elif (future := self._request_futures.get(msg_id)) is not None:
-            future.cancel()
+        else:
+            super()._cancel(msg_id)
 
     @lsp_method(types.WORKSPACE_EXECUTE_COMMAND)
     async def lsp_workspace__execute_command(  # type: ignore[override]  # a generator in pygls
@@ -199,19 +338,3 @@ class AishProtocol(Endpoint):
     def lsp_exit(self, *_: Any) -> None:  # type: ignore[override]  # a generator in pygls
         """End the process."""
         self._server.lifecycle.end("the client said exit", self.exit_code)
-
-    @lsp_method(types.TEXT_DOCUMENT_DID_CHANGE)
-    def lsp_text_document__did_change(
-        self, params: types.DidChangeTextDocumentParams
-    ) -> Generator[Any, Any, None]:
-        """Change an open document; ignore one that is not open."""
-        document = self.workspace.text_documents.get(unquote(params.text_document.uri))
-        if document is None:
-            logger.warning("ignored a change to a document that is not open")
-            return
-        for change in params.content_changes:
-            document.apply_change(change)
-        document.version = params.text_document.version
-        handler = self.fm.features.get(types.TEXT_DOCUMENT_DID_CHANGE)
-        if handler is not None:
-            yield handler, (params,), None
