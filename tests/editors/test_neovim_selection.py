@@ -109,6 +109,9 @@ def test_a_question_is_prepared_and_names_files_that_complete(
     neovim.choose(3, "3: Ask about this")
     neovim.until("the chat", lambda: neovim.name == str(place.chat))
     neovim.until("the question", lambda: "@main.py:1" in neovim.lines)
+    # The server puts the cursor below it, and that must not come while we write.
+    below = "return vim.fn.line('.') > vim.fn.search('^@main', 'nw')"
+    neovim.until("the cursor below", lambda: neovim.lua(below))
     neovim.keys("gg/^@main<CR>A like @not<C-x><C-o>")
     # It is the only one: it comes without a menu.
     neovim.until("its name", lambda: "@main.py:1 like @notes.md" in neovim.lines)
