@@ -6,7 +6,7 @@
         app.py
       tests/ … 214 files
 
-In each folder the entries that say most come first (``importance``), and the folders that say most
+In each folder the entries that say most come first (``Rank``), and the folders that say most
 are opened first: those where something was changed of late, then sources, then the rest. Every
 entry is indented, so that no file name can stand where a heading of the prompt would.
 
