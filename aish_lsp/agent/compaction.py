@@ -168,7 +168,8 @@ async def _put_into_summary(session: Session, emit: Emit) -> Compacted:
     preset = (await session.choose_model(None)).preset
     limit = await session.accounting.limits(preset, config)
     counter = session.accounting.counter(preset, config)
-    budget = Budget(session.blocks(), config.context, limit, counter, session.tools.definitions())
+    tools = session.tools_for(preset, limit)
+    budget = Budget(session.blocks(), config.context, limit, counter, tools)
     plan, trouble = await budget.plan_compact(conversation), ""
     if plan is not None and plan.summary_chars:
         summarizer = Summarizer(session, preset, emit)

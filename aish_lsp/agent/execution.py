@@ -63,6 +63,8 @@ class RunRequest:
     this text just now; ``unattended``, that nobody has seen it: what is not safe and confined then
     asks. ``shown_whole`` says that the user sees all that it prints: none of it need be kept.
     ``group`` is what it is undone together with; by default it is undone by itself.
+    ``answers_call`` says that a model's call is answered with what it prints, which is then not
+    kept for the next question.
     """
 
     command_id: str | None = None
@@ -76,13 +78,15 @@ class RunRequest:
     unattended: bool = False
     shown_whole: bool = False
     group: str = ""
+    answers_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
     """What became of it. ``exit_code`` is null where it did not end by itself.
 
-    ``output_uri`` is the file that has all of an output that a chat would not show whole.
+    ``output_uri`` is the file that has all of an output that a chat would not show whole;
+    ``refused`` says that its confinement may have been in its way.
     """
 
     command_id: str
@@ -94,6 +98,7 @@ class RunReport:
     duration_ms: int
     finish_reason: FinishReason
     output_uri: str | None = None
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,7 @@ class Plan:
     free: bool
     shown_whole: bool
     group: str
+    answers_call: bool
 
 
 def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
@@ -166,6 +172,7 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
         free=_runs_free(session, request),
         shown_whole=request.shown_whole,
         group=request.group or command_id,
+        answers_call=request.answers_call,
     )
 
 
@@ -296,7 +303,7 @@ class Execution:
             result = await self._run(verdict)
         finally:
             if covered:
-                await self._uncover()
+                await end_undo(self._session, self._emit)
         if result.wants_terminal:
             line = escaped(line_for_terminal(self._plan.text, self._plan.cwd))
             await self._emit(Notice("warning", f"{_WANTS_TERMINAL}\n\n    {line}"))
@@ -353,7 +360,8 @@ class Execution:
             question = replace(question, message=f"{question.message}\n\n{await self._prospect()}")
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
-            approved = replace(planned, approved=True)
+            # Its call has its answer by then.
+            approved = replace(planned, approved=True, answers_call=False, group=planned.command_id)
             self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
             hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."
             await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
@@ -373,24 +381,10 @@ class Execution:
 
     async def _snapshot(self, verdict: Verdict) -> bool:
         """Have what the command may change written down; return whether that was done."""
-        if verdict.risk == "safe" or not self._workspace.config.safety.snapshot:
+        if verdict.risk == "safe":
             return False
-        try:
-            label = self._plan.text
-            undo = self._workspace.undo
-            await undo.before(self._plan.group, label, self._plan.cwd, self._session.id)
-        except NoUndo as reason:
-            notice = f"This command cannot be undone: {reason}."
-            # Where there never is one, once is enough.
-            if self._session.first_time(notice) or not isinstance(reason, Nowhere):
-                await self._emit(Notice("warning", notice))
-            return False
-        return True
-
-    async def _uncover(self) -> None:
-        """Have what the command has changed written down, although it may be cancelled."""
-        for notice in await run_uncancellable(self._workspace.undo.after()):
-            await self._emit(Notice("info", notice))
+        planned = self._plan
+        return await begin_undo(self._session, planned.group, planned.text, planned.cwd, self._emit)
 
     async def _run(self, verdict: Verdict) -> RunResult:
         workspace, planned = self._workspace, self._plan
@@ -441,6 +435,8 @@ class Execution:
 
     async def _keep(self, result: RunResult) -> None:
         """Keep the output for the next question, clean and without secrets."""
+        if self._plan.answers_call:
+            return
         workspace = self._workspace
         output = workspace.output_without_secrets(clean_output(result.output))
         if result.refused:
@@ -465,7 +461,33 @@ class Execution:
             duration_ms=result.duration_ms,
             finish_reason=result.finish_reason,
             output_uri=file.as_uri() if file else None,
+            refused=result.refused,
         )
+
+
+async def begin_undo(session: Session, group: str, label: str, cwd: Path, emit: Emit) -> bool:
+    """Have what something may change written down before; return whether that was done.
+
+    ``label`` is the command, or what is said in its place. Those of one ``group`` are one undo.
+    """
+    workspace = session.workspace
+    if not workspace.config.safety.snapshot:
+        return False
+    try:
+        await workspace.undo.before(group, label, cwd, session.id)
+    except NoUndo as reason:
+        notice = f"This command cannot be undone: {reason}."
+        # Where there never is one, once is enough.
+        if session.first_time(notice) or not isinstance(reason, Nowhere):
+            await emit(Notice("warning", notice))
+        return False
+    return True
+
+
+async def end_undo(session: Session, emit: Emit) -> None:
+    """Have what was changed since ``begin_undo`` written down, although it may be cancelled."""
+    for notice in await run_uncancellable(session.workspace.undo.after()):
+        await emit(Notice("info", notice))
 
 
 def exit_status(result: RunResult) -> int:

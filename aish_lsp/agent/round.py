@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,18 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.events import FinishReason, Level, Usage
     from aish_lsp.foundation.job import Emit
     from aish_lsp.models.events import ModelEvent
+    from aish_lsp.models.request import ToolSchema
+
+#: What servers say of tools that a model, or they themselves, cannot take: Ollama, OpenRouter,
+#: llama.cpp without templates or with a grammar, vLLM without a parser, Google's for Gemma.
+_REFUSES_TOOLS: Final = re.compile(
+    r"(?:not|n't|no \w+ found that) support\b[^.\n]{0,40}\b(?:tool|function call)"
+    r"|\b(?:tools?|function call\w*)\b[^.\n]{0,60}"
+    r"(?:\bnot (?:be )?(?:supported|enabled|available|allowed)|\bunsupported|\brequires? --)"
+    r"|\bunsupported\b[^.\n]{0,40}\b(?:tool|function call)"
+    r"|\btool choice requires --|\bgrammar constraints with tools\b",
+    re.IGNORECASE,
+)
 
 #: Tokens. No model that one can talk to has less; a server that says so makes a mistake.
 _SMALLEST_WINDOW = 256
@@ -58,7 +71,7 @@ class Round(ModelCall):
         self._workspace = session.workspace
         self._conversation = conversation
         self._emit = emit
-        self._tools = session.tools.definitions()
+        self._tools: tuple[ToolSchema, ...] = ()
         self._limit: Limits | None = None
         self._prepared: Prepared | None = None
         self._plausible = False
@@ -100,6 +113,7 @@ class Round(ModelCall):
         # Of one that may not be paid for, nothing else is asked at all.
         self._allow(0)
         self._limit = await self._session.accounting.limits(self.preset, self._config)
+        self._tools = self._session.tools_for(self.preset, self._limit)
         await self._bound_attached(self._limit)
         if self._session.accounting.counts_requests(self.preset, self._config):
             # Before anything is evicted by an estimate; below, what an eviction leaves.
@@ -114,18 +128,34 @@ class Round(ModelCall):
         Raises:
             AishError: no reply, or it broke off.
         """
-        for last in (False, True):
+        tries = 2
+        while True:
+            tries -= 1
             request = ModelRequest(self.preset, self._fitted.messages, self._fitted.draft.tools)
             try:
                 async with aclosing(self.send(request, self._notice)) as events:
                     async for event in events:
                         yield event
             except (BackendRejected, BackendUnavailable) as error:
-                if last or self.received.has_begun:
+                if self.received.has_begun:
                     raise
-                await self._make_room(error)
+                if self._tools and refuses_tools(error):
+                    await self._go_without_tools()
+                    tries += 1
+                elif tries:
+                    await self._make_room(error)
+                else:
+                    raise
             else:
                 return
+
+    async def _go_without_tools(self) -> None:
+        """Make the request anew without tools, which the model's server does not take."""
+        self._workspace.services.catalog.refused_tools(self.preset)
+        message = f"{self.preset.name} takes no tools here: it answers without them."
+        if self._session.first_time(message):
+            await self._notice("info", message)
+        await self.fit()
 
     async def _make_room(self, error: AishError) -> None:
         """Evict by the server's own count, where ``error`` says that the request is too long.
@@ -284,6 +314,11 @@ class Round(ModelCall):
 
     async def _notice(self, level: Level, message: str) -> None:
         await self._emit(Notice(level, message))
+
+
+def refuses_tools(error: AishError) -> bool:
+    """Return whether a server says that it, or the model, takes no tools whatever they are."""
+    return _REFUSES_TOOLS.search(str(error.data.get("provider_message", ""))) is not None
 
 
 def _cut(preset: Preset, usage: Usage | None, *, spoke: bool) -> str:

@@ -5,25 +5,27 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.config.schema import OWN_ENDPOINTS
 from aish_lsp.context.calibration import Calibration
 from aish_lsp.foundation.paths import data_dir
-from aish_lsp.foundation.ports import nobody, nobody_chooses, nothing_open
+from aish_lsp.foundation.ports import nobody, nobody_chooses, nothing_edited, nothing_open
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog
+from aish_lsp.tools.calling import NoTools
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from aish_lsp.config.schema import Preset, Tokenize
     from aish_lsp.config.trust import TrustStore
-    from aish_lsp.foundation.ports import AskUser, Choose, OpenText
+    from aish_lsp.foundation.ports import AskUser, Choose, EditOpen, OpenText
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request_counter import RequestCounter
     from aish_lsp.models.tokenizer import EndpointTokenizer
     from aish_lsp.shell.confinement.support import Confinement
+    from aish_lsp.tools.calling import Tools
 
 #: The protocols of servers that may have a tokenizer beside their API: llama.cpp's and vLLM's.
 _BESIDE_TOKENIZERS: Final = frozenset({"openai", "openai-responses", "anthropic"})
@@ -39,6 +41,11 @@ class _Counting:
     requests: RequestCounter
 
 
+def _no_tools(_session: object) -> Tools:
+    """Return the tools of a session whose face brings none."""
+    return NoTools()
+
+
 class Services:
     """Shared parts. Nothing is opened, probed or imported before it is first used."""
 
@@ -48,11 +55,16 @@ class Services:
         environ: Mapping[str, str] = os.environ,
         open_text: OpenText = nothing_open,
         choose: Choose = nobody_chooses,
+        *,
+        edit_open: EditOpen = nothing_edited,
+        tools_of: Callable[[Any], Tools] = _no_tools,
     ) -> None:
         self.ask_user = ask_user
         self.choose = choose
         self.environ = environ
         self.open_text = open_text
+        self.edit_open = edit_open
+        self.tools_of = tools_of
         self._http: HttpClient | None = None
         self._trust: TrustStore | None = None
         self._catalog: Catalog | None = None

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.agent.accounting import Accounting
 from aish_lsp.agent.next_request import NextRequest
 from aish_lsp.agent.resumption import Resumption
-from aish_lsp.agent.tools import NoTools, Tools
 from aish_lsp.context.attached.consent import Consents
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.report import Meter
@@ -30,15 +29,17 @@ if TYPE_CHECKING:
     from aish_lsp.agent.folder import FolderContext
     from aish_lsp.agent.model_choice import ModelChoice
     from aish_lsp.config.schema import Preset
+    from aish_lsp.context.budget import Limits
     from aish_lsp.context.messages import Attached, ExecOutput
     from aish_lsp.context.prompt import Blocks
     from aish_lsp.context.usage import UsageTotals
     from aish_lsp.foundation.job import Job
     from aish_lsp.models.catalog import Chosen
-    from aish_lsp.models.request import Model
+    from aish_lsp.models.request import Model, ToolSchema
     from aish_lsp.sessions.recorder import Recorder
     from aish_lsp.shell.pending import Suggestion
     from aish_lsp.shell.suggestions import FoundCommand
+    from aish_lsp.tools.calling import Tools
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ class Session:
         self.turn_lock = asyncio.Lock()
         self.unanswered: Ask | None = None
         self.awaiting: dict[str, Callable[[], Job[Any]]] = {}
-        self.tools: Tools = NoTools()
+        self.tools: Tools = workspace.services.tools_of(self)
         self._last_turn = ""
         self._told: set[str] = set()
         if before is not None:
@@ -243,16 +244,23 @@ class Session:
 
     def next_request(self, question: str = "", attached: Sequence[Attached] = ()) -> NextRequest:
         """Return the next request, as far as it is known by now; see ``NextRequest``."""
+        config = self.workspace.config
         return NextRequest(
-            self.workspace.config,
+            config,
             self.preset,
             self.accounting,
             self.conversation,
             blocks=self.blocks(),
-            tools=self.tools.definitions(),
+            tools=self.tools_for(self.preset, self.accounting.known_limits(self.preset, config)),
             question=question,
             attached=attached,
         )
+
+    def tools_for(self, preset: Preset, limit: Limits) -> tuple[ToolSchema, ...]:
+        """Return the tools that are offered to a model with these limits."""
+        if not self.workspace.services.catalog.takes_tools(preset):
+            return ()
+        return self.tools.definitions(preset, limit.window)
 
     def status(self) -> Status:
         """Return the session at a glance."""

@@ -10,7 +10,8 @@ import asyncio
 import logging
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from itertools import count
+from functools import partial
+from itertools import count, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.events import (
@@ -27,7 +28,7 @@ from aish_lsp.agent.events import (
 )
 from aish_lsp.agent.model_choice import FallbackChain
 from aish_lsp.agent.round import Round
-from aish_lsp.agent.tools import call_tool
+from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.context.attached.consent import secret_selection, sent_along
 from aish_lsp.context.attached.reading import named_files
 from aish_lsp.context.conversation import CANCELLED, Conversation
@@ -43,9 +44,10 @@ from aish_lsp.models.retrying import cause
 from aish_lsp.sessions.recorder import Reply
 from aish_lsp.shell.pending import new_id
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add
+from aish_lsp.tools.calling import Around, ToolResult, call_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Collection, Coroutine, Sequence
 
     from aish_lsp.agent.events import ToolStatus
     from aish_lsp.agent.session import Ask, Session
@@ -58,6 +60,10 @@ if TYPE_CHECKING:
     from aish_lsp.models.events import ToolCall
 
 logger = logging.getLogger(__name__)
+
+#: Characters that a tool's result may have at least and at most, as the model is told it.
+_SHORTEST_RESULT: Final = 2_000
+_LONGEST_RESULT: Final = 32_000
 
 #: What is told of a question that is asked while another is answered.
 WAITS: Final = "Another question is being answered; this one waits."
@@ -90,6 +96,12 @@ def ask(session: Session, question: Ask) -> Job[AskResult]:
     return session.jobs.start(turn_id, lambda emit: Turn(session, question, turn_id, emit).take())
 
 
+async def _all_ended(tasks: Collection[asyncio.Task[ToolResult]]) -> None:
+    """Wait until all of ``tasks`` have ended, in whatever way."""
+    if tasks:
+        await asyncio.wait(tasks)
+
+
 class Turn:
     """The state of one turn while it is taken."""
 
@@ -115,7 +127,7 @@ class Turn:
         self._usage: Usage | None = None
         self._finish: FinishReason = "stop"
         self._error: AishError | None = None
-        self._has_answer = False
+        self._has_answer = self._has_called = False
 
     async def take(self) -> Outcome[AskResult]:
         """Take the turn; on cancellation keep what arrived and return it as cut off.
@@ -159,6 +171,7 @@ class Turn:
 
     async def _go_through_rounds(self) -> None:
         """Receive a reply, run the tools that it calls, and go on with what they said."""
+        self._session.tools.begin()
         most = self._workspace.config.tools.max_rounds
         for number in count(1):
             await self._receive_from_somebody()
@@ -301,7 +314,8 @@ class Turn:
                 try:
                     return await self._receive(self._round)
                 except AishError as error:
-                    if self._round.received.has_begun:
+                    # Another model would not know what it asked for, or why.
+                    if self._round.received.has_begun or self._has_called:
                         raise
                     await self._hand_over(error)
         except BackendUnavailable as error:
@@ -358,20 +372,47 @@ class Turn:
         self._first_line = "".join(self._text).count("\n")
 
     async def _run_tools(self, calls: Sequence[ToolCall]) -> None:
-        """Call what the model asked for, one after the other, and keep what came of it."""
+        """Call what the model asked for, and keep what came of it, in the order of the calls.
+
+        What only reads is called at the same time as its neighbors that do.
+        """
+        tools = self._session.tools
         for call in calls:
             await self._tell_of(call, "pending")
-        for call in calls:
-            await self._tell_of(call, "running")
-            result = await call_tool(self._session.tools, call)
-            text = self._workspace.output_without_secrets(result.text)
-            await self._unless_cancelled(self._keep_result(call.id, text))
-            await self._tell_of(call, result.status, text)
+        for reads, group in groupby(calls, lambda call: tools.reads(call.name)):
+            for together in [[*group]] if reads else [[call] for call in group]:
+                await self._call(together)
+
+    async def _call(self, calls: Sequence[ToolCall]) -> None:
+        """Make ``calls`` at the same time."""
+        self._has_called = True
+        making: list[asyncio.Task[ToolResult]] = []
+        try:
+            for call in calls:
+                await self._tell_of(call, "running")
+                work = call_tool(self._session.tools, call, self._around())
+                making.append(asyncio.create_task(work, name=f"call {call.name[:40]}"))
+            for call, made in zip(calls, making, strict=True):
+                result = await made
+                text = self._workspace.output_without_secrets(result.text)
+                await self._unless_cancelled(self._keep_result(call.id, text))
+                await self._tell_of(call, result.status, text)
+        finally:
+            for made in making:
+                made.cancel()
+            await run_uncancellable(_all_ended(making))
+
+    def _around(self) -> Around:
+        """Return what the round's calls are made in."""
+        assert self._round is not None
+        # A quarter of the budget, at four characters a token.
+        limit = min(max(self._round.budget, _SHORTEST_RESULT), _LONGEST_RESULT)
+        return Around(self._emit, partial(self._notice, "warning"), self._id, limit)
 
     async def _tell_of(self, call: ToolCall, status: ToolStatus, result: str | None = None) -> None:
         server, parted, name = call.name.partition("__")
         if not parted:
-            server, name = "", call.name
+            server, name = OWN_TOOLS, call.name
         await self._emit(Tool(call.id, server, name, call.arguments, status, result))
 
     async def _keep_result(self, call_id: str, text: str) -> None:

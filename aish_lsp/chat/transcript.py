@@ -39,7 +39,7 @@ class ReplyTranscript:
                 self._write(self._escaper.feed(event.delta))
             case Tool():
                 self._end_text()
-                if ended := _call_ended(event):
+                if ended := call_ended(event):
                     self._append(f"{quote(ended)}\n", apart=True)
                     self._is_parted = True
             case Notice() if self._in_text:
@@ -88,7 +88,7 @@ def call_named(call: Tool) -> str:
     return f"`{shown}`"
 
 
-def _call_ended(call: Tool) -> str:
+def call_ended(call: Tool) -> str:
     """Return how a call ended; empty where it has not."""
     match call.status:
         case "done":

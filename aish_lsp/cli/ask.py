@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aish_lsp.agent.events import Command, CommandInfo, End, Notice, Output, Text
+from aish_lsp.agent.events import Command, CommandInfo, End, Notice, Output, Text, Tool
 from aish_lsp.agent.execution import RunRequest
 from aish_lsp.agent.execution import run as begin
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask
-from aish_lsp.chat.transcript import run_ending
+from aish_lsp.chat.transcript import call_ended, run_ending
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import edit_text, open_workspace, read_line
@@ -77,6 +77,9 @@ def _print(event: Event) -> None:
             output.out.write(event.delta)
         case Notice():
             output.tell(event.message)
+        case Tool():
+            if told := call_ended(event):
+                output.tell(told)
         case End(finish_reason=reason):
             output.out.end_line()
             if reason in ("cancelled", "timeout"):

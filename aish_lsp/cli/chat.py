@@ -7,13 +7,13 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from aish_lsp.agent.events import Command, End, Notice, Output, Text
+from aish_lsp.agent.events import Command, End, Notice, Output, Text, Tool
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask
 from aish_lsp.chat.colon import ColonCommand, command_below, parse
 from aish_lsp.chat.commands import COLON_COMMANDS, carry_out
 from aish_lsp.chat.remarks import first_line
-from aish_lsp.chat.transcript import run_ending
+from aish_lsp.chat.transcript import call_ended, run_ending
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.prompting import typing
@@ -284,6 +284,9 @@ def _show(event: Event) -> None:
             output.out.write(event.delta)
         case Notice():
             output.tell(event.message)
+        case Tool():
+            if told := call_ended(event):
+                output.tell(told)
         case Command():
             pass  # It stands in the text, and below it with its number.
         case End(finish_reason=reason):

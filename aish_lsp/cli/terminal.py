@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aish_lsp.agent.services import Services
+from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.agent.workspace import Workspace
 from aish_lsp.cli import output
 from aish_lsp.foundation.ports import nobody
@@ -120,7 +121,7 @@ async def open_workspace(root: Path, ask: AskUser | None = None) -> AsyncIterato
     """
     from aish_lsp.config.loading import Configuration  # noqa: PLC0415 - brings the validator
 
-    services = Services(ask or asker())
+    services = Services(ask or asker(), tools_of=tools_of)
     workspace = Workspace(root, services, Configuration(root, services.trust))
     try:
         yield workspace

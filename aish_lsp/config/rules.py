@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, get_args
 from urllib.parse import parse_qsl, urlsplit
 
-from aish_lsp.config.schema import Preset, QuestionClass
+from aish_lsp.config.schema import OWN_TOOLS, Preset, QuestionClass
 from aish_lsp.foundation.redaction import is_secret, is_secret_name
 from aish_lsp.foundation.strict import DEEPEST
 from aish_lsp.foundation.validate import without
@@ -115,7 +115,11 @@ def consistent(data: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[tuple[K
         if name and name not in known
     ]
     for name, server in _tables(_table(data, "tools"), "servers"):
-        if bool(server.get("command")) == bool(server.get("url")):
+        given = [key for key in ("command", "url") if server.get(key)]
+        if name == OWN_TOOLS:
+            if given:
+                wrong.append((("tools", "servers", name), "accepted: `enabled` and `off` alone"))
+        elif len(given) != 1:
             wrong.append((("tools", "servers", name), "accepted: either a command or a url"))
     good: Any = without(data, [path for path, _ in wrong])
     fallback = _table(data, "routing").get("fallback")

@@ -23,6 +23,9 @@ QuestionClass = Literal["shell", "code", "chat", "reasoning"]
 #: A row of the tables of commands (aish_lsp.shell.risk.matching): it begins with a name.
 _ROW: Final = re.compile(r"[^\s!{-]\S*(?:\s+(?:operands:\d{1,3}|(?!operands:)\S+))*")
 
+#: The server whose tools are our own.
+OWN_TOOLS: Final = "aish"
+
 #: Where a provider's own models are, and the usual variable of the key.
 OWN_ENDPOINTS: dict[Provider, tuple[str, str]] = {
     "openai-responses": ("https://api.openai.com/v1", "OPENAI_API_KEY"),
@@ -207,6 +210,7 @@ class ToolServer:
     url: str | None = key(None, "its address, when it is not started by us")
     env: dict[str, str] = key({}, "environment variables for the command")
     enabled: bool = key(True, "false to keep the entry and not use it")
+    off: list[str] = key([], "names of its tools that are not offered")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -216,7 +220,15 @@ class Tools:
     max_rounds: int = key(
         20, "rounds of tool calls within a turn; then it ends", minimum=1, maximum=1000
     )
-    servers: dict[str, ToolServer] = key({}, "MCP servers by name")
+    share: float = key(
+        0.1,
+        "of the window; where the tools' schemas take more, only names and a line on each go",
+        minimum=0,
+        maximum=1,
+    )
+    servers: dict[str, ToolServer] = key(
+        {}, "tool servers by name; `aish` is the tools of our own, without command or url"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

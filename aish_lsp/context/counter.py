@@ -231,6 +231,14 @@ def _spelled_out(arguments: str) -> str:
     return max(arguments, written, key=len)
 
 
+def schema_tokens(tool: ToolSchema, preset: Preset) -> int:
+    """Return the estimate of a tool's schema, which stays the same whatever was learned since.
+
+    What is offered must not change from one request to the next only because a ratio did.
+    """
+    return _estimate(_schema_text(tool), family_of(preset.model))
+
+
 def _schema_text(tool: ToolSchema) -> str:
     return json.dumps(asdict(tool), ensure_ascii=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.job import Job
@@ -14,16 +14,39 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
+class Diff:
+    """What a file holds, and what it would hold; ``before`` is empty for a new file."""
+
+    path: Path
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What a question is about, for a client that shows it in its own way (``aish/approve``)."""
+
+    kind: Literal["command", "edit"]
+    text: str
+    cwd: Path
+    risk: str
+    reasons: tuple[str, ...] = ()
+    diff: Diff | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """Something only the user can decide. ``yes`` and ``no`` are the words on the buttons.
 
     ``whole`` is all of what ``message`` shows cut, to be shown beside it; empty where it shows all.
+    ``approval`` says the same in parts, where it is a command or a change that waits for a yes.
     """
 
     message: str
     yes: str
     no: str = "Cancel"
     whole: str = ""
+    approval: Approval | None = None
 
 
 #: Ask; True only for a plain yes. No answer, an unknown one, or nobody to ask is None.
@@ -44,6 +67,17 @@ Choose: TypeAlias = Callable[[Choice], Awaitable[int | None]]
 
 #: Return the text of a file as an editor has it, LF at its line ends; None where it is not open.
 OpenText: TypeAlias = Callable[[Path], str | None]
+
+
+#: Put a text in the place of another in a file that an editor has open, LF at the line ends of
+#: both. False where the editor did not do it, or holds something else by now; None where the file
+#: is not open.
+EditOpen: TypeAlias = Callable[[Path, str, str], Awaitable[bool | None]]
+
+
+async def nothing_edited(_path: Path, _before: str, _after: str) -> bool | None:
+    """Return None, as for an editor that has nothing open."""
+    return None
 
 
 def nothing_open(_path: Path) -> str | None:

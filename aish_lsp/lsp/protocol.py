@@ -6,6 +6,7 @@ docs/protocol.md and the schema are made from this table.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from aish_lsp.lsp.registry import CommandSpec
 from aish_lsp.operations.operation import Target
@@ -26,6 +27,39 @@ class Replaced:
     """Whether the editor made the edit."""
 
     applied: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DiffShown:
+    """What a file holds, and what it would hold; LF at the line ends of both."""
+
+    uri: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """The request ``aish/approve``: what waits for the user's yes.
+
+    ``text`` is the command (of kind ``command``), or the name of the file (of kind ``edit``, which
+    has a ``diff``); ``cwd`` is the folder of it.
+    """
+
+    id: str
+    kind: Literal["command", "edit"]
+    text: str
+    cwd: str
+    risk: str
+    reasons: tuple[str, ...]
+    diff: DiffShown | None
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    """What a client answers to ``aish/approve``; anything else than true is a no."""
+
+    approved: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import write_atomic
 from aish_lsp.foundation.paths import data_dir
-from aish_lsp.foundation.ports import Choice, Question
+from aish_lsp.foundation.ports import Approval, Choice, Question
 from aish_lsp.foundation.text import shown_path
 from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.protocol import ApprovalRequest, DiffShown
+from aish_lsp.shell.pending import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -37,6 +39,8 @@ def asker(client: Client, questions: OpenQuestions) -> AskUser:
     """Return how to ask the client's user; ``questions`` holds what stands."""
 
     async def ask_user(question: Question) -> bool | None:
+        if question.approval is not None and _approves(client):
+            return await _approved(client, question.approval)
         message = question.message
         if question.whole:
             message += await _shown_whole(client, question.whole)
@@ -44,6 +48,38 @@ def asker(client: Client, questions: OpenQuestions) -> AskUser:
         return {question.yes: True, question.no: False}.get(title) if title else None
 
     return ask_user
+
+
+def _approves(client: Client) -> bool:
+    """Return whether the client shows what waits for a yes in its own way."""
+    params = client.initialize_params
+    options = params.initialization_options if params else None
+    section = options.get("aish") if isinstance(options, dict) else None
+    return isinstance(section, dict) and section.get("approve") is True
+
+
+async def _approved(client: Client, approval: Approval) -> bool | None:
+    """Ask by ``aish/approve``; only ``{approved: true}`` is a yes, and no answer is none."""
+    diff = approval.diff
+    params = ApprovalRequest(
+        id=new_id(),
+        kind=approval.kind,
+        text=approval.text,
+        cwd=approval.cwd.as_uri(),
+        risk=approval.risk,
+        reasons=approval.reasons,
+        diff=DiffShown(diff.path.as_uri(), diff.before, diff.after) if diff else None,
+    )
+    await asyncio.sleep(_PRECEDENCE)
+    try:
+        answer = await client.request("aish/approve", params, _PATIENCE)
+    except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not approved
+        logger.info("the client could not ask the user: %s", type(error).__name__)
+        return None
+    approved = (
+        answer.get("approved") if isinstance(answer, dict) else getattr(answer, "approved", None)
+    )
+    return approved is True
 
 
 class OpenQuestions:

@@ -22,7 +22,7 @@ from aish_lsp.agent.session import Status
 from aish_lsp.foundation import errors
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.wire import camel_case
-from aish_lsp.lsp.protocol import COMMANDS, Begun, BegunCommand
+from aish_lsp.lsp.protocol import COMMANDS, ApprovalRequest, Approved, Begun, BegunCommand
 from aish_lsp.lsp.registry import CommandSpec
 from aish_lsp.operations.operation import Answer, Operation
 
@@ -39,7 +39,7 @@ _PLAIN: dict[Any, dict[str, str]] = {
 
 
 def schema() -> dict[str, Any]:
-    """Return the whole schema: each command, event, error and notification, in ``$defs``."""
+    """Return the schema of commands, events, errors, notifications, requests, in ``$defs``."""
     definitions = _Definitions()
     commands = {name: _command(spec, definitions) for name, spec in COMMANDS.items()}
     told = {event.__dict__["kind"]: definitions.event(event) for event in EVENTS}
@@ -50,6 +50,12 @@ def schema() -> dict[str, Any]:
         "commands": commands,
         "events": told,
         "notifications": {"aish/status": {"params": definitions.of(Status)}},
+        "requests": {
+            "aish/approve": {
+                "params": definitions.of(ApprovalRequest),
+                "result": definitions.of(Approved),
+            }
+        },
         "errors": {
             error.kind: {"code": error.code, "description": first_line(error)}
             for error in errors.AishError.__subclasses__()

@@ -16,6 +16,7 @@ from pygls.exceptions import JsonRpcException
 
 from aish_lsp import __version__
 from aish_lsp.agent.services import Services
+from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.agent.workspace import Workspace
 from aish_lsp.lsp import (
     chats,
@@ -31,6 +32,8 @@ from aish_lsp.lsp.chats import ChatDocuments
 from aish_lsp.lsp.checklists import checklist_actions
 from aish_lsp.lsp.commands import OperationCommands
 from aish_lsp.lsp.configuration import Configurations
+from aish_lsp.lsp.editing import edit_open
+from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
 from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.open_documents import OpenDocuments
@@ -76,6 +79,8 @@ class AishServer(Host):
             asker(self, self.questions),
             open_text=self._open_text,
             choose=chooser(self, self.questions),
+            edit_open=edit_open(LspEditor(self), self.documents),
+            tools_of=tools_of,
         )
         self.configurations = Configurations(self, self.services)
         # Not the keys: pygls has decoded them, and "a%23b" would lead to the folder "a".

@@ -73,6 +73,7 @@ class Catalog:
         self._found_at = 0.0
         self._windows: dict[tuple[str, str], _Window] = {}
         self._prices: dict[tuple[str, str], _Price] = {}
+        self._without_tools: set[tuple[str, str]] = set()
         self._asking = asyncio.Lock()
         self._answers: dict[tuple[Consent, str, str], bool] = {}
         self._troubles: list[str] = []
@@ -170,6 +171,16 @@ class Catalog:
         """Believe what a server said of its window when a request was too long for it."""
         until = time.monotonic() + _WINDOW_BELIEVED
         self._windows[preset.endpoint, preset.model] = _Window(tokens, until)
+
+    def takes_tools(self, preset: Preset) -> bool:
+        """Return whether a model is offered tools, as far as its server has not refused them."""
+        if preset.provider == OFFLINE.provider:
+            return False
+        return (preset.endpoint, preset.model) not in self._without_tools
+
+    def refused_tools(self, preset: Preset) -> None:
+        """Offer none to a model any more whose server has refused them."""
+        self._without_tools.add((preset.endpoint, preset.model))
 
     async def price(self, preset: Preset) -> Price | None:
         """Return what the model costs by its server's own list, asked of those that have prices.

@@ -11,12 +11,13 @@ from aish_lsp.operations import (
     project,
     run,
     sessions,
+    tools,
     trust,
     undo,
 )
 from aish_lsp.operations import operation as added
 
-_FAMILIES = (ask, run, models, memory, project, context, cost, sessions, trust, undo)
+_FAMILIES = (ask, run, models, memory, project, context, cost, sessions, tools, trust, undo)
 _ORDER = [family.__name__ for family in _FAMILIES]
 
 #: All there are, by name, in the order of the reference.

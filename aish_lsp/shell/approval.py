@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.ports import Approval, Question
 from aish_lsp.foundation.text import escaped
 
 if TYPE_CHECKING:
@@ -45,7 +45,9 @@ def question_for(
     lines = [f"    {escaped(line)}" for line in text.split("\n")]
     by = f", by {escaped(shell)}" if shell else ""
     where = ["", f"in {escaped(str(folder))}{by}", *(f"- {escaped(reason)}" for reason in reasons)]
-    return Question("\n".join([f"Run this command ({verdict.risk})?", "", *lines, *where]), "Run")
+    message = "\n".join([f"Run this command ({verdict.risk})?", "", *lines, *where])
+    approval = Approval("command", text, folder, verdict.risk, tuple(reasons))
+    return Question(message, "Run", approval=approval)
 
 
 def _seen_whole(text: str) -> bool:

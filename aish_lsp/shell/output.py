@@ -205,13 +205,15 @@ class WholeOutput:
         if self._waiting > _WAITING:
             await asyncio.to_thread(self._write, at_end=False)
 
-    async def close(self) -> Path | None:
+    async def close(self, *, always: bool = False) -> Path | None:
         """Write the rest; return the file, None where there is no need of one.
+
+        ``always``: there is, however long it is.
 
         Raises:
             StoreUnavailable: as ``add``.
         """
-        if not self.is_long:
+        if not self.is_long and not always:
             return None
         await asyncio.to_thread(self._write, at_end=True)
         return self.path

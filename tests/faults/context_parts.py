@@ -37,9 +37,11 @@ def configure(place: Place, *models: Json, **tables: Json) -> str:
     """Write a configuration; return the name of its first model, which answers.
 
     Each model has a window of 8192, and a name that no other test in the process has: what is
-    known of a model outlives a conversation. Nothing is summarized unless a table says so.
+    known of a model outlives a conversation. Unless a table says so, nothing is summarized and no
+    tools are offered: the sizes are those of what is said.
     """
-    tables = {"context": {"summarize": False}, "project": {"auto_tree": False}} | tables
+    plain = {"context": {"summarize": False}, "project": {"auto_tree": False}}
+    tables = plain | {"tools": {"servers": {"aish": {"enabled": False}}}} | tables
     named = [{"name": f"model{next(_numbers)}", **model} for model in models]
     lines = [f"default_model = {_toml(named[0]['name'])}"]
     for table, values in tables.items():

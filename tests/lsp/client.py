@@ -376,6 +376,8 @@ class Client:
         params, method = message.get("params"), message.get("method")
         if method == "$/progress" and params["token"] in self._tokens:
             self.flaws += protocol_check.event_flaws(params["value"])
+        elif method is not None and method.startswith("aish/") and "id" in message:
+            self.flaws += protocol_check.request_flaws(method, params)
         elif method is not None and method.startswith("aish/"):
             self.flaws += protocol_check.notification_flaws(method, params)
         elif method is None and (command := self._commands.pop(message["id"], None)):

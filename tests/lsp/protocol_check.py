@@ -51,6 +51,13 @@ def notification_flaws(method: str, params: Any) -> list[str]:
     return _flaws(f"the notification {method}", params, "notifications", method, "params")
 
 
+def request_flaws(method: str, params: Any) -> list[str]:
+    """Return what is wrong with a request of ours."""
+    if method not in _schema()["requests"]:
+        return [f"the unknown request {method}"]
+    return _flaws(f"the request {method}", params, "requests", method, "params")
+
+
 def error_flaws(command: str, error: dict[str, Any]) -> list[str]:
     """Return what is wrong with how a command refuses."""
     kind = (error.get("data") or {}).get("kind")

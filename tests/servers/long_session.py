@@ -103,6 +103,8 @@ max_summary_chars = {self.longest_summary}
 [tokenize]
 use_endpoint = {json.dumps(self.use_endpoint)}
 timeout_ms = {_TOKENIZE_TIMEOUT}
+[tools.servers.aish]
+enabled = false
 """
 
 

@@ -23,14 +23,57 @@ _UNKNOWN_TOKEN = 2
 _NORMAL_TOKEN = 1
 
 
-def model_path() -> Path:
+#: ChatML with calls as Hermes and Qwen write them: llama.cpp then takes calls out of a reply, and
+#: has the schemas of tools force them where one must be called.
+CALLS_TEMPLATE = """{%- if tools %}<|im_start|>system
+{% if messages[0].role == 'system' %}{{ messages[0].content }}
+
+{% endif %}# Tools
+
+<tools>
+{%- for tool in tools %}
+{{ tool | tojson }}
+{%- endfor %}
+</tools>
+
+Call one so:
+<tool_call>
+{"name": <function-name>, "arguments": <args-json-object>}
+</tool_call><|im_end|>
+{% elif messages[0].role == 'system' %}<|im_start|>system
+{{ messages[0].content }}<|im_end|>
+{% endif %}
+{%- for message in messages %}
+{%- if message.role == 'tool' %}<|im_start|>user
+<tool_response>
+{{ message.content }}
+</tool_response><|im_end|>
+{% elif message.role != 'system' or not loop.first %}<|im_start|>{{ message.role }}
+{{ message.content }}
+{%- for call in message.tool_calls or [] %}
+<tool_call>
+{"name": "{{ call.function.name }}", "arguments": {{ call.function.arguments | tojson }}}
+</tool_call>
+{%- endfor %}<|im_end|>
+{% endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}<|im_start|>assistant
+{% endif %}"""
+
+
+def calling_model_path() -> Path:
+    """Return the file of the model whose template knows of tools."""
+    return model_path("calling", CALLS_TEMPLATE)
+
+
+def model_path(name: str = "bytes", template: str = "") -> Path:
     """Return the model's file, written at the first call on this machine."""
     folder = Path(tempfile.gettempdir()) / f"aish-tiny-model-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    path = folder / f"bytes-{LAYERS}x{WIDTH}-{SEED}.gguf"
+    path = folder / f"{name}-{LAYERS}x{WIDTH}-{SEED}.gguf"
     if not path.exists():
         part = path.with_suffix(f".{os.getpid()}")
-        write_model(part)
+        write_model(part, template)
         part.replace(path)
     return path
 
@@ -47,8 +90,8 @@ def vocabulary() -> tuple[list[str], list[float], list[int]]:
     return tokens, [0.0] * len(tokens), types
 
 
-def write_model(path: Path) -> None:
-    """Write the model to ``path``."""
+def write_model(path: Path, template: str = "") -> None:
+    """Write the model to ``path``, with a chat template of its own where one is given."""
     import gguf
     import numpy as np
 
@@ -56,6 +99,8 @@ def write_model(path: Path) -> None:
     tokens, scores, types = vocabulary()
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_name("aish-tiny")
+    if template:
+        writer.add_chat_template(template)
     writer.add_block_count(LAYERS)
     writer.add_context_length(CONTEXT)
     writer.add_embedding_length(WIDTH)

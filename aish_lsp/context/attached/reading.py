@@ -214,6 +214,24 @@ class FileNames:
             await self._refresh()
         return {path for path in doubtful if not _belongs(files.listing, path)}
 
+    async def names(self) -> Sequence[str]:
+        """Return the names of the project's files as of now, sorted.
+
+        Of a folder that has too many there is a mark alone, which ends in ``FOLDED``.
+        """
+        files = self._picture.files
+        if files is None:
+            return ()
+        await self._refresh()
+        return files.listing.known.names
+
+    async def ignores(self, path: str) -> bool:
+        """Return whether a file of that name, relative and not there yet, would be ignored."""
+        files = self._picture.files
+        await self._refresh()
+        rules = files.listing.ignore_files if files is not None else None
+        return ".git" in path.split("/") or (rules is not None and rules.ignores(path))
+
     async def lately(self) -> Sequence[str]:
         """Return the names that are known, sorted, for proposals while somebody types.
 

@@ -255,6 +255,11 @@ def write_risk(
     return (DESTRUCTIVE, reason) if reason else (CAUTION, "writes to a file")
 
 
+def why_protected(path: str) -> str | None:
+    """Return why only the user themselves changes the file ``path``; None where that is not so."""
+    return _why_not(normal(path), "overwrites")
+
+
 def _why_not(place: str, how: How) -> str | None:
     """Return why nothing should be written to ``place``, a normal path; None where nothing is."""
     if place.startswith("/dev/"):

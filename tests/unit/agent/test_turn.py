@@ -13,17 +13,17 @@ import pytest
 from aish_lsp.agent.events import Command, End, Notice, Text, Tool, Usage
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask, Session
-from aish_lsp.agent.tools import ToolResult
 from aish_lsp.agent.turn import AskResult
 from aish_lsp.agent.turn import ask as begin_turn
 from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
-from aish_lsp.foundation.errors import BackendUnavailable, NotFound
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, NotFound
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.job import Job
 from aish_lsp.models.events import Finish, ModelEvent, ToolCall
 from aish_lsp.models.request import ModelRequest, RequestMessage, ToolSchema
+from aish_lsp.tools.calling import Around, NoTools, ToolResult
 
 CONFIG = """
 default_model = "first"
@@ -54,19 +54,29 @@ def calls(*arguments: str, text: str = "") -> tuple[ModelEvent, ...]:
     return (*said, *found, Usage(400, 10), Finish("tool"))
 
 
-class Looking:
+class Looking(NoTools):
     """Tools: LOOK, which tells ``said``, fails with it, or hangs."""
 
     def __init__(self) -> None:
         self.said: str | Exception | None = "hello"
         self.called: list[tuple[str, Mapping[str, Any]]] = []
         self.hangs = asyncio.Event()
+        self.reading = False
+        self.meet: asyncio.Barrier | None = None
 
-    def definitions(self) -> tuple[ToolSchema, ...]:
+    def definitions(self, _preset: Preset, _window: int, /) -> tuple[ToolSchema, ...]:
         return (LOOK,)
 
-    async def call(self, name: str, arguments: Mapping[str, Any], /) -> ToolResult:
+    def names(self) -> tuple[str, ...]:
+        return (LOOK.name,)
+
+    def reads(self, _name: str, /) -> bool:
+        return self.reading
+
+    async def call(self, name: str, arguments: Mapping[str, Any], _around: Around, /) -> ToolResult:
         self.called.append((name, arguments))
+        if self.meet is not None:
+            await self.meet.wait()
         if self.said is None:
             self.hangs.set()
             await asyncio.Event().wait()
@@ -248,6 +258,56 @@ async def test_a_tool_that_fails_is_told_to_the_model(
     assert place.sent[-1].content.startswith(told)
 
 
+async def test_calls_that_only_read_are_made_at_the_same_time(place: Place) -> None:
+    """Each waits for the other; what came of them is kept in the order of the calls."""
+    place.tools.reading, place.tools.meet = True, asyncio.Barrier(2)
+    place.replies = [calls('{"n": 1}', '{"n": 2}'), DONE]
+    async with asyncio.timeout(30):
+        await place.ask()
+    assert [message.tool_call_id for message in place.sent[2:]] == ["c0", "c1"]
+    assert place.tools.called == [("files__look", {"n": 1}), ("files__look", {"n": 2})]
+
+
+async def test_calls_that_change_something_are_made_one_after_the_other(place: Place) -> None:
+    place.replies = [calls('{"n": 1}', '{"n": 2}'), DONE]
+    await place.ask()
+    assert [(event.call_id, event.status) for event in place.told(Tool)[2:]] == [
+        *(("c0", "running"), ("c0", "done"), ("c1", "running"), ("c1", "done")),
+    ]
+
+
+REFUSALS = (
+    "registry.ollama.ai/library/gemma:2b does not support tools",
+    "No endpoints found that support tool use. Try disabling tools.",
+    "tools param requires --jinja flag",
+    "Cannot use custom grammar constraints with tools.",
+    '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+    "Function calling is not enabled for models/gemma-3-27b-it",
+    "`tools` is not supported with this model",
+)
+
+
+@pytest.mark.parametrize("words", REFUSALS)
+async def test_a_model_that_takes_no_tools_is_asked_without_them(place: Place, words: str) -> None:
+    place.replies = [BackendRejected("It said no.", provider_message=words, status=400), DONE]
+    result = await place.ask()
+    assert [bool(request.tools) for request in place.requests] == [True, False]
+    assert (result.finish_reason, result.text) == ("stop", "It says hello.")
+    await place.ask("And now?")
+    assert [bool(request.tools) for request in place.requests] == [True, False, False]
+    assert sum("takes no tools" in notice.message for notice in place.told(Notice)) == 0
+
+
+async def test_a_tool_that_a_server_finds_malformed_is_no_reason_to_do_without(
+    place: Place,
+) -> None:
+    words = "Invalid schema for function 'look': 'properties' is a required property in tools[0]"
+    place.replies = [BackendRejected("It said no.", provider_message=words, status=400), DONE]
+    with pytest.raises(BackendRejected):
+        await place.ask()
+    assert [bool(request.tools) for request in place.requests] == [True]
+
+
 async def test_no_arguments_are_an_empty_object(place: Place) -> None:
     place.replies = [calls(""), DONE]
     await place.ask()
@@ -281,11 +341,11 @@ async def test_calls_of_a_reply_that_was_cut_are_not_made(place: Place) -> None:
     assert place.session.conversation.messages[-1].content == "cancelled"
 
 
-async def test_where_a_later_round_gets_no_answer_the_next_model_goes_on(place: Place) -> None:
+async def test_once_a_tool_was_called_no_other_model_steps_in(place: Place) -> None:
     place.replies = [calls("{}"), BackendUnavailable("is down."), DONE]
     result = await place.ask()
-    assert [request.preset.name for request in place.requests] == ["first", "first", "second"]
-    assert (result.model, result.text) == ("second", "It says hello.")
+    assert [request.preset.name for request in place.requests] == ["first", "first"]
+    assert (result.model, result.finish_reason) == ("first", "error")
     assert len(place.tools.called) == 1
 
 

@@ -1,0 +1,157 @@
+"""What the tools of ours need of a session: commands run for a model, changes to be undone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aish_lsp.agent.events import Command, Notice
+from aish_lsp.agent.execution import RunRequest, begin_undo, end_undo, run
+from aish_lsp.shell.environment import reading_environment
+from aish_lsp.shell.output import clean_output
+from aish_lsp.shell.runner import run_command
+from aish_lsp.tools.builtin import BuiltInTools
+from aish_lsp.tools.calling import NoTools, ToolResult, Tools
+from aish_lsp.tools.toolbox import Toolbox
+from aish_lsp.tools.workplace import OUTPUTS, Workplace, bounded
+
+if TYPE_CHECKING:
+    from aish_lsp.agent.execution import RunReport
+    from aish_lsp.agent.session import Session
+    from aish_lsp.foundation.job import Job
+    from aish_lsp.shell.runner import RunResult
+    from aish_lsp.tools.calling import Around
+
+#: Seconds that a command of ours may take that only reads, and one that a model asks for.
+_READING_SECONDS = 30.0
+_RUNNING_SECONDS = 600.0
+
+#: What runs a command of ours, which is quoted for it.
+_SHELL = "sh"
+
+
+def tools_of(session: Session) -> Tools:
+    """Return the tools of a session; none where no folder is open."""
+    workspace = session.workspace
+    if workspace.root is None:
+        return NoTools()
+    services = workspace.services
+    user = _User(session)
+    workplace = Workplace(
+        root=workspace.root,
+        files=workspace.files,
+        open_text=services.open_text,
+        edit_open=services.edit_open,
+        ask_user=services.ask_user,
+        consents=session.consents,
+        without_secrets=workspace.without_secrets,
+        run=user.run,
+        read=user.read,
+        covered=user.covered,
+    )
+    user.workplace = workplace
+    return Toolbox([BuiltInTools(workplace)], lambda: workspace.config.tools, services.ask_user)
+
+
+class _User:
+    """Runs commands and covers changes on behalf of a session's model."""
+
+    workplace: Workplace
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._workspace = session.workspace
+
+    async def run(
+        self, command: str, cwd: str | None, seconds: float | None, around: Around
+    ) -> ToolResult:
+        """Run a command as a ``CMD: `` line that nobody has seen: see ``Workplace.run``."""
+        request = RunRequest(
+            text=command,
+            cwd=cwd,
+            timeout=seconds or _RUNNING_SECONDS,
+            unattended=True,
+            group=around.group,
+            answers_call=True,
+        )
+        job = run(self._session, request)
+        try:
+            async for event in job.events():
+                # The output is the call's result.
+                if isinstance(event, Notice | Command):
+                    await around.emit(event)
+            report = await job.result()
+        except BaseException:
+            job.cancel()
+            await _ended(job)
+            raise
+        return await self._told(report, around)
+
+    async def _told(self, report: RunReport, around: Around) -> ToolResult:
+        """Return what the model is told of a command."""
+        if report.finish_reason == "denied":
+            return ToolResult("Not run: the user did not agree to it.", "denied")
+        if report.finish_reason == "cancelled":
+            return ToolResult("Not run to its end: it was stopped.", "denied")
+        ended = {"timeout": "timed out", "error": "its supervisor was killed"}.get(
+            report.finish_reason, f"exit {report.exit_code}"
+        )
+        if report.signal is not None:
+            ended += f", ended by {report.signal}"
+        kept = f"{OUTPUTS}{report.output_uri.rpartition('/')[2]}" if report.output_uri else ""
+        refused = "[aish: confined]\n" if report.refused else ""
+        output = clean_output(report.output).rstrip("\n")
+        text = f"[{ended}]\n{output}\n{refused}" if output else f"[{ended}]\n{refused}"
+        failed = report.exit_code != 0 or report.finish_reason != "stop"
+        masked = self._workspace.output_without_secrets(text)
+        return ToolResult(
+            await bounded(masked, around, self.workplace, kept), "failed" if failed else "done"
+        )
+
+    async def read(self, command: str) -> RunResult | None:
+        """Run a command of ours that only reads, as what is safe runs; None where it cannot be."""
+        workspace = self._workspace
+        if not await workspace.can_confine():
+            return None
+
+        async def on_output(_stream: object, _delta: str) -> None:
+            pass  # All of it is in the result.
+
+        with await workspace.services.confinement.walls(workspace.root) as walls:
+            result = await run_command(
+                command,
+                cwd=workspace.folder,
+                shell=_SHELL,
+                timeout=_READING_SECONDS,
+                env=reading_environment(workspace.command_environment()),
+                on_output=on_output,
+                walls=walls,
+            )
+        if result.finish_reason == "cancelled":
+            # The runner takes a cancel as served: here the whole turn is meant.
+            raise asyncio.CancelledError
+        return result
+
+    @asynccontextmanager
+    async def covered(self, label: str, around: Around) -> AsyncIterator[None]:
+        """Have a change written down, so that it can be undone with the others of its group."""
+        folder: Path = self._workspace.folder
+        parts = self._session, around.group, label, folder, around.emit
+        is_covered = await begin_undo(*parts)
+        try:
+            yield
+        finally:
+            if is_covered:
+                await end_undo(self._session, around.emit)
+
+
+async def _ended(job: Job[RunReport]) -> None:
+    """Wait until a job that was cancelled has ended, whatever it came to."""
+    while not job.done:
+        try:
+            await asyncio.wait([asyncio.ensure_future(job.result())])
+        except asyncio.CancelledError:
+            continue

@@ -1,0 +1,1 @@
+"""What a model may call: the tools of ours, and the ways to call one."""

@@ -1,0 +1,124 @@
+"""The tools that we bring ourselves: their names, their arguments, and who carries them out."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from aish_lsp.config.schema import OWN_TOOLS
+from aish_lsp.models.request import ToolSchema
+from aish_lsp.tools.calling import Tool, ToolResult
+from aish_lsp.tools.reading import Looking
+from aish_lsp.tools.workplace import number_of, text_of
+from aish_lsp.tools.writing import Changing
+
+if TYPE_CHECKING:
+    from aish_lsp.tools.calling import Around
+    from aish_lsp.tools.workplace import Workplace
+
+_Work: TypeAlias = "Callable[[Mapping[str, Any], Around], Awaitable[ToolResult]]"
+
+_TEXT: Final = {"type": "string"}
+_NUMBER: Final = {"type": "integer"}
+_YES_OR_NO: Final = {"type": "boolean"}
+
+
+def _schema(name: str, description: str, required: str, **properties: object) -> ToolSchema:
+    """Return a schema; ``required`` are names, with blanks between."""
+    return ToolSchema(
+        name,
+        description,
+        {"type": "object", "properties": properties, "required": required.split()},
+    )
+
+
+# Short, since they are sent with each request. The order is kept: a prompt's beginning is cached.
+_READ_FILE: Final = _schema(
+    *(
+        "read_file",
+        "Read a text file of the workspace, or its lines start to end (from 1).",
+        "path",
+    ),
+    path=_TEXT,
+    start=_NUMBER,
+    end=_NUMBER,
+)
+_LIST_FILES: Final = _schema(
+    *("list_files", "List the project's files under a folder, some folders deep.", ""),
+    path=_TEXT,
+    depth=_NUMBER,
+)
+_SEARCH: Final = _schema(
+    *("search", "Find the lines of files that hold a text, or match a regex.", "pattern"),
+    pattern=_TEXT,
+    path=_TEXT,
+    regex=_YES_OR_NO,
+)
+_EDIT_FILE: Final = _schema(
+    "edit_file",
+    "Replace a text in a file. old has to be exact and occur once; with all it is replaced wherever"
+    " it occurs. The user is asked.",
+    "path old new",
+    path=_TEXT,
+    old=_TEXT,
+    new=_TEXT,
+    all=_YES_OR_NO,
+)
+_WRITE_FILE: Final = _schema(
+    *("write_file", "Write a new file, or all of one that you have read. The user is asked."),
+    "path content",
+    path=_TEXT,
+    content=_TEXT,
+)
+_RUN_COMMAND: Final = _schema(
+    "run_command",
+    "Run a shell command and get its output. The user is asked unless it only reads. timeout is in"
+    " seconds.",
+    "command",
+    command=_TEXT,
+    cwd=_TEXT,
+    timeout=_NUMBER,
+)
+
+
+class BuiltInTools:
+    """The tools of ours, in one session of a workspace."""
+
+    name = OWN_TOOLS
+
+    def __init__(self, workplace: Workplace) -> None:
+        looking = Looking(workplace)
+        changing = Changing(workplace, looking)
+        self._workplace = workplace
+        self._work: dict[str, _Work] = {
+            _READ_FILE.name: looking.read_file,
+            _LIST_FILES.name: looking.list_files,
+            _SEARCH.name: looking.search,
+            _EDIT_FILE.name: changing.edit_file,
+            _WRITE_FILE.name: changing.write_file,
+            _RUN_COMMAND.name: self._run_command,
+        }
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Return them, always in the same order."""
+        return (
+            Tool(_READ_FILE, reads=True),
+            Tool(_LIST_FILES, reads=True),
+            Tool(_SEARCH, reads=True),
+            Tool(_EDIT_FILE),
+            Tool(_WRITE_FILE),
+            Tool(_RUN_COMMAND),
+        )
+
+    async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
+        """Call one of them; it asks the user where that is due.
+
+        Raises:
+            AishError: it failed; the message tells the model why.
+        """
+        return await self._work[name](arguments, around)
+
+    async def _run_command(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
+        cwd = text_of(arguments, "cwd", "") or None
+        seconds = number_of(arguments, "timeout")
+        return await self._workplace.run(text_of(arguments, "command"), cwd, seconds, around)

@@ -1,0 +1,226 @@
+"""The tools of one session, whoever brings them: which are offered, at what cost, and called."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from aish_lsp.context.counter import schema_tokens
+from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.text import cut, escaped
+from aish_lsp.models.request import ToolSchema
+from aish_lsp.tools.calling import Listed, ToolResult
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.config.schema import Tools as Settings
+    from aish_lsp.foundation.ports import AskUser
+    from aish_lsp.tools.calling import Around, Provider, Tool
+
+#: Fields of a request that its server takes no tools beside, or that are tools of the user's own.
+_INSTEAD_OF_TOOLS: Final = frozenset(
+    {
+        "grammar",
+        "json_schema",
+        "response_format",
+        "guided_json",
+        "guided_grammar",
+        "tools",
+        "format",
+    }
+)
+
+#: The same call so many times in a row asks the user, and again after as many more.
+_SAME: Final = 5
+
+#: Tools that one search brings.
+_FOUND: Final = 5
+
+#: Characters of a question that tell a call.
+_SHOWN: Final = 400
+
+TOOL_SEARCH: Final = "tool_search"
+
+
+class Toolbox:
+    """The tools of all ``providers``, as ``settings`` and the user have switched them on.
+
+    Where their schemas take more than ``tools.share`` of a model's window, it is told their names
+    and a line on each, by a tool that fetches the rest: that comes behind, so that the beginning of
+    the prompt stays as it is.
+    """
+
+    def __init__(
+        self, providers: Sequence[Provider], settings: Callable[[], Settings], ask_user: AskUser
+    ) -> None:
+        self.providers = tuple(providers)
+        self._settings = settings
+        self._ask_user = ask_user
+        self._switched: dict[tuple[str, str], bool] = {}
+        self._fetched: list[str] = []
+        self._last: tuple[str, str] | None = None
+        self._times = 0
+
+    # Which there are
+
+    def _enabled(self) -> Iterator[tuple[Provider, Tool]]:
+        for provider in self.providers:
+            for tool in provider.tools():
+                if self.is_on(provider.name, tool.schema.name):
+                    yield provider, tool
+
+    def is_on(self, server: str, tool: str = "", /) -> bool:
+        """Return whether a server, or one of its tools, may be called."""
+        own = self._settings().servers.get(server)
+        on = self._switched.get((server, ""), own is None or own.enabled)
+        if on and tool:
+            on = self._switched.get((server, tool), own is None or tool not in own.off)
+        return on
+
+    def switch(self, server: str, tool: str, /, *, on: bool) -> None:
+        """Offer a server's tool, or all of them where it is empty, or do not, in this session.
+
+        Raises:
+            NotFound: there is no such server or tool.
+        """
+        names = {one.name: [tool.schema.name for tool in one.tools()] for one in self.providers}
+        if server not in names:
+            raise NotFound(
+                f"There is no tool server {server[:60]!r}. There are: {', '.join(names)}."
+            )
+        if tool and tool not in names[server]:
+            there_are = ", ".join(names[server])
+            raise NotFound(f"{server} has no tool {tool[:60]!r}. It has: {there_are}.")
+        self._switched[server, tool] = on
+
+    def servers(self) -> Sequence[str]:
+        """Return who brings tools, by name."""
+        return [provider.name for provider in self.providers]
+
+    def listed(self, server: str, preset: Preset, /) -> list[Listed]:
+        """Return the tools of a server, switched on or not."""
+        return [
+            Listed(
+                name := tool.schema.name,
+                tool.schema.description,
+                schema_tokens(tool.schema, preset),
+                self.is_on(server, name),
+            )
+            for provider in self.providers
+            if provider.name == server
+            for tool in provider.tools()
+        ]
+
+    def names(self) -> Collection[str]:
+        """Return the names of all that may be called, whether they are offered or not."""
+        names = [tool.schema.name for _, tool in self._enabled()]
+        return [*names, TOOL_SEARCH] if names else names
+
+    def reads(self, name: str, /) -> bool:
+        """Return whether a tool only reads."""
+        return any(tool.reads for _, tool in self._enabled() if tool.schema.name == name)
+
+    def definitions(self, preset: Preset, window: int, /) -> tuple[ToolSchema, ...]:
+        """Return what is offered now to a model with a window of so many tokens.
+
+        None where not even names and a line on each are within the share of it.
+        """
+        if preset.provider == "offline" or not _INSTEAD_OF_TOOLS.isdisjoint(preset.extra_body):
+            return ()
+        schemas = [tool.schema for _, tool in self._enabled()]
+        most = self._settings().share * window
+        if sum(schema_tokens(schema, preset) for schema in schemas) <= most:
+            return tuple(schemas)
+        search = _search_schema(schemas)
+        if schema_tokens(search, preset) > most:
+            return ()
+        by_name = {schema.name: schema for schema in schemas}
+        return (search, *(by_name[name] for name in self._fetched if name in by_name))
+
+    # Calling one
+
+    def begin(self) -> None:
+        """Take note that another turn begins: what was called before does not count."""
+        self._last, self._times = None, 0
+
+    async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
+        """Call a tool; the same call for the fifth time in a row asks the user first.
+
+        Raises:
+            AishError: it failed; the message tells the model why.
+        """
+        made = name, json.dumps(arguments, sort_keys=True)
+        self._times = self._times + 1 if made == self._last else 1
+        self._last = made
+        if self._times % _SAME == 0 and not await self._may_go_on(*made, self._times):
+            return ToolResult(
+                "The user stopped this: the same call, again and again, brings nothing new. Answer"
+                " with what you know, or do something else.",
+                "denied",
+            )
+        if name == TOOL_SEARCH:
+            return self._search(arguments)
+        for provider, tool in self._enabled():
+            if tool.schema.name == name:
+                return await provider.call(name, arguments, around)
+        raise NotFound(f"There is no tool {name[:60]}.")
+
+    async def _may_go_on(self, name: str, arguments: str, times: int) -> bool:
+        shown = cut(escaped(arguments), _SHOWN)
+        question = Question(
+            f"The model makes the same call for the {times}th time in a row:\n\n    {name} {shown}"
+            "\n\nMake it once more?",
+            yes="Make it",
+            no="Stop it",
+        )
+        return await self._ask_user(question) is True
+
+    def _search(self, arguments: Mapping[str, Any]) -> ToolResult:
+        """Fetch the tools that a query fits, to be offered from the next round on."""
+        query = arguments.get("query")
+        if not isinstance(query, str) or not query.strip():
+            raise InvalidArgument("`query` has to be a text: words of what is to be done.")
+        words = set(_words(query))
+        ranked = []
+        for _, tool in self._enabled():
+            schema = tool.schema
+            hits = words & set(_words(f"{schema.name} {schema.description}"))
+            named = schema.name.lower() in query.lower()
+            if hits or named:
+                ranked.append((-len(hits) - 10 * named, schema.name, schema))
+        found = [schema for _, _, schema in sorted(ranked, key=lambda one: one[:2])[:_FOUND]]
+        if not found:
+            return ToolResult("No tool fits. The description of tool_search names them all.")
+        self._fetched += [one.name for one in found if one.name not in self._fetched]
+        rows = [
+            f"{one.name}: {one.description}\narguments: {json.dumps(one.parameters)}"
+            for one in found
+        ]
+        return ToolResult("\n\n".join(["You can call these now:", *rows]))
+
+
+def _search_schema(schemas: Sequence[ToolSchema]) -> ToolSchema:
+    """Return the tool that fetches others, and names them."""
+    rows = [f"{schema.name}: {_one_line(schema.description)}" for schema in schemas]
+    return ToolSchema(
+        TOOL_SEARCH,
+        "\n".join(["Fetch the arguments of tools, then call them. There are:", *rows]),
+        {
+            "type": "object",
+            "properties": {"query": {"type": "string", "description": "names, or what for"}},
+            "required": ["query"],
+        },
+    )
+
+
+def _one_line(description: str) -> str:
+    """Return the first sentence of a description."""
+    first = description.strip().split("\n", 1)[0]
+    return cut(re.split(r"(?<=[.;])\s", first, maxsplit=1)[0], 100)
+
+
+def _words(text: str) -> list[str]:
+    return [word for word in re.findall(r"[a-z0-9]+", text.lower()) if len(word) > 2]

@@ -1,0 +1,345 @@
+"""The tools that write: replace a text in a file, write a whole file. The user says yes to each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import difflib
+import os
+import shlex
+import stat
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from aish_lsp.context.attached.reading import LARGEST
+from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
+from aish_lsp.foundation.files import store_errors, sync_dir
+from aish_lsp.foundation.paths import config_file, data_dir
+from aish_lsp.foundation.ports import Approval, Diff, Question
+from aish_lsp.foundation.text import escaped, hidden_characters, shown_path, with_line_feeds
+from aish_lsp.project.safe_read import read_regular
+from aish_lsp.tools.calling import ToolResult
+from aish_lsp.tools.workplace import Place, Workplace, locate, nearest_names, text_of
+
+if TYPE_CHECKING:
+    from aish_lsp.tools.calling import Around
+    from aish_lsp.tools.reading import Looking
+
+#: Lines of a change that a question shows, and characters of each.
+_SHOWN_LINES: Final = 40
+_SHOWN: Final = 160
+
+#: Lines around a change that are shown.
+_AROUND: Final = 2
+
+_BOM: Final = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What a file holds before a change. ``raw`` has the line ends of the disk, ``text`` LF.
+
+    ``is_open``: an editor has it, whose text counts; ``exists``: it is on the disk.
+    """
+
+    raw: str
+    text: str
+    exists: bool
+    is_open: bool
+
+
+class Changing:
+    """Changes the files of one workspace for a model, as the user agrees to.
+
+    ``looking`` knows what the model has been shown.
+    """
+
+    def __init__(self, workplace: Workplace, looking: Looking) -> None:
+        self._at = workplace
+        self._looking = looking
+
+    async def edit_file(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
+        """Replace a text that occurs once in a file, or wherever it occurs.
+
+        Raises:
+            AishError: it was not done; the message tells the model why.
+        """
+        named, old = text_of(arguments, "path"), text_of(arguments, "old")
+        new = text_of(arguments, "new")
+        every = arguments.get("all") in (True, "true")
+        place = await self._place(named)
+        now = await self._now(place, named)
+        if not now.exists and not now.is_open:
+            names = list(await self._at.files.names())
+            raise NotFound(
+                f"There is no file {shown_path(named)}: write_file makes one."
+                f"{nearest_names(place.name, names)}"
+            )
+        after = _replaced(now.raw, old, new, shown_path(place.name), every=every)
+        return await self._changed("edit_file", place, now, after, around)
+
+    async def write_file(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:
+        """Write a file, a new one or all of one that the model has read.
+
+        Raises:
+            AishError: it was not done; the message tells the model why.
+        """
+        named, content = text_of(arguments, "path"), text_of(arguments, "content")
+        place = await self._place(named)
+        now = await self._now(place, named)
+        is_there = now.exists or now.is_open
+        if is_there and now.text and not self._looking.has_shown(place.name, now.text):
+            raise Denied(
+                f"{shown_path(named)} is there already, and holds something else than you were"
+                " last shown. Call read_file first, or edit_file to change a part."
+            )
+        if not is_there and await self._at.files.ignores(place.name):
+            raise Denied(
+                f"{shown_path(named)} would be ignored by git, and could not be undone. If it has"
+                " to be there, make it by a command."
+            )
+        after = with_line_feeds(content)
+        if _has_crlf(now.raw):
+            after = after.replace("\n", "\r\n")
+        if now.raw.startswith(_BOM) and not after.startswith(_BOM):
+            after = _BOM + after
+        return await self._changed("write_file", place, now, after, around)
+
+    async def _place(self, named: str) -> Place:
+        """Return where a file is, or is to be, that may be changed.
+
+        Raises:
+            Denied: it is outside, protected, or part of no project.
+        """
+        place = await locate(self._at.root, named)
+        if reason := _why_ours(self._at.root, place, named):
+            raise Denied(f"{shown_path(named)} is not changed by a tool: it {reason}.")
+        if not place.name or place.path.is_dir():
+            raise InvalidArgument(f"{shown_path(named) or 'That'} is a folder.", path="path")
+        return place
+
+    async def _now(self, place: Place, named: str) -> _Now:
+        """Return what a file holds.
+
+        Raises:
+            AishError: it is no text, or the model may not see it.
+        """
+        exists = place.path.exists()
+        if exists:
+            await self._looking.may_be_read(place, named)
+        raw = await asyncio.to_thread(_text_on_disk, place) if exists else ""
+        text = self._at.open_text(place.path)
+        if text is not None:
+            return _Now(text, text, exists, is_open=True)
+        return _Now(raw, with_line_feeds(raw.removeprefix(_BOM)), exists, is_open=False)
+
+    async def _changed(
+        self, tool: str, place: Place, now: _Now, after: str, around: Around
+    ) -> ToolResult:
+        """Ask, and make a change; ``after`` has the line ends of ``now.raw``."""
+        name = shown_path(place.name)
+        text = with_line_feeds(after.removeprefix(_BOM))
+        if after == now.raw and (now.exists or now.is_open):
+            raise InvalidArgument(f"Nothing would change in {name}.")
+        answer = await self._at.ask_user(_question(place, now, text))
+        if answer is None:
+            return ToolResult(f"Not done: nobody could be asked about {name}.", "denied")
+        if not answer:
+            return ToolResult(f"The user refused this change of {name}.", "denied")
+        again = await locate(self._at.root, place.name)
+        if again != place or await self._now(place, place.name) != now:
+            raise Denied(f"{name} has changed meanwhile. Nothing was written: read it again.")
+        if now.is_open:
+            return await self._in_editor(place, now, text)
+        async with self._at.covered(f"{tool} {shlex.quote(place.name)}", around):
+            await asyncio.to_thread(write_keeping, place.path, after.encode())
+        self._looking.showed(place.name, text)
+        return ToolResult(_told(name, now, text))
+
+    async def _in_editor(self, place: Place, now: _Now, text: str) -> ToolResult:
+        """Have the editor change the file that it has open."""
+        name = shown_path(place.name)
+        if not await self._at.edit_open(place.path, now.text, text):
+            raise Denied(f"The editor did not change {name}, which it has open. Read it again.")
+        self._looking.showed(place.name, text)
+        return ToolResult(
+            f"{_told(name, now, text)} It is open in the editor and not saved yet: a command sees"
+            " the file as it is on the disk."
+        )
+
+
+def _why_ours(root: Path, place: Place, named: str) -> str:
+    """Return why a tool does not change what was ``named``; empty where it may."""
+    # It brings the grammar of commands, which no start waits for.
+    from aish_lsp.shell.risk.paths import why_protected  # noqa: PLC0415 - as above
+
+    spelled = os.path.normpath(Path(root, named))
+    for path in (str(place.path), spelled):
+        if reason := why_protected(path):
+            return reason
+    own = map(os.path.realpath, (data_dir(), config_file()))
+    parts = place.name.lower().split("/")
+    if any(place.path.is_relative_to(one) for one in own) or ".aish" in parts:
+        return "is aish's own"
+    return "is git's own" if ".git" in parts else ""
+
+
+def _text_on_disk(place: Place) -> str:
+    """Return what a file holds, byte for byte.
+
+    Raises:
+        Denied: it is binary, too large, or cannot be read.
+    """
+    content = read_regular(place.path, LARGEST + 1)
+    name = shown_path(place.name)
+    if content is None:
+        raise Denied(f"{name} cannot be read.")
+    if len(content) > LARGEST:
+        raise Denied(f"{name} is larger than {LARGEST >> 20} MiB.")
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise Denied(f"{name} is binary, or not UTF-8: it is not changed by a tool.")
+    return text
+
+
+def _has_crlf(text: str) -> bool:
+    return 2 * text.count("\r\n") > text.count("\n")
+
+
+def _replaced(text: str, old: str, new: str, name: str, *, every: bool) -> str:
+    """Return ``text`` with ``new`` for ``old``; the line ends of all else stay as they are.
+
+    Raises:
+        InvalidArgument, NotFound: ``old`` does not occur as it should.
+    """
+    if not old:
+        raise InvalidArgument("`old` is empty. Name the text that is to be replaced.", path="old")
+    old, new = with_line_feeds(old), with_line_feeds(new)
+    if _has_crlf(text):
+        new = new.replace("\n", "\r\n")
+    for wanted in dict.fromkeys((old, old.replace("\n", "\r\n"))):
+        times = text.count(wanted)
+        if times > 1 and not every:
+            at = [text.count("\n", 0, one) + 1 for one in _places(text, wanted)]
+            lines = ", ".join(map(str, at[:8]))
+            raise InvalidArgument(
+                f"`old` occurs {times} times in {name}, in lines {lines}. Take more of the text"
+                " around the one that you mean, or set `all`.",
+                path="old",
+            )
+        if times:
+            return text.replace(wanted, new)
+    raise NotFound(
+        f"`old` does not occur in {name} as it is now. It has to be the same, with each blank and"
+        " line end: read the file again."
+    )
+
+
+def _places(text: str, wanted: str) -> list[int]:
+    places, at = [], text.find(wanted)
+    while at >= 0:
+        places.append(at)
+        at = text.find(wanted, at + len(wanted))
+    return places
+
+
+def _difference(before: str, after: str) -> list[str]:
+    """Return what changes, in the lines of a diff without its heading."""
+    rows = difflib.unified_diff(before.split("\n"), after.split("\n"), n=_AROUND, lineterm="")
+    return ["..." if row.startswith("@@") else row for row in list(rows)[3:]]
+
+
+def _question(place: Place, now: _Now, after: str) -> Question:
+    """Return the question that shows what would change."""
+    is_there = now.exists or now.is_open
+    before = now.text
+    rows = _difference(before, after)
+    shown = [f"    {escaped(row[:_SHOWN])}" for row in rows[:_SHOWN_LINES]]
+    is_cut = len(rows) > _SHOWN_LINES or any(len(row) > _SHOWN for row in rows[:_SHOWN_LINES])
+    if len(rows) > _SHOWN_LINES:
+        shown.append(f"    ... {len(rows) - _SHOWN_LINES} more lines")
+    reasons = ["a tool of the model changes it" if is_there else "a tool of the model makes it"]
+    if now.is_open:
+        reasons.append("it is open in the editor, and is changed there, unsaved")
+    added = "\n".join(row[1:] for row in rows if row.startswith("+"))
+    if hidden := ", ".join(hidden_characters(added)[:5]):
+        reasons.append(f"it holds characters that are not seen: {hidden}")
+    name = shown_path(place.name)
+    told = [f"{'Change' if is_there else 'Make'} {name} (caution)?", "", *shown, ""]
+    told += [f"- {reason}" for reason in reasons]
+    return Question(
+        "\n".join(told),
+        yes="Change it" if is_there else "Make it",
+        whole="\n".join(map(escaped, rows)) if is_cut else "",
+        approval=Approval(
+            "edit",
+            place.name,
+            place.path.parent,
+            "caution",
+            tuple(reasons),
+            Diff(place.path, before, after),
+        ),
+    )
+
+
+def _told(name: str, now: _Now, after: str) -> str:
+    if not (now.exists or now.is_open):
+        return f"Made {name}, {len(after.splitlines())} lines."
+    rows = _difference(now.text, after)
+    more = sum(row.startswith("+") for row in rows)
+    fewer = sum(row.startswith("-") for row in rows)
+    return f"Changed {name}: {more} lines in the place of {fewer}."
+
+
+def write_keeping(path: Path, data: bytes) -> None:
+    """Put ``data`` in the place of a file in one rename that keeps its mode; or make it. Blocks.
+
+    Raises:
+        StoreUnavailable: it cannot be written; what was there stays.
+    """
+    with store_errors(path, "write"):
+        try:
+            before: os.stat_result | None = path.lstat()
+        except FileNotFoundError:
+            before = None
+        if before is not None and not stat.S_ISREG(before.st_mode):
+            raise Denied(f"{shown_path(path)} is not a regular file any more.")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd, temporary = tempfile.mkstemp(prefix=".aish-", suffix=".tmp", dir=path.parent)
+        try:
+            with os.fdopen(fd, "wb") as file:
+                file.write(data)
+                _as_before(file.fileno(), before)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(temporary).replace(path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+        sync_dir(path.parent)
+
+
+def _as_before(fd: int, before: os.stat_result | None) -> None:
+    """Give an open file the mode and, where we may, the owner of the one before it."""
+    if before is None:
+        os.fchmod(fd, 0o666 & ~_umask())
+        return
+    made = os.fstat(fd)
+    if (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
+        # Where we may not, the mode alone is what we can keep.
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, before.st_uid, before.st_gid)
+    os.fchmod(fd, stat.S_IMODE(before.st_mode))
+
+
+def _umask() -> int:
+    """Return the process's mask; it can only be had by setting it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

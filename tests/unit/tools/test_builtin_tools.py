@@ -1,0 +1,451 @@
+"""The tools of ours, in a real workspace with git: what they show, change and refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aish_lsp.agent.services import Services
+from aish_lsp.agent.tool_use import tools_of
+from aish_lsp.agent.workspace import Workspace
+from aish_lsp.config.loading import Configuration
+from aish_lsp.config.schema import Preset
+from aish_lsp.foundation.events import Event
+from aish_lsp.foundation.ports import Question
+from aish_lsp.models.events import ToolCall
+from aish_lsp.tools.calling import Around, ToolResult, call_tool
+
+pytestmark = pytest.mark.slow
+
+PRESET = Preset(name="m", endpoint="http://127.0.0.1:9", model="tested")
+
+
+class Place:
+    """A workspace, its user's answer, and what they were asked and told."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.answer: bool | None = True
+        self.asked: list[Question] = []
+        self.told: list[str] = []
+        self.open: dict[Path, str] = {}
+        self.edited: list[tuple[Path, str, str]] = []
+        self.config = root / "config.toml"
+        self.config.write_text("")
+        self.folder = root / "workspace"
+        self.folder.mkdir()
+        services = Services(
+            self.ask,
+            {"AISH_DISCOVERY": "off", "PATH": os.environ["PATH"]},
+            self.open.get,
+            edit_open=self.edit,
+            tools_of=tools_of,
+        )
+        configuration = Configuration(self.folder, services.trust, services.environ)
+        self.workspace = Workspace(self.folder, services, configuration)
+
+    async def ask(self, question: Question) -> bool | None:
+        self.asked.append(question)
+        return self.answer
+
+    async def edit(self, path: Path, before: str, after: str) -> bool | None:
+        self.edited.append((path, before, after))
+        self.open[path] = after
+        return True
+
+    def put(self, name: str, content: str | bytes, mode: int = 0o644) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        path.chmod(mode)
+        return path
+
+    async def call(self, name: str, limit: int = 4000, **arguments: Any) -> ToolResult:
+        async def emit(event: Event) -> None:
+            pass
+
+        async def warn(message: str) -> None:
+            self.told.append(message)
+
+        call = ToolCall("c", name, json.dumps(arguments))
+        return await call_tool(self.tools, call, Around(emit, warn, "group", limit))
+
+    @property
+    def tools(self) -> Any:
+        return self.workspace.shown.tools
+
+    async def undo(self) -> Any:
+        session = self.workspace.shown
+        return await self.workspace.undo.undo(session.id, self.ask)
+
+
+@pytest.fixture
+async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Place]:
+    for name in ("HOME", "AISH_DATA_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("AISH_CONFIG", str(tmp_path / "config.toml"))
+    made = Place(tmp_path)
+    subprocess.run(["git", "init", "-q", str(made.folder)], check=True)
+    made.put(".gitignore", "ignored/\n*.log\n")
+    yield made
+    await made.workspace.aclose()
+    await made.workspace.services.aclose()
+
+
+# Reading
+
+
+async def test_a_file_or_a_part_of_it_is_read(place: Place) -> None:
+    place.put("a.txt", "one\r\ntwo\r\nthree\r\n")
+    whole = await place.call("read_file", path="a.txt")
+    assert whole == ToolResult("[a.txt, lines 1-3 of 3]\none\ntwo\nthree")
+    part = await place.call("read_file", path="./a.txt", start="2", end=2.0)
+    assert part.text == "[a.txt, lines 2-2 of 3]\ntwo"
+    for wrong in ({"start": 4}, {"start": 0}, {"start": 3, "end": 2}, {"start": True}):
+        assert (await place.call("read_file", path="a.txt", **wrong)).status == "failed"
+    assert (await place.call("read_file", path=7)).text == "`path` has to be a text."
+
+
+async def test_a_long_file_is_read_piece_by_piece(place: Place) -> None:
+    place.put("long.txt", "".join(f"line {n}\n" for n in range(1, 1001)))
+    seen: list[str] = []
+    start = 1
+    while True:
+        text = (await place.call("read_file", path="long.txt", start=start)).text
+        lines = text.split("\n")[1:]
+        seen += [line for line in lines if line.startswith("line")]
+        assert len(text) < 4200
+        if "start=" not in lines[-1]:
+            break
+        start = int(lines[-1].partition("start=")[2].split(" ")[0])
+    assert seen == [f"line {n}" for n in range(1, 1001)]
+
+
+async def test_the_text_of_the_editor_is_read(place: Place) -> None:
+    path = place.put("a.txt", "on the disk\n")
+    place.open[path] = "unsaved\n"
+    assert "unsaved" in (await place.call("read_file", path="a.txt")).text
+    place.open[place.folder / "new.txt"] = "never saved\n"
+    assert "never saved" in (await place.call("read_file", path="new.txt")).text
+
+
+async def test_what_is_no_file_of_the_project_is_not_shown(place: Place) -> None:
+    (place.root / "outside.txt").write_text("outside")
+    (place.folder / "link").symlink_to(place.root / "outside.txt")
+    place.put("ignored/a.txt", "hidden")
+    place.put("b.bin", b"\0\1\2")
+    place.put("src/name.py", "x = 1\n")
+    os.mkfifo(place.folder / "pipe")
+    for path, why in {
+        "../outside.txt": "outside of the workspace",
+        str(place.root / "outside.txt"): "outside of the workspace",
+        "link": "outside of the workspace",
+        "ignored/a.txt": "is ignored",
+        ".git/config": "is ignored",
+        "b.bin": "is binary",
+        "src": "is a folder",
+        "pipe": "not a regular file",
+        "name.py": "Did you mean src/name.py?",
+        "a\0b": "No file can be called",
+        "x" * 5000: "No file can be called",
+    }.items():
+        result = await place.call("read_file", path=path)
+        assert (result.status, why in result.text) == ("failed", True), (path, result)
+
+
+async def test_a_file_of_keys_is_read_when_the_user_lets_it_go(place: Place) -> None:
+    place.put(".env", "NAME=value\n")
+    place.answer = False
+    result = await place.call("read_file", path=".env")
+    assert (result.status, "value" in result.text) == ("failed", False)
+    assert "not sent" in place.told[0]
+    place.answer = True
+    assert "NAME=value" in (await place.call("read_file", path=".env")).text
+    assert len(place.asked) == 2
+    await place.call("read_file", path=".env")
+    assert len(place.asked) == 2
+
+
+async def test_files_are_listed_to_a_depth(place: Place) -> None:
+    for name in ("a.py", "src/b.py", "src/deep/c.py", "src/deep/d.py", "ignored/e.py"):
+        place.put(name, "")
+    all_of_it = (await place.call("list_files")).text
+    assert all_of_it.split("\n")[:-1] == [
+        *(".gitignore", "a.py", "src/b.py", "src/deep/c.py", "src/deep/d.py"),
+    ]
+    assert (await place.call("list_files", path="src", depth=1)).text == (
+        "src/b.py\nsrc/deep/ (2 files)\n"
+    )
+    assert (await place.call("list_files", path="ignored")).text.startswith("No file")
+    assert (await place.call("list_files", path="..")).status == "failed"
+
+
+@pytest.mark.parametrize("with_ripgrep", [True, False])
+async def test_text_is_found_where_the_model_may_see_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch, *, with_ripgrep: bool
+) -> None:
+    if not with_ripgrep:
+        monkeypatch.setattr("aish_lsp.tools.reading._RIPGREP", "no-ripgrep-here")
+    place.put("a.py", "needle = 1\nother\n")
+    place.put("src/-b: c.py", "# a needle: here\n")
+    for hidden in ("ignored/x.py", ".env", "y.log", ".git/needle"):
+        place.put(hidden, "needle\n")
+    (place.root / "out").mkdir()
+    (place.root / "out" / "f").write_text("needle\n")
+    (place.folder / "link").symlink_to(place.root / "out")
+    found = await place.call("search", pattern="needle")
+    assert found.text == "a.py:1: needle = 1\nsrc/-b: c.py:1: # a needle: here\n"
+    assert (await place.call("search", pattern="-n", path="a.py")).text == "Nothing was found."
+    assert (await place.call("search", pattern="needle", path="src")).text.count("\n") == 1
+    assert (await place.call("search", pattern="a", path="../out")).status == "failed"
+    by_regex = await place.call("search", pattern="^need.e =", regex=True)
+    assert by_regex.text.startswith("a.py:1:" if with_ripgrep else "Regular expressions cannot")
+    broken = await place.call("search", pattern="(", regex=True)
+    assert broken.status == "failed"
+    assert (await place.call("search", pattern="(")).text == "Nothing was found."
+
+
+async def test_a_long_result_is_cut_and_all_of_it_can_be_read(place: Place) -> None:
+    for number in range(300):
+        place.put(f"folder/file_{number:03}.txt", "")
+    cut = (await place.call("list_files", limit=2000)).text
+    assert len(cut) < 2200
+    assert cut.startswith(".gitignore\nfolder/file_000.txt\n")
+    assert cut.endswith("folder/file_299.txt\n")
+    file = cut.partition("read_file ")[2].split(" ")[0]
+    assert file.startswith(".aish/output/")
+    assert stat.S_IMODE((place.folder / file).stat().st_mode) == 0o600
+    rest = await place.call("read_file", path=file, start=150, end=152, limit=2000)
+    assert "folder/file_149.txt\nfolder/file_150.txt" in rest.text
+
+
+# Writing
+
+
+async def test_an_edit_keeps_mode_line_ends_and_all_else(place: Place) -> None:
+    before = b"\xef\xbb\xbfone\r\ntwo\r\nmixed\nend"
+    path = place.put("a.txt", before, 0o754)
+    result = await place.call("edit_file", path="a.txt", old="one\ntwo\n", new="1\n2\n")
+    assert result.status == "done", result
+    assert path.read_bytes() == b"\xef\xbb\xbf1\r\n2\r\nmixed\nend"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o754
+    [question] = place.asked
+    assert question.message.startswith("Change a.txt (caution)?")
+    assert "    -one" in question.message
+    assert question.approval is not None
+    assert question.approval.diff is not None
+    assert question.approval.diff.before == "one\ntwo\nmixed\nend"
+    assert (await place.undo()).restored == ["a.txt"]
+    assert path.read_bytes() == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o754
+
+
+async def test_a_text_that_is_not_there_once_is_told(place: Place) -> None:
+    path = place.put("a.txt", "x\ny\nx\n")
+    twice = await place.call("edit_file", path="a.txt", old="x", new="z")
+    assert "occurs 2 times in a.txt, in lines 1, 3" in twice.text
+    assert "does not occur" in (await place.call("edit_file", path="a.txt", old="q", new="")).text
+    assert "is empty" in (await place.call("edit_file", path="a.txt", old="", new="")).text
+    assert "Nothing would" in (await place.call("edit_file", path="a.txt", old="y", new="y")).text
+    missing = await place.call("edit_file", path="b.txt", old="x", new="z")
+    assert missing.text.startswith("There is no file b.txt: write_file makes one.")
+    assert place.asked == []
+    every = await place.call("edit_file", path="a.txt", old="x", new="z", all=True)
+    assert (every.status, path.read_text()) == ("done", "z\ny\nz\n")
+
+
+async def test_a_new_file_is_made_and_undone(place: Place) -> None:
+    result = await place.call("write_file", path="docs/deep/new.md", content="# New\n")
+    path = place.folder / "docs/deep/new.md"
+    assert (result.status, path.read_text()) == ("done", "# New\n")
+    mask = os.umask(0)
+    os.umask(mask)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+    assert (await place.undo()).removed == ["docs/deep/new.md"]
+    assert not path.exists()
+
+
+async def test_a_file_that_the_model_has_not_seen_is_not_overwritten(place: Place) -> None:
+    path = place.put("a.txt", "precious\r\n")
+    assert "read_file first" in (await place.call("write_file", path="a.txt", content="x")).text
+    await place.call("read_file", path="a.txt")
+    path.write_bytes(b"changed since\r\n")
+    assert "read_file first" in (await place.call("write_file", path="a.txt", content="x")).text
+    await place.call("read_file", path="a.txt")
+    assert (await place.call("write_file", path="a.txt", content="x\ny\n")).status == "done"
+    assert path.read_bytes() == b"x\r\ny\r\n"
+    assert (await place.call("write_file", path="a.txt", content="z\n")).status == "done"
+
+
+async def test_a_file_that_changed_while_the_user_was_asked_is_left_alone(place: Place) -> None:
+    path = place.put("a.txt", "one\n")
+
+    async def ask(_question: Question) -> bool:
+        path.write_text("one, and more\n")
+        return True
+
+    place.workspace.services.ask_user = ask
+    # The session's tools were made with the way to ask as it was.
+    place.workspace.shown.tools = tools_of(place.workspace.shown)
+    result = await place.call("edit_file", path="a.txt", old="one", new="two")
+    assert (result.status, "changed meanwhile" in result.text) == ("failed", True)
+    assert path.read_text() == "one, and more\n"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(".aish.toml", ".AISH.toml", ".aish/x", ".git/hooks/pre-commit", ".git/HEAD"),
+        *(".vscode/settings.json", ".envrc", ".githooks/x", "sub/.git/config"),
+        *("../outside.txt", "link/x.txt", "linked.txt", "src/../../outside.txt"),
+        *("binary.bin", "latin.txt", "ignored/old.txt", "ignored/new.txt", "folder", ""),
+    ],
+)
+async def test_what_a_tool_does_not_write(place: Place, name: str) -> None:
+    (place.root / "out").mkdir()
+    outside = place.root / "outside.txt"
+    outside.write_text("outside")
+    (place.folder / "link").symlink_to(place.root / "out")
+    (place.folder / "linked.txt").symlink_to(outside)
+    place.put("binary.bin", b"a\0b")
+    place.put("latin.txt", b"caf\xe9")
+    place.put("ignored/old.txt", "a")
+    place.put("folder/x", "a")
+    tries: list[tuple[str, dict[str, Any]]] = [
+        ("write_file", {"content": "evil"}),
+        ("edit_file", {"old": "a", "new": "evil"}),
+    ]
+    for tool, arguments in tries:
+        result = await place.call(tool, path=name, **arguments)
+        assert result.status == "failed", result
+    assert place.asked == []
+    assert not [
+        path for path in place.root.rglob("*") if path.is_file() and b"evil" in path.read_bytes()
+    ]
+
+
+async def test_our_own_configuration_is_not_written_wherever_it_lies(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AISH_CONFIG", str(place.folder / "my settings.toml"))
+    monkeypatch.setenv("AISH_DATA_DIR", str(place.folder / "data"))
+    for name in ("my settings.toml", "data/trust.json"):
+        result = await place.call("write_file", path=name, content="x")
+        assert "aish's own" in result.text
+    assert place.asked == []
+
+
+@pytest.mark.parametrize("answer", [False, None])
+async def test_nothing_is_written_without_a_yes(place: Place, *, answer: bool | None) -> None:
+    place.answer = answer
+    path = place.put("a.txt", "one\n")
+    result = await place.call("edit_file", path="a.txt", old="one", new="two")
+    assert (result.status, path.read_text()) == ("denied", "one\n")
+
+
+async def test_a_file_that_is_open_is_changed_in_the_editor_alone(place: Place) -> None:
+    path = place.put("a.txt", "one\r\n")
+    place.open[path] = "# unsaved\none\n"
+    result = await place.call("edit_file", path="a.txt", old="one\n", new="two\n")
+    assert "not saved yet" in result.text
+    assert place.edited == [(path, "# unsaved\none\n", "# unsaved\ntwo\n")]
+    assert path.read_bytes() == b"one\r\n"
+
+
+# Commands
+
+
+async def test_a_command_is_asked_about_unless_it_only_reads(place: Place) -> None:
+    place.put("a.txt", "x")
+    seen = await place.call("run_command", command="ls")
+    assert (seen.status, "a.txt" in seen.text) == ("done", True)
+    is_confined = await place.workspace.can_confine()
+    assert len(place.asked) == (0 if is_confined else 1)
+    place.asked.clear()
+    made = await place.call("run_command", command="echo hi > new.txt; exit 3")
+    assert made == ToolResult("[exit 3]\n", "failed")
+    assert len(place.asked) == 1
+    assert (await place.undo()).removed == ["new.txt"]
+    place.answer = False
+    assert (await place.call("run_command", command="touch b")).status == "denied"
+    assert (await place.call("run_command", command="ls", cwd="..")).status == "failed"
+    assert (await place.call("run_command", command=" ")).status == "failed"
+
+
+async def test_what_a_command_prints_answers_the_call_alone(place: Place) -> None:
+    command = "seq 1 5000; rm -f nothing"
+    result = await place.call("run_command", command=command, limit=2000)
+    assert result.text.startswith("[exit 0]\n1\n2\n")
+    assert result.text.rstrip().endswith("\n5000")
+    file = result.text.partition("read_file ")[2].split(" ")[0]
+    assert (place.folder / file).read_text() == "".join(f"{n}\n" for n in range(1, 5001))
+    assert place.workspace.shown.conversation.pending == []
+
+
+async def test_changes_of_one_exchange_are_one_undo(place: Place) -> None:
+    path = place.put("a.txt", "one\n")
+    await place.call("edit_file", path="a.txt", old="one", new="two")
+    await place.call("run_command", command="echo three >> a.txt")
+    await place.call("write_file", path="b.txt", content="new\n")
+    undone = await place.undo()
+    assert (undone.restored, undone.removed) == (["a.txt"], ["b.txt"])
+    assert path.read_text() == "one\n"
+
+
+# Which are offered
+
+
+async def test_the_same_call_again_and_again_asks(place: Place) -> None:
+    place.answer = False
+    place.put("a.txt", "x")
+    results = [await place.call("read_file", path="a.txt") for _ in range(6)]
+    assert [one.status for one in results] == ["done"] * 4 + ["denied", "done"]
+    assert len(place.asked) == 1
+    assert "for the 5th time" in place.asked[0].message
+    place.tools.begin()
+    for number in range(8):
+        await place.call("read_file", path="a.txt", start=1, end=1 + number)
+    assert len(place.asked) == 1
+
+
+async def test_a_small_window_is_told_names_alone_or_nothing(place: Place) -> None:
+    own = [tool.name for tool in place.tools.listed("aish", PRESET)]
+    assert [tool.name for tool in place.tools.definitions(PRESET, 32768)] == own
+    [search] = place.tools.definitions(PRESET, 4096)
+    assert search.name == "tool_search"
+    assert all(f"\n{name}: " in search.description for name in own)
+    assert place.tools.definitions(PRESET, 1024) == ()
+    found = await place.call("tool_search", query="edit_file or write something")
+    assert '"old"' in found.text
+    offered = [tool.name for tool in place.tools.definitions(PRESET, 4096)]
+    assert offered[:2] == ["tool_search", "edit_file"]
+    # One that was named and not fetched can be called all the same.
+    assert (await place.call("list_files")).status == "done"
+    assert (await place.call("tool_search", query="zzz")).text.startswith("No tool fits")
+
+
+async def test_none_are_offered_where_they_cannot_be_called(place: Place) -> None:
+    offline = Preset(name="o", provider="offline", model="offline")
+    grammar = Preset(name="g", endpoint="http://x", model="m", extra_body={"grammar": "root"})
+    for preset in (offline, grammar):
+        assert place.tools.definitions(preset, 1 << 20) == ()
+
+
+async def test_one_line_switches_a_tool_or_all_of_ours_off(place: Place) -> None:
+    place.config.write_text('[tools.servers.aish]\noff = ["run_command"]\n')
+    await place.workspace.reload()
+    assert "run_command" not in place.tools.names()
+    assert (await place.call("run_command", command="ls")).status == "failed"
+    place.tools.switch("aish", "run_command", on=True)
+    assert "run_command" in place.tools.names()
+    place.config.write_text("[tools.servers.aish]\nenabled = false\n")
+    await place.workspace.reload()
+    assert list(place.tools.names()) == []
+    assert (await place.call("read_file", path="a")).text.endswith("There are none.")
