@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
+from aish_lsp.chat.colon import help_text
+from aish_lsp.chat.commands import COLON_COMMANDS
 from aish_lsp.lsp import reference
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.server import create_server
+from aish_lsp.operations import context
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -29,3 +33,11 @@ def test_links_between_pages_lead_somewhere(page: Path) -> None:
     text = re.sub(r"^ *```.*?^ *```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
     for target in re.findall(r"\]\((?!https?://|#)([^)#]+)", text):
         assert (page.parent / target).exists(), target
+
+
+def test_the_command_that_contributing_shows_is_there_as_it_is_shown() -> None:
+    (shown,) = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    assert shown in inspect.getsource(context)
+    assert "aish.context.reset" in create_server().commands.names
+    assert "aish.context.reset" in reference.render()
+    assert "`:reset`" in help_text(COLON_COMMANDS)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from functools import cache
 from itertools import pairwise
 
 import pytest
-from rooms import FLOORS, PACKAGE, PAGE, WAY, imports_of, render, room
+from rooms import FLOORS, PACKAGE, PAGE, WAY, Import, imports_of, render, room
 
 #: Libraries and the modules that may import them; nothing else need know that they exist.
 LIBRARIES = {
@@ -49,13 +50,21 @@ NOT_AT_START = {
 }
 
 
-ALL = [found for path in sorted(PACKAGE.rglob("*.py")) for found in imports_of(path)]
-INTERNAL = [
-    found
-    for found in ALL
-    if found.of.startswith("aish_lsp.") and found.of != "aish_lsp.__version__"
-]
-EXTERNAL = [found for found in ALL if not found.of.startswith("aish_lsp.")]
+@cache
+def all_imports() -> tuple[Import, ...]:
+    """Return all imports of all modules."""
+    return tuple(found for path in sorted(PACKAGE.rglob("*.py")) for found in imports_of(path))
+
+
+def internal() -> list[Import]:
+    """Return the imports of modules of ours."""
+    ours = (found for found in all_imports() if found.of.startswith("aish_lsp."))
+    return [found for found in ours if found.of != "aish_lsp.__version__"]
+
+
+def external() -> list[Import]:
+    """Return the imports of others' modules."""
+    return [found for found in all_imports() if not found.of.startswith("aish_lsp.")]
 
 
 def is_in(module: str, place: str) -> bool:
@@ -72,7 +81,7 @@ def not_downward() -> set[tuple[str, str]]:
     """Return the imports from one room to another that do not go down: who, and of which room."""
     return {
         (found.by, room(of))
-        for found in INTERNAL
+        for found in internal()
         if room(of := found.of.removeprefix("aish_lsp.")) != room(found.by)
         and floor(of) <= floor(found.by)
     }
@@ -97,7 +106,7 @@ def circles() -> set[frozenset[str]]:
     """Return the modules that import each other, over others or not."""
     known = modules()
     wanted: dict[str, set[str]] = {module: set() for module in known}
-    for found in INTERNAL:
+    for found in internal():
         of = found.of.removeprefix("aish_lsp.")
         # What is imported may be a name in a module, or the module itself.
         of = of if of in known else of.rpartition(".")[0]
@@ -134,7 +143,7 @@ def test_the_way_of_a_question_is_one_of_imports() -> None:
     way = [name.removesuffix(".py").replace("/", ".") for name in WAY]
     assert len(way) <= 10
     wants = {
-        (found.by, found.of.removeprefix("aish_lsp.").rpartition(".")[0]) for found in INTERNAL
+        (found.by, found.of.removeprefix("aish_lsp.").rpartition(".")[0]) for found in internal()
     }
     down = way[: way.index("models.retrying") + 1]
     assert set(pairwise(down)) <= wants
@@ -144,13 +153,13 @@ def test_the_way_of_a_question_is_one_of_imports() -> None:
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_library_is_known_where_it_is_used_alone(library: str) -> None:
-    who = {found.by for found in EXTERNAL if is_in(found.of, library) and not found.for_types}
+    who = {found.by for found in external() if is_in(found.of, library) and not found.for_types}
     assert [by for by in who if not any(is_in(by, place) for place in LIBRARIES[library])] == []
     assert who
 
 
 def test_every_library_is_on_the_list() -> None:
-    libraries = {found.of.partition(".")[0] for found in EXTERNAL} - sys.stdlib_module_names
+    libraries = {found.of.partition(".")[0] for found in external()} - sys.stdlib_module_names
     assert libraries == set(LIBRARIES)
 
 

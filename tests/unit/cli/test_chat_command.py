@@ -20,6 +20,8 @@ from pathlib import Path
 import pytest
 from fault_server import FaultServer, Peer, Request, chunk_of
 
+pytestmark = pytest.mark.slow
+
 _SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[()=>].?|\][^\x07]*\x07)")
 
 #: Hides its Python's prompt_toolkit.
