@@ -15,7 +15,6 @@ from aish_lsp.offline.choosing import chosen, render, told
 from aish_lsp.offline.explaining import explained_command, explanation
 from aish_lsp.offline.installing import to_install
 from aish_lsp.offline.known import spoken
-from aish_lsp.offline.language import is_foreign
 from aish_lsp.offline.machine import Machine
 from aish_lsp.offline.named import entry_parts
 from aish_lsp.offline.overlay import Match
@@ -25,6 +24,7 @@ from aish_lsp.offline.results import result_parts
 from aish_lsp.offline.table import table
 from aish_lsp.offline.topics import asks_of_code, asks_of_result, asks_to_remember
 from aish_lsp.offline.understanding import Meant, Reading, read
+from aish_lsp.offline.words import is_foreign
 from aish_lsp.offline.workspace import Workspace, overview, task_parts
 from aish_lsp.project.manifests.reading import Intent
 

@@ -6,25 +6,44 @@ number between 0 and 1 that can be compared between questions; BM25's cannot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from aish_lsp.offline.deeds import fitness, is_request, only_asks
+from aish_lsp.offline.confidence import probabilities
+from aish_lsp.offline.deeds import deeds_of, is_request, misfits, only_asks
 from aish_lsp.offline.overlay import Match, Overlay
 from aish_lsp.offline.ranking import ranking
-from aish_lsp.offline.spelling import near
-from aish_lsp.offline.table import said, table
+from aish_lsp.offline.table import kind_of, said, table
 from aish_lsp.offline.tokens import Token
+from aish_lsp.offline.words import near, words
 
 #: Below it the model says that it does not know; docs/offline.md has the figures.
-THRESHOLD: Final = 0.7
+THRESHOLD: Final = 0.6
 
 #: Phrasings that are looked at closely.
 _CANDIDATES: Final = 90
 
-#: Matches below it are not worth a look at what they do.
-_LIKELY: Final = 0.4
+#: Programs that a question names because it is to be done with them.
+_TOOLS: Final = frozenset(
+    [
+        *("git", "docker", "dockercompose", "kubectl", "kubernet", "npm", "yarn", "pnpm", "pip"),
+        *("uv", "apt", "brew", "dnf", "pacman", "snap", "cargo", "gem", "tmux", "systemd", "cron"),
+        *("rsync", "ssh", "scp", "curl", "wget", "conda", "nvm", "helm", "virtualenv", "svn"),
+    ]
+)
+
+#: So like a phrasing of the table is a question that has all its words.
+_WORD_FOR_WORD: Final = 0.99
+
+#: Words one of which a question has that names branches which there are not.
+_OF_GIT: Final = frozenset(("git", "branch", "commit", "merge", "rebase", "diff"))
+
+#: Deeds that may give a branch a name which it has not yet.
+_NAMES_ANEW: Final = frozenset(("make", "change", "start"))
+
+#: Intents whose deeds are looked at.
+_JUDGED: Final = 16
 
 
 def understood(tokens: Sequence[Token], question: str) -> list[Match]:
@@ -35,8 +54,21 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
         return [Match(known.intents[same], {}, 1.0)]
     if not is_request(question):
         return []
+    best = candidates(tokens)
+    # "just" says nothing, or is the runner of a recipe that this project does not have.
+    telling = [token for token in tokens if token.lower != "just"]
+    if len(telling) == 1 and telling[0].term and not telling[0].kinds:
+        # One word that the table does not have as it stands says too little but for a task.
+        best = [match for match in best if match.intent.topic]
+    return _fit(best, tokens, question)
+
+
+def candidates(tokens: Sequence[Token]) -> list[Match]:
+    """Return what comes into question, each intent once by its best phrasing, the best first."""
+    known = table()
     _correct(tokens)
-    terms = [token.term for token in tokens if token.term]
+    # The name of a file may be a word of the table: "install what package.json lists".
+    terms = [token.term or token.lower for token in tokens if token.term or token.kinds]
     terms += (f"{{{kind}}}" for token in tokens for kind in _kinds(token))
     best: dict[int, Match] = {}
     for number in ranking().nearest(terms, _CANDIDATES):
@@ -45,12 +77,7 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
         other = best.get(phrasing.intent)
         if other is None or _order(match) > _order(other):
             best[phrasing.intent] = match
-    # "just" says nothing, or is the runner of a recipe that this project does not have.
-    telling = [token for token in tokens if token.lower != "just"]
-    if len(telling) == 1 and telling[0].term and not telling[0].kinds:
-        # One word that the table does not have as it stands says too little but for a task.
-        best = {at: match for at, match in best.items() if match.intent.topic}
-    return _fit(sorted(best.values(), key=_order, reverse=True), tokens, question)
+    return sorted(best.values(), key=_order, reverse=True)
 
 
 def _kinds(token: Token) -> set[str]:
@@ -64,22 +91,61 @@ def _kinds(token: Token) -> set[str]:
 
 
 def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[Match]:
-    """Return ``matches`` anew ordered, those far down that do something other than is asked."""
-    words_said = (word for token in tokens for word in (token.near or token.term, token.lower))
-    terms = set(words_said) - {""}
-    first = next((token.near or token.term for token in tokens if token.term), "")
-    asks = only_asks(question)
+    """Return the likeliest of ``matches``, each with its probability, the surest first."""
     judged = [
-        replace(
-            match,
-            confidence=match.confidence
-            * fitness(match.intent, terms, first, asks=asks, ignored=match.ignored),
-        )
-        if match.confidence >= _LIKELY
-        else match
-        for match in matches
+        replace(match, evidence=found) for match, found in evidence(matches, tokens, question)
     ]
-    return sorted(judged, key=_order, reverse=True)
+    likely = probabilities(
+        [match.evidence for match in judged], [_effect(match) for match in judged]
+    )
+    judged = [replace(match, confidence=one) for match, one in zip(judged, likely, strict=True)]
+    judged.sort(key=_order, reverse=True)
+    if judged and judged[0].evidence["likeness"] > _WORD_FOR_WORD and not judged[0].ignored:
+        sure = max(judged[0].confidence, judged[0].evidence["overlay"])
+        judged[0] = replace(judged[0], confidence=sure)
+    return judged
+
+
+def evidence(
+    matches: list[Match], tokens: Sequence[Token], question: str
+) -> Iterator[tuple[Match, dict[str, float]]]:
+    """Yield the likeliest of ``matches``, each with all that speaks for it and against it."""
+    asked = [token for token in tokens if not token.aside]
+    terms = [token.near or token.term for token in asked if token.term]
+    said = {*terms, *(token.lower for token in asked)} - {""}
+    asks = only_asks(question)
+    content = [t.near or t.term for t in asked if t.term and not t.kinds]
+    branches = {token.text for token in tokens if token.branch}
+    for match in matches[:_JUDGED]:
+        found = dict(match.evidence)
+        found["like"], found["lacks"] = ranking().intended(match.number, content)
+        found["other tool"] = float(
+            any(term in _TOOLS and ranking().share(match.number, term) is None for term in content)
+        )
+        found["off topic"] = float(
+            any(t in words().beyond and not ranking().share(match.number, t) for t in content)
+        )
+        strangers = sum(
+            kind_of(slot) == "branch" and value not in branches
+            for slot, value in match.values.items()
+        )
+        if strangers > 1 and not _OF_GIT & set(content):
+            continue  # "the difference between TCP and UDP"
+        found["no such branch"] = 0.0 if deeds_of(match.intent) & _NAMES_ANEW else float(strangers)
+        found.update(
+            dict.fromkeys(
+                misfits(
+                    match.intent, said, next(iter(terms), ""), asks=asks, ignored=match.ignored
+                ),
+                1.0,
+            )
+        )
+        yield match, found
+
+
+def _effect(match: Match) -> object:
+    """Return what a match comes to: those with the same commands are one."""
+    return match.intent.ways or match.intent.topic, tuple(sorted(match.values.items()))
 
 
 def _order(match: Match) -> tuple[float, float]:
