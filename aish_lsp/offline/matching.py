@@ -6,12 +6,12 @@ number between 0 and 1 that can be compared between questions; BM25's cannot.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 from aish_lsp.offline.confidence import probabilities
-from aish_lsp.offline.deeds import deeds_of, is_request, misfits, only_asks
+from aish_lsp.offline.deeds import deeds_of, is_request, misfits, only_asks, risk_of
 from aish_lsp.offline.overlay import Match, Overlay
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import kind_of, said, table
@@ -36,6 +36,11 @@ _TOOLS: Final = frozenset(
 #: So like a phrasing of the table is a question that has all its words.
 _WORD_FOR_WORD: Final = 0.99
 
+#: How many there are of what is not named: "compare two files".
+_SOME: Final = frozenset(("two", "several", "multiple"))
+
+_DENYING: Final = frozenset(("not", "no", "without", "except", "non", "never", "isnt", "arent"))
+
 #: Words one of which a question has that names branches which there are not.
 _OF_GIT: Final = frozenset(("git", "branch", "commit", "merge", "rebase", "diff"))
 
@@ -54,6 +59,9 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
         return [Match(known.intents[same], {}, 1.0)]
     if not is_request(question):
         return []
+    plainly = _asked_plainly(tokens)
+    if plainly is not None:
+        return [plainly]
     best = candidates(tokens)
     # "just" says nothing, or is the runner of a recipe that this project does not have.
     telling = [token for token in tokens if token.lower != "just"]
@@ -61,6 +69,58 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
         # One word that the table does not have as it stands says too little but for a task.
         best = [match for match in best if match.intent.topic]
     return _fit(best, tokens, question)
+
+
+def _asked_plainly(tokens: Sequence[Token]) -> Match | None:
+    """Return what a question asks for that has just the words of a phrasing, without its values.
+
+    "delete a folder", "list processes": what is missing becomes a placeholder. A word that is the
+    name of something here as well, "run tests", is a word where the phrasing has no slots.
+    """
+    said = [token for token in tokens if token.term or token.kinds or token.quoted]
+    said = [token for token in said if token.lower not in _SOME]
+    terms = {token.term for token in said}
+    if not terms or "" in terms or any(token.quoted for token in said):
+        return None
+    known = table()
+    named = any(token.kinds for token in said)
+    short = len(terms) == 1 and not (
+        terms & words().deeds.keys() or terms & _TOOLS or said[0].lower in words().names
+    )
+    asked = [token.lower for token in tokens]
+    two = not _SOME.isdisjoint(asked)
+    one_of_many = bool({"a", "an"} & set(asked))
+    best: dict[tuple[float, ...], Match] = {}
+    for number in ranking().saying_just(terms):
+        phrasing = known.phrasings[number]
+        if phrasing.slots and (named or short):
+            continue
+        if _turning(phrasing.wording) != _turning(asked):
+            continue
+        intent = known.intents[phrasing.intent]
+        same = sum(_singular(word) in map(_singular, phrasing.wording) for word in asked)
+        called = len(terms - set(phrasing.terms))
+        so_called = any(words().term(slot.kind) in terms for slot in phrasing.slots)
+        left_out = max(0, len({slot.kind for slot in phrasing.slots}) - max(called, 1))
+        if "all" in phrasing.terms and "all" not in terms and risk_of(intent) == "destructive":
+            continue
+        likeness = Overlay(phrasing, intent, tokens).match().evidence["likeness"]
+        begins = bool(phrasing.terms) and phrasing.terms[0] == said[0].term
+        fits = (
+            called > 0 if one_of_many else len(phrasing.slots) == 2 if two else not phrasing.slots
+        )
+        order = (-left_out, fits, begins, so_called, same, likeness)
+        best.setdefault(order, Match(intent, {}, 1.0, number=phrasing.intent))
+    return best[max(best)] if best else None
+
+
+def _singular(word: str) -> str:
+    return word.removesuffix("s")
+
+
+def _turning(wording: Iterable[str]) -> set[str]:
+    """Return what turns the sense of the other words: "not", and "merged" of a branch."""
+    return {word for word in wording if word in _DENYING or word.endswith("ed")}
 
 
 def candidates(tokens: Sequence[Token]) -> list[Match]:

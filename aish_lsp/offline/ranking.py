@@ -12,11 +12,11 @@ import re
 import sys
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Final
 
-from aish_lsp.offline.table import SLOT, Intent, Table, table
+from aish_lsp.offline.table import KINDS, SLOT, Intent, Table, table
 from aish_lsp.offline.words import words
 
 #: The usual constants: how soon a repeated word counts no more, and how much length matters.
@@ -101,6 +101,28 @@ class Ranking:
         )
         return (like / whole if whole else 0.0), lacks
 
+    def saying_just(self, terms: Collection[str]) -> list[int]:
+        """Return the phrasings that have just ``terms``, their slots left out or called by kind.
+
+        "delete a folder" is "delete the folder {folder}", and "delete {folder}" as well.
+        """
+        wanted = set(terms)
+        said: Counter[int] = Counter()
+        called: Counter[int] = Counter()
+        for term in wanted:
+            numbers = set(self._postings.get(term, ()))
+            said.update(numbers)
+            kinds = _called().get(term, ())
+            slots = {n for kind in kinds for n in self._postings.get(f"{{{kind}}}", ())}
+            called.update(slots - numbers)
+        of_all = set() if "all" in wanted else set(self._postings.get("all", ()))
+        return sorted(
+            number
+            for number in said.keys() | called.keys()
+            if said[number] == self._words[number] - (number in of_all)
+            and said[number] + called[number] == len(wanted)
+        )
+
     def nearest(self, terms: Iterable[str], count: int) -> list[int]:
         """Return the numbers of the ``count`` phrasings with the best scores, the best first.
 
@@ -164,6 +186,17 @@ def _told_with(intent: Intent) -> Iterator[str]:
         for word in _WORD.findall(text):
             if term := words().term(word.lower()):
                 yield sys.intern(term)
+
+
+@cache
+def _called() -> dict[str, tuple[str, ...]]:
+    """Return what kinds of slot a term is a word for: "file", "directory", "server"."""
+    found: dict[str, tuple[str, ...]] = {}
+    for kind in sorted(KINDS):
+        for word in (kind, *words().kinds.get(kind, "").split()):
+            if term := words().term(word):
+                found[term] = (*found.get(term, ()), *(_taken(kind) if word == kind else (kind,)))
+    return found
 
 
 @cache

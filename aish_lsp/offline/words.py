@@ -39,6 +39,7 @@ class Words:
         extensions: what files of a language or format are called after their dot.
         foreign: words that are common in other languages and are none in English.
         deeds: the kinds of deed that a term names.
+        kinds: what the value of a slot is called, besides the slot's own name.
         lead_in, trailer: what stands before and behind a question and says nothing.
     """
 
@@ -53,6 +54,7 @@ class Words:
     extensions: dict[str, str]
     foreign: frozenset[str]
     deeds: dict[str, tuple[str, ...]]
+    kinds: dict[str, str]
     lead_in: re.Pattern[str]
     trailer: re.Pattern[str]
 
@@ -107,6 +109,7 @@ def words() -> Words:
         extensions,
         frozenset(data["foreign"].split()),
         _deeds(data["deeds"], canonical),
+        data["kinds"],
         re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", re.IGNORECASE | re.VERBOSE),
         re.compile(rf"[\s,(]+(?:{data['trailer']})[\s.!?)]*$", re.IGNORECASE | re.VERBOSE),
     )

@@ -25,7 +25,7 @@ def test_two_that_are_as_likely_make_one_another_less_sure() -> None:
 
 
 def test_what_does_not_fit_makes_less_sure() -> None:
-    for name in ("ignored", "unfilled", "rarest", "missing", "not asked to", "the opposite"):
+    for name in ("ignored", "unfilled", "unknown", "missing", "not asked to", "the opposite"):
         assert weights()[name] < 0, name
         assert score({name: 1.0}) < score({})
 
