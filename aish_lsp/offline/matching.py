@@ -6,15 +6,15 @@ number between 0 and 1 that can be compared between questions; BM25's cannot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from aish_lsp.offline.confidence import probabilities
-from aish_lsp.offline.deeds import deeds_of, is_request, misfits, only_asks, risk_of
+from aish_lsp.offline.deeds import deeds_of, is_asked, is_request, misfits, only_asks, risk_of
 from aish_lsp.offline.overlay import Match, Overlay
 from aish_lsp.offline.ranking import ranking
-from aish_lsp.offline.table import kind_of, said, table
+from aish_lsp.offline.table import FREE, kind_of, said, table
 from aish_lsp.offline.tokens import Token
 from aish_lsp.offline.words import near, words
 
@@ -33,8 +33,17 @@ _TOOLS: Final = frozenset(
     ]
 )
 
-#: So like a phrasing of the table is a question that has all its words.
+#: How sure it is that a phrasing is meant which has all the words of the question, and no more.
+_SURE: Final = 0.95
+#: The same of one that has values as well, where the question has none.
+_LIKELY: Final = 0.65
+#: Evidence of words and values that only one of the two has, and of deeds that are others.
+_OVER: Final = ("spoken", "told", "unknown", "missing", "unfilled", "rambling", "no such branch")
+#: So like a phrasing of the table is a question that has its words in their order.
 _WORD_FOR_WORD: Final = 0.99
+#: How much alike at least is a phrasing of the same words where a value is a mere name.
+_ALIKE: Final = 0.3
+_UNFIT: Final = frozenset(("the opposite", "not asked to", "asked to be told"))
 
 #: How many there are of what is not named: "compare two files".
 _SOME: Final = frozenset(("two", "several", "multiple"))
@@ -59,8 +68,8 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
         return [Match(known.intents[same], {}, 1.0)]
     if not is_request(question):
         return []
-    plainly = _asked_plainly(tokens)
-    if plainly is not None:
+    plainly = _asked_plainly(tokens, question)
+    if plainly is not None and plainly.confidence > _LIKELY:
         return [plainly]
     best = candidates(tokens)
     # "just" says nothing, or is the runner of a recipe that this project does not have.
@@ -68,10 +77,31 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
     if len(telling) == 1 and telling[0].term and not telling[0].kinds:
         # One word that the table does not have as it stands says too little but for a task.
         best = [match for match in best if match.intent.topic]
-    return _fit(best, tokens, question)
+    found = _fit(best, tokens, question)
+    if plainly is None or (found and found[0].confidence >= THRESHOLD and not _doubtful(found[0])):
+        return found
+    return [plainly, *found]
 
 
-def _asked_plainly(tokens: Sequence[Token]) -> Match | None:
+def _doubtful(match: Match) -> bool:
+    """Return whether a value of ``match`` may be a word like any other: "output to file"."""
+    return match.evidence["doubt"] > 0
+
+
+def _wholeness(match: Match) -> tuple[float, ...]:
+    """Return by what one of several phrasings with all the question's words is chosen."""
+    found = match.evidence
+    return -found["named"], match.confidence, match.strength
+
+
+def _are_names(values: Mapping[str, str]) -> bool:
+    """Return whether all values that look like any word are known to be names: "htop"."""
+    return all(
+        value.lower() in words().names for slot, value in values.items() if kind_of(slot) in FREE
+    )
+
+
+def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
     """Return what a question asks for that has just the words of a phrasing, without its values.
 
     "delete a folder", "list processes": what is missing becomes a placeholder. A word that is the
@@ -84,8 +114,10 @@ def _asked_plainly(tokens: Sequence[Token]) -> Match | None:
         return None
     known = table()
     named = any(token.kinds for token in said)
-    short = len(terms) == 1 and not (
-        terms & words().deeds.keys() or terms & _TOOLS or said[0].lower in words().names
+    asks = only_asks(question)
+    short = len(terms) == 1 and (
+        said[0] is not tokens[0]
+        or not (terms & words().deeds.keys() or terms & _TOOLS or said[0].lower in words().names)
     )
     asked = [token.lower for token in tokens]
     two = not _SOME.isdisjoint(asked)
@@ -93,11 +125,13 @@ def _asked_plainly(tokens: Sequence[Token]) -> Match | None:
     best: dict[tuple[float, ...], Match] = {}
     for number in ranking().saying_just(terms):
         phrasing = known.phrasings[number]
-        if phrasing.slots and (named or short):
+        if (phrasing.slots and (named or short)) or (two and len(phrasing.slots) != 2):
             continue
         if _turning(phrasing.wording) != _turning(asked):
             continue
         intent = known.intents[phrasing.intent]
+        if asks and risk_of(intent) != "safe" and not is_asked(intent):
+            continue
         same = sum(_singular(word) in map(_singular, phrasing.wording) for word in asked)
         called = len(terms - set(phrasing.terms))
         so_called = any(words().term(slot.kind) in terms for slot in phrasing.slots)
@@ -110,7 +144,8 @@ def _asked_plainly(tokens: Sequence[Token]) -> Match | None:
             called > 0 if one_of_many else len(phrasing.slots) == 2 if two else not phrasing.slots
         )
         order = (-left_out, fits, begins, so_called, same, likeness)
-        best.setdefault(order, Match(intent, {}, 1.0, number=phrasing.intent))
+        sure = 1.0 if not phrasing.slots or (one_of_many and called) else _LIKELY
+        best.setdefault(order, Match(intent, {}, sure, number=phrasing.intent))
     return best[max(best)] if best else None
 
 
@@ -160,10 +195,29 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
     )
     judged = [replace(match, confidence=one) for match, one in zip(judged, likely, strict=True)]
     judged.sort(key=_order, reverse=True)
+    asked = [token.lower for token in tokens]
     if judged and judged[0].evidence["likeness"] > _WORD_FOR_WORD and not judged[0].ignored:
         sure = max(judged[0].confidence, judged[0].evidence["overlay"])
-        judged[0] = replace(judged[0], confidence=sure)
+        return [replace(judged[0], confidence=sure), *judged[1:]]
+    whole = [match for match in judged if _is_whole(match, asked)]
+    if whole:
+        best = max(whole, key=_wholeness)
+        judged.remove(best)
+        judged.insert(0, replace(best, confidence=max(best.confidence, _SURE)))
     return judged
+
+
+def _is_whole(match: Match, asked: Iterable[str]) -> bool:
+    """Return whether a phrasing and the question have the same words and values, and no more."""
+    found = match.evidence
+    return (
+        not match.ignored
+        and not any(found[name] for name in _OVER)
+        and (not found["named"] or found["likeness"] > _ALIKE)
+        and (not found["doubt"] or _are_names(match.values))
+        and not _UNFIT & found.keys()
+        and _turning(match.wording) == _turning(asked)
+    )
 
 
 def evidence(
@@ -186,7 +240,7 @@ def evidence(
             any(t in words().beyond and not ranking().share(match.number, t) for t in content)
         )
         strangers = sum(
-            kind_of(slot) == "branch" and value not in branches
+            kind_of(slot) == "branch" and value not in branches | words().names
             for slot, value in match.values.items()
         )
         if strangers > 1 and not _OF_GIT & set(content):

@@ -108,6 +108,7 @@ class Match:
         ignored: whether it leaves out a value that was asked with: a file, a quoted text.
         number: which intent of the table it is.
         evidence: what speaks for it and against it, by the names in confidence.toml.
+        wording: the phrasing that was laid over the question.
     """
 
     intent: Intent
@@ -117,6 +118,7 @@ class Match:
     ignored: bool = False
     number: int = -1
     evidence: dict[str, float] = field(default_factory=dict)
+    wording: tuple[str, ...] = ()
 
 
 class Overlay:
@@ -172,6 +174,7 @@ class Overlay:
             evidence["ignored"] > 0,
             self._phrasing.intent,
             evidence,
+            self._phrasing.wording,
         )
 
     def _leave_over(self, token: Token) -> None:
@@ -273,6 +276,7 @@ class Overlay:
         token = self._tokens[at]
         of_file = bool(token.kinds.keys() & {"file", "folder"})
         known = (token.term in ranking().weights or of_file) and not token.quoted
+        known = known and kind_of(slot) not in (token.behind, token.after)
         known = known and (bool(self._phrasing.terms) or token.lower not in words().names)
         if kind_of(slot) not in FREE:
             return 0.0

@@ -99,6 +99,9 @@ _SECONDS: Final = {
     "year": 365 * 86400,
 }
 
+#: Extensions that are a word for what has them: "all pdfs".
+_MANY_OF: Final = frozenset(("pdf", "jpg", "jpeg", "png", "gif", "csv", "mp3", "mp4", "svg"))
+
 #: What there is one first of: "the first column".
 _COUNTED: Final = frozenset(("column", "field", "row", "line", "word", "entry"))
 
@@ -387,13 +390,19 @@ def _look_around(tokens: list[Token], places: Places) -> None:
             there := places.find(token.text, folders=True)
         ):
             token.kinds["folder"] = there
-        elif token.after.startswith(("file", "script", "module", "source", "image", "photo")):
-            extension = words().extensions.get(token.lower)
-            if extension is not None:
-                token.kinds["extension"] = extension
+        elif extension := _extension(token):
+            token.kinds["extension"] = extension
         known = token.lower in words().names
         if not token.kinds and not known and (there := places.alike(token.text)):
             token.kinds["folder" if places.is_folder(there) else "file"] = there
+
+
+def _extension(token: Token) -> str | None:
+    """Return the extension that a word speaks of: "md files", "pdfs"."""
+    if token.after.startswith(("file", "script", "module", "source", "image", "photo")):
+        return words().extensions.get(token.lower)
+    one = token.lower.removesuffix("s")
+    return one if one != token.lower and one in _MANY_OF else None
 
 
 def _size(value: str) -> str:

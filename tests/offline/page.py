@@ -58,7 +58,10 @@ either side counts against it. So does a command that changes or loses something
 has no verb for, that leaves out a name that it was asked with, or that is of another program. A
 clause that only tells how things are (*my disk is full, ...*) counts little.
 
-How sure that makes is a probability: a multinomial logistic regression over what comes into
+A question that has all the words of a phrasing and no more is sure, with its values or without
+them: *delete a folder* is answered with a placeholder to fill in.
+
+How sure the rest makes is a probability: a multinomial logistic regression over what comes into
 question and *none of them*, so that a second command that is as likely makes the first less sure.
 Its weights were learned (`tests/offline/learn.py`) from questions that the table has no such
 phrasing of. Below {threshold} it says that it does not know. On a third of these questions, which

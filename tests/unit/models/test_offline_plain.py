@@ -8,32 +8,33 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.offline.answers import is_unknown, reply
+from aish_lsp.offline.deeds import only_asks, risk_of
 from aish_lsp.offline.matching import THRESHOLD, understood
 from aish_lsp.offline.places import Places
 from aish_lsp.offline.question import Question
 from aish_lsp.offline.ranking import ranking
-from aish_lsp.offline.table import Phrasing, Slot, table
+from aish_lsp.offline.table import Intent, Phrasing, Slot, table
 from aish_lsp.offline.tokens import cut
 from aish_lsp.offline.words import words
 
 #: Each how many of the table's phrasings are asked.
-_EACH = 7
+_EACH = 31
 
 
-def _short() -> Iterator[str]:
-    """Yield phrasings of two or more words, with "a branch" for a slot and with nothing for it."""
+def _short() -> Iterator[tuple[str, Intent, set[str]]]:
+    """Yield what is asked for with two or more words: "a branch" for a slot, or nothing for it."""
     known = table()
     for phrasing in known.phrasings[::_EACH]:
-        topic = known.intents[phrasing.intent].topic
-        if not phrasing.slots or topic or "'s" in phrasing.wording:
+        intent = known.intents[phrasing.intent]
+        terms = set(phrasing.terms)
+        if not phrasing.slots or intent.topic or "'s" in phrasing.wording:
             continue
-        if len(set(phrasing.terms)) >= 2:
-            yield " ".join(word for word in phrasing.wording if word[0] != "{")
+        if len(terms) >= 2:
+            yield " ".join(word for word in phrasing.wording if word[0] != "{"), intent, terms
             if len(phrasing.slots) == 1 and _is_called(phrasing.slots[0], phrasing):
-                yield " ".join(
-                    f"a {word.strip('{}0123456789')}" if word[0] == "{" else word
-                    for word in phrasing.wording
-                )
+                kind = phrasing.slots[0].kind
+                words_of = (f"a {kind}" if word[0] == "{" else word for word in phrasing.wording)
+                yield " ".join(words_of), intent, terms | {words().term(kind)}
 
 
 def _is_called(slot: Slot, phrasing: Phrasing) -> bool:
@@ -44,11 +45,13 @@ def _is_called(slot: Slot, phrasing: Phrasing) -> bool:
 
 def test_the_words_of_a_phrasing_are_enough(tmp_path: Path) -> None:
     lost = []
-    for question in _short():
+    for question, intent, terms in _short():
         bare = words().bare(question)
         tokens = cut(bare, Places(tmp_path))
-        if any(token.kinds for token in tokens) or len({t.term for t in tokens} - {""}) < 2:
-            continue
+        if any(token.kinds for token in tokens) or {t.term for t in tokens} - {""} != terms:
+            continue  # Without the value its words mean something else: "number of".
+        if only_asks(bare) and risk_of(intent) != "safe":
+            continue  # "is too old, update it": what changes something is not what is asked.
         found = understood(tokens, bare)
         if not found or found[0].confidence < THRESHOLD:
             lost.append(question)
