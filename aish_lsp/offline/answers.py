@@ -15,7 +15,6 @@ from aish_lsp.offline.choosing import chosen, render, told
 from aish_lsp.offline.explaining import explained_command, explanation
 from aish_lsp.offline.installing import to_install
 from aish_lsp.offline.known import spoken
-from aish_lsp.offline.language import is_foreign
 from aish_lsp.offline.machine import Machine
 from aish_lsp.offline.named import entry_parts
 from aish_lsp.offline.overlay import Match
@@ -23,8 +22,9 @@ from aish_lsp.offline.part import CONNECT, Part
 from aish_lsp.offline.question import Question
 from aish_lsp.offline.results import result_parts
 from aish_lsp.offline.table import table
-from aish_lsp.offline.topics import asks_of_code, asks_of_result, asks_to_remember
+from aish_lsp.offline.topics import asks_of_code, asks_of_result, asks_of_trouble, asks_to_remember
 from aish_lsp.offline.understanding import Meant, Reading, read
+from aish_lsp.offline.words import is_foreign
 from aish_lsp.offline.workspace import Workspace, overview, task_parts
 from aish_lsp.project.manifests.reading import Intent
 
@@ -96,7 +96,7 @@ def _of_the_table(question: Question, workspace: Workspace) -> Sequence[Part]:
     reading = read(text, question.earlier, workspace.places)
     if reading.meant:
         return [part for meant in reading.meant for part in _answer(meant, workspace)]
-    if question.ran_since:
+    if question.ran_since and asks_of_trouble(text):
         return result_parts(question.ran, workspace)
     return [_unknown(text, reading)]
 
@@ -131,6 +131,8 @@ def _answer(meant: Meant, workspace: Workspace) -> Sequence[Part]:
     intent = meant.match.intent
     if intent.topic:
         kind, _, name = intent.topic.partition(":")
+        if kind == "say":
+            return [Part(intent.does)]
         return _TOPICS[kind](name, workspace)
     values = meant.match.values
     if meant.ways:

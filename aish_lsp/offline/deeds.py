@@ -8,7 +8,7 @@ shown or told something.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import Final
 
@@ -28,35 +28,39 @@ _GOES_ON: Final = re.compile(r"(?:[,;:.]\s|\b(?:and|then|so)\s)(?P<rest>.+)", re
 _PLACEHOLDER: Final = re.compile(r"<[a-z@-]+>")
 _LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
 
-#: What is left of the confidence in an intent that does what is not asked for, in one that
-#: does not do what is, and in one that ignores a value that was asked with.
-_NO_SUCH_DEED: Final = 0.3
-_OTHER_DEED: Final = 0.8
-_IGNORED: Final = 0.8
-#: The same where the deed is what the question begins with.
-_FIRST_DEED: Final = 0.65
+#: Deeds that undo one another: what is to be installed is not to be removed.
+_BRINGS: Final = frozenset(["install", "make", "start", "change"])
+_TAKES: Final = frozenset(["delete", "stop", "undo"])
 #: Deeds that are no everyday nouns.
 _HARD_DEEDS: Final = frozenset(["delete", "undo", "install"])
 
 
-def fitness(intent: Intent, terms: set[str], first: str, *, asks: bool, ignored: bool) -> float:
-    """Return how far ``intent`` does just what is asked: 1, or less by what tells against it.
+def misfits(
+    intent: Intent, terms: set[str], first: str, *, asks: bool, ignored: bool
+) -> Iterator[str]:
+    """Yield what tells that ``intent`` does not do just what is asked.
 
     ``terms`` are the question's, ``first`` the one that it begins with; ``asks`` says that it asks
     to be told something, ``ignored`` that the intent leaves out a value that it was asked with.
     """
     does, asked, risk = deeds_of(intent), deeds(terms), risk_of(intent)
-    factor = 1.0
     if ignored:
-        factor *= _IGNORED if risk == "safe" else _NO_SUCH_DEED
+        yield "left out" if risk == "safe" else "left out of a change"
+    changes = risk == "destructive" or (risk == "caution" and bool(does))
     if not (asked & does or terms & verbs_of(intent)):
-        if risk == "destructive" or (risk == "caution" and does):
-            factor *= _NO_SUCH_DEED
+        if changes:
+            yield "not asked to"
         elif asked & _HARD_DEEDS and not intent.topic:
-            factor *= _FIRST_DEED if deeds([first]) & _HARD_DEEDS else _OTHER_DEED
-    elif asks and (risk == "destructive" or (risk == "caution" and does and not is_asked(intent))):
-        factor *= _NO_SUCH_DEED
-    return factor
+            yield "another deed first" if deeds([first]) & _HARD_DEEDS else "another deed"
+    elif asks and (risk == "destructive" or (changes and not is_asked(intent))):
+        yield "asked to be told"
+    if does and asked and not asked & does:
+        yield "not this deed"
+        begins = deeds([first])
+        if (begins & _BRINGS and does <= _TAKES) or (begins & _TAKES and does <= _BRINGS):
+            yield "the opposite"
+    if risk != "safe":
+        yield risk
 
 
 def deeds(terms: Iterable[str]) -> frozenset[str]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from aish_lsp.offline.installing import install_command
-from aish_lsp.offline.manuals import Manual, manual, option
+from aish_lsp.offline.manuals import WITH_COMMANDS, Manual, manual, option
 from aish_lsp.offline.part import Part
 from aish_lsp.offline.quoting import plain_line
 from aish_lsp.offline.tldr import examples
@@ -52,28 +52,6 @@ _ASKED: Final = (
 )
 _QUESTION: Final = re.compile(rf"\W*(?:{'|'.join(_ASKED)})\s*[?.!]*", re.IGNORECASE | re.DOTALL)
 
-#: Programs that are called with a word for what to do.
-_WITH_COMMANDS: Final = frozenset(
-    [
-        "git",
-        "docker",
-        "npm",
-        "apt",
-        "apt-get",
-        "cargo",
-        "systemctl",
-        "kubectl",
-        "pip",
-        "uv",
-        "go",
-        "brew",
-        "podman",
-        "ip",
-        "gh",
-        "npx",
-        "make",
-    ]
-)
 _BUILTINS: Final = frozenset(
     ["cd", "export", "alias", "source", "type", "ulimit", "umask", "unset", "history", "jobs"]
 )
@@ -126,7 +104,7 @@ def explained_command(  # noqa: PLR0911 - what rules it out, one after the other
         return None
     if len(words) == 1 or _MARKS.search(command) or re.search(r"\s\S*\d", command):
         return command
-    return command if program in _WITH_COMMANDS and len(words) < 4 else None
+    return command if program in WITH_COMMANDS and len(words) < 4 else None
 
 
 def explanation(command: str, workspace: Workspace) -> Sequence[Part]:
@@ -240,7 +218,7 @@ def _explained(words: Sequence[str], found: Manual) -> Iterator[str]:
         meaning = "as the administrator" if before[0] == "sudo" else "set for this command alone"
         yield f"{shlex.join(before)}: {meaning}"
     name = rest.pop(0)
-    if rest and (name in _WITH_COMMANDS) and not rest[0].startswith("-"):
+    if rest and (name in WITH_COMMANDS) and not rest[0].startswith("-"):
         name = f"{name} {rest.pop(0)}"
     yield f"{name}: {found.summary or 'its manual has no summary'}"
     old_style = name in ("tar", "ps")

@@ -29,13 +29,16 @@ _PATIENCE: Final = 4.0
 #: What a program that is asked for its help may use: seconds, and no file.
 _BOUNDS: Final = 'ulimit -t 3; ulimit -f 0; ulimit -c 0; exec "$@"'
 
-#: Programs whose first argument has a page of its own: ``git stash`` is in ``git-stash``.
-_WITH_COMMANDS: Final = frozenset(
+#: Programs that are called with a word for what to do: ``git stash``, whose page is git-stash.
+WITH_COMMANDS: Final = frozenset(
     [
         "git",
         "docker",
         "npm",
         "apt",
+        "apt-get",
+        "make",
+        "npx",
         "cargo",
         "systemctl",
         "kubectl",
@@ -69,7 +72,7 @@ def manual(words: Sequence[str], machine: Machine) -> Manual | None:
     name = words[0]
     if not _NAME.fullmatch(name):
         return None
-    if name in _WITH_COMMANDS and len(words) > 1 and _NAME.fullmatch(words[1]):
+    if name in WITH_COMMANDS and len(words) > 1 and _NAME.fullmatch(words[1]):
         page = _page(f"{name}-{words[1]}") or _help([name, words[1]], machine)
         if page is not None:
             return page

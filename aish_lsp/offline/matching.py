@@ -6,25 +6,58 @@ number between 0 and 1 that can be compared between questions; BM25's cannot.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from aish_lsp.offline.deeds import fitness, is_request, only_asks
+from aish_lsp.offline.confidence import probabilities
+from aish_lsp.offline.deeds import deeds_of, is_asked, is_request, misfits, only_asks, risk_of
 from aish_lsp.offline.overlay import Match, Overlay
 from aish_lsp.offline.ranking import ranking
-from aish_lsp.offline.spelling import near
-from aish_lsp.offline.table import said, table
+from aish_lsp.offline.table import FREE, kind_of, said, table
 from aish_lsp.offline.tokens import Token
+from aish_lsp.offline.words import near, words
 
 #: Below it the model says that it does not know; docs/offline.md has the figures.
-THRESHOLD: Final = 0.7
+THRESHOLD: Final = 0.6
 
 #: Phrasings that are looked at closely.
 _CANDIDATES: Final = 90
 
-#: Matches below it are not worth a look at what they do.
-_LIKELY: Final = 0.4
+#: Programs that a question names because it is to be done with them.
+_TOOLS: Final = frozenset(
+    [
+        *("git", "docker", "dockercompose", "kubectl", "kubernet", "npm", "yarn", "pnpm", "pip"),
+        *("uv", "apt", "brew", "dnf", "pacman", "snap", "cargo", "gem", "tmux", "systemd", "cron"),
+        *("rsync", "ssh", "scp", "curl", "wget", "conda", "nvm", "helm", "virtualenv", "svn"),
+    ]
+)
+
+#: How sure it is that a phrasing is meant which has all the words of the question, and no more.
+_SURE: Final = 0.95
+#: The same of one that has values as well, where the question has none.
+_LIKELY: Final = 0.65
+#: Evidence of words and values that only one of the two has, and of deeds that are others.
+_OVER: Final = ("spoken", "told", "unknown", "missing", "unfilled", "rambling", "no such branch")
+#: So like a phrasing of the table is a question that has its words in their order.
+_WORD_FOR_WORD: Final = 0.99
+#: How much alike at least is a phrasing of the same words where a value is a mere name.
+_ALIKE: Final = 0.3
+_UNFIT: Final = frozenset(("the opposite", "not asked to", "asked to be told"))
+
+#: How many there are of what is not named: "compare two files".
+_SOME: Final = frozenset(("two", "several", "multiple"))
+
+_DENYING: Final = frozenset(("not", "no", "without", "except", "non", "never", "isnt", "arent"))
+
+#: Words one of which a question has that names branches which there are not.
+_OF_GIT: Final = frozenset(("git", "branch", "commit", "merge", "rebase", "diff"))
+
+#: Deeds that may give a branch a name which it has not yet.
+_NAMES_ANEW: Final = frozenset(("make", "change", "start"))
+
+#: Intents whose deeds are looked at.
+_JUDGED: Final = 16
 
 
 def understood(tokens: Sequence[Token], question: str) -> list[Match]:
@@ -35,8 +68,102 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
         return [Match(known.intents[same], {}, 1.0)]
     if not is_request(question):
         return []
+    plainly = _asked_plainly(tokens, question)
+    if plainly is not None and plainly.confidence > _LIKELY:
+        return [plainly]
+    best = candidates(tokens)
+    # "just" says nothing, or is the runner of a recipe that this project does not have.
+    telling = [token for token in tokens if token.lower != "just"]
+    if len(telling) == 1 and telling[0].term and not telling[0].kinds:
+        # One word that the table does not have as it stands says too little but for a task.
+        best = [match for match in best if match.intent.topic]
+    found = _fit(best, tokens, question)
+    if plainly is None or (found and found[0].confidence >= THRESHOLD and not _doubtful(found[0])):
+        return found
+    return [plainly, *found]
+
+
+def _doubtful(match: Match) -> bool:
+    """Return whether a value of ``match`` may be a word like any other: "output to file"."""
+    return match.evidence["doubt"] > 0
+
+
+def _wholeness(match: Match) -> tuple[float, ...]:
+    """Return by what one of several phrasings with all the question's words is chosen."""
+    found = match.evidence
+    return -found["named"], match.confidence, match.strength
+
+
+def _are_names(values: Mapping[str, str]) -> bool:
+    """Return whether all values that look like any word are known to be names: "htop"."""
+    return all(
+        value.lower() in words().names for slot, value in values.items() if kind_of(slot) in FREE
+    )
+
+
+def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
+    """Return what a question asks for that has just the words of a phrasing, without its values.
+
+    "delete a folder", "list processes": what is missing becomes a placeholder. A word that is the
+    name of something here as well, "run tests", is a word where the phrasing has no slots.
+    """
+    said = [token for token in tokens if token.term or token.kinds or token.quoted]
+    said = [token for token in said if token.lower not in _SOME]
+    terms = {token.term for token in said}
+    if not terms or "" in terms or any(token.quoted for token in said):
+        return None
+    known = table()
+    named = any(token.kinds for token in said)
+    asks = only_asks(question)
+    short = len(terms) == 1 and (
+        said[0] is not tokens[0]
+        or not (terms & words().deeds.keys() or terms & _TOOLS or said[0].lower in words().names)
+    )
+    asked = [token.lower for token in tokens]
+    two = not _SOME.isdisjoint(asked)
+    one_of_many = bool({"a", "an"} & set(asked))
+    best: dict[tuple[float, ...], Match] = {}
+    for number in ranking().saying_just(terms):
+        phrasing = known.phrasings[number]
+        if (phrasing.slots and (named or short)) or (two and len(phrasing.slots) != 2):
+            continue
+        if _turning(phrasing.wording) != _turning(asked):
+            continue
+        intent = known.intents[phrasing.intent]
+        if asks and risk_of(intent) != "safe" and not is_asked(intent):
+            continue
+        same = sum(_singular(word) in map(_singular, phrasing.wording) for word in asked)
+        called = len(terms - set(phrasing.terms))
+        so_called = any(words().term(slot.kind) in terms for slot in phrasing.slots)
+        left_out = max(0, len({slot.kind for slot in phrasing.slots}) - max(called, 1))
+        if "all" in phrasing.terms and "all" not in terms and risk_of(intent) == "destructive":
+            continue
+        likeness = Overlay(phrasing, intent, tokens).match().evidence["likeness"]
+        begins = bool(phrasing.terms) and phrasing.terms[0] == said[0].term
+        fits = (
+            called > 0 if one_of_many else len(phrasing.slots) == 2 if two else not phrasing.slots
+        )
+        order = (-left_out, fits, begins, so_called, same, likeness)
+        sure = 1.0 if not phrasing.slots or (one_of_many and called) else _LIKELY
+        best.setdefault(order, Match(intent, {}, sure, number=phrasing.intent))
+    return best[max(best)] if best else None
+
+
+def _singular(word: str) -> str:
+    return word.removesuffix("s")
+
+
+def _turning(wording: Iterable[str]) -> set[str]:
+    """Return what turns the sense of the other words: "not", and "merged" of a branch."""
+    return {word for word in wording if word in _DENYING or word.endswith("ed")}
+
+
+def candidates(tokens: Sequence[Token]) -> list[Match]:
+    """Return what comes into question, each intent once by its best phrasing, the best first."""
+    known = table()
     _correct(tokens)
-    terms = [token.term for token in tokens if token.term]
+    # The name of a file may be a word of the table: "install what package.json lists".
+    terms = [token.term or token.lower for token in tokens if token.term or token.kinds]
     terms += (f"{{{kind}}}" for token in tokens for kind in _kinds(token))
     best: dict[int, Match] = {}
     for number in ranking().nearest(terms, _CANDIDATES):
@@ -45,12 +172,7 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
         other = best.get(phrasing.intent)
         if other is None or _order(match) > _order(other):
             best[phrasing.intent] = match
-    # "just" says nothing, or is the runner of a recipe that this project does not have.
-    telling = [token for token in tokens if token.lower != "just"]
-    if len(telling) == 1 and telling[0].term and not telling[0].kinds:
-        # One word that the table does not have as it stands says too little but for a task.
-        best = {at: match for at, match in best.items() if match.intent.topic}
-    return _fit(sorted(best.values(), key=_order, reverse=True), tokens, question)
+    return sorted(best.values(), key=_order, reverse=True)
 
 
 def _kinds(token: Token) -> set[str]:
@@ -64,22 +186,80 @@ def _kinds(token: Token) -> set[str]:
 
 
 def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[Match]:
-    """Return ``matches`` anew ordered, those far down that do something other than is asked."""
-    words_said = (word for token in tokens for word in (token.near or token.term, token.lower))
-    terms = set(words_said) - {""}
-    first = next((token.near or token.term for token in tokens if token.term), "")
-    asks = only_asks(question)
+    """Return the likeliest of ``matches``, each with its probability, the surest first."""
     judged = [
-        replace(
-            match,
-            confidence=match.confidence
-            * fitness(match.intent, terms, first, asks=asks, ignored=match.ignored),
-        )
-        if match.confidence >= _LIKELY
-        else match
-        for match in matches
+        replace(match, evidence=found) for match, found in evidence(matches, tokens, question)
     ]
-    return sorted(judged, key=_order, reverse=True)
+    likely = probabilities(
+        [match.evidence for match in judged], [_effect(match) for match in judged]
+    )
+    judged = [replace(match, confidence=one) for match, one in zip(judged, likely, strict=True)]
+    judged.sort(key=_order, reverse=True)
+    asked = [token.lower for token in tokens]
+    if judged and judged[0].evidence["likeness"] > _WORD_FOR_WORD and not judged[0].ignored:
+        sure = max(judged[0].confidence, judged[0].evidence["overlay"])
+        return [replace(judged[0], confidence=sure), *judged[1:]]
+    whole = [match for match in judged if _is_whole(match, asked)]
+    if whole:
+        best = max(whole, key=_wholeness)
+        judged.remove(best)
+        judged.insert(0, replace(best, confidence=max(best.confidence, _SURE)))
+    return judged
+
+
+def _is_whole(match: Match, asked: Iterable[str]) -> bool:
+    """Return whether a phrasing and the question have the same words and values, and no more."""
+    found = match.evidence
+    return (
+        not match.ignored
+        and not any(found[name] for name in _OVER)
+        and (not found["named"] or found["likeness"] > _ALIKE)
+        and (not found["doubt"] or _are_names(match.values))
+        and not _UNFIT & found.keys()
+        and _turning(match.wording) == _turning(asked)
+    )
+
+
+def evidence(
+    matches: list[Match], tokens: Sequence[Token], question: str
+) -> Iterator[tuple[Match, dict[str, float]]]:
+    """Yield the likeliest of ``matches``, each with all that speaks for it and against it."""
+    asked = [token for token in tokens if not token.aside]
+    terms = [token.near or token.term for token in asked if token.term]
+    said = {*terms, *(token.lower for token in asked)} - {""}
+    asks = only_asks(question)
+    content = [t.near or t.term for t in asked if t.term and not t.kinds]
+    branches = {token.text for token in tokens if token.branch}
+    for match in matches[:_JUDGED]:
+        found = dict(match.evidence)
+        found["like"], found["lacks"] = ranking().intended(match.number, content)
+        found["other tool"] = float(
+            any(term in _TOOLS and ranking().share(match.number, term) is None for term in content)
+        )
+        found["off topic"] = float(
+            any(t in words().beyond and not ranking().share(match.number, t) for t in content)
+        )
+        strangers = sum(
+            kind_of(slot) == "branch" and value not in branches | words().names
+            for slot, value in match.values.items()
+        )
+        if strangers > 1 and not _OF_GIT & set(content):
+            continue  # "the difference between TCP and UDP"
+        found["no such branch"] = 0.0 if deeds_of(match.intent) & _NAMES_ANEW else float(strangers)
+        found.update(
+            dict.fromkeys(
+                misfits(
+                    match.intent, said, next(iter(terms), ""), asks=asks, ignored=match.ignored
+                ),
+                1.0,
+            )
+        )
+        yield match, found
+
+
+def _effect(match: Match) -> object:
+    """Return what a match comes to: those with the same commands are one."""
+    return match.intent.ways or match.intent.topic, tuple(sorted(match.values.items()))
 
 
 def _order(match: Match) -> tuple[float, float]:

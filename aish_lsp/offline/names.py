@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import Slot
-from aish_lsp.offline.tokens import Token
+from aish_lsp.offline.tokens import Token, is_name
 from aish_lsp.offline.words import words
 
 #: How much it counts against the name of something that an article stands before it, "the car",
@@ -26,6 +27,51 @@ _SAYS_A_NAME: Final = frozenset(
 )
 #: From this length on, what ends with -ing is something that is done: "smoking".
 _LONG: Final = 6
+
+#: Words that are no value, and those behind which a name of a file stands.
+NEVER: Final = frozenset(
+    [
+        *("all", "any", "every", "some", "none", "each", "called", "named", "the", "same", "it"),
+        *("them", "stuff", "things", "everything", "anything", "something", "etc", "os", "now"),
+        *(
+            "myself",
+            "me",
+            "again",
+            "too",
+            "also",
+            "only",
+            "just",
+            "else",
+            "instead",
+            "here",
+            "there",
+            "please",
+        ),
+    ]
+)
+_SURELY_PATHS: Final = frozenset(["called", "named", "mkdir", "touch"])
+_ANNOUNCES_PATHS: Final = _SURELY_PATHS | frozenset(
+    [
+        "folder",
+        "directory",
+        "dir",
+        "file",
+        "as",
+        "to",
+        "into",
+        "symlink",
+        "link",
+        "cd",
+        "folders",
+        "directories",
+        "files",
+    ]
+)
+#: Kinds whose values people make up, and programs that are not called so: "the git branch".
+_OWN_NAMES: Final = frozenset(("branch", "tag", "remote", "container"))
+_PROGRAMS: Final = frozenset(("git", "docker", "kubectl", "npm", "pip", "apt", "ssh", "compose"))
+#: What may be more than a name.
+SENTENCES: Final = ("text", "pattern", "name", "command")
 
 
 def strangeness(kind: str, token: Token) -> float:
@@ -59,3 +105,41 @@ def same_word(one: str, other: str) -> bool:
         return True
     term = words().term(one)
     return bool(term) and term == words().term(other)
+
+
+def fit(slot: Slot, token: Token) -> float:
+    """Return how well a word serves as a value; below 1 it does not."""
+    if not token.quoted and (token.term == slot.kind or token.lower in NEVER):
+        return 0.0
+    if slot.kind in _OWN_NAMES and token.lower in _PROGRAMS:
+        return 0.0
+    plain = slot.kind in SENTENCES
+    if not token.quoted and (not token.term and not token.kinds):
+        return 0.0
+    bare = token.text.lstrip("$") if slot.kind == "variable" else token.text
+    if not plain and not is_name(bare):
+        return 0.0
+    score = 2.0 if token.quoted or (token.branch and slot.kind == "branch") else 0.0
+    if slot.kind == "command" and token.text.startswith(("./", "~/", "/")):
+        score += 1.0
+    score += 2.0 * neighbors(slot, token)
+    if not plain and slot.kind in (token.behind, token.after):
+        score += 1.5
+    if not token.quoted and token.term not in ranking().weights and not token.kinds:
+        score += 0.5 if plain else 1.0
+    return score
+
+
+def may_be_path(slot: Slot, token: Token, *, last: bool) -> bool:
+    """Return whether a word like any other is meant as a file; ``last``: nothing is behind it."""
+    if slot.kind not in ("file", "folder", "path") or token.kinds or token.lower in NEVER:
+        return False
+    if last and token.behind in ("to", "into", "as") and slot.before == (token.behind):
+        return True
+    if "without" == token.before == slot.before and not token.text.isalpha():
+        return True
+    if last and token.behind in ("folder", "directory", "dir") and token.term:
+        return True
+    announced = {token.before, token.behind} & _ANNOUNCES_PATHS
+    unknown = token.quoted or (bool(token.term) and token.term not in ranking().weights)
+    return bool(announced) and (unknown or bool({token.before, token.behind} & _SURELY_PATHS))

@@ -8,11 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
-from aish_lsp.offline.names import neighbors, same_word, strangeness
+from aish_lsp.offline.names import (
+    SENTENCES,
+    fit,
+    may_be_path,
+    neighbors,
+    same_word,
+    strangeness,
+)
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import FREE, Intent, Phrasing, Slot, kind_of, said
 from aish_lsp.offline.tokens import Token, is_name
@@ -47,34 +54,9 @@ _TOLD_LOST: Final = 0.5
 #: What of its weight counts a word that is left over and says little.
 _LIGHT: Final = 0.35
 
-#: Words that are no value, and those behind which a name of a file stands.
-_NEVER: Final = frozenset(
-    [
-        *("all", "any", "every", "some", "none", "each", "called", "named", "the", "same", "it"),
-        *("them", "stuff", "things", "everything", "anything", "something", "etc", "os", "now"),
-        *("again", "too", "also", "only", "just", "else", "instead", "here", "there", "please"),
-    ]
-)
-_SURELY_PATHS: Final = frozenset(["called", "named", "mkdir", "touch"])
-_ANNOUNCES_PATHS: Final = _SURELY_PATHS | frozenset(
-    [
-        "folder",
-        "directory",
-        "dir",
-        "file",
-        "as",
-        "to",
-        "into",
-        "symlink",
-        "link",
-        "cd",
-        "folders",
-        "directories",
-        "files",
-    ]
-)
-#: What may be more than a name.
-_SENTENCES: Final = ("text", "pattern", "name", "command")
+#: The same of what stands in a clause that only tells how things are.
+_ASIDE: Final = 0.2
+
 #: Kinds that are no names.
 _AMOUNTS: Final = frozenset(("first", "sum", "size", "span", "number"))
 #: What may stand beside a value and says what it is.
@@ -93,6 +75,13 @@ _ENDS_A_TEXT: Final = frozenset(
 )
 #: What counts against taking for a file what may be something more telling.
 _MORE_THAN_A_FILE: Final = {"archive": 0.3, "host": 0.8}
+#: What is counted while a phrasing is laid over a question: weights of words that are in both, that
+#: other phrasings of the intent have, that its commands have, that it knows nothing of, and that
+#: the question has not; and values.
+_COUNTED: Final = (
+    *("matched", "spoken", "told", "unknown", "rarest", "missing"),
+    *("ignored", "unfilled", "typed", "named", "doubt", "rambling"),
+)
 #: What else than its own kind a slot takes.
 _ALSO: Final = {
     "path": ("file", "folder"),
@@ -117,6 +106,9 @@ class Match:
     Attributes:
         strength: what speaks for it, with which it is compared among the equally sure.
         ignored: whether it leaves out a value that was asked with: a file, a quoted text.
+        number: which intent of the table it is.
+        evidence: what speaks for it and against it, by the names in confidence.toml.
+        wording: the phrasing that was laid over the question.
     """
 
     intent: Intent
@@ -124,6 +116,9 @@ class Match:
     confidence: float
     strength: float = 0.0
     ignored: bool = False
+    number: int = -1
+    evidence: dict[str, float] = field(default_factory=dict)
+    wording: tuple[str, ...] = ()
 
 
 class Overlay:
@@ -138,6 +133,7 @@ class Overlay:
         self._values: dict[str, str] = {}
         self._gained = 0.0
         self._lost = 0.0
+        self._evidence = dict.fromkeys(_COUNTED, 0.0)
 
     def match(self) -> Match:
         """Return the intent of the phrasing with the values of the question, and how sure it is."""
@@ -147,30 +143,58 @@ class Overlay:
         for slot in waiting:
             self._fill(slot)
         self._fill_defaults()
-        ignored = False
         for at, token in enumerate(self._tokens):
             if at not in self._used:
                 self._leave_over(token)
-                ignored = ignored or (not token.term and _weight(token) > 0)
         if len(set(self._values.values())) < len(self._values):
             self._lost += _TWICE
-        if 0 < len(self._values) < len(slots):
+        unfilled = sum(slot.name not in self._values for slot in slots)
+        if 0 < unfilled < len(slots):
             self._lost += _HALF
+        self._evidence["unfilled"] = float(unfilled)
+        return self._judged()
+
+    def _judged(self) -> Match:
+        """Return the match, by what was set off and what was left over."""
+        evidence = self._evidence
         whole = self._gained + self._lost
         confidence = self._gained / whole if whole else 0.0
-        confidence += _WORDING * (self._likeness() - confidence)
-        return Match(self._intent, self._values, confidence, self._gained, ignored)
+        likeness = self._likeness()
+        confidence += _WORDING * (likeness - confidence)
+        explained = evidence["matched"] + 0.5 * evidence["spoken"]
+        over = evidence["told"] + evidence["unknown"] + 0.5 * evidence["spoken"]
+        evidence["likeness"] = likeness
+        evidence["coverage"] = explained / (explained + over) if explained + over else 0.5
+        evidence["overlay"] = confidence
+        return Match(
+            self._intent,
+            self._values,
+            confidence,
+            self._gained,
+            evidence["ignored"] > 0,
+            self._phrasing.intent,
+            evidence,
+            self._phrasing.wording,
+        )
 
     def _leave_over(self, token: Token) -> None:
         """Count a word against the phrasing, less where others of its intent have it."""
         weight = _weight(token)
         share = ranking().share(self._phrasing.intent, token.near or token.term)
-        if share is None or not token.term or token.quoted:
+        evidence = self._evidence
+        if not token.term:
+            evidence["ignored"] += weight > 0 and not token.aside
+            self._lost += weight
+        elif share is None or token.quoted:
+            evidence["unknown"] += weight
+            evidence["rarest"] = max(evidence["rarest"], weight)
             self._lost += weight
         elif share:
+            evidence["spoken"] += weight
             self._lost += _SPOKEN_LOST * weight
             self._gained += _SPOKEN_GAINED * weight
         else:
+            evidence["told"] += weight
             self._lost += _TOLD_LOST * weight
 
     def _likeness(self) -> float:
@@ -191,17 +215,20 @@ class Overlay:
             at = self._at(term)
             if at is None:
                 share = ranking().share(self._phrasing.intent, term) or 0.0
-                self._lost += _MISSING * weight(term) * (_OPTIONAL + (1 - _OPTIONAL) * share)
+                missing = weight(term) * (_OPTIONAL + (1 - _OPTIONAL) * share)
+                self._lost += _MISSING * missing
+                self._evidence["missing"] += missing
             else:
                 self._used.add(at)
-                self._gained += weight(term) * (1.0 if self._tokens[at].term == term else 0.8)
+                self._evidence["matched"] += weight(term)
+                self._gained += weight(term) * (0.8 if self._tokens[at].near == term else 1.0)
 
     def _at(self, term: str) -> int | None:
         """Return where the question has ``term``, rather where it is no value as well."""
         places = [
             at
             for at, token in enumerate(self._tokens)
-            if at not in self._used and term in (token.term, token.near)
+            if at not in self._used and term in (token.term, token.near, token.lower)
         ]
         return min(places, key=lambda at: (bool(self._tokens[at].kinds), at), default=None)
 
@@ -216,6 +243,7 @@ class Overlay:
             if self._may_be_path(slot, at):
                 self._take(slot.name, token.text, at)
                 self._gained += _TYPED
+                self._evidence["typed"] += 1
                 return True
             if token.kinds.keys() & set(taken):
                 self._fill(slot)
@@ -223,34 +251,17 @@ class Overlay:
         return False
 
     def _may_be_path(self, slot: Slot, at: int) -> bool:
-        """Return whether a word that looks like any other is meant as a name of a file."""
-        token = self._tokens[at]
-        if slot.kind not in ("file", "folder", "path") or token.kinds or token.lower in _NEVER:
-            return False
-        if (
-            at == len(self._tokens) - 1
-            and token.behind in ("to", "into", "as")
-            and slot.before == (token.behind)
-        ):
-            return True
-        if "without" == token.before == slot.before and not token.text.isalpha():
-            return True
-        if (
-            at == len(self._tokens) - 1
-            and token.behind in ("folder", "directory", "dir")
-            and token.term
-        ):
-            return True
-        announced = {token.before, token.behind} & _ANNOUNCES_PATHS
-        unknown = token.quoted or (bool(token.term) and token.term not in ranking().weights)
-        return bool(announced) and (unknown or bool({token.before, token.behind} & _SURELY_PATHS))
+        return may_be_path(slot, self._tokens[at], last=at == len(self._tokens) - 1)
 
     def _fill(self, slot: Slot) -> None:
         filled = self._free(slot) if slot.kind in FREE else self._typed(slot)
         if filled:
             surely = slot.kind not in FREE or self._is_branch(slot)
             self._gained += _TYPED if surely else _NAMED
-            self._lost += self._doubt(slot.name)
+            doubt = self._doubt(slot.name)
+            self._lost += doubt
+            self._evidence["doubt"] += doubt
+            self._evidence["named" if slot.kind in FREE else "typed"] += 1
         else:
             self._lost += _UNFILLED
 
@@ -265,6 +276,7 @@ class Overlay:
         token = self._tokens[at]
         of_file = bool(token.kinds.keys() & {"file", "folder"})
         known = (token.term in ranking().weights or of_file) and not token.quoted
+        known = known and kind_of(slot) not in (token.behind, token.after)
         known = known and (bool(self._phrasing.terms) or token.lower not in words().names)
         if kind_of(slot) not in FREE:
             return 0.0
@@ -325,7 +337,7 @@ class Overlay:
     def _free(self, slot: Slot) -> bool:
         """Fill a slot whose values look like any word."""
         scored = [
-            (self._fits(slot, at), -at, at)
+            (fit(slot, token), -at, at)
             for at, token in enumerate(self._tokens)
             if at not in self._used
         ]
@@ -339,11 +351,12 @@ class Overlay:
             at += 1
         last = at
         if slot.kind in ("text", "pattern") and not self._tokens[at].quoted:
-            last = self._end_of_text(at)
+            last = self._end_of_text(slot, at)
         value = " ".join(token.text for token in self._tokens[at : last + 1])
         for place in range(at, last + 1):
             self._take(slot.name, value, place)
         self._lost += _RAMBLING * (last - at)
+        self._evidence["rambling"] += last - at
         return True
 
     def _is_surely_a_name(self, at: int) -> bool:
@@ -371,7 +384,7 @@ class Overlay:
     def _is_all_that_is_left(self, slot: Slot, at: int) -> bool:
         """Return whether the question ends with a word that nothing else explains: a name."""
         token = self._tokens[at] if self._tokens else None
-        sentence = slot.kind in _SENTENCES
+        sentence = slot.kind in SENTENCES
         if slot.kind == "command" and len(self._phrasing.slots) == 1:
             sentence = False
         if token is None or sentence or at in self._used:
@@ -383,32 +396,15 @@ class Overlay:
         ]
         return left == [len(self._tokens) - 1] == [at] and is_name(token.text)
 
-    def _fits(self, slot: Slot, at: int) -> float:
-        """Return how well a word serves as a value; below 1 it does not."""
-        token = self._tokens[at]
-        if not token.quoted and (token.term == slot.kind or token.lower in _NEVER):
-            return 0.0
-        plain = slot.kind in _SENTENCES
-        if not token.quoted and (not token.term and not token.kinds):
-            return 0.0
-        bare = token.text.lstrip("$") if slot.kind == "variable" else token.text
-        if not plain and not is_name(bare):
-            return 0.0
-        score = 2.0 if token.quoted or (token.branch and slot.kind == "branch") else 0.0
-        if slot.kind == "command" and token.text.startswith(("./", "~/", "/")):
-            score += 1.0
-        score += 2.0 * neighbors(slot, token)
-        if not plain and slot.kind in (token.behind, token.after):
-            score += 1.5
-        if not token.quoted and token.term not in ranking().weights and not token.kinds:
-            score += 0.5 if plain else 1.0
-        return score
-
-    def _end_of_text(self, at: int) -> int:
+    def _end_of_text(self, slot: Slot, at: int) -> int:
         """Return where a text ends that begins at ``at`` and is not quoted."""
         last = at
+        others = (one for one in self._phrasing.slots if one.name not in self._values)
+        begins_another = {one.before for one in others if one is not slot} - {""}
         for place in range(at + 1, len(self._tokens)):
             token = self._tokens[place]
+            if token.lower in begins_another:
+                break
             if place in self._used or token.quoted or token.lower in _ENDS_A_TEXT:
                 break
             if token.lower in ("called", "named"):
@@ -443,6 +439,10 @@ def _grams(words: Sequence[str]) -> Counter[str]:
 
 def _weight(token: Token) -> float:
     """Return how much it counts against a phrasing that it says nothing of ``token``."""
+    return _said_weight(token) * (_ASIDE if token.aside else 1)
+
+
+def _said_weight(token: Token) -> float:
     if token.quoted or (token.kinds and not token.term and token.lower not in words().stop):
         return _LEFT_OVER
     if not token.term:

@@ -12,11 +12,11 @@ import re
 import sys
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Final
 
-from aish_lsp.offline.table import SLOT, Intent, Table, table
+from aish_lsp.offline.table import KINDS, SLOT, Intent, Table, table
 from aish_lsp.offline.words import words
 
 #: The usual constants: how soon a repeated word counts no more, and how much length matters.
@@ -25,6 +25,12 @@ _B: Final = 0.4
 
 #: Phrasings of one intent that are looked at closely.
 _OF_ONE_INTENT: Final = 3
+
+#: Phrasings that are looked at because the question has all their words, few as these may be.
+_SAID_IN_FULL: Final = 60
+
+#: So many of an intent's phrasings have a word that belongs to it.
+_MOSTLY: Final = 0.5
 
 _WORD: Final = re.compile(r"[A-Za-z]{2,}")
 
@@ -44,6 +50,7 @@ class Ranking:
         self._lengths = array(
             "B", (min(255, len(phrasing.terms) + len(phrasing.slots)) for phrasing in phrasings)
         )
+        self._words = array("B", (min(255, len(set(phrasing.terms))) for phrasing in phrasings))
         self._mean = sum(self._lengths) / max(1, len(self._lengths))
         total = len(known.intents)
         self.weights = {
@@ -76,28 +83,80 @@ class Ranking:
         """
         return self._shares[intent].get(term)
 
+    def intended(self, intent: int, terms: Iterable[str]) -> tuple[float, float]:
+        """Return how much ``terms`` sound like ``intent``, whatever its single phrasings are.
+
+        The first number is the part of their weight that the intent is mostly asked for with, the
+        second the weight of the words that it is mostly asked for with and that are not there.
+        """
+        shares = self._shares[intent]
+        said = set(terms)
+        weights = [(term, self.weight(term)) for term in said]
+        whole = sum(weight for _, weight in weights)
+        like = sum(weight * min(1.0, 3 * shares.get(term, 0.0)) for term, weight in weights)
+        lacks = sum(
+            share * self.weight(term)
+            for term, share in shares.items()
+            if share >= _MOSTLY and term not in said
+        )
+        return (like / whole if whole else 0.0), lacks
+
+    def saying_just(self, terms: Collection[str]) -> list[int]:
+        """Return the phrasings that have just ``terms``, their slots left out or called by kind.
+
+        "delete a folder" is "delete the folder {folder}", and "delete {folder}" as well.
+        """
+        wanted = set(terms)
+        said: Counter[int] = Counter()
+        called: Counter[int] = Counter()
+        for term in wanted:
+            numbers = set(self._postings.get(term, ()))
+            said.update(numbers)
+            kinds = _called().get(term, ())
+            slots = {n for kind in kinds for n in self._postings.get(f"{{{kind}}}", ())}
+            called.update(slots - numbers)
+        of_all = set() if "all" in wanted else set(self._postings.get("all", ()))
+        return sorted(
+            number
+            for number in said.keys() | called.keys()
+            if said[number] == self._words[number] - (number in of_all)
+            and said[number] + called[number] == len(wanted)
+        )
+
     def nearest(self, terms: Iterable[str], count: int) -> list[int]:
         """Return the numbers of the ``count`` phrasings with the best scores, the best first.
 
-        Behind them are those that are nothing but values: no word speaks for them.
+        Behind them are those that are nothing but values and prepositions: no word speaks for them.
         """
         scores: defaultdict[int, float] = defaultdict(float)
+        found: Counter[int] = Counter()
         for term in set(terms):
             weight = self.weights.get(term, 0.0)
-            for number in self._postings.get(term, ()):
+            postings = self._postings.get(term, ())
+            if not term.startswith("{"):
+                found.update(postings)
+            for number in postings:
                 norm = 1 - _B + _B * self._lengths[number] / self._mean
                 scores[number] += weight * (_K1 + 1) / (1 + _K1 * norm)
+        order = sorted(scores, key=lambda number: (-scores[number], number))
+        chosen = self._few_of_each(order, count)
+        # "change X to Y in Z" has one word that is compared, and a common one.
+        full = (number for number in order if found[number] == self._words[number] > 0)
+        more = self._few_of_each(full, _SAID_IN_FULL)
+        return list(dict.fromkeys((*chosen, *more, *self._bare)))
+
+    def _few_of_each(self, numbers: Iterable[int], count: int) -> list[int]:
+        """Return the first ``count`` of ``numbers``, of one intent only a few."""
         chosen: list[int] = []
         taken: Counter[int] = Counter()
-        order = sorted(scores, key=lambda number: (-scores[number], number))
-        for number in order:
+        for number in numbers:
             intent = self._intents[number]
             if taken[intent] < _OF_ONE_INTENT:
                 taken[intent] += 1
                 chosen.append(number)
                 if len(chosen) == count:
                     break
-        return [*chosen, *(number for number in self._bare if number not in scores)]
+        return chosen
 
 
 def _taken(kind: str) -> tuple[str, ...]:
@@ -116,7 +175,7 @@ def _shares(known: Table) -> list[dict[str, float]]:
             count[term] = count.get(term, 0.0) + 1
     for count, total in zip(counts, asked, strict=True):
         for term in count:
-            count[term] /= total
+            count[term] /= max(1, total)
     return counts
 
 
@@ -127,6 +186,17 @@ def _told_with(intent: Intent) -> Iterator[str]:
         for word in _WORD.findall(text):
             if term := words().term(word.lower()):
                 yield sys.intern(term)
+
+
+@cache
+def _called() -> dict[str, tuple[str, ...]]:
+    """Return what kinds of slot a term is a word for: "file", "directory", "server"."""
+    found: dict[str, tuple[str, ...]] = {}
+    for kind in sorted(KINDS):
+        for word in (kind, *words().kinds.get(kind, "").split()):
+            if term := words().term(word):
+                found[term] = (*found.get(term, ()), *(_taken(kind) if word == kind else (kind,)))
+    return found
 
 
 @cache

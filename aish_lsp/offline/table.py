@@ -8,11 +8,12 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from aish_lsp.offline.words import words
 
@@ -109,12 +110,74 @@ class Intent:
     after: dict[str, tuple[Way, ...]] = field(default_factory=dict)
 
 
+class Phrasings(Sequence[Phrasing]):
+    """The phrasings of the table, held as the numbers of their words; each is made when asked for.
+
+    There are ten thousand, of some two thousand different words.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[str, int] = {}
+        self._words: list[str] = []
+        self._terms: list[str] = []
+        self._wordings = array("H")
+        self._starts = array("I", [0])
+        self._intents = array("H")
+
+    def add(self, intent: int, text: str) -> None:
+        """Add a way to ask for ``intent``, as it is written in the table."""
+        for part in _PART.finditer(words().plain(text)):
+            if part[1] and kind_of(part[1]) not in KINDS:
+                raise ValueError(f"no such kind of slot: {part[1]}")
+            self._wordings.append(self._number(part[0] if part[1] else said(part[0])))
+        self._starts.append(len(self._wordings))
+        self._intents.append(intent)
+
+    def _number(self, word: str) -> int:
+        if word not in self._numbers:
+            self._numbers[word] = len(self._words)
+            self._words.append(word)
+            self._terms.append("" if word[0] == "{" else sys.intern(words().term(word.lower())))
+        return self._numbers[word]
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._intents)
+
+    @overload
+    def __getitem__(self, index: int) -> Phrasing: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Phrasing]: ...
+    def __getitem__(self, index: int | slice) -> Phrasing | Sequence[Phrasing]:
+        """Return the phrasing with a number."""
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        numbers = self._wordings[self._starts[index] : self._starts[index + 1]]
+        wording = tuple(self._words[number] for number in numbers)
+        terms = tuple(self._terms[number] for number in numbers if self._terms[number])
+        slots = tuple(
+            Slot(word[1:-1], _beside(reversed(wording[:at])), _beside(wording[at + 1 : at + 2]))
+            for at, word in enumerate(wording)
+            if word[0] == "{"
+        )
+        return Phrasing(self._intents[index], terms, slots, wording)
+
+    def __iter__(self) -> Iterator[Phrasing]:
+        """Yield all of them, in the order of the table."""
+        return map(self.__getitem__, range(len(self)))
+
+
+def _beside(wording: Iterable[str]) -> str:
+    """Return the first of ``wording`` that is no filler: what stands beside a slot."""
+    return next((word for word in wording if word not in words().fillers), "")
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """All intents, and all the ways in which they are asked for."""
 
     intents: tuple[Intent, ...]
-    phrasings: tuple[Phrasing, ...]
+    phrasings: Sequence[Phrasing]
     titles: dict[str, str]
 
 
@@ -126,7 +189,7 @@ def table() -> Table:
         ValueError: a file is not as intents/README.md says.
     """
     intents: list[Intent] = []
-    phrasings: list[Phrasing] = []
+    phrasings = Phrasings()
     titles: dict[str, str] = {}
     for path in sorted(FOLDER.glob("*.toml")):
         data = tomllib.loads(path.read_text("utf-8"))
@@ -134,11 +197,12 @@ def table() -> Table:
         for given in data["intent"]:
             try:
                 intent = _intent(path.stem, given)
-                phrasings += (_phrasing(len(intents), text) for text in given["ask"])
+                for text in given["ask"]:
+                    phrasings.add(len(intents), text)
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"{path.name}: {given.get('name', given)}: {error}") from error
             intents.append(intent)
-    return Table(tuple(intents), tuple(phrasings), titles)
+    return Table(tuple(intents), phrasings, titles)
 
 
 def terms_of(intent: Intent) -> set[str]:
@@ -178,37 +242,3 @@ def ways_of(given: Any) -> tuple[Way, ...]:
 
 def _way(run: str | list[str], when: str = "", note: str = "") -> Way:
     return Way((run,) if isinstance(run, str) else tuple(run), tuple(when.split()), note)
-
-
-def _phrasing(intent: int, text: str) -> Phrasing:
-    terms: list[str] = []
-    slots: list[Slot] = []
-    parts = list(_PART.finditer(words().plain(text)))
-    wording = tuple(sys.intern(f"{{{part[1]}}}" if part[1] else said(part[0])) for part in parts)
-    for at, part in enumerate(parts):
-        if not part[1]:
-            term = words().term(part[0].lower())
-            if term:
-                terms.append(sys.intern(term))
-            continue
-        if kind_of(part[1]) not in KINDS:
-            raise ValueError(f"no such kind of slot: {part[1]}")
-        slots.append(Slot(sys.intern(part[1]), _before(parts[:at]), _word(parts[at + 1 : at + 2])))
-    return Phrasing(intent, tuple(terms), tuple(slots), wording)
-
-
-def _before(parts: Iterable[re.Match[str]]) -> str:
-    """Return the last word of ``parts`` that is no filler."""
-    return next(_said(reversed(list(parts))), "")
-
-
-def _word(parts: Iterable[re.Match[str]]) -> str:
-    return next(_said(parts), "")
-
-
-def _said(parts: Iterable[re.Match[str]]) -> Iterator[str]:
-    for part in parts:
-        if part[1]:
-            yield f"{{{part[1]}}}"
-        elif part[0].lower() not in words().fillers:
-            yield sys.intern(part[0].lower())

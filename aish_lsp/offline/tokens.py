@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from aish_lsp.offline.places import Places
@@ -29,7 +30,7 @@ _TOKEN: Final = re.compile(
     | (?P<size>(?<![\w./-])\d+(?:\.\d+)?\s?
         (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?)(?![\w/]))
     | (?P<span>(?<![\w./-])(?:(?:last|past|previous)\s+)?(?:\d+|NUMBER|an?|couple\sof)\s?
-        (?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?)(?!\w)
+        (?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|(?<=\d)h|(?<=\d)d)(?!\w)
       |(?<!\w)(?:last|past|this)\s+(?:minute|hour|day|week|month|year)(?!\w)|(?<!\w)(?:today|yesterday|tonight)(?!\w))
     | (?P<range>(?:(?<=lines\s)|(?<=line\s)|(?<=rows\s)|(?<=from\s)|(?<=between\s)|(?<=numbers\s)
           |(?<=print\s)|(?<=count\s))
@@ -91,15 +92,38 @@ _QUOTED: Final = re.compile(
 _SECONDS: Final = {
     **dict.fromkeys(("second", "sec"), 1),
     **dict.fromkeys(("minute", "min"), 60),
-    **dict.fromkeys(("hour", "hr"), 3600),
-    **dict.fromkeys(("day", "today", "yesterday", "tonight"), 86400),
+    **dict.fromkeys(("hour", "hr", "h"), 3600),
+    **dict.fromkeys(("day", "d", "today", "yesterday", "tonight"), 86400),
     "week": 7 * 86400,
     "month": 30 * 86400,
     "year": 365 * 86400,
 }
 
+#: Extensions that are a word for what has them: "all pdfs".
+_MANY_OF: Final = frozenset(("pdf", "jpg", "jpeg", "png", "gif", "csv", "mp3", "mp4", "svg"))
+
 #: What there is one first of: "the first column".
 _COUNTED: Final = frozenset(("column", "field", "row", "line", "word", "entry"))
+
+#: Where a clause ends.
+_CLAUSE: Final = re.compile(
+    r"(?:[,;:!?]|(?<!\.)\.{1,3})\s+|\s+-+\s+|\s+(?=(?:but|so|because|since|how\s+(?:do|can)\s+i|what\s+do\s+i)\b)",
+    re.IGNORECASE,
+)
+#: How a clause begins that tells how things are, and asks for nothing.
+_TELLS: Final = re.compile(
+    r"""\W*(?:(?:and|but|so|because|since|oops|ugh|damn|sorry|well|hm+|hi|hey|hello)[\s,]+)*
+    (?:(?:i|we|you)(?:\s+(?!(?:just\s+|only\s+|really\s+)?
+            (?:want|need|wanna|would|should|must|can|could|wish|like|do|am\s+(?:trying|looking))\b)\S+)
+     |i(?:['\u2019]?(?:ve|m))\b(?!\s+(?:trying|looking))
+     |(?:my|our|it|its|it['\u2019]s|they|someone|somebody|something|nothing|there|theres|there['\u2019]s)\s+\S+\s
+     |(?:the|this|that)\s+\S+\s+(?:is|are|was|were|says?|said|keeps?|has|does|did|won['\u2019]?t|can['\u2019]?t)\b
+     |(?:cant|can['\u2019]t|cannot)\s+
+     |(?!(?:where|which|what|who|how|why|when|whose|this|that)\b)[\w./-]+\s+(?:is|are|was|were|says?|complains?|keeps?|tells?|fails?|won['\u2019]?t|does\s?n['\u2019]?t|hangs?)\s
+     |(?:not|without|instead\s+of|otherwise|e\.?g\.?)\s
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
 
 _PUNCTUATION: Final = ".,;:!?)\u2026\u201d"
 _ADDRESS: Final = re.compile(
@@ -115,7 +139,8 @@ _REMOTE_PATH: Final = re.compile(r"[\w.-]+@[\w.-]+:[\w./~@+-]+|[\w-]+(?:\.[\w-]+
 _UNIT: Final = re.compile(r"[\w@-]+\.(?:service|timer|socket|mount|target)")
 _VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-.]?\w+)*")
 _REVISION: Final = re.compile(
-    r"(?=[0-9a-f]*\d)(?=[0-9]*[a-f])[0-9a-f]{7,40}|HEAD(?:[~^]\d*)*|\w[\w./-]*[~^]\d*",
+    r"(?=[0-9a-f]*\d)(?=[0-9]*[a-f])[0-9a-f]{7,40}|HEAD(?:[~^]\d*)*|\w[\w./-]*[~^]\d*"
+    r"|(?:origin|upstream)/[\w./-]+",
     re.IGNORECASE,
 )
 _RANGE: Final = re.compile(r"(\d{1,7})\s?(?:-|\.\.|\u2013)\s?(\d{1,7})")
@@ -130,10 +155,10 @@ _EXTENSION: Final = re.compile(r"(?:\*?\.)([A-Za-z]\w{0,9})")
 _FILE: Final = re.compile(r"[^\s*?]*[^\s*?./]\.[A-Za-z]\w{0,9}|.+/[^/]+")
 _QUOTED_FILE: Final = re.compile(r"[^*?]*[^*?./]\.[A-Za-z]\w{0,9}|.+/[^/]+")
 _HOST_AND_PORT: Final = re.compile(r"([A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(\d{2,5})")
-#: What looks like the name of a file and is none: a unit of systemd, a time zone, an address.
+#: What looks like the name of a file and is none: a unit, a time zone, a branch, an address.
 _NO_FILE: Final = re.compile(
     r"[\w@-]+\.(?:service|timer|socket)|(?:Africa|America|Asia|Atlantic|Australia|Etc|Europe|Indian|Pacific|US)/\S+"
-    r"|[\w.-]+@[\w-]+(?:\.[\w-]+)*(?::.*)?"
+    r"|[\w.-]+@[\w-]+(?:\.[\w-]+)*(?::.*)?|(?:origin|upstream)/\S+"
 )
 _SUM: Final = re.compile(r"[\d.()\s]*\d[)\s]*(?:\*\*?|[+%^/]|-)[\s(]*\d[\d.()+*/%^\s-]*")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=[^\s=].*")
@@ -153,6 +178,7 @@ class Token:
         kinds: what it may be, and the value in that case.
         near: a word of the table that it is probably a slip for.
         branch: whether the repository has a branch of that name.
+        aside: whether it stands in a clause that only tells how things are: "my disk is full, ...".
         start, end: where it stands in the question.
     """
 
@@ -167,6 +193,7 @@ class Token:
     kinds: dict[str, str] = field(default_factory=dict)
     near: str = ""
     branch: bool = False
+    aside: bool = False
 
     @property
     def lower(self) -> str:
@@ -177,12 +204,24 @@ class Token:
 def cut(text: str, places: Places) -> list[Token]:
     """Return the words of ``text``; ``places`` knows the names in the workspace."""
     found: list[Token] = []
-    for match in _WHOLE_TOKEN.finditer(plain(text)):
+    text = plain(text)
+    for match in _WHOLE_TOKEN.finditer(text):
         found.extend(_tokens(match, places))
         if len(found) >= _MOST:
             break
     _look_around(found, places)
+    for start, end in _asides(text):
+        for token in found:
+            token.aside = token.aside or start <= token.start < end
     return found
+
+
+def _asides(text: str) -> list[tuple[int, int]]:
+    """Return where the clauses stand that only tell how things are, where others do ask."""
+    marks = [0, *(match.end() for match in _CLAUSE.finditer(text)), len(text)]
+    clauses = [(start, end) for start, end in pairwise(marks) if text[start:end].strip()]
+    asides = [clause for clause in clauses if _TELLS.match(text[slice(*clause)])]
+    return asides if len(asides) < len(clauses) else []
 
 
 def plain(text: str) -> str:
@@ -231,7 +270,7 @@ def _word(raw: str, start: int, places: Places) -> Iterator[Token]:
         bare = bare.rstrip(_PUNCTUATION + "]}\"'") or bare
     if not bare or not any(character.isalnum() or character in "._~*/-" for character in bare):
         return
-    owned = re.fullmatch(r"([^\W\d_]{2,})['\u2019]s", bare)
+    owned = re.fullmatch(r"([*.]{0,2}[^\W_]{2,})['\u2019]s", bare)
     if owned and bare.lower().replace("\u2019", "'") not in words().stop:
         bare = owned[1]
     mentioned = bare.startswith("@") and len(bare) > 1 and places.exists(bare[1:])
@@ -254,7 +293,7 @@ def _ordinal(word: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _kinds(  # noqa: C901, PLR0912 - a look for each kind
+def _kinds(  # noqa: C901, PLR0912, PLR0915 - a look for each kind
     value: str, places: Places, *, quoted: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield what ``value`` may be by its look, and what there is of that name."""
@@ -302,6 +341,9 @@ def _kinds(  # noqa: C901, PLR0912 - a look for each kind
         yield "host", value
     if match := _EXTENSION.fullmatch(value):
         yield "extension", match[1]
+        if value.startswith(".") and match[1].lower() not in words().extensions:
+            yield "file", value
+            yield "folder", value
     elif any(mark in value for mark in "*?") and "/" not in value and " " not in value:
         yield "glob", value
     if value.endswith("/") or value in (".", "..", "~") or value.startswith("~/"):
@@ -348,13 +390,19 @@ def _look_around(tokens: list[Token], places: Places) -> None:
             there := places.find(token.text, folders=True)
         ):
             token.kinds["folder"] = there
-        elif token.after.startswith(("file", "script", "module", "source", "image", "photo")):
-            extension = words().extensions.get(token.lower)
-            if extension is not None:
-                token.kinds["extension"] = extension
+        elif extension := _extension(token):
+            token.kinds["extension"] = extension
         known = token.lower in words().names
         if not token.kinds and not known and (there := places.alike(token.text)):
             token.kinds["folder" if places.is_folder(there) else "file"] = there
+
+
+def _extension(token: Token) -> str | None:
+    """Return the extension that a word speaks of: "md files", "pdfs"."""
+    if token.after.startswith(("file", "script", "module", "source", "image", "photo")):
+        return words().extensions.get(token.lower)
+    one = token.lower.removesuffix("s")
+    return one if one != token.lower and one in _MANY_OF else None
 
 
 def _size(value: str) -> str:

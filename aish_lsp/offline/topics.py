@@ -31,8 +31,18 @@ _OF_THE_RESULT: Final = (
 _OF_CODE: Final = r"^(?:explain|fix|suggest)\b.* lines? \d"
 
 #: Memory is the chat's own.
-_OF_MEMORY: Final = r"^\W*(?:please |can you |could you )?(?:remember|forget|memori[sz]e)\b"
+_OF_MEMORY: Final = (
+    r"^\W*(?:please |can you |could you )?(?:remember|forget(?!.*\bkeys?\b)|memori[sz]e)\b"
+)
 
+#: What may be asked of a command that was just run, where the question names nothing else.
+_OF_TROUBLE: Final = (
+    r"\b(?:error|errors|fail\w*|fix|broke\w*|wrong|crash\w*|problem|trouble|mean|means|meaning|output"
+    r"|result|exit|solve|repair|mend|not work\w*|does ?n['\u2019]?t work|happen\w*)\b"
+    r"|^\W*(?:why|what|how|so|and|huh|hm+|help|ugh|next|now|then|again|ok|okay)?(?:\s+(?:now|next|then))?\W*$"
+)
+
+_TROUBLE = re.compile(_OF_TROUBLE, re.IGNORECASE)
 _MEMORY = re.compile(_OF_MEMORY, re.IGNORECASE)
 _RESULT = re.compile("|".join(_OF_THE_RESULT), re.IGNORECASE)
 _CODE = re.compile(_OF_CODE, re.IGNORECASE)
@@ -41,6 +51,11 @@ _CODE = re.compile(_OF_CODE, re.IGNORECASE)
 def asks_of_result(text: str) -> bool:
     """Return whether ``text`` asks what came of the last command."""
     return _RESULT.search(" ".join(text.split())) is not None
+
+
+def asks_of_trouble(text: str) -> bool:
+    """Return whether ``text`` may be about the command that was just run, and what it printed."""
+    return _TROUBLE.search(" ".join(text.split())) is not None
 
 
 def asks_of_code(text: str) -> bool:

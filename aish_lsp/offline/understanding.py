@@ -18,7 +18,10 @@ from aish_lsp.offline.words import words
 _EARLIER: Final = 6
 
 #: So sure that a question is one question, whatever "and" is in it.
-_SURELY_ONE: Final = 0.9
+_SURELY_ONE: Final = 0.85
+
+#: What it counts for the second of two things that it is done with the program of the first.
+_GOING_ON: Final = 0.4
 
 _SPLIT: Final = re.compile(
     r"(?<=[?.!;])\s+(?=\w)|\s*;\s+|,?\s+(?:and\s+then|and\s+after\s+that|and\s+also|and|then|but\s+first|"
@@ -132,7 +135,7 @@ def _in_parts(text: str, places: Places, sure: float) -> list[Match]:
         if not left or left[0].confidence < THRESHOLD:
             continue
         rest = _with_names(text[split.end() :], left[0].values)
-        right = _matches(rest, places)
+        right = _in_the_same_program(_matches(rest, places), left[0])
         parts = [left[0], *right[:1]]
         if right and right[0].confidence < _SURELY_ONE:
             more = _in_parts(rest, places, right[0].confidence)
@@ -143,6 +146,18 @@ def _in_parts(text: str, places: Places, sure: float) -> list[Match]:
         if least >= max(THRESHOLD, sure + 0.05) and parts[0].intent is not parts[1].intent:
             best, sure = parts, least
     return best
+
+
+def _in_the_same_program(matches: list[Match], before: Match) -> list[Match]:
+    """Return ``matches``, first those that go on with the program of ``before``: git, docker."""
+    programs = _programs(before)
+    return sorted(
+        matches, key=lambda match: -match.confidence - _GOING_ON * bool(programs & _programs(match))
+    )
+
+
+def _programs(match: Match) -> set[str]:
+    return {command.split()[0] for way in match.intent.ways for command in way.run}
 
 
 def _with_names(text: str, values: Mapping[str, str]) -> str:

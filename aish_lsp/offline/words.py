@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 _FILE = Path(__file__).with_name("words.toml")
+
+#: From this length on, a word may have two slips.
+_LONG: Final = 8
 
 _VOWEL = re.compile(r"[aeiouy]")
 _KEEPS_ITS_S = ("ss", "us", "is", "as", "os")
@@ -26,6 +31,7 @@ class Words:
         stop: words that say nothing of what is wanted.
         names: programs, services and packages that are known by their names.
         light: terms that say little where nothing else has them.
+        beyond: terms of programming, of knowledge and of daily life, which no command answers.
         fillers: words that may stand between a word and the value that it announces.
         canonical: the word of its group that stands for a stem.
         phrases: several words that mean one, and that one.
@@ -33,6 +39,7 @@ class Words:
         extensions: what files of a language or format are called after their dot.
         foreign: words that are common in other languages and are none in English.
         deeds: the kinds of deed that a term names.
+        kinds: what the value of a slot is called, besides the slot's own name.
         lead_in, trailer: what stands before and behind a question and says nothing.
     """
 
@@ -40,12 +47,14 @@ class Words:
     names: frozenset[str]
     light: frozenset[str]
     fillers: frozenset[str]
+    beyond: frozenset[str]
     canonical: dict[str, str]
     phrases: tuple[tuple[re.Pattern[str], str], ...]
     any_phrase: re.Pattern[str]
     extensions: dict[str, str]
     foreign: frozenset[str]
     deeds: dict[str, tuple[str, ...]]
+    kinds: dict[str, str]
     lead_in: re.Pattern[str]
     trailer: re.Pattern[str]
 
@@ -93,19 +102,22 @@ def words() -> Words:
         frozenset(data["names"].split()),
         frozenset(_term(word, canonical) for word in data["light"].split()),
         frozenset(data["fillers"].split()),
+        frozenset(_term(word, canonical) for word in data["beyond"].split()),
         canonical,
         phrases,
         _whole_words("|".join(data["phrases"].values())),
         extensions,
         frozenset(data["foreign"].split()),
         _deeds(data["deeds"], canonical),
+        data["kinds"],
         re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", re.IGNORECASE | re.VERBOSE),
         re.compile(rf"[\s,(]+(?:{data['trailer']})[\s.!?)]*$", re.IGNORECASE | re.VERBOSE),
     )
 
 
 def _whole_words(pattern: str) -> re.Pattern[str]:
-    return re.compile(rf"(?<!\w)(?:{pattern})(?!\w)", re.IGNORECASE)
+    # A part of a name is no word: ".venv", "src/trash-can.txt".
+    return re.compile(rf"(?<![\w/.-])(?:{pattern})(?![\w/]|[.-]\w)", re.IGNORECASE)
 
 
 def _term(word: str, canonical: dict[str, str]) -> str:
@@ -146,3 +158,45 @@ def _undoubled(word: str) -> str:
     """Return ``word`` with one consonant at its end where it was doubled: "runn"."""
     doubled = len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeioulsz"
     return word[:-1] if doubled else word
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """Return the one of ``known`` that ``word`` is a slip for, or nothing where two may be."""
+    most = 2 if len(word) >= _LONG else 1
+    best: list[str] = []
+    for other in known:
+        if len(other) < 4 or abs(len(other) - len(word)) > most:
+            continue
+        found = distance(word, other)
+        if found < most:
+            most, best = found, [other]
+        elif found == most:
+            best.append(other)
+    return best[0] if len(best) == 1 else ""
+
+
+def distance(one: str, other: str) -> int:
+    """Return how many letters are wrong, missing, too many, or swapped with the next."""
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for at, letter in enumerate(one, 1):
+        older, before, row = before, row, [at]
+        for place, against in enumerate(other, 1):
+            same = letter == against
+            cost = min(before[place] + 1, row[-1] + 1, before[place - 1] + (not same))
+            swapped = at > 1 and place > 1 and one[at - 2] == against and letter == other[place - 2]
+            row.append(min(cost, older[place - 2] + 1) if swapped and not same else cost)
+    return row[-1]
+
+
+def is_foreign(text: str) -> bool:
+    """Return whether ``text`` is in another language than English, rather than just unknown."""
+    letters = [character for character in text if character.isalpha()]
+    beyond_latin = sum(ord(character) > 0x24F for character in letters)
+    if letters and beyond_latin > len(letters) / 2:
+        return True
+    found = [word.lower() for word in re.findall(r"[^\W\d_]+", text)]
+    known = words()
+    foreign = sum(word in known.foreign for word in found)
+    english = sum(word in known.stop and word not in known.foreign for word in found)
+    return foreign >= 2 and foreign > english

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -21,6 +21,8 @@ from aish_lsp.offline.machine import Machine
 #: ``right``: just what was asked. ``silent``: it says that it does not know. ``wrong``: all else.
 Outcome = Literal["right", "silent", "wrong"]
 
+#: A command that is suggested to be run, and one to be typed in one's own terminal.
+_COMMAND = re.compile(r"(?<=^CMD: ).*|(?<=^```sh\n).*", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"<[a-z][a-z0-9 -]*>")
 
 
@@ -83,10 +85,12 @@ def _run_before(entry: Entry, world: World) -> ExecOutput | None:
 
 def _to_run(entry: Entry, reply: str) -> tuple[str, ...]:
     """Return the commands of ``reply`` that are run, their placeholders filled."""
-    lines = reply.split("\n")
-    found = [line.removeprefix("CMD: ") for line in lines if line.startswith("CMD: ")]
-    if entry.run != "all":
-        found = found[: int(entry.run)]
+    return filled(entry, _COMMAND.findall(reply))
+
+
+def filled(entry: Entry, commands: Sequence[str]) -> tuple[str, ...]:
+    """Return those of ``commands`` that are run, their placeholders filled."""
+    found = commands if entry.run == "all" else commands[: int(entry.run)]
     fill = iter(entry.fill)
     return tuple(_PLACEHOLDER.sub(lambda match: next(fill, match[0]), line) for line in found)
 

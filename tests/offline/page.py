@@ -23,7 +23,7 @@ from aish_lsp.offline.matching import THRESHOLD
 #: How the families are named that were written without sight of the table, and that it was then
 #: mended by; by those of `unseen_*` it never was.
 DEVELOPED: Final = "blind_"
-SWEEP: Final = Path(__file__).resolve().with_name("sweep.md")
+LEARNED: Final = Path(__file__).resolve().with_name("learned.md")
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs/offline.md"
 
 _HEAD: Final = """\
@@ -54,12 +54,22 @@ table is said to be, with the two things in it that come nearest.
 
 Words are compared stemmed, a synonym for each of its group. Okapi BM25 (Robertson and Zaragoza,
 2009) proposes phrasings of the table; each is laid over the question, and what is left over on
-either side counts against it. It counts heavily against a command that changes or loses something
-that the question has no verb for that, that it asks to be shown or told something, or that it names
-a file which the command leaves out. Below a confidence of {threshold} it says that it does not
-know. The questions which it was mended by, at other thresholds (`tests/offline/sweep.py`):
+either side counts against it. So does a command that changes or loses something which the question
+has no verb for, that leaves out a name that it was asked with, or that is of another program. A
+clause that only tells how things are (*my disk is full, ...*) counts little.
 
-{sweep}
+A question that has all the words of a phrasing and no more is sure, with its values or without
+them: *delete a folder* is answered with a placeholder to fill in.
+
+How sure the rest makes is a probability: a multinomial logistic regression over what comes into
+question and *none of them*, so that a second command that is as likely makes the first less sure.
+Its weights were learned (`tests/offline/learn.py`) from questions that the table has no such
+phrasing of. Below {threshold} it says that it does not know. On a third of these questions, which
+it did not learn from: phrasings of the table and whole intents that were taken out of it, the
+corpus that was written with it and the one that was not (by both of which the table was mended),
+less what it has word for word.
+
+{learned}
 
 ## How well it does
 
@@ -80,7 +90,7 @@ def page() -> str:
         errors=len(known_errors()),
         threshold=THRESHOLD,
         asked=len(entries()),
-        sweep=SWEEP.read_text().strip(),
+        learned=LEARNED.read_text().strip(),
     )
     parts = [
         head,

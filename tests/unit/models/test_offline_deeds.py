@@ -7,8 +7,8 @@ import pytest
 from aish_lsp.offline.answers import is_unknown, reply
 from aish_lsp.offline.deeds import deeds_of, only_asks, risk_of, verbs_of
 from aish_lsp.offline.question import Question
-from aish_lsp.offline.spelling import near
 from aish_lsp.offline.table import SLOT, table
+from aish_lsp.offline.words import near
 from aish_lsp.shell.risk import classify
 
 
