@@ -218,7 +218,11 @@ def _breakdown(draft: Draft, counter: Counter, total: int) -> Breakdown:
     if messages < 0:
         if _told.get(counter.form) != total:
             _told[counter.form] = total
-            logger.warning("the parts of a request were counted at %d tokens too many", -messages)
+            # A template that has no place for tools leaves them out, and that is no fault.
+            level = logging.INFO if draft.tools else logging.WARNING
+            logger.log(
+                level, "the parts of a request were counted at %d tokens too many", -messages
+            )
         parts = _shrunk(parts, total)
         messages = 0
     return Breakdown(**parts, messages=messages)

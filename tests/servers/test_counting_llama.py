@@ -56,6 +56,9 @@ def configure(place: Place, server: LlamaServer, provider: str) -> None:
         "[tokenize]",
         "use_endpoint = true",
         "timeout_ms = 30000",
+        # Not every template has a place for tools, and a request with them is not known so well.
+        "[tools.servers.aish]",
+        "enabled = false",
     ]
     place.config.write_text("\n".join([*lines, ""]), encoding="utf-8")
 
