@@ -89,8 +89,10 @@ def list_sessions(
         except FileNotFoundError:
             return []
     folder = os.fspath(directory)
-    infos = [info for name in names if (info := _info(folder, name, costs or {})) is not None]
-    return sorted(infos, key=lambda info: (info.updated or "", info.id), reverse=True)
+    found = [one for name in names if (one := _info(folder, name, costs or {})) is not None]
+    # Of those of one second, the file's own time tells.
+    found.sort(key=lambda one: (one[0].updated or "", one[1], one[0].id), reverse=True)
+    return [info for info, _ in found]
 
 
 def last_session(directory: Path, taken: Collection[str]) -> SessionInfo | None:
@@ -162,19 +164,25 @@ def delete_session(directory: Path, key: str) -> str:
     return path.name.removesuffix(SUFFIX)
 
 
-def _info(folder: str, name: str, costs: Mapping[str, float | None]) -> SessionInfo | None:
-    """Return what is told of one log; None for an empty file, which holds no session."""
+def _info(
+    folder: str, name: str, costs: Mapping[str, float | None]
+) -> tuple[SessionInfo, int] | None:
+    """Return what is told of one log, and when it was written, in nanoseconds.
+
+    None for an empty file, which holds no session.
+    """
     session_id = name.removesuffix(SUFFIX)
     path = f"{folder}/{name}"
+    written = 0
     try:
-        data = _content(path)
+        data, written = _content(path)
         if not data:
             return None
         gleaned = _glean(data) or _read(Path(path))
     except (OSError, StoreUnavailable, NotFound):
         gleaned = _UNREADABLE
     meta = gleaned.meta
-    return SessionInfo(
+    info = SessionInfo(
         id=session_id,
         name=_text(meta.get("name")),
         title=_text(meta.get("title")),
@@ -185,15 +193,20 @@ def _info(folder: str, name: str, costs: Mapping[str, float | None]) -> SessionI
         model=gleaned.model,
         cost=costs.get(session_id),
     )
+    return info, written
 
 
-def _content(path: str) -> bytes:
-    """Return what a file holds. Of the ways to read a small one this is the quickest."""
+def _content(path: str) -> tuple[bytes, int]:
+    """Return what a file holds, and when it was written, in nanoseconds.
+
+    Of the ways to read a small one this is the quickest.
+    """
     # Without waiting, should it be a pipe: that is empty then.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         # A byte more, so that a file that grows is not cut in silence: its last line is torn then.
-        return os.read(fd, os.fstat(fd).st_size + 1)
+        status = os.fstat(fd)
+        return os.read(fd, status.st_size + 1), status.st_mtime_ns
     finally:
         os.close(fd)
 

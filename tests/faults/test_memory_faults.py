@@ -309,7 +309,7 @@ def test_a_clock_that_jumps_back(path: Path, monkeypatch: pytest.MonkeyPatch) ->
     store = MemoryStore(path)
     ids = []
     for number, now in enumerate(times):
-        monkeypatch.setattr("aish_lsp.memory.store.timestamp", lambda now=now: now)
+        monkeypatch.setattr("aish_lsp.memory.store.now", lambda now=now: now)
         ids += [store.add("fact", f"{number} {part}").id for part in ("first", "second")]
     assert ids == [1, 2, 3, 4, 5, 6]
     assert [item.id for item in store.items()] == [2, 1, 4, 3, 6, 5]

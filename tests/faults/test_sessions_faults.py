@@ -254,7 +254,8 @@ def test_a_clock_that_jumps_back(folder: Path, monkeypatch: pytest.MonkeyPatch) 
             return cls(next(years), 1, 1, tzinfo=UTC)
 
     # No test may set the clock of the machine.
-    monkeypatch.setattr("aish_lsp.sessions.log.datetime", Clock)
+    for module in ("sessions.log", "foundation.clock"):
+        monkeypatch.setattr(f"aish_lsp.{module}.datetime", Clock)
     first, second = SessionLog.create(folder, None), SessionLog.create(folder, None)
     for log in (first, second):
         numbers = [log.append(records.user("q")), log.append(records.model("m"))]

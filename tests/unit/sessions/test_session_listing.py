@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,13 @@ def test_the_one_last_written_to_comes_first(folder: Path) -> None:
     for log, ts in zip(logs, ["2026-02-01", "2026-03-01", "2026-01-01"], strict=True):
         later(log.path, f"{ts}T00:00:00Z")
     assert [info.title for info in list_sessions(folder)] == ["b", "a", "c"]
+
+
+def test_of_one_second_too(folder: Path) -> None:
+    for number, log in enumerate([session(folder, question) for question in "abcd"]):
+        later(log.path, TS)
+        os.utime(log.path, ns=(0, (number % 2 * 10 + number) * 1000))
+    assert [info.title for info in list_sessions(folder)] == ["d", "b", "c", "a"]
 
 
 @pytest.mark.parametrize(
