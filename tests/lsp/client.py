@@ -366,7 +366,8 @@ class Client:
         command = params.get("command")
         if isinstance(command, str) and command.startswith("aish."):
             self._commands[request_id] = command
-            for argument in params.get("arguments") or ():
+            arguments = params.get("arguments")
+            for argument in arguments if isinstance(arguments, list) else ():
                 token = argument.get("partialResultToken") if isinstance(argument, dict) else None
                 if isinstance(token, str | int):
                     self._tokens.add(token)
