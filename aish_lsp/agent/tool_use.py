@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.agent.events import Command, Notice
 from aish_lsp.agent.execution import RunRequest, begin_undo, end_undo, run
+from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.runner import run_command
@@ -86,7 +87,7 @@ class _User:
             report = await job.result()
         except BaseException:
             job.cancel()
-            await _ended(job)
+            await run_uncancellable(_ended(job))
             raise
         return await self._told(report, around)
 
@@ -150,8 +151,4 @@ class _User:
 
 async def _ended(job: Job[RunReport]) -> None:
     """Wait until a job that was cancelled has ended, whatever it came to."""
-    while not job.done:
-        try:
-            await asyncio.wait([asyncio.ensure_future(job.result())])
-        except asyncio.CancelledError:
-            continue
+    await asyncio.gather(job.result(), return_exceptions=True)

@@ -10,7 +10,6 @@ import contextlib
 import errno
 import os
 import stat
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
@@ -218,19 +217,55 @@ def write_atomic(path: Path, text: str | bytes) -> None:
     with store_errors(path, "write"):
         path = Path(os.path.realpath(path))
         private_dir(path.parent)
-        # mkstemp makes it 0600.
-        fd, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+        put_in_place(path, data, prefix=f".{path.name}.")
+
+
+def put_in_place(
+    path: Path,
+    data: bytes,
+    *,
+    prefix: str,
+    mode: int = 0o600,
+    before: os.stat_result | None = None,
+) -> None:
+    """Make ``data`` all that the file ``path`` holds, by one rename. Blocks.
+
+    Args:
+        path: the file, which may be missing; its folder is there.
+        data: what it is to hold.
+        prefix: what the name of the file that is renamed begins with.
+        mode: the permissions of a new file, less the process's mask.
+        before: what the file is like that this takes the place of: its permissions are kept, and
+            its owner where we may.
+
+    Raises:
+        OSError: it cannot be written; what was there stays.
+    """
+    temporary = path.with_name(f"{prefix}{os.urandom(6).hex()}.tmp")
+    fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+    try:
         try:
-            try:
-                _write_all(fd, data)
-                os.fsync(fd)
-            finally:
-                os.close(fd)
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        sync_dir(path.parent)
+            _write_all(fd, data)
+            if before is not None:
+                _be_like(fd, before)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_dir(path.parent)
+
+
+def _be_like(fd: int, before: os.stat_result) -> None:
+    """Give an open file the permissions and, where we may, the owner of another."""
+    made = os.fstat(fd)
+    if (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
+        # Where we may not, the permissions alone are what we can keep.
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, before.st_uid, before.st_gid)
+    os.fchmod(fd, stat.S_IMODE(before.st_mode))
 
 
 def sync_dir(path: Path) -> None:

@@ -34,22 +34,24 @@ def _schema(name: str, description: str, required: str, **properties: object) ->
 
 # Short, since they are sent with each request. The order is kept: a prompt's beginning is cached.
 _READ_FILE: Final = _schema(
-    *(
-        "read_file",
-        "Read a text file of the workspace, or its lines start to end (from 1).",
-        "path",
-    ),
+    "read_file",
+    "Read a text file of the workspace, or its lines start to end (from 1).",
+    "path",
     path=_TEXT,
     start=_NUMBER,
     end=_NUMBER,
 )
 _LIST_FILES: Final = _schema(
-    *("list_files", "List the project's files under a folder, some folders deep.", ""),
+    "list_files",
+    "List the project's files under a folder, some folders deep.",
+    "",
     path=_TEXT,
     depth=_NUMBER,
 )
 _SEARCH: Final = _schema(
-    *("search", "Find the lines of files that hold a text, or match a regex.", "pattern"),
+    "search",
+    "Find the lines of files that hold a text, or match a regex.",
+    "pattern",
     pattern=_TEXT,
     path=_TEXT,
     regex=_YES_OR_NO,
@@ -65,7 +67,8 @@ _EDIT_FILE: Final = _schema(
     all=_YES_OR_NO,
 )
 _WRITE_FILE: Final = _schema(
-    *("write_file", "Write a new file, or all of one that you have read. The user is asked."),
+    "write_file",
+    "Write a new file, or all of one that you have read. The user is asked.",
     "path content",
     path=_TEXT,
     content=_TEXT,

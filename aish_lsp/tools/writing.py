@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import difflib
 import os
 import shlex
 import stat
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.context.attached.reading import LARGEST
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
-from aish_lsp.foundation.files import store_errors, sync_dir
+from aish_lsp.foundation.files import put_in_place, store_errors
 from aish_lsp.foundation.paths import config_file, data_dir
 from aish_lsp.foundation.ports import Approval, Diff, Question
 from aish_lsp.foundation.text import escaped, hidden_characters, shown_path, with_line_feeds
@@ -311,35 +309,5 @@ def write_keeping(path: Path, data: bytes) -> None:
         if before is not None and not stat.S_ISREG(before.st_mode):
             raise Denied(f"{shown_path(path)} is not a regular file any more.")
         path.parent.mkdir(parents=True, exist_ok=True)
-        fd, temporary = tempfile.mkstemp(prefix=".aish-", suffix=".tmp", dir=path.parent)
-        try:
-            with os.fdopen(fd, "wb") as file:
-                file.write(data)
-                _as_before(file.fileno(), before)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(temporary).replace(path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-        sync_dir(path.parent)
-
-
-def _as_before(fd: int, before: os.stat_result | None) -> None:
-    """Give an open file the mode and, where we may, the owner of the one before it."""
-    if before is None:
-        os.fchmod(fd, 0o666 & ~_umask())
-        return
-    made = os.fstat(fd)
-    if (made.st_uid, made.st_gid) != (before.st_uid, before.st_gid):
-        # Where we may not, the mode alone is what we can keep.
-        with contextlib.suppress(PermissionError):
-            os.fchown(fd, before.st_uid, before.st_gid)
-    os.fchmod(fd, stat.S_IMODE(before.st_mode))
-
-
-def _umask() -> int:
-    """Return the process's mask; it can only be had by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+        mode = 0o666 if before is None else 0o600
+        put_in_place(path, data, prefix=".aish-", mode=mode, before=before)

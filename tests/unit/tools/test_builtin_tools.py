@@ -21,6 +21,7 @@ from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.ports import Question
 from aish_lsp.models.events import ToolCall
 from aish_lsp.tools.calling import Around, ToolResult, call_tool
+from aish_lsp.tools.writing import write_keeping
 
 pytestmark = pytest.mark.slow
 
@@ -449,3 +450,15 @@ async def test_one_line_switches_a_tool_or_all_of_ours_off(place: Place) -> None
     await place.workspace.reload()
     assert list(place.tools.names()) == []
     assert (await place.call("read_file", path="a")).text.endswith("There are none.")
+
+
+def test_a_new_files_mode_is_had_without_touching_the_processs_mask(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "made").touch()
+    usual = (tmp_path / "made").stat().st_mode
+    # It is one for all threads: what another made meanwhile would get the wrong mode.
+    monkeypatch.delattr("os.umask")
+    write_keeping(tmp_path / "new" / "file", b"text")
+    assert (tmp_path / "new" / "file").stat().st_mode == usual
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["file"]
