@@ -28,6 +28,14 @@ CHECK = b"import calc\nassert calc.double(4) == 8\nprint('all is well')\n"
 ROUNDS = int(os.environ.get("TOOL_ROUNDS", "8"))
 DONE: Any = ("Done.", ())
 LOOK: Any = [("read_file", {"path": "calc.py"}), ("search", {"pattern": "double"})]
+EDIT: Any = {"path": "calc.py", "old": "    return x + 1\n", "new": "    return 2 * x\n"}
+#: The replies to one question: look at the program, change it, and see whether that is right.
+REPAIR: Any = [
+    ("Let me look.", LOOK),
+    ("", [("edit_file", EDIT)]),
+    ("", [("run_command", {"command": "python3 check.py"})]),
+    DONE,
+]
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +70,10 @@ def statuses(told: list[Any]) -> list[tuple[str, str]]:
 async def test_it_reads_edits_runs_and_each_exchange_is_one_undo(
     place: Place, calling: LlamaServer
 ) -> None:
-    edit = {"path": "calc.py", "old": "    return x + 1\n", "new": "    return 2 * x\n"}
     caller = Caller(
         calling,
         [
-            ("Let me look.", LOOK),
-            ("", [("edit_file", edit)]),
-            ("", [("run_command", {"command": "python3 check.py"})]),
-            DONE,
+            *REPAIR,
             ("", [("write_file", {"path": "docs/new.md", "content": "# New\n"})]),
             DONE,
         ],
@@ -116,16 +120,7 @@ async def test_it_reads_edits_runs_and_each_exchange_is_one_undo(
 
 async def test_the_chat_has_a_line_for_each_call(place: Place, calling: LlamaServer) -> None:
     """As docs/tools.md shows it."""
-    edit = {"path": "calc.py", "old": "    return x + 1\n", "new": "    return 2 * x\n"}
-    caller = Caller(
-        calling,
-        [
-            ("Let me look.", LOOK),
-            ("", [("edit_file", edit)]),
-            ("", [("run_command", {"command": "python3 check.py"})]),
-            DONE,
-        ],
-    )
+    caller = Caller(calling, REPAIR)
     async with FaultServer(caller) as server:
         place.configure(server.url, context_window=WINDOW)
         async with place.client() as client:
