@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.config.schema import OWN_ENDPOINTS
 from aish_lsp.context.calibration import Calibration
 from aish_lsp.foundation.paths import data_dir
-from aish_lsp.foundation.ports import nobody, nobody_chooses, nothing_edited, nothing_open
+from aish_lsp.foundation.ports import (
+    NoLookUp,
+    nobody,
+    nobody_chooses,
+    nothing_edited,
+    nothing_open,
+)
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog
 from aish_lsp.tools.calling import NoTools
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Preset, Tokenize
     from aish_lsp.config.trust import TrustStore
-    from aish_lsp.foundation.ports import AskUser, Choose, EditOpen, OpenText
+    from aish_lsp.foundation.ports import AskUser, Choose, EditOpen, LookUp, OpenText
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request_counter import RequestCounter
     from aish_lsp.models.tokenizer import EndpointTokenizer
@@ -57,6 +63,7 @@ class Services:
         choose: Choose = nobody_chooses,
         *,
         edit_open: EditOpen = nothing_edited,
+        look_up: LookUp | None = None,
         tools_of: Callable[[Any], Tools] = _no_tools,
     ) -> None:
         self.ask_user = ask_user
@@ -64,6 +71,7 @@ class Services:
         self.environ = environ
         self.open_text = open_text
         self.edit_open = edit_open
+        self.look_up: LookUp = look_up or NoLookUp()
         self.tools_of = tools_of
         self._http: HttpClient | None = None
         self._trust: TrustStore | None = None

@@ -46,6 +46,7 @@ def tools_of(session: Session) -> Tools:
         files=workspace.files,
         open_text=services.open_text,
         edit_open=services.edit_open,
+        look_up=services.look_up,
         ask_user=services.ask_user,
         consents=session.consents,
         without_secrets=workspace.without_secrets,

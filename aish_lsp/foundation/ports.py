@@ -75,6 +75,57 @@ OpenText: TypeAlias = Callable[[Path], str | None]
 EditOpen: TypeAlias = Callable[[Path, str, str], Awaitable[bool | None]]
 
 
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """What an editor is asked about the code: it knows it from the language servers beside us.
+
+    Attributes:
+        what: problems that were found, names that are defined, or where a name is defined.
+        path: the file that is meant; None for all of the workspace.
+        query: what the names of symbols are to hold.
+        line, character: where the name stands whose definition is asked for, both from 0.
+    """
+
+    what: Literal["diagnostics", "symbols", "definition"]
+    path: Path | None = None
+    query: str = ""
+    line: int = 0
+    character: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A place in the code, its line from 0, and what the editor says of it in a few words."""
+
+    path: Path
+    line: int
+    text: str
+
+
+class LookUp(Protocol):
+    """Asks the editor about the code."""
+
+    def is_offered(self) -> bool:
+        """Return whether the editor takes such questions."""
+        ...
+
+    async def __call__(self, lookup: Lookup, /) -> list[Found] | None:
+        """Return what it found; None where it cannot tell."""
+        ...
+
+
+class NoLookUp:
+    """The editor that is asked nothing about the code."""
+
+    def is_offered(self) -> bool:
+        """Return that it takes no questions."""
+        return False
+
+    async def __call__(self, _lookup: Lookup, /) -> list[Found] | None:
+        """Return that it cannot tell."""
+        return None
+
+
 async def nothing_edited(_path: Path, _before: str, _after: str) -> bool | None:
     """Return None, as for an editor that has nothing open."""
     return None

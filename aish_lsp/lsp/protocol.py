@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from aish_lsp.lsp.registry import CommandSpec
+from aish_lsp.operations.ask import Position
 from aish_lsp.operations.operation import Target
 from aish_lsp.operations.run import CommandParams
 from aish_lsp.operations.table import OPERATIONS
@@ -60,6 +61,37 @@ class Approved:
     """What a client answers to ``aish/approve``; anything else than true is a no."""
 
     approved: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LookupRequest:
+    """The request ``aish/lookup``: what the editor's other language servers know of the code.
+
+    ``uri`` is the file that is meant, null for all of the workspace; ``query`` is what the names of
+    ``symbols`` are to hold; ``position`` is the place of the name whose ``definition`` is asked
+    for, in the units agreed on.
+    """
+
+    what: Literal["diagnostics", "symbols", "definition"]
+    uri: str | None
+    query: str
+    position: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class FoundThere:
+    """A place in the code, its line from 0, and what there is to say of it in a few words."""
+
+    uri: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookedUp:
+    """What a client answers to ``aish/lookup``; null where it cannot tell."""
+
+    items: tuple[FoundThere, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ def asker(client: Client, questions: OpenQuestions) -> AskUser:
     """Return how to ask the client's user; ``questions`` holds what stands."""
 
     async def ask_user(question: Question) -> bool | None:
-        if question.approval is not None and _approves(client):
+        if question.approval is not None and declares(client, "approve"):
             return await _approved(client, question.approval)
         message = question.message
         if question.whole:
@@ -50,12 +50,12 @@ def asker(client: Client, questions: OpenQuestions) -> AskUser:
     return ask_user
 
 
-def _approves(client: Client) -> bool:
-    """Return whether the client shows what waits for a yes in its own way."""
+def declares(client: Client, request: str) -> bool:
+    """Return whether the client answers a request of ours: ``initializationOptions.aish``."""
     params = client.initialize_params
     options = params.initialization_options if params else None
     section = options.get("aish") if isinstance(options, dict) else None
-    return isinstance(section, dict) and section.get("approve") is True
+    return isinstance(section, dict) and section.get(request) is True
 
 
 async def _approved(client: Client, approval: Approval) -> bool | None:

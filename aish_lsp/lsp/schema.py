@@ -22,7 +22,15 @@ from aish_lsp.agent.session import Status
 from aish_lsp.foundation import errors
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.wire import camel_case
-from aish_lsp.lsp.protocol import COMMANDS, ApprovalRequest, Approved, Begun, BegunCommand
+from aish_lsp.lsp.protocol import (
+    COMMANDS,
+    ApprovalRequest,
+    Approved,
+    Begun,
+    BegunCommand,
+    LookedUp,
+    LookupRequest,
+)
 from aish_lsp.lsp.registry import CommandSpec
 from aish_lsp.operations.operation import Answer, Operation
 
@@ -54,7 +62,11 @@ def schema() -> dict[str, Any]:
             "aish/approve": {
                 "params": definitions.of(ApprovalRequest),
                 "result": definitions.of(Approved),
-            }
+            },
+            "aish/lookup": {
+                "params": definitions.of(LookupRequest),
+                "result": definitions.of(LookedUp | None),
+            },
         },
         "errors": {
             error.kind: {"code": error.code, "description": first_line(error)}

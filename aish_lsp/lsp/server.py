@@ -35,6 +35,7 @@ from aish_lsp.lsp.configuration import Configurations
 from aish_lsp.lsp.editing import edit_open
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
+from aish_lsp.lsp.lookups import ClientLookUp
 from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.open_documents import OpenDocuments
 from aish_lsp.lsp.outbox import Outbox
@@ -80,6 +81,7 @@ class AishServer(Host):
             open_text=self._open_text,
             choose=chooser(self, self.questions),
             edit_open=edit_open(LspEditor(self), self.documents),
+            look_up=ClientLookUp(self),
             tools_of=tools_of,
         )
         self.configurations = Configurations(self, self.services)

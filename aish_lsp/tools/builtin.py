@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools.calling import Tool, ToolResult
+from aish_lsp.tools.lookups import EditorLookups
 from aish_lsp.tools.reading import Looking
 from aish_lsp.tools.workplace import number_of, text_of
 from aish_lsp.tools.writing import Changing
@@ -56,6 +57,27 @@ _SEARCH: Final = _schema(
     path=_TEXT,
     regex=_YES_OR_NO,
 )
+_DIAGNOSTICS: Final = _schema(
+    "diagnostics",
+    "List the errors and warnings that the editor has for a file, or for the workspace.",
+    "",
+    path=_TEXT,
+)
+_SYMBOLS: Final = _schema(
+    "symbols",
+    "List the functions, classes and such of a file, or those of the workspace named like query.",
+    "",
+    query=_TEXT,
+    path=_TEXT,
+)
+_DEFINITION: Final = _schema(
+    "definition",
+    "Find where the name at a place is defined. line and character count from 1.",
+    "path line character",
+    path=_TEXT,
+    line=_NUMBER,
+    character=_NUMBER,
+)
 _EDIT_FILE: Final = _schema(
     "edit_file",
     "Replace a text in a file. old has to be exact and occur once; with all it is replaced wherever"
@@ -92,22 +114,29 @@ class BuiltInTools:
     def __init__(self, workplace: Workplace) -> None:
         looking = Looking(workplace)
         changing = Changing(workplace, looking)
+        editor = EditorLookups(workplace, looking)
         self._workplace = workplace
         self._work: dict[str, _Work] = {
             _READ_FILE.name: looking.read_file,
             _LIST_FILES.name: looking.list_files,
             _SEARCH.name: looking.search,
+            _DIAGNOSTICS.name: editor.diagnostics,
+            _SYMBOLS.name: editor.symbols,
+            _DEFINITION.name: editor.definition,
             _EDIT_FILE.name: changing.edit_file,
             _WRITE_FILE.name: changing.write_file,
             _RUN_COMMAND.name: self._run_command,
         }
 
     def tools(self) -> tuple[Tool, ...]:
-        """Return them, always in the same order."""
+        """Return them, always in the same order; those that ask the editor where it answers."""
+        of_the_editor = (_DIAGNOSTICS, _SYMBOLS, _DEFINITION)
+        asked = of_the_editor if self._workplace.look_up.is_offered() else ()
         return (
             Tool(_READ_FILE, reads=True),
             Tool(_LIST_FILES, reads=True),
             Tool(_SEARCH, reads=True),
+            *(Tool(schema, reads=True) for schema in asked),
             Tool(_EDIT_FILE),
             Tool(_WRITE_FILE),
             Tool(_RUN_COMMAND),

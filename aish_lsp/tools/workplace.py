@@ -19,7 +19,7 @@ from aish_lsp.shell.pending import new_id
 if TYPE_CHECKING:
     from aish_lsp.context.attached.consent import Consents
     from aish_lsp.context.attached.reading import FileNames
-    from aish_lsp.foundation.ports import AskUser, EditOpen, OpenText
+    from aish_lsp.foundation.ports import AskUser, EditOpen, LookUp, OpenText
     from aish_lsp.shell.runner import RunResult
     from aish_lsp.tools.calling import Around, ToolResult
 
@@ -51,6 +51,7 @@ class Workplace:
         root: the workspace's folder.
         files: which files belong to the project.
         open_text, edit_open: the files that an editor has open.
+        look_up: asks the editor about the code.
         ask_user, consents: the user's word, also on files of keys.
         without_secrets: takes the secrets out of a text.
         run: runs a command.
@@ -62,6 +63,7 @@ class Workplace:
     files: FileNames
     open_text: OpenText
     edit_open: EditOpen
+    look_up: LookUp
     ask_user: AskUser
     consents: Consents
     without_secrets: Callable[[str], str]

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
+from client import RpcError
 from conversing import Place, ask, events, streamed
 from fault_server import FaultServer, Peer, Request, chunk_of
 
+DIAGNOSTICS = {"name": "diagnostics", "arguments": "{}"}
 CALL = {"id": "c1", "type": "function", "function": {"name": "git__status", "arguments": "{}"}}
 
 
 class Model:
     """Calls a tool, and answers once it was told what came of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, call: dict[str, Any] = CALL) -> None:
+        self.call = call
+        self.offered: list[str] = []
         self.sent: list[Any] = []
 
     async def __call__(self, request: Request, peer: Peer) -> None:
@@ -23,12 +28,13 @@ class Model:
             await peer.reply({}, "404 Not Found")
             return
         self.sent.append(request.json["messages"])
+        self.offered = [one["function"]["name"] for one in request.json.get("tools") or ()]
         await peer.head()
         if self.sent[-1][-1]["role"] == "tool":
             await peer.event(chunk_of("I see."))
             await peer.event(chunk_of("", finish_reason="stop"))
         else:
-            delta = {"tool_calls": [{"index": 0, **CALL}]}
+            delta = {"tool_calls": [{"index": 0, **self.call}]}
             await peer.event({"choices": [{"index": 0, "delta": delta}]})
             await peer.event(chunk_of("", finish_reason="tool_calls"))
         await peer.event("[DONE]")
@@ -77,3 +83,51 @@ async def test_the_chat_shows_how_a_call_ended(place: Place) -> None:
     assert reply.startswith('> `git status` failed: There is no tool "git__status".')
     assert "\n\nI see.\n\n## You" in reply
     assert "Calling" not in text
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (None, "The editor cannot tell"),
+        ({}, "The editor cannot tell"),
+        ({"items": "all is well"}, "The editor cannot tell"),
+        ([{"items": []}], "The editor cannot tell"),
+        (RpcError(-32601, "unknown"), "The editor cannot tell"),
+        ({"items": []}, "The editor has no errors and no warnings there."),
+        (
+            {
+                "items": [
+                    *({"uri": "file:///x", "line": -1, "text": "x"}, "x", None, {}, {"uri": 3}),
+                    {"uri": "untitled:x", "line": 0, "text": "x"},
+                    {"uri": "file:///%00", "line": 0, "text": "x"},
+                    {"uri": "file://[", "line": 0, "text": "x"},
+                    {"uri": "file:///x", "line": 0, "text": 7},
+                    {"uri": "MAIN", "line": 0, "text": "error: it is\nwrong", "more": {"a b": 1}},
+                ]
+            },
+            "main.py:1: error: it is wrong\n",
+        ),
+    ],
+)
+async def test_the_client_is_asked_about_the_code(place: Place, answer: Any, told: str) -> None:
+    main = place.folder / "main.py"
+    main.write_text("x\n")
+    asked: list[Any] = []
+
+    def answered(params: Any) -> Any:
+        asked.append(params)
+        if isinstance(answer, RpcError):
+            raise answer
+        return json.loads(json.dumps(answer).replace("MAIN", main.as_uri()))
+
+    model = Model({"id": "c1", "type": "function", "function": DIAGNOSTICS})
+    async with FaultServer(model) as server:
+        place.configure(server.url, context_window=8192)
+        async with place.client() as client:
+            client.answers["aish/lookup"] = answered
+            await client.initialize(place.folder, options={"aish": {"lookup": True}})
+            result = await ask(client, "What is wrong?", "t")
+    assert "diagnostics" in model.offered
+    assert asked == [{"what": "diagnostics", "uri": None, "query": "", "position": None}]
+    assert model.sent[1][-1]["content"].startswith(told)
+    assert result["text"] == "I see."

@@ -18,7 +18,7 @@ from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.events import Event
-from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.ports import Found, Lookup, Question
 from aish_lsp.models.events import ToolCall
 from aish_lsp.tools.calling import Around, ToolResult, call_tool
 from aish_lsp.tools.writing import write_keeping
@@ -26,6 +26,22 @@ from aish_lsp.tools.writing import write_keeping
 pytestmark = pytest.mark.slow
 
 PRESET = Preset(name="m", endpoint="http://127.0.0.1:9", model="tested")
+
+
+class Editor:
+    """Knows of the code what it is told to know, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.offered = False
+        self.knows: list[Found] | None = []
+        self.asked: list[Lookup] = []
+
+    def is_offered(self) -> bool:
+        return self.offered
+
+    async def __call__(self, lookup: Lookup, /) -> list[Found] | None:
+        self.asked.append(lookup)
+        return self.knows
 
 
 class Place:
@@ -38,6 +54,7 @@ class Place:
         self.told: list[str] = []
         self.open: dict[Path, str] = {}
         self.edited: list[tuple[Path, str, str]] = []
+        self.editor = Editor()
         self.config = root / "config.toml"
         self.config.write_text("")
         self.folder = root / "workspace"
@@ -47,6 +64,7 @@ class Place:
             {"AISH_DISCOVERY": "off", "PATH": os.environ["PATH"]},
             self.open.get,
             edit_open=self.edit,
+            look_up=self.editor,
             tools_of=tools_of,
         )
         configuration = Configuration(self.folder, services.trust, services.environ)

@@ -161,6 +161,9 @@ local handlers = {
   ["window/showMessageRequest"] = function(_, params)
     return require("aish.question").answer(params)
   end,
+  ["aish/lookup"] = function(_, params)
+    return require("aish.lookup").answer(params)
+  end,
   ["window/showDocument"] = function(err, params, context)
     return require("aish.chat").show(params)
       or vim.lsp.handlers["window/showDocument"](err, params, context)
@@ -189,7 +192,9 @@ function M.config()
     root_markers = { ".git" },
     -- A reply is written where you may be typing: let the server know each change at once.
     flags = { debounce_text_changes = 0 },
-    init_options = { aish = vim.tbl_extend("force", options.current.settings, { status = true }) },
+    init_options = {
+      aish = vim.tbl_extend("force", options.current.settings, { status = true, lookup = true }),
+    },
     capabilities = {
       workspace = {
         codeLens = { refreshSupport = true },
