@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aish_lsp.agent.events import Command, Notice
+from aish_lsp.agent.events import Command, Notice, Output
 from aish_lsp.agent.execution import RunRequest, begin_undo, end_undo, run
 from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.shell.environment import reading_environment
@@ -82,8 +82,7 @@ class _User:
         job = run(self._session, request)
         try:
             async for event in job.events():
-                # The output is the call's result.
-                if isinstance(event, Notice | Command):
+                if isinstance(event, Notice | Command | Output):
                     await around.emit(event)
             report = await job.result()
         except BaseException:

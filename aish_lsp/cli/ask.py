@@ -45,7 +45,7 @@ async def run(arguments: argparse.Namespace) -> int:
     question = sys.stdin.read() if arguments.question == "-" else arguments.question
     async with open_workspace(workspace_folder(arguments)) as workspace:
         job = ask(workspace.shown, Ask(question, arguments.model))
-        result = await _watched(job, _as_json if arguments.json else _print)
+        result = await _watched(job, _as_json if arguments.json else _print_turn)
         if arguments.json:
             _as_json(result)
         else:
@@ -68,6 +68,14 @@ async def _watched(job: Job[R], show: Callable[[Event], None]) -> R:
 
 def _as_json(value: Any) -> None:
     output.out.as_json(to_wire(value))
+
+
+def _print_turn(event: Event) -> None:
+    """Write a reply to stdout as it comes, all else to stderr: what tools print, too."""
+    if isinstance(event, Output):
+        output.err.write(event.delta)
+    else:
+        _print(event)
 
 
 def _print(event: Event) -> None:

@@ -89,6 +89,8 @@ async def test_it_reads_edits_runs_and_each_exchange_is_one_undo(
                 *(("read_file", "done"), ("search", "done")),
                 *(("edit_file", "done"), ("run_command", "done")),
             ]
+            shown = "".join(one["delta"] for one in events(client, "one", "output"))
+            assert shown == "all is well\n"
             calc = place.folder / "calc.py"
             assert calc.read_bytes() == b"def double(x):\r\n    return 2 * x\r\n"
             assert stat.S_IMODE(calc.stat().st_mode) == 0o751

@@ -165,6 +165,40 @@ def test_yes_safe_leaves_fences_alone(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux confines for certain")
+def test_what_a_tool_prints_is_beside_the_reply(
+    run: CommandLine, environment: dict[str, str], project: Path, tmp_path: Path
+) -> None:
+    arguments = json.dumps({"command": "cat Makefile"})
+    function = {"name": "run_command", "arguments": arguments}
+    call = {"index": 0, "id": "c1", "type": "function", "function": function}
+
+    async def script(request: Request, peer: Peer) -> None:
+        if not request.path.endswith("/chat/completions"):
+            await peer.reply({}, "404 Not Found")
+            return
+        await peer.head()
+        if request.json["messages"][-1]["role"] == "tool":
+            await peer.event(chunk_of("I see."))
+        else:
+            await peer.event({"choices": [{"index": 0, "delta": {"tool_calls": [call]}}]})
+        await peer.event("[DONE]")
+        await peer.chunk(b"")
+
+    config = tmp_path / "config.toml"
+    with served(script) as url:
+        config.write_text(
+            f'default_model = "m"\n[models.m]\nendpoint = "{url}"\nmodel = "m"\n'
+            "context_window = 16384\n"
+        )
+        told = {**environment, "AISH_CONFIG": str(config)}
+        done = run(told, "ask", "What is in it?", "--workspace", str(project))
+    assert done.stdout == "I see.\n"
+    assert "test:\n\t@echo tests ran\n" in done.stderr
+    assert "Called `aish run_command" in done.stderr
+
+
+@pytest.mark.slow
 def test_at_a_terminal_fences_are_offered_whole(fences: dict[str, str], project: Path) -> None:
     editor = project.parent / "editor"
     editor.write_text('#!/bin/sh\nsed -i "s/<name>/fil\'\'led/; s/cd ./cd \\//" "$1"; pwd\n')
