@@ -17,6 +17,7 @@ from aish_lsp.context.budget import Budget
 from aish_lsp.context.summary import cleaned, cut_to, summary_request
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.job import Outcome
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.shell.pending import new_id
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ async def _put_into_summary(session: Session, emit: Emit) -> Compacted:
     session.meter.evicted()
     session.workspace.changed()
     count = len(plan.evicted)
-    return _compacted(session, count, f"{count} messages went into the summary.")
+    return _compacted(session, count, f"{count_of(count, 'message')} went into the summary.")
 
 
 def _compacted(session: Session, evicted: int, told: str) -> Compacted:

@@ -20,6 +20,7 @@ from aish_lsp.context.transcript import Fits, Fitted, fitted
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound, OverBudget
 from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.memory.candidates import MOST, Candidate, candidates
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.sessions.recorder import Reply
@@ -145,7 +146,9 @@ class Extractor:
             left_out = request.left_out if request else 0
             return request.messages if request else None
 
-        await self._notice("info", f"{preset.name} reads {len(messages)} messages of this session.")
+        await self._notice(
+            "info", f"{preset.name} reads {count_of(len(messages), 'message')} of this session."
+        )
         reply = await complete_once(self._session, preset, "memory", compose, self._told)
         if reply is None:
             raise OverBudget(

@@ -90,6 +90,7 @@ class TerminalChat:
         self._listed = ""
         self._work: asyncio.Task[None] | None = None
         self._job: Job[Any] | None = None
+        self._was_told = False
 
     # Of a face
 
@@ -244,6 +245,8 @@ class TerminalChat:
         report = await self._watched(job)
         if report.finish_reason != "denied":
             output.tell(run_ending(report))
+        elif not self._was_told:
+            output.tell("not run")
         # What was refused something is suggested once more, without confinement.
         if any(one.unconfined for one in self._workspace.shown.last_turn_suggestions):
             self._list_suggestions()
@@ -257,9 +260,10 @@ class TerminalChat:
 
     async def _watched(self, job: Job[R]) -> R:
         """Show a job's events and return its result; Ctrl-C stops it."""
-        self._job = job
+        self._job, self._was_told = job, False
         try:
             async for event in job.events():
+                self._was_told |= isinstance(event, Notice)
                 if self._as_json:
                     output.out.as_json(to_wire(event))
                 else:

@@ -16,6 +16,7 @@ from aish_lsp.cli.terminal import open_workspace
 from aish_lsp.foundation.files import store_errors
 from aish_lsp.foundation.text import escaped
 from aish_lsp.foundation.wire import to_wire
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.memory.items import SCOPES
 from aish_lsp.memory.transfer import Imported, exported, import_items
 from aish_lsp.operations.table import OPERATIONS
@@ -91,7 +92,7 @@ def _show_items(found: Items) -> None:
 
 async def _compact(arguments: argparse.Namespace, workspace: Workspace) -> int:
     removed = workspace.memory.compact(arguments.scope)
-    return _tell(arguments, f"Removed {removed} lines.", removed=removed)
+    return _tell(arguments, f"Removed {count_of(removed, 'line')}.", removed=removed)
 
 
 async def _export(arguments: argparse.Namespace, workspace: Workspace) -> int:

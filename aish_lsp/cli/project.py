@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.cli import output
 from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.terminal import open_workspace
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.project.files import list_files
 from aish_lsp.project.tree import shown
 
@@ -45,5 +46,5 @@ async def run(arguments: argparse.Namespace) -> int:
         return 0
     output.out.write(block.block)
     cut = ", cut to fit" if block.truncated else ""
-    output.tell(f"{block.files} files{cut}")
+    output.tell(f"{count_of(block.files, 'file')}{cut}")
     return 0

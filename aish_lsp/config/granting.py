@@ -13,6 +13,7 @@ from typing import Final
 from aish_lsp.config.loading import Configuration, Request
 from aish_lsp.foundation.ports import AskUser, Question
 from aish_lsp.foundation.text import cut, escaped
+from aish_lsp.foundation.wording import count_of
 
 #: Characters of what is pasted to grant without a question: enough that nobody finds two requests
 #: of the same one, of which to show the first and put the second in its place.
@@ -54,7 +55,7 @@ def _question(waiting: Sequence[Request]) -> Question:
         first = [line for request in waiting for line in lines_of(_spread(request))]
     shown = [cut(line, _SHOWN) for line in first[:_MOST_LINES]]
     if len(lines) > _MOST_LINES:
-        shown.append(f"... and {len(lines) - _MOST_LINES:,} lines more")
+        shown.append(f"... and {count_of(len(lines) - _MOST_LINES, 'more line')}")
     whole = ""
     if shown != lines:
         whole = "\n".join([asks, *lines, ""])

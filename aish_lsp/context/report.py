@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.context.usage import Category, Slot, UsageTotals, context_line
 from aish_lsp.foundation.clock import now
+from aish_lsp.foundation.wording import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -241,8 +242,7 @@ def _calls(slot: SlotReport) -> str:
         price = f"${slot.cost:.6f}, and calls whose price is not known"
     else:
         price = "price not known" if slot.unpriced else "free (on this machine)"
-    calls = f"{slot.calls} call{'' if slot.calls == 1 else 's'}"
-    return f"{calls}, {slot.input:,} in, {slot.output:,} out, {price}"
+    return f"{count_of(slot.calls, 'call')}, {slot.input:,} in, {slot.output:,} out, {price}"
 
 
 # What a session's calls were estimated at, what they really used, and what they cost.

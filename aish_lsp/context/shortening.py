@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.context.counter import NOTHING, Counter
 from aish_lsp.context.prompt import attached_block
+from aish_lsp.foundation.wording import count_of
 
 if TYPE_CHECKING:
     from aish_lsp.context.messages import Attached, Message
@@ -64,7 +65,7 @@ def head_and_tail(text: str, each: int) -> str:
     left_out = len(text) - 2 * each
     if left_out <= _WORTH:
         return text
-    return f"{text[:each]}\n[... {left_out} characters left out ...]\n{text[-each:]}"
+    return f"{text[:each]}\n[... {count_of(left_out, 'character')} left out ...]\n{text[-each:]}"
 
 
 def _size(message: Message, counter: Counter) -> int:

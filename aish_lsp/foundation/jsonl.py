@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from aish_lsp.foundation.files import read_file
+from aish_lsp.foundation.wording import count_of
 
 #: How deep a line's objects and lists may stand in each other, itself being 1. Python stops at 300
 #: to 3,000, as its stack has it: what is read in one place could not be written in another.
@@ -114,7 +115,7 @@ class Flaws:
         """Return a sentence for each of the first, and one for all others."""
         if not self._more:
             return self._told
-        lines = f"{self._more:,} more bad line{'s' if self._more > 1 else ''}"
+        lines = count_of(self._more, "more bad line")
         return [*self._told, f"{self._path}: {lines}, the first at line {self._first_more}."]
 
 

@@ -22,6 +22,11 @@ SHOWN: Final = 40
 LARGEST: Final = 2**63 - 1
 
 
+def count_of(number: int, thing: str) -> str:
+    """Return a number of things, as a person says it: ``1 line``, ``1,200 lines``."""
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
 def nearest(name: str, known: list[str]) -> str:
     """Return the words that help somebody who wrote ``name`` where one of ``known`` was meant."""
     near = difflib.get_close_matches(name[:SHOWN], known, n=3)

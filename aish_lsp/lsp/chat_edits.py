@@ -212,13 +212,13 @@ class ChatEdits:
         step = self._anchor.plan(self._shown, batch)
         edit = step.edit
         is_nothing = edit == Edit(edit.start, edit.start, "")
+        is_guarded = self._is_guarded(document)
         # Of another version something else may stand there: that is not to go.
-        if is_nothing or (edit.end > edit.start and not self.heeds_versions):
+        if is_nothing or (edit.end > edit.start and not is_guarded):
             self._echo.made = True
             return True
         start = self._position(self._shown[: edit.start])
         end = self._position(self._shown[: edit.end])
-        is_guarded = self._is_guarded(document)
         self._echo.send(step, start, end, blind=not is_guarded)
         says_so = await self._answer(self._workspace_edit(document, start, end, edit.new))
         patience = ECHO_TIMEOUT
@@ -262,7 +262,7 @@ class ChatEdits:
             if stray is not None and document is None:
                 # It may be opened anew, with that in it.
                 return
-            if stray is None or document is None or not self.heeds_versions:
+            if stray is None or document is None or not self._is_guarded(document):
                 break
             text = with_line_feeds(document.text)
             if text != self._anchor.text:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types
 
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.lsp.uris import path_of
 from aish_lsp.project.current import PENDING_LIMIT
 
@@ -157,6 +158,6 @@ class FileWatch:
             return
         progress = self._client.begin_progress("aish looks at the project", on_cancel=scan.stop)
         while not work.done():
-            progress.report(f"{scan.found:,} files")
+            progress.report(count_of(scan.found, "file"))
             await asyncio.wait([work], timeout=_REPORT_EVERY)
-        progress.end(f"{scan.found:,} files")
+        progress.end(count_of(scan.found, "file"))

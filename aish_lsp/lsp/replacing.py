@@ -18,6 +18,7 @@ from aish_lsp.context.attached.replacement import difference, replacement
 from aish_lsp.foundation.errors import Denied, NotFound
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import clipped, escaped, hidden_characters
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.kinds import REFACTOR_KIND
 from aish_lsp.lsp.protocol import Replaced
@@ -191,7 +192,7 @@ def _question(
         escaped(line[:_SHOWN]).replace("\\t", "    ") for line in changes[:_SHOWN_LINES]
     )
     more = len(changes) - _SHOWN_LINES
-    rest = f"\n... {more} more lines" if more > 0 else ""
+    rest = f"\n... {count_of(more, 'more line')}" if more > 0 else ""
     message = f"Replace {asked.place} by this?{_warning(block)}\n\n{shown}{rest}"
     return Question(message, yes="Replace")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.shell.output import SHOWN_CHARACTERS, SHOWN_LINES
 
 #: The fence around an output whose end is not known yet: longer than the one that people write.
@@ -59,8 +60,8 @@ class HeadAndTail:
     def left_out(self) -> str:
         """What is left out by now: lines, or where they are very long, characters."""
         if self._lines_out:
-            return f"{self._lines_out:,} line{'' if self._lines_out == 1 else 's'}"
-        return f"{self._characters_out:,} characters" if self._characters_out else ""
+            return count_of(self._lines_out, "line")
+        return count_of(self._characters_out, "character") if self._characters_out else ""
 
     def _shorten(self) -> None:
         """Leave out what cannot belong to the tail any more."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.memory.candidates import Accepted, accept
 from aish_lsp.memory.items import KINDS, SCOPES, Kind, Scope
 from aish_lsp.memory.listing import Listed, listed, select
@@ -170,7 +171,7 @@ async def forget(place: Place, params: MemoryForget) -> Answer[Forgotten]:
     if not forgotten:
         text = f"Forgot 0 items: there is no item {params.id} to forget."
         return Answer(Forgotten(0), text, is_told=True, failed=NotFound)
-    return Answer(Forgotten(forgotten), f"Forgot {_items(forgotten)}.")
+    return Answer(Forgotten(forgotten), f"Forgot {count_of(forgotten, 'item')}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,7 +259,7 @@ async def clear(place: Place, params: MemoryClear) -> Answer[Forgotten]:
     if forgotten is None:
         text = "Nothing was forgotten: it was not confirmed."
         return Answer(Forgotten(0), text, is_told=True, failed=Denied)
-    return Answer(Forgotten(forgotten), f"Forgot {_items(forgotten)}.")
+    return Answer(Forgotten(forgotten), f"Forgot {count_of(forgotten, 'item')}.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -365,7 +366,8 @@ async def inject(place: Place, _params: Target) -> Answer[Injected]:
     await _refresh(place)
     workspace = place.workspace
     selected = select(workspace.memory.items(), workspace.config.memory.inject_max_chars)
-    told = f"The model is told {_items(len(selected.items))}, {selected.characters} characters"
+    items = count_of(len(selected.items), "item")
+    told = f"The model is told {items}, {count_of(selected.characters, 'character')}"
     left = f"; {selected.dropped} more do not fit" if selected.dropped else ""
     done = Injected(len(selected.items), selected.dropped, selected.characters)
     return Answer(done, f"{told}{left}.")
@@ -375,7 +377,3 @@ async def _refresh(place: Place) -> None:
     """Take in what other processes remembered."""
     for trouble in await place.workspace.refresh_memory():
         place.face.tell(trouble)
-
-
-def _items(count: int) -> str:
-    return f"{count} item{'' if count == 1 else 's'}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.operations.operation import Answer, Line, Place, Target, operation
 from aish_lsp.project.tree import ProjectBlock
 
@@ -35,7 +36,9 @@ async def show(place: Place, params: ProjectParams) -> Answer[ProjectBlock]:
     if not block.block:
         return Answer(block, "There is nothing to show: the folder is empty, or no folder is open.")
     cut = ", cut to fit" if block.truncated else ""
-    return Answer(block, f"```\n{block.block.rstrip()}\n```\n\n{block.files} files{cut}.")
+    return Answer(
+        block, f"```\n{block.block.rstrip()}\n```\n\n{count_of(block.files, 'file')}{cut}."
+    )
 
 
 @operation("project.refresh", ProjectParams, Line("tree refresh"))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.operations.markdown import fence_for, head_and_tail, open_fence
 from aish_lsp.sessions.rebuild import HistoryMessage, history
 
@@ -84,11 +85,6 @@ def _facts(info: SessionInfo) -> Iterator[str]:
         yield escaped(info.model)
     if info.cost is not None:
         yield f"${info.cost:.4f}"
-
-
-def count_of(number: int, what: str) -> str:
-    """Return a number of things, as a person says it."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def session_page(loaded: LoadedSession) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, Target, operation
 from aish_lsp.operations.session_pages import (
-    count_of,
     found_page,
     history_page,
     listed_page,

@@ -14,6 +14,7 @@ from aish_lsp.config.granting import (
     lines_of,
 )
 from aish_lsp.foundation.errors import Denied
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.operations.markdown import fence_for
 from aish_lsp.operations.operation import Answer, Line, Place, Target, operation
 
@@ -159,8 +160,7 @@ async def revoke(place: Place, _params: Target) -> Answer[Trust]:
     workspace = place.workspace
     count = await asyncio.to_thread(workspace.configuration.revoke)
     workspace.changed()
-    grants = f"{count} grant{'' if count == 1 else 's'}"
-    text = f"Took back {grants}. What this workspace asks for has no effect."
+    text = f"Took back {count_of(count, 'grant')}. What this workspace asks for has no effect."
     return Answer(_trust(workspace), text)
 
 

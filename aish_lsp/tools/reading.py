@@ -19,6 +19,7 @@ from aish_lsp.context.shortening import head_and_tail
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.secret_files import is_secret_file
 from aish_lsp.foundation.text import shown_path, with_line_feeds
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.project.known import FOLDED
 from aish_lsp.project.safe_read import read_head
 from aish_lsp.tools.calling import ToolResult
@@ -96,7 +97,9 @@ class Looking:
         self.showed(place.name, text)
         lines = text.removesuffix("\n").split("\n") if text else []
         if start > max(1, len(lines)):
-            raise InvalidArgument(f"{shown_path(place.name)} has {len(lines)} lines.", path="start")
+            raise InvalidArgument(
+                f"{shown_path(place.name)} has {count_of(len(lines), 'line')}.", path="start"
+            )
         return ToolResult(_page(place.name, lines[start - 1 : end], start, len(lines), around))
 
     async def may_be_read(self, place: Place, named: str) -> None:
@@ -302,7 +305,7 @@ def _rows(names: Sequence[str], depth: int) -> list[str]:
             break
         depth -= 1
     listed = [
-        f"{row} ({count} {'file' if count == 1 else 'files'})" if row.endswith("/") else row
+        f"{row} ({count_of(count, 'file')})" if row.endswith("/") else row
         for row, count in sorted(rows.items())
     ]
     more = len(listed) - _LISTED

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument
 from aish_lsp.foundation.text import shown_path
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.shell.output import WholeOutput
 from aish_lsp.shell.pending import new_id
 
@@ -130,7 +131,7 @@ async def bounded(text: str, around: Around, place: Workplace, kept: str = "") -
     left_out = len(text) - len(head) - len(tail)
     where = f"; read_file {kept} has all of it" if kept else ""
     line_end = "" if head.endswith("\n") else "\n"
-    return f"{head}{line_end}[aish: {left_out} characters left out here{where}]\n{tail}"
+    return f"{head}{line_end}[aish: {count_of(left_out, 'character')} left out here{where}]\n{tail}"
 
 
 def nearest_names(name: str, names: list[str]) -> str:

@@ -18,6 +18,7 @@ from aish_lsp.foundation.files import put_in_place, store_errors
 from aish_lsp.foundation.paths import config_file, data_dir
 from aish_lsp.foundation.ports import Approval, Diff, Question
 from aish_lsp.foundation.text import escaped, hidden_characters, shown_path, with_line_feeds
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.project.safe_read import read_regular
 from aish_lsp.tools.calling import ToolResult
 from aish_lsp.tools.workplace import Place, Workplace, locate, nearest_names, text_of
@@ -288,11 +289,11 @@ def _question(place: Place, now: _Now, after: str) -> Question:
 
 def _told(name: str, now: _Now, after: str) -> str:
     if not (now.exists or now.is_open):
-        return f"Made {name}, {len(after.splitlines())} lines."
+        return f"Made {name} ({count_of(len(after.splitlines()), 'line')})."
     rows = _difference(now.text, after)
     more = sum(row.startswith("+") for row in rows)
     fewer = sum(row.startswith("-") for row in rows)
-    return f"Changed {name}: {more} lines in the place of {fewer}."
+    return f"Changed {name}: {count_of(more, 'line')} added, {fewer} removed."
 
 
 def write_keeping(path: Path, data: bytes) -> None:

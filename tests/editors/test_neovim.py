@@ -146,7 +146,8 @@ class Neovim:
         while time.monotonic() < end:
             state = self._nvim.api.get_mode()
             mode = state["mode"]
-            assert mode not in PROMPTS, f"a prompt in the way of: {what}\n{self.lua(SCREEN)}"
+            # No Lua runs while it waits for a key: nothing else can be asked of it.
+            assert mode not in PROMPTS, f"a prompt ({mode}) in the way of: {what}"
             if mode in modes and not state["blocking"] and (found := condition()):
                 return found
             time.sleep(0.02)

@@ -33,6 +33,19 @@ end
 return found
 """
 
+#: What it shows on lines of its own.
+BELOW = """
+local found = {}
+for _, mark in ipairs(vim.api.nvim_buf_get_extmarks(0, -1, 0, -1, { details = true })) do
+  for _, line in ipairs(mark[4].virt_lines or {}) do
+    local text = ""
+    for _, chunk in ipairs(line) do text = text .. chunk[1] end
+    table.insert(found, text)
+  end
+end
+return found
+"""
+
 #: The lines of the window above the others; nothing where there is none.
 FLOAT = """
 for _, window in ipairs(vim.api.nvim_list_wins()) do
@@ -103,6 +116,23 @@ def test_a_conversation(neovim: Neovim, place: Place) -> None:
     )
     neovim.keys(":qa<CR>")
     neovim.ended()
+
+
+def test_what_a_suggestion_could_do_is_not_cut_in_a_narrow_window(
+    neovim: Neovim, place: Place
+) -> None:
+    opened_chat(neovim, place)
+    ask(neovim, "how do I run the tests here?", 2)
+    [behind] = neovim.until("what it could do", lambda: neovim.lua(VIRTUAL))
+    assert neovim.lua(BELOW) == []
+    told = behind.partition(" |")[2].split()
+    for width in (60, 24):
+        neovim.lua(f"vim.cmd.vsplit() vim.cmd('vertical resize {width}')")
+        below = neovim.until("it stands below", lambda: neovim.lua(BELOW))
+        assert " ".join(below).split() == told
+        assert max(map(len, below)) <= width
+        neovim.lua("vim.cmd.only()")
+        neovim.until("it stands behind", lambda: neovim.lua(VIRTUAL) == [behind])
 
 
 def test_a_question_of_the_servers_is_refused_by_escape(neovim: Neovim, place: Place) -> None:

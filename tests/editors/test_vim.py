@@ -130,6 +130,46 @@ def test_a_conversation_with_ale(vim: Vim, place: Place) -> None:
     assert place.chat.read_text().endswith("\n\n## You\n\n")
 
 
+def test_a_command_that_takes_its_time_with_ale(vim: Vim, place: Place) -> None:
+    """Vim reads the file while the line that it runs stands there, and again when it is gone."""
+    (place.folder / "Makefile").write_text(
+        "test:\n\t@echo tests began\n\t@sleep 3\n\t@echo tests ran\n\t@sleep 3\n\t@echo over\n"
+    )
+
+    def shown(*parts: str) -> Callable[[], bool]:
+        return lambda: place.chat.exists() and all(part in place.chat.read_text() for part in parts)
+
+    vim.until_shown("print()")
+    vim.keys("\\ao")
+    vim.until_shown("## You")
+    vim.keys("Ahow do I run the tests here?\x1b\\aa")
+    vim.until_shown("Type number")
+    vim.keys("1\r")
+    vim.until("a reply", lambda: place.chat.read_text().count("## You") == 2)
+    vim.until_shown("CMD: ")
+    before = place.chat.read_text()
+    vim.keys("gg/^CMD: make\r\\aa")
+    vim.until_shown("Run: make test")
+    vim.until_shown("Type number")
+    vim.keys("1\r")
+    vim.until("what it runs", shown("> Running (", "tests began"))
+    # Vim shows what the file held when it looked.
+    vim.until_shown("tests began")
+    vim.until("the end", shown("over", "> exit 0"))
+    vim.until("one line that it runs", lambda: "> Running" not in place.chat.read_text())
+    text = place.chat.read_text()
+    output = "\n````console\n$ make test\ntests began\ntests ran\nover\n````\n\n> exit 0 after "
+    begin, told, end = text.partition(output)
+    assert told, text
+    assert before.startswith(begin), text
+    assert end.endswith("\n\n## You\n\n"), text
+    assert end.count("#") == 2, text
+    # Nothing that Vim held is written over it.
+    vim.keys(":checktime\r:wall\r")
+    vim.until_shown("> exit 0")
+    assert place.chat.read_text() == text
+
+
 def test_with_vim_lsp_the_server_is_told_of_its_edits_without_a_key(place: Place) -> None:
     """The plugin tells a server of changes at a key only; a stand-in notes when it is told to."""
     told = place.folder / "told"

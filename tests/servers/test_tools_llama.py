@@ -110,7 +110,7 @@ async def test_it_reads_edits_runs_and_each_exchange_is_one_undo(
     assert read == "[calc.py, lines 1-2 of 2]\ndef double(x):\n    return x + 1"
     assert "calc.py:1: def double(x):" in found
     assert "check.py:2: assert calc.double(4) == 8" in found
-    assert edited == "Changed calc.py: 1 lines in the place of 1."
+    assert edited == "Changed calc.py: 1 line added, 1 removed."
     assert ran == "[exit 0]\nall is well\n"
     assert [message.split("\n")[0] for message in asked] == [
         "Change calc.py (caution)?",

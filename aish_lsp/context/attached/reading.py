@@ -26,6 +26,7 @@ from aish_lsp.context.messages import Attached
 from aish_lsp.context.shortening import shortened
 from aish_lsp.foundation.secret_files import is_secret_file
 from aish_lsp.foundation.text import escaped, with_line_feeds
+from aish_lsp.foundation.wording import count_of
 from aish_lsp.project.safe_read import read_head
 
 if TYPE_CHECKING:
@@ -172,7 +173,8 @@ def _attached(document: Document, named: Named) -> tuple[list[Attached], str]:
         return [shortened(whole, EACH_END)], ""
     count = len(document.text.removesuffix("\n").split("\n"))
     if named.first > count:
-        return [], f"{escaped(document.path)} has {count} lines: line {named.first} was not sent."
+        length = f"{escaped(document.path)} has {count_of(count, 'line')}"
+        return [], f"{length}: line {named.first} was not sent."
     attached = selection(document, Point(named.first - 1, 0), Point(named.last, 0))
     if not attached:
         return [], f"The lines of {escaped(document.path)} that are named are blank."

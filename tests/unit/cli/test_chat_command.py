@@ -199,6 +199,7 @@ async def test_what_is_destructive_asks_and_ctrl_c_is_a_no(project: Path) -> Non
         await chat.line(":run rm -rf notes.txt")
         await chat.until("Run? [y/N] ")
         chat.type("n\r")
+        await chat.until("aish-lsp: not run")
         await chat.line(":run rm -rf notes.txt")
         await chat.until("Run? [y/N] ")
         chat.type("\x03")

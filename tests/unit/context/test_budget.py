@@ -459,7 +459,7 @@ def test_output_is_cut_to_its_head_and_tail_before_any_block() -> None:
     sent = prepared.messages[-1].content
     assert sent.startswith(f"[exec output]\n$ make (exit 2)\n{output[:400]}")
     assert sent.endswith(f"{output[-400:].rstrip()}\n\nwhy?")
-    assert f"\n[... {len(output) - 800} characters left out ...]\n" in sent
+    assert f"\n[... {len(output) - 800:,} characters left out ...]\n" in sent
     assert prepared.messages[0].content == FULL.text()
     assert conversation.messages[-1].exec[0].output == output
 
@@ -471,7 +471,7 @@ def test_tool_results_of_the_current_exchange_are_cut_too() -> None:
     prepared = ready(conversation, size_of(conversation) - 1)
     assert prepared.cut == ("command output",)
     assert prepared.messages[-1].content == (
-        f"{'x' * 400}\n[... 5200 characters left out ...]\n{'z' * 400}"
+        f"{'x' * 400}\n[... 5,200 characters left out ...]\n{'z' * 400}"
     )
 
 

@@ -25,6 +25,8 @@ local timers = {} ---@type table<integer, uv.uv_timer_t>
 
 local GROUPS = { safe = "AishSafe", caution = "AishCaution", destructive = "AishDestructive" }
 
+local INDENT = "  "
+
 ---@param buffer integer
 ---@param line integer from 0
 ---@return integer
@@ -48,34 +50,93 @@ local function hint(keys, what)
   return key and key ~= "" and ("%s %s"):format(key, what) or ""
 end
 
+---@param one aish.Suggestion
+---@return [string, string][] chunks of text, each with its highlight group
+local function described(one)
+  local text = {}
+  if one.risk ~= "" then
+    table.insert(text, { one.risk, GROUPS[one.risk] })
+  end
+  if one.reasons and one.reasons[1] and one.risk ~= "safe" then
+    table.insert(text, { ": " .. one.reasons[1], "AishHint" })
+  end
+  local hints = vim.tbl_filter(function(part)
+    return part ~= ""
+  end, { one.run and hint("run", "run") or "", one.edit and hint("edit", "edit") or "" })
+  if #hints > 0 then
+    local parted = #text > 0 and "  " or ""
+    table.insert(text, { parted .. table.concat(hints, " · "), "AishHint" })
+  end
+  return text
+end
+
+--- Return the columns of text in the narrowest window that shows a buffer.
+---@param buffer integer
+---@return integer
+local function columns(buffer)
+  local least = vim.o.columns
+  for _, window in ipairs(vim.fn.win_findbuf(buffer)) do
+    local info = vim.fn.getwininfo(window)[1]
+    least = math.min(least, info.width - info.textoff)
+  end
+  return least
+end
+
+--- Part chunks at their blanks into lines of so many columns.
+---@param chunks [string, string][]
+---@param width integer
+---@return [string, string][][]
+local function wrapped(chunks, width)
+  local lines, used = { {} }, 0
+  for _, chunk in ipairs(chunks) do
+    for word in chunk[1]:gmatch("%s*%S+") do
+      if used > 0 and used + vim.api.nvim_strwidth(word) > width then
+        lines[#lines + 1], used = {}, 0
+        word = vim.trim(word)
+      end
+      if used == 0 then
+        word = INDENT .. vim.trim(word)
+      end
+      table.insert(lines[#lines], { word, chunk[2] })
+      used = used + vim.api.nvim_strwidth(word)
+    end
+  end
+  return lines
+end
+
+--- Show what each suggestion could do: behind it, or below where there is no room.
 ---@param buffer integer
 local function draw(buffer)
   vim.api.nvim_buf_clear_namespace(buffer, marks, 0, -1)
+  local width = columns(buffer)
   for _, one in ipairs(shown[buffer] or {}) do
-    local text = {}
-    if one.risk ~= "" then
-      table.insert(text, { "  " .. one.risk, GROUPS[one.risk] })
-    end
-    if one.reasons and one.reasons[1] and one.risk ~= "safe" then
-      table.insert(text, { ": " .. one.reasons[1], "AishHint" })
-    end
-    local hints = {}
-    if one.run then
-      table.insert(hints, hint("run", "run"))
-    end
-    if one.edit then
-      table.insert(hints, hint("edit", "edit"))
-    end
-    local shown_hints = vim.iter(hints):filter(function(part)
-      return part ~= ""
-    end)
-    table.insert(text, { "  " .. shown_hints:join(" · "), "AishHint" })
-    if one.first < vim.api.nvim_buf_line_count(buffer) then
-      local settings = { virt_text = text, virt_text_pos = "eol", hl_mode = "combine" }
-      vim.api.nvim_buf_set_extmark(buffer, marks, one.first, 0, settings)
+    local line = vim.api.nvim_buf_get_lines(buffer, one.first, one.first + 1, false)[1]
+    local text = described(one)
+    if line and #text > 0 then
+      local taken = vim.fn.strdisplaywidth(line) + #INDENT
+      for _, chunk in ipairs(text) do
+        taken = taken + vim.api.nvim_strwidth(chunk[1])
+      end
+      local settings = taken <= width
+          and { virt_text = { { INDENT }, unpack(text) }, virt_text_pos = "eol", hl_mode = "combine" }
+        or { virt_lines = wrapped(text, width) }
+      local at = taken <= width and one.first or one.last
+      at = math.min(at, vim.api.nvim_buf_line_count(buffer) - 1)
+      vim.api.nvim_buf_set_extmark(buffer, marks, at, 0, settings)
     end
   end
 end
+
+vim.api.nvim_create_autocmd({ "WinResized", "BufWinEnter" }, {
+  group = vim.api.nvim_create_augroup("aish.suggestions", {}),
+  callback = function()
+    for buffer in pairs(shown) do
+      if vim.api.nvim_buf_is_loaded(buffer) then
+        draw(buffer)
+      end
+    end
+  end,
+})
 
 ---@param buffer integer
 ---@param lenses lsp.CodeLens[]
