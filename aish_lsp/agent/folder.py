@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.services import Services
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import Config
+    from aish_lsp.tools.mcp.servers import ToolServers
 
 
 class FolderContext:
@@ -58,6 +59,8 @@ class FolderContext:
         self.memory = self._open_memory()
         self._masking: tuple[tuple[frozenset[str], frozenset[str]], Mask] | None = None
         self._listeners: list[Callable[[], None]] = []
+        #: Made by the first session that may use them.
+        self.tool_servers: ToolServers | None = None
 
     # Its state
 
@@ -203,7 +206,9 @@ class FolderContext:
             listener()
 
     async def aclose(self) -> None:
-        """Stop what looks at the project, and close the files."""
+        """End the tool servers, stop what looks at the project, and close the files."""
+        if self.tool_servers is not None:
+            await self.tool_servers.aclose()
         await self.project.aclose()
         await self.files.aclose()
 

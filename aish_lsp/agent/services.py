@@ -19,7 +19,6 @@ from aish_lsp.foundation.ports import (
 )
 from aish_lsp.models.address import host
 from aish_lsp.models.catalog import Catalog
-from aish_lsp.tools.calling import NoTools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.request_counter import RequestCounter
     from aish_lsp.models.tokenizer import EndpointTokenizer
     from aish_lsp.shell.confinement.support import Confinement
-    from aish_lsp.tools.calling import Tools
+    from aish_lsp.tools.toolbox import Toolbox
 
 #: The protocols of servers that may have a tokenizer beside their API: llama.cpp's and vLLM's.
 _BESIDE_TOKENIZERS: Final = frozenset({"openai", "openai-responses", "anthropic"})
@@ -47,9 +46,11 @@ class _Counting:
     requests: RequestCounter
 
 
-def _no_tools(_session: object) -> Tools:
+def _no_tools(session: Any) -> Toolbox:
     """Return the tools of a session whose face brings none."""
-    return NoTools()
+    from aish_lsp.tools.toolbox import Toolbox  # noqa: PLC0415 - for those who want one
+
+    return Toolbox((), lambda: session.workspace.config.tools, nobody)
 
 
 class Services:
@@ -64,7 +65,7 @@ class Services:
         *,
         edit_open: EditOpen = nothing_edited,
         look_up: LookUp | None = None,
-        tools_of: Callable[[Any], Tools] = _no_tools,
+        tools_of: Callable[[Any], Toolbox] = _no_tools,
     ) -> None:
         self.ask_user = ask_user
         self.choose = choose

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from aish_lsp.sessions.recorder import Recorder
     from aish_lsp.shell.pending import Suggestion
     from aish_lsp.shell.suggestions import FoundCommand
-    from aish_lsp.tools.calling import Tools
+    from aish_lsp.tools.toolbox import Toolbox
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ class Session:
         self.turn_lock = asyncio.Lock()
         self.unanswered: Ask | None = None
         self.awaiting: dict[str, Callable[[], Job[Any]]] = {}
-        self.tools: Tools = workspace.services.tools_of(self)
+        self.tools: Toolbox = workspace.services.tools_of(self)
         self._last_turn = ""
         self._told: set[str] = set()
         if before is not None:

@@ -15,7 +15,10 @@ from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.runner import run_command
 from aish_lsp.tools.builtin import BuiltInTools
-from aish_lsp.tools.calling import NoTools, ToolResult, Tools
+from aish_lsp.tools.calling import ToolResult
+from aish_lsp.tools.mcp.connection import Surroundings
+from aish_lsp.tools.mcp.servers import SessionServers, ToolServers
+from aish_lsp.tools.permissions import Permissions
 from aish_lsp.tools.toolbox import Toolbox
 from aish_lsp.tools.workplace import OUTPUTS, Workplace, bounded
 
@@ -34,11 +37,11 @@ _RUNNING_SECONDS = 600.0
 _SHELL = "sh"
 
 
-def tools_of(session: Session) -> Tools:
+def tools_of(session: Session) -> Toolbox:
     """Return the tools of a session; none where no folder is open."""
     workspace = session.workspace
     if workspace.root is None:
-        return NoTools()
+        return Toolbox((), lambda: workspace.config.tools, workspace.services.ask_user)
     services = workspace.services
     user = _User(session)
     workplace = Workplace(
@@ -55,7 +58,27 @@ def tools_of(session: Session) -> Tools:
         covered=user.covered,
     )
     user.workplace = workplace
-    return Toolbox([BuiltInTools(workplace)], lambda: workspace.config.tools, services.ask_user)
+    return Toolbox(
+        [BuiltInTools(workplace)],
+        lambda: workspace.config.tools,
+        services.ask_user,
+        _servers_of(session, workplace),
+    )
+
+
+def _servers_of(session: Session, workplace: Workplace) -> SessionServers:
+    """Return the workspace's tool servers, for a session; none of them is started by that."""
+    workspace, services = session.workspace, session.workspace.services
+    assert workspace.root is not None
+    permissions = Permissions(services.trust, workspace.root, services.ask_user, services.choose)
+    if workspace.tool_servers is None:
+        around = Surroundings(workspace.root, services.environ, services.ask_user, services.choose)
+        workspace.tool_servers = ToolServers(workspace.configuration, services.trust, around)
+
+    async def bound(text: str, around: Around) -> str:
+        return await bounded(workspace.output_without_secrets(text), around, workplace)
+
+    return SessionServers(workspace.tool_servers, permissions, bound)
 
 
 class _User:

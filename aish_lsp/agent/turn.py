@@ -44,7 +44,8 @@ from aish_lsp.models.retrying import cause
 from aish_lsp.sessions.recorder import Reply
 from aish_lsp.shell.pending import new_id
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add
-from aish_lsp.tools.calling import Around, ToolResult, call_tool
+from aish_lsp.tools.calling import Around, ToolResult
+from aish_lsp.tools.toolbox import call_tool
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Coroutine, Sequence
@@ -171,7 +172,6 @@ class Turn:
 
     async def _go_through_rounds(self) -> None:
         """Receive a reply, run the tools that it calls, and go on with what they said."""
-        self._session.tools.begin()
         most = self._workspace.config.tools.max_rounds
         for number in count(1):
             await self._receive_from_somebody()
@@ -229,6 +229,10 @@ class Turn:
         if chosen.notice and self._session.first_time(chosen.notice):
             await self._notice("info", chosen.notice)
         self._chain = FallbackChain(chosen.preset, workspace.config)
+        if chosen.preset.provider != "offline":
+            for trouble in await self._session.tools.begin():
+                if self._session.first_time(trouble):
+                    await self._notice("warning", trouble)
         first = self._begin_round(chosen.preset)
         await first.fit()
         await self._tell_what_goes_along()

@@ -54,12 +54,16 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A configuration, what was left out of it, and where each of its values came from."""
+    """A configuration, what was left out of it, and where each of its values came from.
+
+    ``workspace_servers`` are the tool servers that the user has not configured: each wants a grant.
+    """
 
     config: Config
     problems: tuple[Problem, ...]
     origins: Mapping[str, str]
     requests: tuple[Request, ...]
+    workspace_servers: frozenset[str] = frozenset()
 
 
 _USERS_ALONE: Final = "only your own config.toml, or the editor's initializationOptions, can set it"
@@ -172,7 +176,8 @@ class Configuration:
         problems += [*client.problems, *settings.problems, *wrong, *refused, *more_refused]
         if (trouble := self._trust.trouble()) is not None:
             problems.append(Problem("", trouble))
-        return Loaded(config, tuple(problems), origins, (*asked, *also))
+        strangers = _servers(edited) | (_servers(overlay) - frozenset().union(*map(_servers, own)))
+        return Loaded(config, tuple(problems), origins, (*asked, *also), strangers)
 
     def _without_users_own(self, layer: Layer) -> tuple[Layer, list[Problem]]:
         """Return a workspace's layer without what only the user can set, and what that was."""
@@ -198,6 +203,12 @@ class Configuration:
         granted = self._trust.granted(self._root, what, name, parted.hash)
         request = Request(what, name, parted.asked, parted.hash, granted)
         return layer if granted else harmless, [request]
+
+
+def _servers(layer: Layer) -> frozenset[str]:
+    """Return the names of a layer's tool servers."""
+    _, servers = lookup(layer.data, ("tools", "servers"))
+    return frozenset(servers or ())
 
 
 class _Kept:

@@ -208,7 +208,9 @@ class ToolServer:
 
     command: list[str] | None = key(None, "the command that starts it")
     url: str | None = key(None, "its address, when it is not started by us")
-    env: dict[str, str] = key({}, "environment variables for the command")
+    env: dict[str, str] = key(
+        {}, "environment variables for the command; `${NAME}` in a value is one of our own"
+    )
     enabled: bool = key(True, "false to keep the entry and not use it")
     off: list[str] = key([], "names of its tools that are not offered")
 

@@ -26,7 +26,7 @@ from aish_lsp.foundation.files import (
 VERSION: Final = 1
 
 #: What a grant is for. A provider's and a key's are not a workspace's but the user's own.
-What = Literal["overlay", "server", "settings"]
+What = Literal["overlay", "server", "settings", "tool"]
 
 #: Bytes of a file of grants: enough for ten thousands of them.
 _LARGEST: Final = 16 << 20
@@ -60,14 +60,35 @@ class TrustStore:
             grant.get("hash") == contents for grant in self._find(_place(workspace), what, name)
         )
 
-    def grant(self, workspace: Path, what: What, name: str, contents: str) -> None:
+    def definition(self, workspace: Path, what: What, name: str) -> str | None:
+        """Return what was kept with the grant of ``name``; None where nothing is granted."""
+        found = self._find(_place(workspace), what, name)
+        return str(found[-1].get("definition", "")) if found else None
+
+    def names(self, workspace: Path, what: What) -> list[str]:
+        """Return the names of what is granted to a workspace."""
+        self._refresh()
+        place = _place(workspace)
+        return [
+            str(grant.get("name"))
+            for grant in self._document.get("grants", [])
+            if isinstance(grant, dict)
+            and (grant.get("workspace"), grant.get("what")) == (place, what)
+        ]
+
+    def grant(
+        self, workspace: Path, what: What, name: str, contents: str, *, definition: str = ""
+    ) -> None:
         """Grant these ``contents``, in place of what of ``name`` was granted before.
+
+        ``definition`` is kept with it, to show later what changed.
 
         Raises:
             StoreUnavailable: the file is from a newer version, or cannot be written.
             Busy: another process holds it.
         """
-        self._put({"workspace": _place(workspace), "what": what, "name": name, "hash": contents})
+        about = {"workspace": _place(workspace), "what": what, "name": name, "hash": contents}
+        self._put({**about, "definition": definition} if definition else about)
 
     def revoke(self, workspace: Path, what: What | None = None, name: str | None = None) -> int:
         """Take back the workspace's grants (all, or of a kind or a name); return how many.

@@ -11,7 +11,7 @@ from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.wording import count_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from aish_lsp.config.schema import Cost, Preset
     from aish_lsp.context.budget import Limits
@@ -115,23 +115,29 @@ _PARTS: Final = {
 }
 
 
-def context_page(report: ContextReport, sent: Sequence[RequestMessage]) -> str:
+def context_page(
+    report: ContextReport, sent: Sequence[RequestMessage], tools: Mapping[str, int]
+) -> str:
     """Return the report as a page: a bar, the parts, and what it means.
 
-    ``sent`` is the request itself: its characters are what the count is compared with.
+    ``sent`` is the request itself: its characters are what the count is compared with. ``tools``
+    are the servers whose tools are offered, and about how many tokens their schemas take.
     """
     characters = sum(len(message.content) for message in sent)
     used = min(_BAR, round(_BAR * report.total / report.token_budget))
     bar = "█" * used + "░" * (_BAR - used)
     share = f"{report.total:,} / {report.token_budget:,} tokens ({report.percent:.0f} %)"
     parts = {name: getattr(report.breakdown, name) for name in _PARTS}
-    rows = [(name, tokens, _PARTS[name]) for name, tokens in parts.items() if tokens]
+    what = dict(_PARTS)
+    if len(tools) > 1:
+        what["tools"] += f": {', '.join(f'{name} {tokens:,}' for name, tokens in tools.items())}"
+    rows = [(name, tokens, what[name]) for name, tokens in parts.items() if tokens]
     rows.append(("free", report.free, "then the oldest questions go into the summary"))
     lines = [
         "```",
         f"Context  {share}  {bar}",
         "",
-        *(f"  {name:<13}{tokens:>9,}  {what}" for name, tokens, what in rows),
+        *(f"  {name:<13}{tokens:>9,}  {about}" for name, tokens, about in rows),
         "",
         (
             f"The model takes {report.context_window:,} tokens at once;"

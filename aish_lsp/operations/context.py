@@ -23,7 +23,8 @@ async def show(place: Place, _params: SessionTarget) -> Answer[ContextReport]:
     upcoming = place.session.next_request()
     await upcoming.count()
     report = upcoming.context()
-    return Answer(report, context_page(report, upcoming.messages()))
+    tools = place.session.tools.costs(place.session.preset, report.context_window)
+    return Answer(report, context_page(report, upcoming.messages(), tools))
 
 
 @operation(

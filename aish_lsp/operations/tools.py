@@ -6,8 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aish_lsp.config.schema import OWN_TOOLS
-from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.errors import Denied, InvalidArgument
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, operation
+from aish_lsp.tools.permissions import SCOPES, Scope
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
@@ -17,21 +20,33 @@ _ON_OFF = {"on": True, "off": False}
 
 @dataclass(frozen=True, slots=True)
 class ToolInfo:
-    """A tool; ``tokens`` are those of its schema, an estimate for the model that answers now."""
+    """A tool; ``tokens`` are those of its schema, an estimate for the model that answers now.
+
+    ``allowed``: a call of it goes on without a question about each.
+    """
 
     name: str
     description: str
     tokens: int
     on: bool
+    allowed: bool
 
 
 @dataclass(frozen=True, slots=True)
 class ToolServerInfo:
-    """Who brings tools: `aish` is we ourselves."""
+    """Who brings tools: `aish` is we ourselves.
+
+    ``state`` is `off` before it was needed, `starting`, `ready` or `failed`; ``granted``: it may
+    start, as one that the user has configured may; ``error`` says why it failed, or what of it
+    cannot be used.
+    """
 
     name: str
     on: bool
+    state: str
+    granted: bool
     tools: list[ToolInfo]
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +66,17 @@ def _listed(session: Session) -> ToolList:
     limit = session.accounting.known_limits(preset, session.workspace.config)
     servers = [
         ToolServerInfo(
-            server,
-            tools.is_on(server),
+            provider.name,
+            tools.is_on(provider.name),
+            provider.status.state,
+            provider.status.granted,
             [
-                ToolInfo(one.name, one.description, one.tokens, one.on)
-                for one in tools.listed(server, preset)
+                ToolInfo(one.name, one.description, one.tokens, one.on, one.allowed)
+                for one in tools.listed(provider.name, preset)
             ],
+            provider.status.error or None,
         )
-        for server in tools.servers()
+        for provider in tools.providers
     ]
     return ToolList(servers, [schema.name for schema in session.tools_for(preset, limit)])
 
@@ -84,12 +102,14 @@ class SwitchParams(SessionTarget):
     on: bool
 
 
-def _read_switch(_place: Place, argument: str) -> SwitchParams:
+def _read_switch(place: Place, argument: str) -> SwitchParams:
     words = argument.split()
     if not words or words[0] not in _ON_OFF or len(words) > 2:
         raise InvalidArgument("Use `:tools on [TOOL]` or `:tools off [TOOL]`.")
     # A server's tool is called SERVER__NAME, ours by its name alone.
     named = words[1] if len(words) > 1 else ""
+    if named in place.session.tools.servers():
+        return SwitchParams(server=named, on=_ON_OFF[words[0]])
     server, parted, _ = named.partition("__")
     return SwitchParams(
         server=server if parted else OWN_TOOLS, tool=named or None, on=_ON_OFF[words[0]]
@@ -110,25 +130,170 @@ async def switch(place: Place, params: SwitchParams) -> Answer[ToolList]:
         NotFound: there is no such server or tool.
     """
     place.session.tools.switch(params.server, params.tool or "", on=params.on)
+    what = params.tool or f"The tools of {params.server}"
+    return _changed(place, f"{what}: {'on' if params.on else 'off'}, in this session.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerParams(SessionTarget):
+    """A tool server, by its name in the configuration."""
+
+    server: str
+
+
+def _read_server(_place: Place, argument: str) -> ServerParams:
+    if not argument or " " in argument:
+        raise InvalidArgument("Name one server: `:tools` lists them.", path="server")
+    return ServerParams(server=argument)
+
+
+@operation(
+    "tools.connect",
+    ServerParams,
+    Line("tools connect", "SERVER", "", _read_server),
+    asks=True,
+    needs_settings=True,
+)
+async def connect(place: Place, params: ServerParams) -> Answer[ToolList]:
+    """Start a tool server now.
+
+    One that the workspace itself asks for starts once you have granted it, with its command,
+    environment and address; any change of these asks again.
+
+    Raises:
+        NotFound: there is no such server.
+        Denied: it was not granted.
+        BackendUnavailable: it does not start; the message says why.
+    """
+    await place.session.tools.session_servers.connect(params.server)
+    return _changed(place, f"{params.server} is connected.")
+
+
+@operation("tools.disconnect", ServerParams, Line("tools disconnect", "SERVER", "", _read_server))
+async def disconnect(place: Place, params: ServerParams) -> Answer[ToolList]:
+    """End a tool server. The next question starts it again, unless it is switched off.
+
+    Raises:
+        NotFound: there is no such server.
+    """
+    await place.session.tools.session_servers.disconnect(params.server)
+    return _changed(place, f"{params.server} was ended.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AllowParams(SessionTarget):
+    """A server's `tool`, or all that it has, and for how long: see `tools.allow`."""
+
+    server: str
+    tool: str | None = None
+    scope: Scope = "session"
+
+
+def _read_allow(_place: Place, argument: str) -> AllowParams:
+    words = argument.split()
+    named = words[1] if len(words) == 2 else "session"
+    scope = next((one for one in SCOPES if one == named), None)
+    if not words or len(words) > 2 or scope is None:
+        raise InvalidArgument("Use `:tools allow SERVER__TOOL [once|session|always]`.")
+    server, _, tool = words[0].partition("__")
+    return AllowParams(server=server, tool=tool or None, scope=scope)
+
+
+@operation(
+    "tools.allow",
+    AllowParams,
+    Line("tools allow", "SERVER[__TOOL] [SCOPE]", "", _read_allow),
+    asks=True,
+)
+async def allow(place: Place, params: AllowParams) -> Answer[ToolList]:
+    """Let a tool of a server be called without a question, as it is now.
+
+    That is once, in this session (the default), or always in this workspace. What the server says
+    of the tool is part of that: where a character of it changes, the next call asks.
+
+    Raises:
+        NotFound: there is no such server or tool; it has to be connected.
+        Denied: the user did not agree.
+        StoreUnavailable, Busy: the grant cannot be written.
+    """
+    servers = place.session.tools.session_servers
+    what = f"{params.server}__{params.tool}" if params.tool else f"all tools of {params.server}"
+    if not place.is_typed:
+        times = {"once": "once", "session": "in this session", "always": "always, in this folder"}
+        question = Question(f"Let the model call {escaped(what)} {times[params.scope]}?", "Allow")
+        if await place.workspace.services.ask_user(question) is not True:
+            raise Denied("Nothing was allowed: it was not confirmed.")
+    await servers.allow(params.server, params.tool or "", params.scope)
+    return _changed(place, f"Allowed: {escaped(what)}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RevokeParams(SessionTarget):
+    """A server's `tool`, or all that it has."""
+
+    server: str
+    tool: str | None = None
+
+
+def _read_revoke(_place: Place, argument: str) -> RevokeParams:
+    server, _, tool = argument.partition("__")
+    if not server or " " in argument:
+        raise InvalidArgument("Use `:tools revoke SERVER[__TOOL]`.")
+    return RevokeParams(server=server, tool=tool or None)
+
+
+@operation("tools.revoke", RevokeParams, Line("tools revoke", "SERVER[__TOOL]", "", _read_revoke))
+async def revoke(place: Place, params: RevokeParams) -> Answer[ToolList]:
+    """Have the user asked again before a tool of a server is called.
+
+    Raises:
+        NotFound: there is no such server or tool.
+        StoreUnavailable, Busy: the grants cannot be written.
+    """
+    await place.session.tools.session_servers.revoke(params.server, params.tool or "")
+    what = f"{params.server}__{params.tool}" if params.tool else f"the tools of {params.server}"
+    return _changed(place, f"Asked about again: {escaped(what)}.")
+
+
+def _changed(place: Place, told: str) -> Answer[ToolList]:
     place.workspace.changed()
     found = _listed(place.session)
-    what = params.tool or f"The tools of {params.server}"
-    told = f"{what}: {'on' if params.on else 'off'}, in this session."
     return Answer(found, f"{told}\n\n{_page(place.session, found)}", is_told=True)
+
+
+def _heading(server: ToolServerInfo) -> str:
+    """Return what is said of a server above its tools."""
+    if not server.on:
+        return f"**{server.name}**: off"
+    if not server.granted:
+        return (
+            f"**{server.name}**: this workspace asks for it, and it does not start before you grant"
+            f" it: `:tools connect {server.name}`"
+        )
+    if server.state in ("off", "starting"):
+        how = "it starts with the next question" if server.state == "off" else "it is starting"
+        return f"**{server.name}**: {how}"
+    tokens = sum(tool.tokens for tool in server.tools if tool.on)
+    known = f"about {tokens:,} tokens" if server.tools else "no tools"
+    heading = f"**{server.name}**: {known if server.state == 'ready' else 'failed'}"
+    return f"{heading}\n\n> {server.error}" if server.error else heading
+
+
+def _row(server: ToolServerInfo, tool: ToolInfo) -> str:
+    marks = ["off"] if not (tool.on and server.on) else []
+    if server.name != OWN_TOOLS and tool.allowed:
+        marks.append("allowed")
+    mark = f" ({', '.join(marks)})" if marks else ""
+    about = cut(escaped(tool.description.strip().split("\n", 1)[0]), 200)
+    return f"- `{tool.name}`{mark}, {tool.tokens} tokens: {about}"
 
 
 def _page(session: Session, found: ToolList) -> str:
     """Return the list for a person."""
-    parts = []
-    for server in found.servers:
-        tokens = sum(tool.tokens for tool in server.tools if tool.on and server.on)
-        heading = f"**{server.name}**: about {tokens:,} tokens" if server.on else server.name
-        rows = [
-            f"- `{tool.name}`{'' if tool.on and server.on else ' (off)'}, {tool.tokens} tokens:"
-            f" {tool.description}"
-            for tool in server.tools
-        ]
-        parts.append("\n".join([heading if server.on else f"**{heading}**: off", "", *rows]))
+    parts = [
+        "\n".join([_heading(server), "", *(_row(server, tool) for tool in server.tools)]).rstrip()
+        for server in found.servers
+    ]
     if not parts:
         return "There are no tools: no folder is open."
     name = session.active_model
@@ -143,4 +308,9 @@ def _page(session: Session, found: ToolList) -> str:
             " they would take more than `tools.share` of its window."
         )
     parts.append("`:tools off TOOL` and `:tools on TOOL` switch one in this session.")
+    if any(server.name != OWN_TOOLS for server in found.servers):
+        parts.append(
+            "`:tools allow TOOL` lets one be called without a question in this session, `:tools"
+            " allow TOOL always` in this workspace; `:tools revoke TOOL` takes it back."
+        )
     return "\n\n".join(parts)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.shell.confinement.walls import Walls
@@ -100,10 +100,12 @@ class SupervisedProcess:
         cwd: Path,
         env: Mapping[str, str],
         walls: Walls | None = None,
+        source: int | None = None,
     ) -> None:
         """Start ``command``, whose first item is an absolute path, without waiting for it.
 
-        It is confined by ``walls``, where they are given.
+        It is confined by ``walls``, where they are given, and reads the descriptor ``source``; else
+        its input is empty.
 
         Raises:
             InvalidArgument: the command is too long, or has a NUL in it.
@@ -119,7 +121,7 @@ class SupervisedProcess:
         self._reports = b""
         self._status, status = os.pipe()
         try:
-            self._supervisor = _start_supervisor(status, command, cwd, env, walls)
+            self._supervisor = _start_supervisor(status, command, cwd, env, walls, source=source)
         except BaseException:
             os.close(self._status)
             raise
@@ -211,15 +213,23 @@ def _start_supervisor(
     cwd: Path,
     env: Mapping[str, str],
     walls: Walls | None,
+    *,
+    source: int | None,
 ) -> subprocess.Popen[bytes]:
     passed = [status]
-    plan = "-"
+    planned: dict[str, Any] = {}
     if walls is not None:
         env = walls.environment(env)
         command = [*walls.prefix, *command]
-        passed.append(_file_with(marshal.dumps(walls.plan())))
-        plan = str(passed[-1])
+        planned = walls.plan()
         passed += walls.passed
+    if source is not None:
+        passed.append(source)
+        planned |= {"passed": [*planned.get("passed", ()), source], "stdin": source}
+    plan = "-"
+    if planned:
+        passed.append(_file_with(marshal.dumps(planned)))
+        plan = str(passed[-1])
     # Isolated and without site: neither the folder nor the user's environment can add code to it.
     arguments = [sys.executable, "-I", "-S", "-X", "utf8", str(_SUPERVISOR), str(status), plan]
     try:
@@ -243,7 +253,7 @@ def _start_supervisor(
             raise NotFound(msg) from error
         raise _start_error(error.errno) from error
     finally:
-        if walls is not None:
+        if planned:
             os.close(int(plan))
 
 

@@ -15,8 +15,9 @@ ended, or is gone itself, whatever killed it. To the file descriptor STATUS it w
 
 and it exits. From the file descriptor PLAN it reads how the command is confined, marshalled:
 ``temporary``, a folder that is removed with the command, and where the kernel is to confine it,
-``rulesets`` and ``program``; ``passed`` are descriptors that the command must not get. PLAN is
-``-`` where there is nothing of that.
+``rulesets`` and ``program``; ``passed`` are descriptors that the command must not get, and
+``stdin`` is one that it reads, where it reads anything. PLAN is ``-`` where there is nothing of
+that.
 
 On Linux it is a subreaper: whatever leaves the process group is still its descendant.
 Elsewhere what leaves the group gets away.
@@ -70,6 +71,8 @@ def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
     # The pipes are the command's alone: the server is to see their end when the command is gone.
     os.close(1)
     os.close(2)
+    if "stdin" in plan:
+        os.close(plan["stdin"])
     _supervise(_Family(shell, status, subreaper), requests, status)
     _tidy_up(plan)
     _report(status, "ended")
@@ -236,7 +239,7 @@ def _become(command: list[str], status: int, plan: dict[str, Any]) -> NoReturn:
         # Before it runs, so that the server knows the group even if the command's first act is to
         # kill the supervisor.
         _report(status, f"started {os.getpid()}")
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(plan["stdin"] if "stdin" in plan else os.open(os.devnull, os.O_RDONLY), 0)
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.models.request import ToolSchema
-from aish_lsp.tools.calling import Tool, ToolResult
+from aish_lsp.tools.calling import ServerStatus, Tool, ToolResult
 from aish_lsp.tools.lookups import EditorLookups
 from aish_lsp.tools.reading import Looking
 from aish_lsp.tools.workplace import number_of, text_of
@@ -127,6 +127,15 @@ class BuiltInTools:
             _WRITE_FILE.name: changing.write_file,
             _RUN_COMMAND.name: self._run_command,
         }
+
+    @property
+    def status(self) -> ServerStatus:
+        """They are always there."""
+        return ServerStatus("ready", granted=True)
+
+    def allows(self, name: str, /) -> bool:
+        """Return whether a tool only reads; what runs or changes something asks by itself."""
+        return any(tool.reads for tool in self.tools() if tool.schema.name == name)
 
     def tools(self) -> tuple[Tool, ...]:
         """Return them, always in the same order; those that ask the editor where it answers."""

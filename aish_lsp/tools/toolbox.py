@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.context.counter import schema_tokens
-from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
+from aish_lsp.foundation.job import internal_error
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped
+from aish_lsp.foundation.wording import count_of, shown
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools.calling import Listed, ToolResult
 
@@ -18,7 +21,11 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.config.schema import Tools as Settings
     from aish_lsp.foundation.ports import AskUser
+    from aish_lsp.models.events import ToolCall
     from aish_lsp.tools.calling import Around, Provider, Tool
+    from aish_lsp.tools.mcp.servers import SessionServers
+
+logger = logging.getLogger(__name__)
 
 #: Fields of a request that its server takes no tools beside, or that are tools of the user's own.
 _INSTEAD_OF_TOOLS: Final = frozenset(
@@ -54,17 +61,39 @@ class Toolbox:
     """
 
     def __init__(
-        self, providers: Sequence[Provider], settings: Callable[[], Settings], ask_user: AskUser
+        self,
+        own: Sequence[Provider],
+        settings: Callable[[], Settings],
+        ask_user: AskUser,
+        servers: SessionServers | None = None,
     ) -> None:
-        self.providers = tuple(providers)
+        self._own = tuple(own)
         self._settings = settings
         self._ask_user = ask_user
+        self._servers = servers
         self._switched: dict[tuple[str, str], bool] = {}
         self._fetched: list[str] = []
         self._last: tuple[str, str] | None = None
         self._times = 0
 
     # Which there are
+
+    @property
+    def providers(self) -> Sequence[Provider]:
+        """Who brings tools now: we ourselves, and the servers that are configured."""
+        return (*self._own, *(self._servers.providers() if self._servers else ()))
+
+    def server(self, name: str) -> Provider:
+        """Return a server by its name.
+
+        Raises:
+            NotFound: there is none.
+        """
+        for provider in self.providers:
+            if provider.name == name:
+                return provider
+        there_are = f" There are: {', '.join(self.servers())}." if self.servers() else ""
+        raise NotFound(f"There is no tool server {escaped(name)[:60]}.{there_are}")
 
     def _enabled(self) -> Iterator[tuple[Provider, Tool]]:
         for provider in self.providers:
@@ -77,7 +106,9 @@ class Toolbox:
         own = self._settings().servers.get(server)
         on = self._switched.get((server, ""), own is None or own.enabled)
         if on and tool:
-            on = self._switched.get((server, tool), own is None or tool not in own.off)
+            off = own.off if own else []
+            is_off = tool in off or tool.removeprefix(f"{server}__") in off
+            on = self._switched.get((server, tool), not is_off)
         return on
 
     def switch(self, server: str, tool: str, /, *, on: bool) -> None:
@@ -86,14 +117,10 @@ class Toolbox:
         Raises:
             NotFound: there is no such server or tool.
         """
-        names = {one.name: [tool.schema.name for tool in one.tools()] for one in self.providers}
-        if server not in names:
-            raise NotFound(
-                f"There is no tool server {server[:60]!r}. There are: {', '.join(names)}."
-            )
-        if tool and tool not in names[server]:
-            there_are = ", ".join(names[server])
-            raise NotFound(f"{server} has no tool {tool[:60]!r}. It has: {there_are}.")
+        names = [one.schema.name for one in self.server(server).tools()]
+        if tool and tool not in names:
+            there_are = ", ".join(names)
+            raise NotFound(f"{server} has no tool {escaped(tool)[:60]}. It has: {there_are}.")
         self._switched[server, tool] = on
 
     def servers(self) -> Sequence[str]:
@@ -108,11 +135,24 @@ class Toolbox:
                 tool.schema.description,
                 schema_tokens(tool.schema, preset),
                 self.is_on(server, name),
+                provider.allows(name),
             )
-            for provider in self.providers
-            if provider.name == server
+            for provider in [self.server(server)]
             for tool in provider.tools()
         ]
+
+    def costs(self, preset: Preset, window: int, /) -> dict[str, int]:
+        """Return the servers whose tools are offered, and about how many tokens these take."""
+        offered = {schema.name: schema for schema in self.definitions(preset, window)}
+        costs = {
+            provider.name: sum(
+                schema_tokens(offered[tool.schema.name], preset)
+                for tool in provider.tools()
+                if tool.schema.name in offered
+            )
+            for provider in self.providers
+        }
+        return {name: tokens for name, tokens in costs.items() if tokens}
 
     def names(self) -> Collection[str]:
         """Return the names of all that may be called, whether they are offered or not."""
@@ -134,17 +174,40 @@ class Toolbox:
         most = self._settings().share * window
         if sum(schema_tokens(schema, preset) for schema in schemas) <= most:
             return tuple(schemas)
-        search = _search_schema(schemas)
-        if schema_tokens(search, preset) > most:
+        by_server = {one.name: [tool.schema for tool in one.tools()] for one in self.providers}
+        search = next(
+            (
+                search
+                for search in _search_schemas(schemas, by_server)
+                if schema_tokens(search, preset) <= most
+            ),
+            None,
+        )
+        if search is None:
             return ()
         by_name = {schema.name: schema for schema in schemas}
         return (search, *(by_name[name] for name in self._fetched if name in by_name))
 
     # Calling one
 
-    def begin(self) -> None:
-        """Take note that another turn begins: what was called before does not count."""
+    async def begin(self) -> list[str]:
+        """Prepare for another turn: start the servers. Return what is wrong with them.
+
+        What was called before does not count any more.
+        """
         self._last, self._times = None, 0
+        return await self._servers.start(self.is_on) if self._servers else []
+
+    @property
+    def session_servers(self) -> SessionServers:
+        """The servers that are configured.
+
+        Raises:
+            NotFound: there are none.
+        """
+        if self._servers is None:
+            raise NotFound("There are no tool servers: no folder is open.")
+        return self._servers
 
     async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
         """Call a tool; the same call for the fifth time in a row asks the user first.
@@ -193,7 +256,7 @@ class Toolbox:
                 ranked.append((-len(hits) - 10 * named, schema.name, schema))
         found = [schema for _, _, schema in sorted(ranked, key=lambda one: one[:2])[:_FOUND]]
         if not found:
-            return ToolResult("No tool fits. The description of tool_search names them all.")
+            return ToolResult("No tool fits. Use other words.")
         self._fetched += [one.name for one in found if one.name not in self._fetched]
         rows = [
             f"{one.name}: {one.description}\narguments: {json.dumps(one.parameters)}"
@@ -202,9 +265,39 @@ class Toolbox:
         return ToolResult("\n\n".join(["You can call these now:", *rows]))
 
 
-def _search_schema(schemas: Sequence[ToolSchema]) -> ToolSchema:
-    """Return the tool that fetches others, and names them."""
-    rows = [f"{schema.name}: {_one_line(schema.description)}" for schema in schemas]
+async def call_tool(tools: Toolbox, call: ToolCall, around: Around) -> ToolResult:
+    """Return what comes of a model's call, whatever it wrote: the model is to read its mistakes."""
+    known = tools.names()
+    if call.name not in known:
+        there_are = f"There are: {', '.join(known)}." if known else "There are none."
+        return ToolResult(f"There is no tool {shown(call.name)}. {there_are}", "failed")
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        arguments = None
+    if not isinstance(arguments, dict):
+        return ToolResult("The arguments are not a JSON object. Call it again.", "failed")
+    try:
+        return await tools.call(call.name, arguments, around)
+    except AishError as error:
+        return ToolResult(error.message, "failed")
+    except Exception as error:
+        logger.exception("a tool failed")
+        return ToolResult(internal_error(error).message, "failed")
+
+
+def _search_schemas(
+    schemas: Sequence[ToolSchema], by_server: Mapping[str, Sequence[ToolSchema]]
+) -> Iterator[ToolSchema]:
+    """Yield the tool that fetches others: naming them with a line each, by name, by server."""
+    yield _search_schema([f"{schema.name}: {_one_line(schema.description)}" for schema in schemas])
+    yield _search_schema([", ".join(schema.name for schema in schemas)])
+    yield _search_schema(
+        [f"{name}: {count_of(len(tools), 'tool')}" for name, tools in by_server.items() if tools]
+    )
+
+
+def _search_schema(rows: Sequence[str]) -> ToolSchema:
     return ToolSchema(
         TOOL_SEARCH,
         "\n".join(["Fetch the arguments of tools, then call them. There are:", *rows]),

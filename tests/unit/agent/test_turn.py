@@ -17,13 +17,15 @@ from aish_lsp.agent.turn import AskResult
 from aish_lsp.agent.turn import ask as begin_turn
 from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
-from aish_lsp.config.schema import Preset
+from aish_lsp.config.schema import Preset, Tools
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, NotFound
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.job import Job
+from aish_lsp.foundation.ports import nobody
 from aish_lsp.models.events import Finish, ModelEvent, ToolCall
 from aish_lsp.models.request import ModelRequest, RequestMessage, ToolSchema
-from aish_lsp.tools.calling import Around, NoTools, ToolResult
+from aish_lsp.tools.calling import Around, ToolResult
+from aish_lsp.tools.toolbox import Toolbox
 
 CONFIG = """
 default_model = "first"
@@ -54,10 +56,11 @@ def calls(*arguments: str, text: str = "") -> tuple[ModelEvent, ...]:
     return (*said, *found, Usage(400, 10), Finish("tool"))
 
 
-class Looking(NoTools):
+class Looking(Toolbox):
     """Tools: LOOK, which tells ``said``, fails with it, or hangs."""
 
     def __init__(self) -> None:
+        super().__init__((), Tools, nobody)
         self.said: str | Exception | None = "hello"
         self.called: list[tuple[str, Mapping[str, Any]]] = []
         self.hangs = asyncio.Event()

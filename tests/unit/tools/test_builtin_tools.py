@@ -18,9 +18,10 @@ from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.events import Event
-from aish_lsp.foundation.ports import Found, Lookup, Question
+from aish_lsp.foundation.ports import Choice, Found, Lookup, Question
 from aish_lsp.models.events import ToolCall
-from aish_lsp.tools.calling import Around, ToolResult, call_tool
+from aish_lsp.tools.calling import Around, ToolResult
+from aish_lsp.tools.toolbox import call_tool
 from aish_lsp.tools.writing import write_keeping
 
 pytestmark = pytest.mark.slow
@@ -55,6 +56,8 @@ class Place:
         self.open: dict[Path, str] = {}
         self.edited: list[tuple[Path, str, str]] = []
         self.editor = Editor()
+        self.choice: int | None = None
+        self.chosen: list[Choice] = []
         self.config = root / "config.toml"
         self.config.write_text("")
         self.folder = root / "workspace"
@@ -63,6 +66,7 @@ class Place:
             self.ask,
             {"AISH_DISCOVERY": "off", "PATH": os.environ["PATH"]},
             self.open.get,
+            self.choose,
             edit_open=self.edit,
             look_up=self.editor,
             tools_of=tools_of,
@@ -73,6 +77,10 @@ class Place:
     async def ask(self, question: Question) -> bool | None:
         self.asked.append(question)
         return self.answer
+
+    async def choose(self, choice: Choice) -> int | None:
+        self.chosen.append(choice)
+        return self.choice
 
     async def edit(self, path: Path, before: str, after: str) -> bool | None:
         self.edited.append((path, before, after))
@@ -428,7 +436,7 @@ async def test_the_same_call_again_and_again_asks(place: Place) -> None:
     assert [one.status for one in results] == ["done"] * 4 + ["denied", "done"]
     assert len(place.asked) == 1
     assert "for the 5th time" in place.asked[0].message
-    place.tools.begin()
+    await place.tools.begin()
     for number in range(8):
         await place.call("read_file", path="a.txt", start=1, end=1 + number)
     assert len(place.asked) == 1
@@ -440,7 +448,11 @@ async def test_a_small_window_is_told_names_alone_or_nothing(place: Place) -> No
     [search] = place.tools.definitions(PRESET, 4096)
     assert search.name == "tool_search"
     assert all(f"\n{name}: " in search.description for name in own)
-    assert place.tools.definitions(PRESET, 1024) == ()
+    [names] = place.tools.definitions(PRESET, 1024)
+    assert f"\n{', '.join(own)}" in names.description
+    [counts] = place.tools.definitions(PRESET, 900)
+    assert counts.description.endswith("\naish: 6 tools")
+    assert place.tools.definitions(PRESET, 512) == ()
     found = await place.call("tool_search", query="edit_file or write something")
     assert '"old"' in found.text
     offered = [tool.name for tool in place.tools.definitions(PRESET, 4096)]

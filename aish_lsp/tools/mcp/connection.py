@@ -1,0 +1,346 @@
+"""One tool server: started when it is first needed, ended by the task that started it."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import logging
+import os
+import re
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound
+from aish_lsp.foundation.paths import data_dir
+from aish_lsp.foundation.text import cut, escaped
+
+if TYPE_CHECKING:
+    from mcp import Client
+    from mcp_types import CallToolResult
+
+    from aish_lsp.config.schema import ToolServer
+    from aish_lsp.foundation.ports import AskUser, Choose
+    from aish_lsp.tools.mcp.remote import RemoteTransport
+    from aish_lsp.tools.mcp.results import ServerTool
+    from aish_lsp.tools.mcp.stdio import StdioTransport
+
+    _Transport = StdioTransport | RemoteTransport
+
+logger = logging.getLogger(__name__)
+
+State = Literal["off", "starting", "ready", "failed"]
+
+#: Seconds that a server has to answer ``initialize`` and to list its tools: ``uvx`` and ``npx`` may
+#: have to fetch it first. And that a call may take.
+_CONNECT_SECONDS: Final = 60.0
+_CALL_SECONDS: Final = 600.0
+
+#: Seconds after which a server that failed is started again: at first, and at most.
+_FIRST_PAUSE: Final = 1.0
+_LONGEST_PAUSE: Final = 60.0
+
+#: Pages of a list of tools that are read.
+_MOST_PAGES: Final = 50
+
+#: What a server gets of our environment: what it needs to be found and to be itself, no secrets.
+_INHERITED: Final = (
+    *("HOME", "LANG", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ"),
+    *("USER", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
+)
+
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What servers are started in, and how their user is asked.
+
+    ``environ`` is our own environment, of which a server gets what is harmless.
+    """
+
+    root: Path
+    environ: Mapping[str, str]
+    ask_user: AskUser
+    choose: Choose
+
+
+class Connection:
+    """A tool server, as it is configured, and the connection to it while there is one.
+
+    Attributes:
+        tools: what it has, as it said last.
+        state: ``off`` before it was needed.
+        error: why it failed, or what of it cannot be used; empty where all is well.
+    """
+
+    def __init__(self, name: str, configured: ToolServer, surroundings: Surroundings) -> None:
+        self.name = name
+        self.configured = configured
+        self.tools: tuple[ServerTool, ...] = ()
+        self.state: State = "off"
+        self.error = ""
+        self._at = surroundings
+        self._client: Client | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._settled = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._is_wanted = False
+        self._has_changed = False
+        self._failures = 0
+        self._failed_at = 0.0
+
+    async def connect(self) -> None:
+        """Start the server, or wait until it has started.
+
+        Raises:
+            AishError: it does not start; the message says why.
+        """
+        if self._task is None or self._task.done():
+            pause = min(_FIRST_PAUSE * 2 ** (self._failures - 1), _LONGEST_PAUSE)
+            left = self._failed_at + pause - time.monotonic()
+            if self._failures > 1 and left > 0:
+                raise BackendUnavailable(f"{self.error} It is started again in {left:.0f} s.")
+            self._is_wanted, self.state, self.error = True, "starting", ""
+            self._settled.clear()
+            self._wake.clear()
+            # One task enters and leaves all: the SDK's cancel scopes belong to a task.
+            self._task = asyncio.create_task(self._serve(), name=f"tool server {self.name}")
+        await self._settled.wait()
+        if self.state != "ready":
+            raise BackendUnavailable(self.error or f"The tool server {self.name} was ended.")
+
+    async def disconnect(self) -> None:
+        """End the server, whatever it does."""
+        self._is_wanted = False
+        self._failures = 0
+        self._wake.set()
+        if self._task is not None:
+            if not self._settled.is_set():
+                self._task.cancel()
+            await asyncio.wait([self._task])
+        self.state, self.error, self.tools = "off", "", ()
+
+    async def call(
+        self, tool: ServerTool, arguments: Mapping[str, Any], told: Callable[[str], Awaitable[None]]
+    ) -> CallToolResult:
+        """Call a tool; ``told`` is told of its progress. A cancel is passed on.
+
+        Raises:
+            AishError: it failed, or the server did.
+        """
+        from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - heavy, and there by now
+        from pydantic import ValidationError  # noqa: PLC0415 - as above
+
+        await self.connect()
+        assert self._client is not None
+
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            of = f" of {total:g}" if total else ""
+            await told(
+                f"{self.name}: {progress:g}{of}{f', {escaped(message)}' if message else ''}\n"
+            )
+
+        try:
+            result = await self._client.call_tool(
+                tool.name, dict(arguments), _CALL_SECONDS, progress_callback=progressed
+            )
+        except MCPError as error:
+            if self._client is None or self._is_lost(error):
+                await self._ended()
+            raise BackendUnavailable(
+                f"{self.name}: {cut(escaped(error.error.message), 500)}"
+            ) from error
+        except (ValidationError, ValueError, RuntimeError) as error:
+            what = cut(escaped(str(error)), 300)
+            raise BackendUnavailable(
+                f"{self.name} answered with no proper result: {what}"
+            ) from error
+        self._failures = 0
+        return result
+
+    def _is_lost(self, error: Any) -> bool:
+        from mcp_types import CONNECTION_CLOSED  # noqa: PLC0415 - brings pydantic
+
+        return bool(error.error.code == CONNECTION_CLOSED)
+
+    async def _ended(self) -> None:
+        """Wait until it is known why the server ended.
+
+        Raises:
+            BackendUnavailable: always.
+        """
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        raise BackendUnavailable(self.error or f"The tool server {self.name} ended.")
+
+    async def _serve(self) -> None:
+        """Hold the connection, from its beginning to its end."""
+        transport: _Transport | None = None
+        try:
+            await _import_sdk()
+            transport = self._transport()
+            async with AsyncExitStack() as stack:
+                # No scope of anyio's: one that is entered around the client cannot be left in it.
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    client = await stack.enter_async_context(self._client_of(transport))
+                    await self._list(client)
+                self._client, self.state = client, "ready"
+                self._settled.set()
+                await self._stay(client, transport)
+            if self._is_wanted:
+                self._fail(BackendUnavailable("it ended"), transport)
+            else:
+                self.state = "off"
+        except asyncio.CancelledError:
+            self.state = "off"
+        except BaseExceptionGroup as group:
+            self._fail(_first(group), transport)
+        except Exception as error:  # noqa: BLE001 - whatever a stranger's program leads to
+            self._fail(error, transport)
+        finally:
+            self._client = None
+            self._settled.set()
+
+    def _transport(self) -> _Transport:
+        """Return what leads to the server.
+
+        Raises:
+            NotFound: its program is not installed.
+        """
+        if self.configured.url:
+            from aish_lsp.tools.mcp.remote import RemoteTransport  # noqa: PLC0415 - as below
+
+            return RemoteTransport(self.name, self.configured.url, self._at.ask_user)
+        from aish_lsp.tools.mcp.stdio import StdioTransport  # noqa: PLC0415 - brings the SDK
+
+        environ = self._at.environ
+        environment = {name: environ[name] for name in _INHERITED if name in environ}
+        for name, value in self.configured.env.items():
+            environment[name] = _VARIABLE.sub(lambda found: environ.get(found[1], ""), value)
+        program, *arguments = self.configured.command or [""]
+        where = environment.get("PATH", os.defpath)
+        found = shutil.which(os.path.expanduser(program), path=where)  # noqa: PTH111 - as a shell
+        if found is None:
+            raise NotFound(f"{escaped(program)[:80]} is not installed, or not on PATH")
+        log = data_dir() / "tool-servers" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self.name)}.log"
+        command = [os.path.abspath(found), *arguments]  # noqa: PTH100 - links are not followed
+        return StdioTransport(command, self._at.root, environment, log)
+
+    def _client_of(self, transport: _Transport) -> Client:
+        import mcp_types  # noqa: PLC0415 - brings pydantic
+        from mcp import Client  # noqa: PLC0415 - heavy
+
+        from aish_lsp import __version__  # noqa: PLC0415 - of the root
+        from aish_lsp.tools.mcp.elicitation import answer  # noqa: PLC0415 - as above
+
+        async def asked(context: Any, params: mcp_types.ElicitRequestParams) -> Any:
+            del context
+            return await answer(self.name, params, self._at.ask_user, self._at.choose)
+
+        async def roots(context: Any) -> mcp_types.ListRootsResult:
+            del context
+            root: Any = self._at.root.as_uri()
+            return mcp_types.ListRootsResult(roots=[mcp_types.Root(uri=root)])
+
+        async def told(message: Any) -> None:
+            if isinstance(message, mcp_types.ToolListChangedNotification):
+                self._has_changed = True
+                self._wake.set()
+
+        return Client(
+            transport,
+            client_info=mcp_types.Implementation(name="aish-lsp", version=__version__),
+            elicitation_callback=asked,
+            list_roots_callback=roots,
+            message_handler=told,
+            cache=None,
+        )
+
+    async def _stay(self, client: Client, transport: _Transport) -> None:
+        """Follow the server's list of tools until it is gone, or no longer wanted."""
+        lost = asyncio.create_task(transport.lost.wait())
+        lost.add_done_callback(lambda _: self._wake.set())
+        try:
+            while self._is_wanted and not lost.done():
+                await self._wake.wait()
+                self._wake.clear()
+                if self._has_changed and self._is_wanted and not lost.done():
+                    self._has_changed = False
+                    async with asyncio.timeout(_CONNECT_SECONDS):
+                        await self._list(client)
+        finally:
+            lost.cancel()
+
+    async def _list(self, client: Client) -> None:
+        from aish_lsp.tools.mcp.results import checked_tools  # noqa: PLC0415 - brings the SDK
+
+        found: list[Any] = []
+        cursor = None
+        for _ in range(_MOST_PAGES):
+            page = await client.list_tools(cursor=cursor)
+            found += page.tools
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        tools, left_out = await asyncio.to_thread(checked_tools, self.name, found)
+        self.tools = tuple(tools)
+        self.error = "; ".join(left_out[:5])
+        if len(left_out) > 5:
+            self.error += f"; and {len(left_out) - 5} more"
+
+    def _fail(self, error: BaseException, transport: _Transport | None) -> None:
+        self._failures += 1
+        self._failed_at = time.monotonic()
+        self.state, self.tools = "failed", ()
+        why, said = _why(error), ""
+        if transport is not None:
+            why = transport.trouble or why
+            said = transport.last_words
+        self.error = f"The tool server {self.name} failed: {why}."
+        if said:
+            self.error += f" It said: {escaped(said)}"
+        logger.info("%s", self.error)
+
+
+async def _import_sdk() -> None:
+    """Import the SDK, beside all else: it takes a second.
+
+    Raises:
+        NotFound: it is not installed.
+    """
+    if importlib.util.find_spec("mcp") is None:
+        raise NotFound("the part for tool servers is not installed: pip install 'aish-lsp[tools]'")
+    await asyncio.to_thread(importlib.import_module, "mcp")
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the first plain error of a group."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _why(error: BaseException) -> str:
+    match error:
+        case AishError():
+            return error.message.rstrip(".")
+        case TimeoutError():
+            return f"it did not answer within {_CONNECT_SECONDS:.0f} s"
+        case OSError():
+            return error.strerror or type(error).__name__
+        case ValueError() if callable(errors := getattr(error, "errors", None)):
+            # Of pydantic's, who names the type and a page of its own beside.
+            first = errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            return cut(
+                escaped(f"its answer is not as the protocol has it: {place}: {first['msg']}"), 300
+            )
+        case _:
+            return cut(escaped(str(error)), 300).rstrip(".") or type(error).__name__

@@ -1,0 +1,257 @@
+"""The tool servers of a workspace: which are configured and trusted, and their tools."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from aish_lsp.config.schema import OWN_TOOLS
+from aish_lsp.foundation.errors import AishError, Denied, NotFound
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.text import escaped
+from aish_lsp.shell.events import Output
+from aish_lsp.tools.calling import ServerStatus, Tool, ToolResult
+from aish_lsp.tools.mcp.connection import Connection
+
+if TYPE_CHECKING:
+    from aish_lsp.config.loading import Configuration
+    from aish_lsp.config.schema import ToolServer
+    from aish_lsp.config.trust import TrustStore
+    from aish_lsp.tools.calling import Around
+    from aish_lsp.tools.mcp.connection import Surroundings
+    from aish_lsp.tools.mcp.results import ServerTool
+    from aish_lsp.tools.permissions import Permissions, Scope
+
+    #: Bounds a result: its head and tail, where all of it is too long.
+    Bound = Callable[[str, Around], Awaitable[str]]
+
+#: Seconds that a question waits for servers that start; one that takes longer comes to the next.
+_PATIENCE: Final = 20.0
+
+
+class ToolServers:
+    """The servers that are configured for a workspace; they are shared by its sessions.
+
+    Those that the workspace itself asks for start once the user has granted each.
+    """
+
+    def __init__(
+        self, configuration: Configuration, trust: TrustStore, surroundings: Surroundings
+    ) -> None:
+        self._configuration = configuration
+        self._trust = trust
+        self._at = surroundings
+        self._connections: dict[str, Connection] = {}
+        self._ending: set[asyncio.Task[None]] = set()
+
+    def all(self) -> list[Connection]:
+        """Return the servers as they are configured now; what is another than before is ended."""
+        configured = self._configuration.config.tools.servers
+        for name, known in list(self._connections.items()):
+            if configured.get(name) != known.configured:
+                del self._connections[name]
+                ending = asyncio.create_task(known.disconnect(), name=f"end tool server {name}")
+                self._ending.add(ending)
+                ending.add_done_callback(self._ending.discard)
+        for name, server in configured.items():
+            if name != OWN_TOOLS and name not in self._connections:
+                self._connections[name] = Connection(name, server, self._at)
+        return [self._connections[name] for name in configured if name in self._connections]
+
+    def is_granted(self, name: str) -> bool:
+        """Return whether a server may start: it is the user's own, or they granted it as it is."""
+        server = self._configuration.config.tools.servers.get(name)
+        if server is None or name not in self._configuration.loaded.workspace_servers:
+            return server is not None
+        return self._trust.granted(self._at.root, "server", name, _digest(server))
+
+    async def start(self, is_on: Callable[[str], bool]) -> list[str]:
+        """Start what is not there yet; wait some time for it. Return what is wrong."""
+        waiting = [
+            asyncio.create_task(connection.connect(), name=f"start {connection.name}")
+            for connection in self.all()
+            if connection.state != "ready"
+            and is_on(connection.name)
+            and self.is_granted(connection.name)
+        ]
+        if not waiting:
+            return []
+        try:
+            done, late = await asyncio.wait(waiting, timeout=_PATIENCE)
+        finally:
+            for task in waiting:
+                # The server itself goes on starting: it has a task of its own.
+                task.cancel()
+        await asyncio.gather(*late, return_exceptions=True)
+        return [str(error) for task in done if isinstance(error := task.exception(), AishError)]
+
+    async def connect(self, name: str) -> None:
+        """Start a server; one that the workspace asks for, once the user has granted it.
+
+        Raises:
+            NotFound: there is no such server.
+            Denied: the user did not grant it.
+            AishError: it does not start.
+        """
+        connection = self.named(name)
+        if not self.is_granted(name):
+            answer = await self._at.ask_user(_question(name, connection.configured))
+            if answer is not True:
+                raise Denied(f"The tool server {name} was not started: you did not agree.")
+            digest = _digest(connection.configured)
+            await asyncio.to_thread(self._trust.grant, self._at.root, "server", name, digest)
+        await connection.connect()
+
+    async def disconnect(self, name: str) -> None:
+        """End a server; the next question starts it again, unless it is switched off.
+
+        Raises:
+            NotFound: there is no such server.
+        """
+        await self.named(name).disconnect()
+
+    def named(self, name: str) -> Connection:
+        """Return the connection of a server.
+
+        Raises:
+            NotFound: there is no such server.
+        """
+        found = {connection.name: connection for connection in self.all()}
+        if name not in found:
+            there_are = f"There are: {', '.join(found)}." if found else "None is configured."
+            raise NotFound(f"There is no tool server {escaped(name)[:60]}. {there_are}")
+        return found[name]
+
+    async def aclose(self) -> None:
+        """End all of them."""
+        ending = [connection.disconnect() for connection in self._connections.values()]
+        await asyncio.gather(*ending, *self._ending, return_exceptions=True)
+
+
+class SessionServers:
+    """A workspace's tool servers as one of its sessions sees them: with its user's permissions."""
+
+    def __init__(self, servers: ToolServers, permissions: Permissions, bound: Bound) -> None:
+        self._servers = servers
+        self._permissions = permissions
+        self._bound = bound
+
+    def providers(self) -> list[ServerTools]:
+        """Return the servers that are configured now."""
+        return [
+            ServerTools(one, self._servers.is_granted(one.name), self._permissions, self._bound)
+            for one in self._servers.all()
+        ]
+
+    async def start(self, is_on: Callable[[str], bool]) -> list[str]:
+        """Start what is not there yet: see ``ToolServers.start``."""
+        return await self._servers.start(is_on)
+
+    async def connect(self, name: str) -> None:
+        """Start a server: see ``ToolServers.connect``."""
+        await self._servers.connect(name)
+
+    async def disconnect(self, name: str) -> None:
+        """End a server: see ``ToolServers.disconnect``."""
+        await self._servers.disconnect(name)
+
+    async def allow(self, name: str, tool: str, scope: Scope) -> None:
+        """Let a tool (or all that a server has, where it is empty) be called without a question.
+
+        Raises:
+            NotFound: there is no such server or tool.
+            StoreUnavailable, Busy: the grant cannot be kept.
+        """
+        for one in self._tools(name, tool):
+            await self._permissions.allow(name, one, scope)
+
+    async def revoke(self, name: str, tool: str) -> None:
+        """Have the user asked again about a tool, or about all of a server.
+
+        Raises:
+            NotFound: there is no such server.
+            StoreUnavailable, Busy: the grants cannot be written.
+        """
+        own = [one.name for one in self._tools(name, tool)] if tool else [""]
+        for one in own:
+            await self._permissions.revoke(name, one)
+
+    def _tools(self, name: str, tool: str) -> list[ServerTool]:
+        tools = self._servers.named(name).tools
+        found = [one for one in tools if tool in ("", one.name, one.schema.name)]
+        if not found:
+            there_are = ", ".join(one.schema.name for one in tools) or "none: connect it first"
+            raise NotFound(f"{name} has no tool {escaped(tool)[:60]}. It has: {there_are}.")
+        return found
+
+
+class ServerTools:
+    """The tools of one server, in one session: implements ``Provider``."""
+
+    def __init__(
+        self, connection: Connection, granted: bool, permissions: Permissions, bound: Bound
+    ) -> None:
+        self.name = connection.name
+        self._connection = connection
+        self._granted = granted
+        self._permissions = permissions
+        self._bound = bound
+
+    @property
+    def status(self) -> ServerStatus:
+        """How it is now."""
+        return ServerStatus(self._connection.state, self._granted, self._connection.error)
+
+    def allows(self, name: str, /) -> bool:
+        """Return whether a call of one of them goes on without a question."""
+        return any(
+            one.reads or self._permissions.scope(self.name, one) is not None
+            for one in self._connection.tools
+            if one.schema.name == name
+        )
+
+    def tools(self) -> tuple[Tool, ...]:
+        """Return what it has now."""
+        return tuple(Tool(one.schema, reads=one.reads) for one in self._connection.tools)
+
+    async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
+        """Call one of them; the user is asked where that is due.
+
+        Raises:
+            AishError: it failed; the message tells the model why.
+        """
+        from aish_lsp.tools.mcp.results import told  # noqa: PLC0415 - brings the SDK
+
+        tool = next((one for one in self._connection.tools if one.schema.name == name), None)
+        if tool is None:
+            raise NotFound(f"{self.name} has no tool {escaped(name)[:60]} any more.")
+        if not await self._permissions.may_call(self.name, tool, arguments):
+            return ToolResult("Not called: the user did not agree to it.", "denied")
+
+        async def progressed(text: str) -> None:
+            await around.emit(Output(name, "stderr", text))
+
+        result = await self._connection.call(tool, arguments, progressed)
+        text = await self._bound(told(self.name, result), around)
+        return ToolResult(text, "failed" if result.is_error else "done")
+
+
+def _digest(server: ToolServer) -> str:
+    """Return a hash of what would run, or where it would be sent."""
+    told = [server.command, server.env, server.url]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def _question(name: str, server: ToolServer) -> Question:
+    lines = [f"    {escaped(name)}: {escaped(json.dumps(server.command or server.url))}"]
+    lines += [f"    {escaped(key)}={escaped(value)}" for key, value in server.env.items()]
+    whole = "\n".join(lines)
+    return Question(
+        "This workspace asks for a tool server, which runs as you do and is not confined:\n\n"
+        f"{whole[:800]}\n\nStart exactly this, now and later?",
+        yes="Start it",
+        whole=whole if len(whole) > 800 else "",
+    )
