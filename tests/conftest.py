@@ -7,6 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import fork_server
 import pytest
 from hypothesis import settings
 
@@ -26,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
     home = Path(tempfile.mkdtemp(prefix="aish-home-"))
     config.add_cleanup(lambda: _remove(home))
     for name in list(os.environ):
-        if name in ("AISH_SHARED", "AISH_FULL"):
+        if name in ("AISH_SHARED", "AISH_FULL", "AISH_REAL_START"):
             # They are for the tests themselves; a server would tell of a variable unknown to it.
             os.environ[name.replace("AISH", "TESTS")] = os.environ.pop(name)
             continue
@@ -34,6 +35,13 @@ def pytest_configure(config: pytest.Config) -> None:
         if ours or name.endswith("_API_KEY"):
             del os.environ[name]
     os.environ.update(HOME=str(home), AISH_DATA_DIR=str(home / "data"), AISH_DISCOVERY="off")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fork the servers of a test, where it is not about how they start."""
+    starts = item.get_closest_marker("real_start") or os.environ.get("TESTS_REAL_START") == "1"
+    fork_server.wanted = not starts
 
 
 @pytest.hookimpl(optionalhook=True)
