@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import tempfile
@@ -14,6 +15,11 @@ from hypothesis import settings
 # Else each worker, and each process that a test starts, compiles all modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# For each request httpcore tries to import it anew, and looks through all folders of ``sys.path``,
+# of which tests have thirty.
+if importlib.util.find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment]  # the import system's word for: none
 
 # A loaded machine is no fault of the code.
 settings.register_profile("no deadline", deadline=None)
