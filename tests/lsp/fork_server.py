@@ -214,14 +214,20 @@ async def _open_pipes() -> tuple[_Pipes, asyncio.StreamReader, list[int]]:
 
 
 def _import_all() -> None:
-    """Import what servers import, at their start and later."""
+    """Import what servers import, at their start and later, and read the tables of the package."""
     import aish_lsp
     from aish_lsp.lsp.server import create_server
+    from aish_lsp.offline.errors import known_errors
+    from aish_lsp.offline.ranking import ranking
+    from aish_lsp.offline.table import table
+    from aish_lsp.shell.risk.rules import tables
 
     for module in pkgutil.walk_packages(aish_lsp.__path__, "aish_lsp."):
         if not module.name.startswith(("aish_lsp.cli", "aish_lsp.__main__")):
             importlib.import_module(module.name)
     create_server()
+    for read in (table, ranking, known_errors, tables):
+        read()
 
 
 def _serve(channel: socket.socket) -> dict[str, Any] | None:
