@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import tempfile
 from pathlib import Path
 
+import fork_server
 import pytest
 from hypothesis import settings
 
 # Else each worker, and each process that a test starts, compiles all modules anew.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# For each request httpcore tries to import it anew, and looks through all folders of ``sys.path``,
+# of which tests have thirty.
+if importlib.util.find_spec("sniffio") is None:
+    sys.modules["sniffio"] = None  # type: ignore[assignment]  # the import system's word for: none
 
 # A loaded machine is no fault of the code.
 settings.register_profile("no deadline", deadline=None)
@@ -26,7 +33,7 @@ def pytest_configure(config: pytest.Config) -> None:
     home = Path(tempfile.mkdtemp(prefix="aish-home-"))
     config.add_cleanup(lambda: _remove(home))
     for name in list(os.environ):
-        if name in ("AISH_SHARED", "AISH_FULL"):
+        if name in ("AISH_SHARED", "AISH_FULL", "AISH_REAL_START"):
             # They are for the tests themselves; a server would tell of a variable unknown to it.
             os.environ[name.replace("AISH", "TESTS")] = os.environ.pop(name)
             continue
@@ -36,10 +43,18 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.update(HOME=str(home), AISH_DATA_DIR=str(home / "data"), AISH_DISCOVERY="off")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Fork the servers of a test, where it is not about how they start."""
+    starts = item.get_closest_marker("real_start") or os.environ.get("TESTS_REAL_START") == "1"
+    fork_server.wanted = not starts
+
+
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Return half as many workers again as there are processors: many tests wait for a process."""
-    return (os.cpu_count() or 1) * 3 // 2 or 1
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Return half as many workers again as there are processors: many slow tests wait."""
+    processors = os.cpu_count() or 1
+    return processors if config.option.markexpr == "not slow" else processors * 3 // 2
 
 
 def _remove(folder: Path) -> None:

@@ -12,6 +12,9 @@ import pytest
 from conversing import SHOWS_NOTHING, Place, begin, events, fine, streamed
 from fault_server import FaultServer, Peer, Request, chunk_of
 
+# A fork shares memory, which is measured here.
+pytestmark = pytest.mark.real_start
+
 logger = logging.getLogger(__name__)
 
 #: Characters of a piece of the reply, and how many pieces there are: some 60 MB.

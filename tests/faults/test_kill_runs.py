@@ -23,6 +23,7 @@ from figures import tell
 from marked import Marked
 
 pytestmark = [
+    pytest.mark.real_start,
     pytest.mark.skipif(
         sys.platform != "linux", reason="what leaves its group is only found on Linux"
     ),

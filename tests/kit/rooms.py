@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -59,13 +60,20 @@ class Import(NamedTuple):
     for_types: bool
 
 
-def imports_of(path: Path) -> Iterator[Import]:
-    """Yield the imports of a module, those for types and late ones, too."""
+@cache
+def imports_of(path: Path) -> tuple[Import, ...]:
+    """Return the imports of a module, those for types and late ones, too."""
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[Import]:
     by = ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix(".__init__")
     waiting: list[tuple[ast.AST, bool]] = [(ast.parse(path.read_text(encoding="utf-8")), False)]
     while waiting:
         node, for_types = waiting.pop()
         match node:
+            case ast.expr():
+                pass  # No statement is in it; most nodes are such.
             case ast.If(test=ast.Name("TYPE_CHECKING")):
                 waiting += [(inner, True) for inner in node.body]
                 waiting += [(inner, for_types) for inner in node.orelse]

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias, cast
 
+import fork_server
 import protocol_check
 
 Transport: TypeAlias = Literal["stdio", "tcp", "ws"]
@@ -124,14 +125,18 @@ class Client:
 
     async def start(self) -> Self:
         """Start the process and connect."""
-        self.process = await asyncio.create_subprocess_exec(
-            *self.command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=self.env,
-            cwd=self.cwd,
-        )
+        forked = await fork_server.spawn(self.command, self.env, self.cwd)
+        # It has what is used of the other.
+        self.process = cast("asyncio.subprocess.Process", forked)
+        if forked is None:
+            self.process = await asyncio.create_subprocess_exec(
+                *self.command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env=self.env,
+                cwd=self.cwd,
+            )
         self._announced = asyncio.get_running_loop().create_future()
         self._readers = [self._spawn(self._read_stderr())]
         self._reading.set()
@@ -169,6 +174,8 @@ class Client:
                 await self.process.stdin.wait_closed()
         if hasattr(self, "_stream"):
             await self._stream.close()
+        if isinstance(self.process, fork_server.Forked):
+            self.process.close()
         assert self.flaws == [], "\n".join(self.flaws)
         return code
 

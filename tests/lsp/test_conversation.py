@@ -38,6 +38,7 @@ async def ask(client: Client, prompt: str, token: str, **fields: Any) -> Any:
     )
 
 
+@pytest.mark.real_start
 async def test_a_whole_conversation_over_each_transport(client: Client, project: Path) -> None:
     client.answers["window/showMessageRequest"] = yes
     await client.initialize(project)

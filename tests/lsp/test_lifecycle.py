@@ -15,6 +15,8 @@ from client import Client, RpcError, execute
 
 from aish_lsp.lsp.lifecycle import PARENT_INTERVAL
 
+pytestmark = pytest.mark.real_start
+
 SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 ECHO = str(Path(__file__).with_name("echo_server.py"))
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from client import Client
 from conversing import ask
+
+pytestmark = pytest.mark.real_start
 
 
 async def test_an_ordinary_session_leaves_stderr_empty_and_one_line_about_the_client(

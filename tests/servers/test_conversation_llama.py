@@ -60,6 +60,7 @@ async def prompt_tokens(llama: LlamaServer, messages: list[Any]) -> int:
     return len((await asyncio.to_thread(post, "/tokenize", counted))["tokens"])
 
 
+@pytest.mark.real_start
 @pytest.mark.parametrize("transport", TRANSPORTS)
 async def test_a_whole_conversation(
     place: Place, llama: LlamaServer, recorded: FaultServer, transport: Transport

@@ -250,6 +250,7 @@ async def test_what_comes_together_is_one_edit(tmp_path: Path) -> None:
     assert len(editor.edits) == 1
 
 
+@pytest.mark.slow
 async def test_ten_edits_a_second(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chat_edits, "EDIT_INTERVAL", 0.1)
     editor = FakeEditor(OPEN)
@@ -294,6 +295,7 @@ async def test_a_document_with_crlf_keeps_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("manner", GOOD)
+@pytest.mark.slow
 async def test_one_odd_edit_is_no_reason_to_give_up(tmp_path: Path, manner: Manner) -> None:
     editor = FakeEditor(OPEN, manners=["make", manner, "make", manner])
     writer = chat_in(tmp_path, editor)
@@ -326,6 +328,7 @@ async def test_an_editor_that_tells_of_an_edit_only_after_a_while_is_waited_for(
 
 
 @pytest.mark.parametrize("manner", ["late", "untold", "mute"])
+@pytest.mark.slow
 async def test_an_edit_without_a_version_is_not_made_twice(tmp_path: Path, manner: Manner) -> None:
     editor = FakeEditor(OPEN, capabilities=EditorCapabilities(apply_edit=True), manners=[manner])
     writer = chat_in(tmp_path, editor)
@@ -426,6 +429,7 @@ async def test_an_edit_without_a_version_that_is_said_not_to_be_made(
 
 
 @pytest.mark.parametrize("manner", BAD)
+@pytest.mark.slow
 async def test_one_resync_then_the_edit_is_taken(tmp_path: Path, manner: Manner) -> None:
     editor = FakeEditor(OPEN, manners=[manner])
     writer = chat_in(tmp_path, editor)

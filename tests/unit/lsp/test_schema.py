@@ -20,6 +20,7 @@ from aish_lsp.operations.table import OPERATIONS
 ROOT = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.slow
 def test_it_is_printed_the_same_each_time() -> None:
     command = [sys.executable, "-m", "aish_lsp", "protocol", "--json"]
     printed = [

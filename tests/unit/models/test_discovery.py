@@ -104,6 +104,7 @@ async def test_what_is_no_model_server_is_left_alone(http: HttpClient, script: S
     assert time.monotonic() - begin < 20
 
 
+@pytest.mark.slow
 async def test_ports_are_asked_side_by_side(http: HttpClient) -> None:
     await found(http, hanging)
     begin = time.monotonic()

@@ -358,6 +358,7 @@ async def test_a_proxy_that_cannot_be_used(
         await http.get_json("https://models.example", timeout_s=5)
 
 
+@pytest.mark.slow
 async def test_get_json_is_bounded_as_a_whole(http: HttpClient) -> None:
     async def script(request: Request, peer: Peer) -> None:
         await peer.head(kind="application/json")

@@ -43,6 +43,7 @@ def test_a_page_without_end_or_of_50_mb_is_cut(tmp_path: Path, text: str) -> Non
 
 
 @pytest.mark.parametrize("text", ["exec sleep 600", "echo a; sleep 600", "trap '' TERM; sleep 600"])
+@pytest.mark.slow
 def test_what_does_not_answer_is_ended(
     tmp_path: Path, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

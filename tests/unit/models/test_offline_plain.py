@@ -43,6 +43,7 @@ def _is_called(slot: Slot, phrasing: Phrasing) -> bool:
     return bool(term) and term not in phrasing.terms and slot.kind not in ("first", "last")
 
 
+@pytest.mark.slow
 def test_the_words_of_a_phrasing_are_enough(tmp_path: Path) -> None:
     lost = []
     for question, intent, terms in _short():

@@ -92,6 +92,7 @@ async def test_a_refusal_is_not_tried_again() -> None:
     assert model.closed == 1
 
 
+@pytest.mark.slow
 async def test_the_last_try_begins_within_the_patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrying, "PATIENCE", 0.3)
     model = Scripted((0.5, BUSY), REPLY)
@@ -170,6 +171,7 @@ async def test_a_reply_that_does_not_begin_is_given_up() -> None:
     assert model.closed == 1
 
 
+@pytest.mark.slow
 async def test_a_reply_that_has_begun_may_be_silent_for_longer() -> None:
     model = Scripted((Text("All"), 0.5, Text(" is well."), Finish("stop")))
     assert len(await received(model, timeout=0.1)) == 3

@@ -454,6 +454,7 @@ async def test_a_server_that_hangs_is_waited_for_no_longer_than_the_timeout(
         assert [mine.known(text) for text in texts(10)] == lengths(10)
 
 
+@pytest.mark.slow
 async def test_what_came_in_time_is_kept_and_the_rest_asked_for_anew(http: HttpClient) -> None:
     slow = True
 
@@ -519,6 +520,7 @@ async def test_a_connection_that_is_cut(http: HttpClient) -> None:
 # Side by side
 
 
+@pytest.mark.slow
 async def test_texts_are_asked_for_side_by_side_but_the_first(http: HttpClient) -> None:
     now = most = 0
     alone = False
@@ -614,6 +616,7 @@ async def test_a_template_that_cannot_be_learned_is_asked_once(
 
 
 @pytest.mark.parametrize("trouble", ["503", "hang"])
+@pytest.mark.slow
 async def test_a_template_is_learned_later_where_the_server_is_busy(
     http: HttpClient, trouble: str
 ) -> None:

@@ -138,6 +138,7 @@ async def test_the_environment_is_what_it_is_given(tmp_path: Path) -> None:
         (r"printf '\303' >&2; sleep 0.2; printf x; sleep 0.2; printf '\251' >&2", "xé"),
     ],
 )
+@pytest.mark.slow
 async def test_characters_split_between_reads(tmp_path: Path, text: str, expected: str) -> None:
     heard: list[str] = []
 
