@@ -15,8 +15,7 @@ from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask
 from aish_lsp.chat.transcript import call_ended, run_ending
 from aish_lsp.cli import output
-from aish_lsp.cli.folder import workspace_folder
-from aish_lsp.cli.terminal import edit_text, open_workspace, read_line
+from aish_lsp.cli.terminal import edit_text, open_workspace, read_line, workspace_folder
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.text import escaped

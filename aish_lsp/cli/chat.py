@@ -15,9 +15,8 @@ from aish_lsp.chat.commands import COLON_COMMANDS, carry_out
 from aish_lsp.chat.remarks import first_line
 from aish_lsp.chat.transcript import call_ended, run_ending
 from aish_lsp.cli import output
-from aish_lsp.cli.folder import workspace_folder
 from aish_lsp.cli.prompting import typing
-from aish_lsp.cli.terminal import open_workspace, read_line
+from aish_lsp.cli.terminal import open_workspace, read_line, workspace_folder
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.text import escaped

@@ -7,7 +7,7 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.cli import output
-from aish_lsp.cli.folder import workspace_folder
+from aish_lsp.cli.terminal import workspace_folder
 from aish_lsp.foundation.errors import NotFound, StoreUnavailable
 from aish_lsp.foundation.jsonl import json_line
 from aish_lsp.foundation.paths import workspace_dir
