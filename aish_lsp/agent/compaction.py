@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.budget import Prepared
     from aish_lsp.context.messages import Message
     from aish_lsp.context.report import ContextReport
-    from aish_lsp.context.transcript import Fits
+    from aish_lsp.context.summary import Fits
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.models.request import RequestMessage
 

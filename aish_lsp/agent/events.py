@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 from aish_lsp.foundation.events import End, FinishReason, Level, Usage
-from aish_lsp.models.events import Reasoning, Text
+from aish_lsp.models.request import Reasoning, Text
 from aish_lsp.shell.events import Command, CommandInfo, Output
 
 __all__ = [

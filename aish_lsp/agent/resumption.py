@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from aish_lsp.context.messages import Attached, ExecOutput, Message
 from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.redaction import REDACTED
-from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import StoredReasoning
+from aish_lsp.models.request import StoredReasoning, ToolCall
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.reading import load
 from aish_lsp.sessions.rebuild import attached_of, rebuild

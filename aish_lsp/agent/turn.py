@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.messages import Attached
     from aish_lsp.context.report import ContextReport
     from aish_lsp.foundation.job import Emit, Job
-    from aish_lsp.models.events import ToolCall
+    from aish_lsp.models.request import ToolCall
 
 logger = logging.getLogger(__name__)
 

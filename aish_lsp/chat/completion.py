@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.chat.colon import Completion, complete
 from aish_lsp.chat.commands import COLON_COMMANDS
-from aish_lsp.context.attached.proposals import Proposal, proposals, typed_name
+from aish_lsp.context.attached.mentions import Proposal, proposals, typed_name
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.memory.items import KINDS, SCOPES
 from aish_lsp.operations.checklist import last_entries

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.budget import Limits
     from aish_lsp.context.measure import Breakdown, Measure
     from aish_lsp.context.usage import UsageTotals
-    from aish_lsp.models.events import Usage
+    from aish_lsp.foundation.events import Usage
     from aish_lsp.models.request import RequestMessage
 
 _BAR = 32

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent.sessions import Resumed
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.context.attached.proposals import Proposal
+    from aish_lsp.context.attached.mentions import Proposal
     from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.client import Client
     from aish_lsp.lsp.configuration import Configurations

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lsprotocol import types
 
 from aish_lsp.chat.markdown import escape_reply
-from aish_lsp.context.attached.replacement import difference, replacement
+from aish_lsp.context.attached.selection import difference, replacement
 from aish_lsp.foundation.errors import Denied, NotFound
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import clipped, escaped, hidden_characters

@@ -13,10 +13,10 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.models.events import Finish, Reasoning, Text
+from aish_lsp.models.request import Finish, Reasoning, Text
 
 if TYPE_CHECKING:
-    from aish_lsp.models.events import ModelEvent
+    from aish_lsp.models.request import ModelEvent
 
 #: Characters that are compared.
 GRAM: Final = 50

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from aish_lsp.foundation.errors import BackendUnavailable
 from aish_lsp.foundation.events import Level
-from aish_lsp.models.events import Finish
 from aish_lsp.models.overflow import overflow_of
+from aish_lsp.models.request import Finish
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.errors import AishError
-    from aish_lsp.models.events import ModelEvent
-    from aish_lsp.models.request import Model, ModelRequest
+    from aish_lsp.models.request import Model, ModelEvent, ModelRequest
 
 #: Times that a request is sent again. Where nobody listens, or the connection fails: once.
 RETRIES: Final = 2

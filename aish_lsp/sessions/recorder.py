@@ -23,8 +23,8 @@ from aish_lsp.sessions.usage import append_usage, read_usage
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.messages import ExecOutput, Message
-    from aish_lsp.models.events import ToolCall, Usage
-    from aish_lsp.models.request import StoredReasoning
+    from aish_lsp.foundation.events import Usage
+    from aish_lsp.models.request import StoredReasoning, ToolCall
     from aish_lsp.shell.events import CommandInfo
 
 R = TypeVar("R")

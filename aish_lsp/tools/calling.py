@@ -15,8 +15,7 @@ from aish_lsp.foundation.wording import shown
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.job import Emit
-    from aish_lsp.models.events import ToolCall
-    from aish_lsp.models.request import ToolSchema
+    from aish_lsp.models.request import ToolCall, ToolSchema
 
 logger = logging.getLogger(__name__)
 

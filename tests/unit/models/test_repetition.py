@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, Usage
+from aish_lsp.foundation.events import Usage
 from aish_lsp.models.repetition import (
     GRAM,
     MOST,
@@ -25,6 +25,7 @@ from aish_lsp.models.repetition import (
     RepetitionGuard,
     guarded,
 )
+from aish_lsp.models.request import Finish, ModelEvent, Reasoning, Text
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get("TESTS_SHARED") or ROOT / "../shared")

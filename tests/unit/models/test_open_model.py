@@ -7,9 +7,9 @@ from typing import get_args
 
 import pytest
 
+from aish_lsp.agent.model_choice import open_model
 from aish_lsp.config.schema import Provider
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.registry import open_model
 from aish_lsp.offline import OfflineModel
 
 
