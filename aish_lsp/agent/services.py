@@ -152,9 +152,9 @@ class Services:
 
     def _counting_for(self, preset: Preset, timeout_s: float) -> _Counting:
         # Neither is needed by default.
-        from aish_lsp.models.tokenizer import (
-            EndpointTokenizer,  # noqa: PLC0415 - as above
-            RequestCounter,  # noqa: PLC0415 - as above
+        from aish_lsp.models.tokenizer import (  # noqa: PLC0415 - as above
+            EndpointTokenizer,
+            RequestCounter,
         )
 
         tokenizer = None

@@ -10,8 +10,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from aish_lsp.agent.accounting import Accounting
-from aish_lsp.agent.next_request import NextRequest
+from aish_lsp.agent.accounting import Accounting, NextRequest
 from aish_lsp.agent.resumption import Resumption
 from aish_lsp.context.attached.consent import Consents
 from aish_lsp.context.conversation import Conversation

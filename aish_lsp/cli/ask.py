@@ -17,9 +17,8 @@ from aish_lsp.chat.transcript import call_ended, run_ending
 from aish_lsp.cli import output
 from aish_lsp.cli.terminal import edit_text, open_workspace, read_line, workspace_folder
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.events import Event
+from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wire import to_wire
 
 if TYPE_CHECKING:
     import argparse

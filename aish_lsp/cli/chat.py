@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from aish_lsp.agent.events import Command, End, Notice, Output, Text, Tool
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask
-from aish_lsp.chat.colon import ColonCommand, command_below, parse
-from aish_lsp.chat.commands import COLON_COMMANDS, carry_out
-from aish_lsp.chat.remarks import first_line
-from aish_lsp.chat.transcript import call_ended, run_ending
+from aish_lsp.chat.colon import COLON_COMMANDS, ColonCommand, carry_out, command_below, parse
+from aish_lsp.chat.transcript import call_ended, first_line, run_ending
 from aish_lsp.cli import output
 from aish_lsp.cli.prompting import typing
 from aish_lsp.cli.terminal import open_workspace, read_line, workspace_folder
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.events import Event
+from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wire import to_wire
 from aish_lsp.operations.checklist import checklist
 from aish_lsp.operations.operation import Place
 

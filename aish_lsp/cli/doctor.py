@@ -26,10 +26,10 @@ from aish_lsp.cli import output
 from aish_lsp.cli.config import values_in_force
 from aish_lsp.cli.terminal import open_workspace, workspace_folder
 from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.files import private_dir, read_file
 from aish_lsp.foundation.paths import config_file, data_dir, recent_log
 from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wire import to_wire
 from aish_lsp.models.address import origin, shows_key
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from aish_lsp.context.counter import Counter
 from aish_lsp.context.report import cost_page
 from aish_lsp.context.usage import UsageTotals
 from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.files import store_errors
 from aish_lsp.foundation.ports import nobody
 from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wire import to_wire
 from aish_lsp.foundation.wording import count_of
 from aish_lsp.project.files import list_files
 from aish_lsp.project.tree import shown

@@ -26,9 +26,9 @@ from aish_lsp.cli import output
 from aish_lsp.cli.terminal import open_workspace, read_line, workspace_folder
 from aish_lsp.config.writing import lines_of
 from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.paths import config_file
 from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wire import to_wire
 from aish_lsp.models.address import host, is_loopback
 
 if TYPE_CHECKING:

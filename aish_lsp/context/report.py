@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.context.usage import Category, Slot, UsageTotals, context_line
-from aish_lsp.foundation.clock import now
+from aish_lsp.foundation.jsonl import now
 from aish_lsp.foundation.wording import count_of
 
 if TYPE_CHECKING:

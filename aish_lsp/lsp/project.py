@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types
 
 from aish_lsp.foundation.wording import count_of
-from aish_lsp.lsp.uris import path_of
+from aish_lsp.lsp.shapes import path_of
 from aish_lsp.project.current import PENDING_LIMIT
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from aish_lsp.agent import events
-from aish_lsp.chat.commands import COLON_COMMANDS
+from aish_lsp.chat.colon import COLON_COMMANDS
 from aish_lsp.foundation import errors
-from aish_lsp.foundation.wire import camel_case
+from aish_lsp.foundation.events import camel_case
 from aish_lsp.lsp.early_initialize import CAPABILITIES
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.registry import CommandSpec

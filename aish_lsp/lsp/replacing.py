@@ -20,18 +20,17 @@ from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import clipped, escaped, hidden_characters
 from aish_lsp.foundation.wording import count_of
 from aish_lsp.lsp.editor import LspEditor
-from aish_lsp.lsp.kinds import REFACTOR_KIND
-from aish_lsp.lsp.protocol import Replaced
-from aish_lsp.shell.fences import Block, fenced_blocks
+from aish_lsp.lsp.protocol import REFACTOR_KIND, Replaced
+from aish_lsp.shell.blocks import Block, fenced_blocks
 
 if TYPE_CHECKING:
     from aish_lsp.context.attached.selection import Point
     from aish_lsp.foundation.ports import AskUser
-    from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.chats import ChatDocuments
     from aish_lsp.lsp.client import Client
     from aish_lsp.lsp.open_documents import OpenDocuments, OpenedDocument
     from aish_lsp.lsp.protocol import ReplaceParams
+    from aish_lsp.lsp.registry import Call
     from aish_lsp.lsp.selections import Asked, Selections
 
 logger = logging.getLogger(__name__)

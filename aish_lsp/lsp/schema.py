@@ -20,8 +20,8 @@ from aish_lsp import __version__
 from aish_lsp.agent import events
 from aish_lsp.agent.session import Status
 from aish_lsp.foundation import errors
+from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.job import Job
-from aish_lsp.foundation.wire import camel_case
 from aish_lsp.lsp.protocol import (
     COMMANDS,
     ApprovalRequest,

@@ -10,8 +10,8 @@ from lsprotocol import types
 from aish_lsp.context.attached.mentions import mention_of
 from aish_lsp.context.attached.selection import Point, between
 from aish_lsp.foundation.text import clipped, escaped, is_seen, one_line, well_formed
-from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND
-from aish_lsp.lsp.uris import path_of
+from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND
+from aish_lsp.lsp.shapes import path_of
 
 if TYPE_CHECKING:
     from pathlib import Path

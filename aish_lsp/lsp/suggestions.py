@@ -18,11 +18,10 @@ from lsprotocol import types
 
 from aish_lsp.chat.colon import run_block
 from aish_lsp.chat.markdown import OUTPUT_OPENING
-from aish_lsp.chat.remarks import running
+from aish_lsp.chat.transcript import running
 from aish_lsp.foundation.text import clipped, escaped, with_line_feeds
-from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
-from aish_lsp.shell.blocks import PREFIX, shell_block
-from aish_lsp.shell.fences import fenced_blocks
+from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
+from aish_lsp.shell.blocks import PREFIX, fenced_blocks, shell_block
 from aish_lsp.shell.risk import classify
 
 if TYPE_CHECKING:

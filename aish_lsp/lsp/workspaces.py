@@ -13,7 +13,7 @@ from lsprotocol import types
 from aish_lsp.agent.workspace import Workspace
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.text import escaped
-from aish_lsp.lsp.uris import path_of
+from aish_lsp.lsp.shapes import path_of
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session

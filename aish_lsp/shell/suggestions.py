@@ -3,19 +3,20 @@
 A suggestion is a line that begins in column 0 with exactly ``CMD: `` and has something other than
 white space behind it, inside a fence or out; or a complete fenced block that is tagged as a
 shell's, all of whose lines are one command.
+
+What is told of commands: those that a reply suggests, and the output of one that runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
-from aish_lsp.shell.blocks import PREFIX, is_code, is_shell, shell_block
-from aish_lsp.shell.fences import Block, FenceScanner
+from aish_lsp.shell.blocks import PREFIX, Block, FenceScanner, is_code, is_shell, shell_block
 
 if TYPE_CHECKING:
-    from aish_lsp.shell.events import Source
+    from aish_lsp.foundation.events import Risk
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,3 +157,43 @@ class SuggestionScanner:
         """Return whether ``CMD: `` lines, in the block or before it, say the same."""
         lines = filter(is_code, text.split("\n"))
         return text.strip() in self._said or all(line.strip() in self._said for line in lines)
+
+
+#: Where a suggestion stands: on a ``CMD: `` line, or in a fenced block that names a shell.
+Source: TypeAlias = Literal["cmd", "fence"]
+
+
+@dataclass(frozen=True, slots=True)
+class CommandInfo:
+    """A suggested command, of one line or, in a fence, of several.
+
+    ``line`` and ``endLine`` are its first and last line in the reply's text, from 0, those of its
+    fence included. With ``placeholders`` it is to be edited before it can run.
+    """
+
+    id: str
+    text: str
+    line: int
+    end_line: int
+    source: Source
+    placeholders: tuple[str, ...]
+    risk: Risk
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A suggestion of the reply is complete: its ``CMD: `` line, or its fence."""
+
+    kind: ClassVar[str] = "command"
+    command: CommandInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """A piece of a running command's output."""
+
+    kind: ClassVar[str] = "output"
+    command_id: str
+    stream: Literal["stdout", "stderr"]
+    delta: str

@@ -15,7 +15,7 @@ LIBRARIES = {
     "lsprotocol": ("lsp",),
     "pygls": ("lsp",),
     "attrs": ("lsp",),
-    "cattrs": ("lsp", "foundation.strict", "foundation.validate"),
+    "cattrs": ("lsp", "foundation.validate"),
     "websockets": ("lsp.sockets",),
     "httpx": ("models.http",),
     "httpx_sse": ("models.http",),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.ports import Question
-from aish_lsp.foundation.secret_files import is_secret_file
+from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import escaped
 from aish_lsp.shell.pending import new_id
 

@@ -22,7 +22,7 @@ from aish_lsp.models.request import RequestMessage
 from aish_lsp.offline.question import Ran, read_question
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.reading import load
+from aish_lsp.sessions.records import load
 
 PART = Attached("selection", "a.py", "x = 1\n", "python", 3, 3)
 FILE = Attached("file", "b.md", "# B\n\ntext\n", "md")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.foundation.events import Risk
-from aish_lsp.shell.approval import LINE_OF_SIGHT, Origin, needs_approval, question_for
+from aish_lsp.shell.pending import LINE_OF_SIGHT, Origin, needs_approval, question_for
 from aish_lsp.shell.risk import Verdict
 
 FOLDER = Path("/work/here")
