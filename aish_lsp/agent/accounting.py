@@ -1,6 +1,6 @@
 """What a workspace's requests weigh and cost: who counts them, their limits, what came of them.
 
-The next request of a session, as far as it is known: all but the question.
+And of a session's next request, as far as it is known: all but the question.
 """
 
 from __future__ import annotations

@@ -21,10 +21,9 @@ from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.foundation.wording import shown
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
-from aish_lsp.shell.pending import Origin, needs_approval, new_id, question_for
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
-from aish_lsp.shell.suggestions import FoundCommand
+from aish_lsp.shell.suggestions import FoundCommand, Origin, needs_approval, new_id, question_for
 from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from aish_lsp.memory.candidates import MOST, Candidate, candidates
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.sessions.recorder import Reply
 from aish_lsp.sessions.records import SUMMARIZE
-from aish_lsp.shell.pending import new_id
+from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

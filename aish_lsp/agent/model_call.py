@@ -14,7 +14,6 @@ from aish_lsp.context.usage import is_local
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.overflow import overflow_of
-from aish_lsp.models.repetition import guarded
 from aish_lsp.models.request import (
     Finish,
     ModelRequest,
@@ -23,7 +22,7 @@ from aish_lsp.models.request import (
     Text,
     ToolCall,
 )
-from aish_lsp.models.retrying import nobody, stream_with_retries
+from aish_lsp.models.retrying import guarded, nobody, stream_with_retries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence

@@ -2,7 +2,7 @@
 
 Where it is down: those of ``routing.fallback`` in their order, the offline model last.
 
-From a preset to the adapter that speaks its protocol.
+``open_model`` leads from a preset to the adapter that speaks its protocol.
 """
 
 from __future__ import annotations

@@ -12,8 +12,7 @@ from aish_lsp.models.request import StoredReasoning, ToolCall
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.rebuild import attached_of, rebuild
 from aish_lsp.sessions.records import load
-from aish_lsp.shell.pending import new_id
-from aish_lsp.shell.suggestions import FoundCommand, suggestions_of
+from aish_lsp.shell.suggestions import FoundCommand, new_id, suggestions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

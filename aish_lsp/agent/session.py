@@ -17,8 +17,8 @@ from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.report import Meter
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.job import JobTable
-from aish_lsp.shell.pending import PendingCommands, new_id
 from aish_lsp.shell.risk import Verdict
+from aish_lsp.shell.suggestions import PendingCommands, new_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.catalog import Chosen
     from aish_lsp.models.request import Model, ToolSchema
     from aish_lsp.sessions.recorder import Recorder
-    from aish_lsp.shell.pending import Suggestion
-    from aish_lsp.shell.suggestions import FoundCommand
+    from aish_lsp.shell.suggestions import FoundCommand, Suggestion
     from aish_lsp.tools.calling import Tools
 
 

@@ -42,8 +42,7 @@ from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
 from aish_lsp.models.retrying import cause
 from aish_lsp.sessions.recorder import Reply
-from aish_lsp.shell.pending import new_id
-from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add
+from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add, new_id
 from aish_lsp.tools.calling import Around, ToolResult, call_tool
 
 if TYPE_CHECKING:

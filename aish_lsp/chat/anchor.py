@@ -4,9 +4,8 @@ The place is followed by positions through every change that is told, and by not
 looks alike. Where the whole document comes anew (it was reloaded, reverted, written by somebody
 else), the place counts as found only where one stretch of it, and one alone, is our whole exchange.
 
-What becomes of an edit of ours that is sent to an editor, by the changes that the editor tells.
-
-An editor that heeds versions makes the edit before any other change, or not at all. One that heeds
+What becomes of an edit of ours that is sent to an editor is known by the changes that it tells. An
+editor that heeds versions makes the edit before any other change, or not at all. One that heeds
 none makes it in whatever it holds by then, and maybe in a wrong place: that is known by the change
 that it tells, and is taken back.
 """

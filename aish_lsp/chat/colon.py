@@ -1,10 +1,8 @@
-"""The ``:`` commands of the chat, made from the operations: how one is read, found, completed.
+"""The ``:`` commands of the chat, made from the operations: read, found, completed, done.
 
-A ``:`` command is carried out: the operation that it means, its answer as Markdown.
-
-The editor's chat document and the terminal share it.
-
-What may stand at the cursor of a chat: a ``:`` command with its arguments, a file's name.
+The editor's chat document and the terminal share them. A command that is carried out is the
+operation that it means, and its answer is Markdown. At the cursor of a chat may stand a command
+with its arguments, or a file's name.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Where in the chat document the next text comes, and what it needs around it.
+"""Where in the chat document the next text comes, what it needs around it, where the user writes.
 
-Where in the chat document the user writes: the place of the last ``## You`` that we wrote.
-
-Only what follows that place is ever read as a message, so that no earlier text of the document can
-speak for the user. Lines are those of LSP (LF, CRLF, CR), not those of ``str.splitlines``.
+The user writes below the last ``## You`` that we wrote. Only what follows that place is ever read
+as a message, so that no earlier text of the document can speak for the user. Lines are those of LSP
+(LF, CRLF, CR), not those of ``str.splitlines``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a turn and a command leave in the chat document.
 
-Lines of the chat that stand there only as long as what they tell of lasts.
+Remarks are lines of the chat that stand there only as long as what they tell of lasts.
 """
 
 from __future__ import annotations

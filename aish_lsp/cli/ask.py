@@ -73,11 +73,14 @@ def _print_turn(event: Event) -> None:
     if isinstance(event, Output):
         output.err.write(event.delta)
     else:
-        _print(event)
+        show_event(event)
 
 
-def _print(event: Event) -> None:
-    """Write text and output to stdout as they come, all else to stderr."""
+def show_event(event: Event) -> None:
+    """Write text and output to stdout as they come, all else to stderr.
+
+    A command is not told: it stands in the text.
+    """
     match event:
         case Text() | Output():
             output.out.write(event.delta)
@@ -137,7 +140,7 @@ async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
     def show(event: Event) -> None:
         if isinstance(event, Command):
             again.append(event.command)
-        _print(event)
+        show_event(event)
 
     try:
         report = await _watched(begin(workspace.shown, request), show)

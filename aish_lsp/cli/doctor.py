@@ -1,6 +1,6 @@
 """``aish-lsp doctor``: what was found, what is missing, and what to do about it.
 
-``aish-lsp doctor --report``: what a bug report needs, without secrets and without your name.
+With ``--report``: what a bug report needs, without secrets and without your name.
 """
 
 from __future__ import annotations

@@ -261,7 +261,7 @@ def _add_protocol(commands: Any, common: argparse.ArgumentParser) -> None:
 def _protocol(arguments: argparse.Namespace) -> int:
     """Write the schema or the page; return the exit code."""
     if arguments.json:
-        from aish_lsp.lsp.schema import schema  # noqa: PLC0415 - the server's room, for this alone
+        from aish_lsp.lsp.reference import schema  # noqa: PLC0415 - the server's room, for this alone
 
         output.out.as_json(schema(), indent=2)
         return 0

@@ -1,6 +1,6 @@
 """``aish-lsp memory``: what is remembered across sessions, from the terminal.
 
-Operations as commands of the shell: their arguments, and what comes of them.
+``add_operation`` makes an operation a command of the shell: its arguments, and what comes of it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """``aish-lsp setup``: a model found, written into ``config.toml``, and asked one question.
 
-``aish-lsp models``: the models there are, and what each endpoint says that it can do.
+And ``aish-lsp models``: the models there are, and what each endpoint says that it can do.
 """
 
 from __future__ import annotations

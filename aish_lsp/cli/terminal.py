@@ -1,6 +1,6 @@
 """The user at a terminal: asking them, and opening a workspace for them.
 
-The workspace's folder: the one that ``--workspace`` names, else the current one.
+The workspace's folder is the one that ``--workspace`` names, else the current one.
 """
 
 from __future__ import annotations

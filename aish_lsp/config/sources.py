@@ -1,6 +1,7 @@
 """The places that configuration comes from, each read into a checked layer.
 
-What the types of the schema cannot say: no keys in files, addresses, names that must exist.
+Checked is also what the types of the schema cannot say: no keys in files, addresses, names that
+must exist.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Keeping a request within its budget (context.md; seed: aish-context-lua).
 
 Whole exchanges go first, oldest first, into the rolling summary; then long output is cut, then the
-blocks go. What is still too large is refused, and nothing is lost.
-
-Long parts of a message cut to their heads and tails, so that a request can be made to fit.
+blocks go. What is still too large is refused, and nothing is lost. Long parts of a message are cut
+to their heads and tails.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Both ends of it and no I/O: what a model is asked for, and what becomes of its answer.
 
-A conversation as a text for a model that reads it: each message cut so that all of it fits.
+The conversation is a text for the model that reads it: each message cut so that all of it fits.
 """
 
 from __future__ import annotations

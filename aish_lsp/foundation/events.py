@@ -1,6 +1,6 @@
 """The words that a model's events and a command's share, and how each stream of them ends.
 
-How our data looks on the wire: plain JSON data with camelCase keys.
+``to_wire`` is how they and all our data look on the wire: plain JSON data with camelCase keys.
 """
 
 from __future__ import annotations

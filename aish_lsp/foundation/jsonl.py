@@ -3,7 +3,7 @@
 What is read can be written again: a line with a number that is not finite, or nested deeper than
 MAX_DEPTH, is a bad one.
 
-The time, as our files have it.
+A line's ``ts`` is the time as all our files have it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What looks like a secret: to refuse it, to hide it in a message, or to black it out.
 
-The names of files and folders in which keys and passwords are kept: the one list of them.
+And the one list of the names of files and folders in which keys and passwords are kept.
 """
 
 from __future__ import annotations

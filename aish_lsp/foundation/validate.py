@@ -4,7 +4,7 @@ Nothing is coerced: "5" is not a number, 1 is not a truth value; a whole number 
 number. Unknown fields are refused. The bounds ``minimum`` and ``maximum`` of a field stand in its
 metadata.
 
-The converter that makes our dataclasses of plain data and coerces nothing; see ``validate``.
+``converter`` returns what does it; ``structure`` and ``sift`` are what others call.
 """
 
 from __future__ import annotations

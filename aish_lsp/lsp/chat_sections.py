@@ -1,11 +1,10 @@
 """The sections of a chat document: the user's headings and ours, and what stands under them.
 
-Whether the message of a chat was typed where we saw it.
-
-A chat may have come with its folder, out of an archive or from another machine, with a command
-under its last heading that somebody else has written. Sending it looks the same. So what stood
-there before the editor showed it is not the user's word, unless we saw it being typed in an earlier
-session: of that its hash is kept, in our data and not in the workspace.
+Whether a message was typed where we saw it: a chat may have come with its folder, out of an archive
+or from another machine, with a command under its last heading that somebody else has written.
+Sending it looks the same. So what stood there before the editor showed it is not the user's word,
+unless we saw it being typed in an earlier session: of that its hash is kept, in our data and not in
+the workspace.
 """
 
 from __future__ import annotations

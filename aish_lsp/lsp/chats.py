@@ -1,6 +1,6 @@
 """``aish.chat.*``: the chat documents of a client, their commands and their completion.
 
-Code actions on the checklists of a chat document: each line is kept, or dropped, by the user.
+And the code actions on their checklists: each line is kept, or dropped, by the user.
 """
 
 from __future__ import annotations

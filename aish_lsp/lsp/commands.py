@@ -1,6 +1,6 @@
 """The operations as commands of LSP: which session is meant, and the two ways to get a reply.
 
-The clipboard of this machine, by the program that the desktop has for it.
+What is copied goes to the clipboard of this machine, by the program that the desktop has for it.
 """
 
 from __future__ import annotations

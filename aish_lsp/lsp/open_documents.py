@@ -1,6 +1,6 @@
 """The documents that the client has open, for the features that follow them.
 
-A file that the client has open, changed there: by ``workspace/applyEdit``, unsaved.
+A file that it has open is changed there: by ``workspace/applyEdit``, unsaved.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 docs/protocol.md and the schema are made from this table.
 
-The kinds of our code actions.
+Here, too: the kinds of our code actions.
 """
 
 from __future__ import annotations

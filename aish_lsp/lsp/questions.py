@@ -1,6 +1,6 @@
 """Asking the user through the editor: ``window/showMessageRequest``, where only a yes is a yes.
 
-Asking the client about the code: ``aish/lookup``, which its other language servers answer.
+And asking the client about the code: ``aish/lookup``, which its other language servers answer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.protocol import ApprovalRequest, DiffShown, LookupRequest
 from aish_lsp.lsp.shapes import path_of
 from aish_lsp.operations.ask import Position
-from aish_lsp.shell.pending import new_id
+from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence

@@ -1,14 +1,18 @@
 """The commands of ``workspace/executeCommand``: what each takes, and who answers it.
 
-One ``workspace/executeCommand`` request while it is answered.
+A ``Call`` is one such request while it is answered, ``Progress`` what an editor shows for work that
+takes long: begin, reports, end.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
@@ -16,7 +20,6 @@ from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.validate import structure
 from aish_lsp.foundation.wording import nearest, shown
 from aish_lsp.lsp.messages import MessageId
-from aish_lsp.lsp.progress import Progress
 
 if TYPE_CHECKING:
     from aish_lsp.operations.operation import Operation
@@ -156,3 +159,79 @@ def _argument(name: str, arguments: Sequence[Any] | None) -> Any:
         message = f"{name} takes one JSON object as its only argument, or none"
         raise InvalidArgument(message, path="arguments")
     return arguments[0]
+
+
+Send: TypeAlias = Callable[[dict[str, Any]], None]
+
+
+class Progress:
+    """One progress. What is reported before it is open is shown once it is.
+
+    ``send`` gets the values of ``$/progress``; ``closed`` is called at the end.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        send: Send | None,
+        *,
+        closed: Callable[[], object] | None = None,
+    ) -> None:
+        self._title = title
+        self._send = send
+        self._closed = closed
+        self._message: str | None = None
+        self._open = False
+        self._ended = False
+
+    @classmethod
+    def silent(cls) -> Progress:
+        """Return a progress that nobody sees."""
+        return cls("", None)
+
+    def open(self) -> None:
+        """Show it: the client knows the token now."""
+        if self._send is None or self._open:
+            return
+        self._open = True
+        begin = {"kind": "begin", "title": self._title, "cancellable": True}
+        self._send(begin | self._with_message())
+        if self._ended:
+            self._send({"kind": "end"})
+
+    def report(self, message: str) -> None:
+        """Show ``message``; after the end it is dropped."""
+        if self._ended:
+            return
+        self._message = message
+        if self._send is not None and self._open:
+            self._send({"kind": "report", "message": message})
+
+    @asynccontextmanager
+    async def timed(self) -> AsyncIterator[None]:
+        """Report each second how long it takes, until the block is left."""
+
+        async def tell() -> None:
+            for seconds in count(1):
+                await asyncio.sleep(1)
+                self.report(f"{seconds} s")
+
+        telling = asyncio.create_task(tell(), name="tell the time")
+        try:
+            yield
+        finally:
+            telling.cancel()
+
+    def end(self, message: str | None = None) -> None:
+        """Take it away, with a last ``message``; a second time does nothing."""
+        if self._ended:
+            return
+        self._ended = True
+        self._message = message
+        if self._send is not None and self._open:
+            self._send({"kind": "end"} | self._with_message())
+        if self._closed is not None:
+            self._closed()
+
+    def _with_message(self) -> dict[str, Any]:
+        return {} if self._message is None else {"message": self._message}

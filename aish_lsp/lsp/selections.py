@@ -1,8 +1,7 @@
 """What was asked about, followed through the user's edits until something takes its place.
 
-A part of a document followed through the edits of the client.
-
-What ``uri``, ``range`` and ``diagnostics`` of a question mean: text of the editor or a file.
+``selected`` is what ``uri``, ``range`` and ``diagnostics`` of a question mean: text of the editor
+or of a file.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ cattrs refuses what cannot become the type of a field; but lsprotocol hands on w
 one of several plain types may, such as a progress token, and it takes any text for a URI. What is
 refused here reaches no handler.
 
-URIs as clients send them: any text may come, so none is trusted to be one.
+URIs, as clients send them: any text may come, so none is trusted to be one.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Serving a client over TCP or WebSocket: one client a process, loopback unless told otherwise.
 
-Who gets the one place of a server that listens: the first that says ``initialize``, soon enough.
-
-Anybody on the machine may connect. Half a message, a header alone or a client that says nothing
-must not keep an editor out, and such a one may go without ending the server.
+The one place goes to the first that says ``initialize``, soon enough. Anybody on the machine may
+connect. Half a message, a header alone or a client that says nothing must not keep an editor out,
+and such a one may go without ending the server.
 """
 
 from __future__ import annotations
@@ -27,20 +26,14 @@ from lsprotocol.types import EXIT, INITIALIZE
 
 from aish_lsp.foundation.errors import Busy
 from aish_lsp.lsp.early_initialize import CHUNK
-from aish_lsp.lsp.framing import (
-    LARGEST_MESSAGE,
-    BadFrame,
-    ForeignHeaderError,
-    FrameReader,
-    Outbox,
-    frame,
-)
+from aish_lsp.lsp.framing import LARGEST_MESSAGE, BadFrame, ForeignHeaderError, FrameReader, frame
 from aish_lsp.lsp.messages import (
     NOT_INITIALIZED,
     PARSE_ERROR,
     Malformed,
     MessageId,
     Notification,
+    Outbox,
     Request,
     encode,
     parse,

@@ -1,6 +1,6 @@
 """``aish/status``: the session that is shown, at a glance, to clients that asked for it.
 
-A line about the client in the log that ``aish-lsp doctor --report`` shows.
+And a line about the client in the log that ``aish-lsp doctor --report`` shows.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.client import Client
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.workspaces import Workspaces
-    from aish_lsp.shell.pending import Suggestion
+    from aish_lsp.shell.suggestions import Suggestion
 
 #: Returns what else can be done at a place.
 Offer: TypeAlias = "Callable[[types.CodeActionParams], Iterable[types.CodeAction]]"

@@ -1,8 +1,7 @@
 """What is remembered: an item, its kinds, and when two items say the same.
 
-What the lines of a memory.jsonl add up to: items, less those that tombstones hide.
-
-And what of them a compaction keeps.
+The lines of a memory.jsonl add up to items, less those that tombstones hide; a compaction keeps
+some of them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The two scopes of memory, the workspace's and the user's, taken together, and cleared.
 
-The memory as it is shown: to its user, and to the model as the ``[background]`` block.
+Shown they are to their user, and to the model as the ``[background]`` block.
 """
 
 from __future__ import annotations

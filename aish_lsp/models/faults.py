@@ -1,6 +1,6 @@
 """What a server says when it refuses, in its many shapes, made into one error with a hint.
 
-How long a server asks to wait before the next request, in each provider's way to say it.
+With how long it asks to wait before the next request, in each provider's way to say it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""One request to a model, in no provider's dialect; and whose reasoning goes back with it.
-
-What a model's reply is made of, whichever wire protocol it came over.
-"""
+"""One request to a model, in no provider's dialect; what its reply is made of; what goes back."""
 
 from __future__ import annotations
 

@@ -3,10 +3,9 @@
 Whether there is one shows at the first question. What was counted is remembered, so that a budget
 looks it up; what is not known yet, the caller estimates.
 
-A provider's own count of a whole request: asked seldom, remembered, never waited for long.
-
-Anthropic's ``count_tokens``, Gemini's ``countTokens`` and Responses' ``input_tokens`` take a whole
-request as it will be sent, and say nothing of its parts.
+And a provider's own count of a whole request: asked seldom, remembered. Anthropic's
+``count_tokens``, Gemini's ``countTokens`` and Responses' ``input_tokens`` take a whole request as
+it will be sent, and say nothing of its parts.
 """
 
 from __future__ import annotations
@@ -23,7 +22,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.address import server_url
 from aish_lsp.models.keys import headers_for
-from aish_lsp.models.template import learn_overhead
 from aish_lsp.models.tokenize_api import (
     Capability,
     LlamaCppApi,
@@ -32,13 +30,14 @@ from aish_lsp.models.tokenize_api import (
     Post,
     TokenizeApi,
     VllmApi,
+    learn_overhead,
 )
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request import Model, ModelRequest
-    from aish_lsp.models.template import TemplateOverhead
+    from aish_lsp.models.tokenize_api import TemplateOverhead
 
 logger = logging.getLogger(__name__)
 

@@ -1,9 +1,4 @@
-"""``context.*`` and ``status``: where the tokens of the next request go; a session at a glance.
-
-``project.*``: what the model is told about the project.
-
-``cost.*``: what was used and what it cost.
-"""
+"""``project.*``, ``context.*``, ``cost.*``, ``status``: what the model is told, and its cost."""
 
 from __future__ import annotations
 

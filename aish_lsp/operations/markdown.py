@@ -1,6 +1,6 @@
 """Markdown that quotes others: fences that a text cannot close, and what is too long cut in two.
 
-Sessions as readable pages: a list of them, and what was said in one.
+And sessions as pages of it: a list of them, and what was said in one.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from aish_lsp.shell.blocks import SHELL_TAGS, Block, fenced_blocks, tag_of
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
-    from aish_lsp.shell.pending import Origin
+    from aish_lsp.shell.suggestions import Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

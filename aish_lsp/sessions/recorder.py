@@ -2,7 +2,8 @@
 
 A full disk does not stop a conversation: what could not be written is told once, as a trouble.
 
-usage.jsonl: what each call to a model took, across sessions. All of it blocks.
+``usage.jsonl`` holds what each call to a model took, across sessions. All that reads and writes it
+blocks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The lines of a session log, as plain data. ``SessionLog.append`` adds ``n`` and ``ts``.
 
-A session's log, read back as far as it is sound. Nothing here changes a file.
+``load`` reads a log back as far as it is sound. Nothing here changes a file.
 """
 
 from __future__ import annotations

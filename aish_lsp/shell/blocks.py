@@ -2,7 +2,7 @@
 
 And what was typed, in one that shows a terminal.
 
-The fenced code blocks of a text in Markdown, whole or while it streams in.
+Fenced blocks are found in a text of Markdown, whole or while it streams in.
 """
 
 from __future__ import annotations

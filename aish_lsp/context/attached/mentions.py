@@ -2,7 +2,7 @@
 
 Only the text is looked at here; whether there is such a file is for others to say.
 
-What may complete the name of a file that somebody types behind an ``@``.
+``proposals`` are what may complete a name that somebody types behind an ``@``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A part of a document as it goes with a question: its text, and the definition around it.
 
-A block of a reply made to stand where something was selected.
+And a block of a reply, made to stand where something was selected.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A response is a list of items: reasoning, messages, function calls, and what the server ran itself.
 
-The items of a response: found again while it streams, and outlined for the next request.
+Items are found again while it streams, and outlined for the next request.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What all adapters share: a request is sent, and what streams back goes through a reader.
 
-The model to name in a request where the preset names none.
+And the model to name in a request where the preset names none.
 """
 
 from __future__ import annotations

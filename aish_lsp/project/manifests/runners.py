@@ -1,6 +1,6 @@
 """Task runners that serve any language: just, Task, make, mise, Earthly, Mage, plain scripts.
 
-Hints from CI files: what they run, where it is a command that is known by its every word.
+And hints from CI files: what they run, where it is a command that is known by its every word.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.repetition import (
+from aish_lsp.models.request import Finish, ModelEvent, Reasoning, Text
+from aish_lsp.models.retrying import (
     GRAM,
     MOST,
     MOST_ALIKE,
@@ -25,7 +26,6 @@ from aish_lsp.models.repetition import (
     RepetitionGuard,
     guarded,
 )
-from aish_lsp.models.request import Finish, ModelEvent, Reasoning, Text
 
 ROOT = Path(__file__).resolve().parents[3]
 SHARED = Path(os.environ.get("TESTS_SHARED") or ROOT / "../shared")
