@@ -18,7 +18,7 @@ from aish_lsp.context.summary import cleaned, cut_to, summary_request
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.job import Outcome
 from aish_lsp.foundation.wording import count_of
-from aish_lsp.shell.pending import new_id
+from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.budget import Prepared
     from aish_lsp.context.messages import Message
     from aish_lsp.context.report import ContextReport
-    from aish_lsp.context.transcript import Fits
+    from aish_lsp.context.summary import Fits
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.models.request import RequestMessage
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias
 
 from aish_lsp.foundation.events import End, FinishReason, Level, Usage
-from aish_lsp.models.events import Reasoning, Text
-from aish_lsp.shell.events import Command, CommandInfo, Output
+from aish_lsp.models.request import Reasoning, Text
+from aish_lsp.shell.suggestions import Command, CommandInfo, Output
 
 __all__ = [
     "Command",

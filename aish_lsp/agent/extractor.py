@@ -15,8 +15,7 @@ from aish_lsp.agent.events import Notice, Text, Usage
 from aish_lsp.agent.model_call import complete_once
 from aish_lsp.agent.resumption import message_of
 from aish_lsp.context.prompt import fenced
-from aish_lsp.context.summary import without_reasoning
-from aish_lsp.context.transcript import Fits, Fitted, fitted
+from aish_lsp.context.summary import Fits, Fitted, fitted, without_reasoning
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound, OverBudget
 from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
@@ -25,7 +24,7 @@ from aish_lsp.memory.candidates import MOST, Candidate, candidates
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.sessions.recorder import Reply
 from aish_lsp.sessions.records import SUMMARIZE
-from aish_lsp.shell.pending import new_id
+from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.messages import Message
-    from aish_lsp.context.transcript import Fits
+    from aish_lsp.context.summary import Fits
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.sessions.records import Record
 

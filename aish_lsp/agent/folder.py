@@ -24,8 +24,7 @@ from aish_lsp.context.prompt import (
 from aish_lsp.foundation.masking import MASK, Mask, withhold
 from aish_lsp.foundation.paths import config_file, data_dir, workspace_dir
 from aish_lsp.foundation.redaction import is_telling, redact
-from aish_lsp.memory.listing import background_text, select
-from aish_lsp.memory.scopes import MemoryScopes
+from aish_lsp.memory.scopes import MemoryScopes, background_text, select
 from aish_lsp.project.picture import ProjectPicture
 from aish_lsp.shell.environment import command_environment, secret_values, shell_for
 from aish_lsp.shell.risk import Verdict, classify

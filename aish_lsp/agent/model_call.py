@@ -13,11 +13,16 @@ from aish_lsp.context.prompt import Blocks
 from aish_lsp.context.usage import is_local
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.events import Finish, Reasoning, ReasoningMetadata, Text, ToolCall
 from aish_lsp.models.overflow import overflow_of
-from aish_lsp.models.repetition import guarded
-from aish_lsp.models.request import ModelRequest
-from aish_lsp.models.retrying import nobody, stream_with_retries
+from aish_lsp.models.request import (
+    Finish,
+    ModelRequest,
+    Reasoning,
+    ReasoningMetadata,
+    Text,
+    ToolCall,
+)
+from aish_lsp.models.retrying import guarded, nobody, stream_with_retries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -25,11 +30,10 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.counter import Counter
-    from aish_lsp.context.transcript import Fits
+    from aish_lsp.context.summary import Fits
     from aish_lsp.context.usage import Category
     from aish_lsp.foundation.events import FinishReason
-    from aish_lsp.models.events import ModelEvent
-    from aish_lsp.models.request import RequestMessage
+    from aish_lsp.models.request import ModelEvent, RequestMessage
     from aish_lsp.models.retrying import Tell
 
 #: Hears of a reply.

@@ -1,6 +1,8 @@
 """Which model answers in a session: the one named, the one in use, or the one for the class.
 
 Where it is down: those of ``routing.fallback`` in their order, the offline model last.
+
+``open_model`` leads from a preset to the adapter that speaks its protocol.
 """
 
 from __future__ import annotations
@@ -15,13 +17,13 @@ from aish_lsp.models.overflow import overflow_of
 from aish_lsp.models.retrying import cause
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from aish_lsp.agent.services import Services
-    from aish_lsp.config.schema import Config, Preset, QuestionClass
+    from aish_lsp.config.schema import Config, Preset, Provider, QuestionClass
+    from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request import Model
-
 
 #: The offline model as it steps in: it has no window, and nothing is to be evicted for its sake.
 _OFFLINE: Final = replace(OFFLINE, context_window=1 << 30, token_budget=1 << 29)
@@ -132,8 +134,6 @@ class ModelChoice:
     def open(self, preset: Preset) -> Model:
         """Return the adapter that speaks to ``preset``."""
         if preset.provider not in self._models:
-            from aish_lsp.models.registry import open_model  # noqa: PLC0415 - brings httpx
-
             self._models[preset.provider] = open_model(
                 preset.provider, self._services.http, self._services.environ, self._offline
             )
@@ -190,3 +190,39 @@ class FallbackChain:
         said = [f"{preset.name}: {cause(error)}" for preset, error in self._failures]
         failures = [{"model": preset.name, **error.to_wire()} for preset, error in self._failures]
         return BackendUnavailable(" ".join(["No model answers.", *said]), failures=failures)
+
+
+def open_model(
+    provider: Provider,
+    http: HttpClient,
+    environ: Mapping[str, str],
+    offline: Callable[[], Model],
+) -> Model:
+    """Return the adapter that speaks ``provider``'s protocol, for any preset of that provider.
+
+    Args:
+        provider: the wire protocol.
+        http: what its requests are sent by.
+        environ: where keys are looked up.
+        offline: opens the model that needs no server.
+    """
+    # Each is loaded when it is first used.
+    match provider:
+        case "openai":
+            from aish_lsp.models.adapters.openai import OpenAIModel  # noqa: PLC0415 - as above
+
+            return OpenAIModel(http, environ)
+        case "openai-responses":
+            from aish_lsp.models.adapters.responses import ResponsesModel  # noqa: PLC0415
+
+            return ResponsesModel(http, environ)
+        case "anthropic":
+            from aish_lsp.models.adapters.anthropic import AnthropicModel  # noqa: PLC0415
+
+            return AnthropicModel(http, environ)
+        case "gemini":
+            from aish_lsp.models.adapters.gemini import GeminiModel  # noqa: PLC0415
+
+            return GeminiModel(http, environ)
+        case "offline":
+            return offline()

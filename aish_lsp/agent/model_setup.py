@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.model_call import Told
     from aish_lsp.agent.session import Session
     from aish_lsp.config.schema import Config
-    from aish_lsp.context.transcript import Fits
+    from aish_lsp.context.summary import Fits
 
 #: The one question that a model is asked: nothing of the project goes along.
 QUESTION: Final = "Say hello in one short sentence."

@@ -8,20 +8,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from aish_lsp.context.messages import Attached, ExecOutput, Message
 from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.redaction import REDACTED
-from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import StoredReasoning
+from aish_lsp.models.request import StoredReasoning, ToolCall
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.reading import load
 from aish_lsp.sessions.rebuild import attached_of, rebuild
-from aish_lsp.shell.pending import new_id
-from aish_lsp.shell.suggestions import FoundCommand, suggestions_of
+from aish_lsp.sessions.records import load
+from aish_lsp.shell.suggestions import FoundCommand, new_id, suggestions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from aish_lsp.sessions.reading import LoadedSession
-    from aish_lsp.sessions.records import Record
+    from aish_lsp.sessions.records import LoadedSession, Record
 
 
 #: What is known of what may be attached to a question; a newer version may know more.

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.agent.compaction import Summarizer
 from aish_lsp.agent.events import Notice
 from aish_lsp.agent.model_call import ModelCall
-from aish_lsp.context.budget import Budget, Limits, Prepared
-from aish_lsp.context.shortening import bounded
+from aish_lsp.context.budget import Budget, Limits, Prepared, bounded
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, OverBudget
 from aish_lsp.models.overflow import overflow_of
 from aish_lsp.models.request import ModelRequest, StoredReasoning, reasoning_source, reply_limit
@@ -25,8 +24,7 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.foundation.events import FinishReason, Level, Usage
     from aish_lsp.foundation.job import Emit
-    from aish_lsp.models.events import ModelEvent
-    from aish_lsp.models.request import ToolSchema
+    from aish_lsp.models.request import ModelEvent, ToolSchema
 
 #: What servers say of tools that a model, or they themselves, cannot take: Ollama, OpenRouter,
 #: llama.cpp without templates or with a grammar, vLLM without a parser, Google's for Gemma.

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.foundation.ports import AskUser, Choose, EditOpen, LookUp, OpenText
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request_counter import RequestCounter
-    from aish_lsp.models.tokenizer import EndpointTokenizer
+    from aish_lsp.models.tokenizer import EndpointTokenizer, RequestCounter
     from aish_lsp.shell.confinement.support import Confinement
     from aish_lsp.tools.toolbox import Toolbox
 
@@ -154,8 +153,10 @@ class Services:
 
     def _counting_for(self, preset: Preset, timeout_s: float) -> _Counting:
         # Neither is needed by default.
-        from aish_lsp.models.request_counter import RequestCounter  # noqa: PLC0415 - as above
-        from aish_lsp.models.tokenizer import EndpointTokenizer  # noqa: PLC0415 - as above
+        from aish_lsp.models.tokenizer import (  # noqa: PLC0415 - as above
+            EndpointTokenizer,
+            RequestCounter,
+        )
 
         tokenizer = None
         if preset.provider in _BESIDE_TOKENIZERS and not _is_providers_own(preset):

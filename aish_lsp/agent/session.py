@@ -10,16 +10,15 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from aish_lsp.agent.accounting import Accounting
-from aish_lsp.agent.next_request import NextRequest
+from aish_lsp.agent.accounting import Accounting, NextRequest
 from aish_lsp.agent.resumption import Resumption
 from aish_lsp.context.attached.consent import Consents
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.report import Meter
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.job import JobTable
-from aish_lsp.shell.pending import PendingCommands, new_id
 from aish_lsp.shell.risk import Verdict
+from aish_lsp.shell.suggestions import PendingCommands, new_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from aish_lsp.models.catalog import Chosen
     from aish_lsp.models.request import Model, ToolSchema
     from aish_lsp.sessions.recorder import Recorder
-    from aish_lsp.shell.pending import Suggestion
-    from aish_lsp.shell.suggestions import FoundCommand
+    from aish_lsp.shell.suggestions import FoundCommand, Suggestion
     from aish_lsp.tools.toolbox import Toolbox
 
 

@@ -39,10 +39,8 @@ from aish_lsp.sessions.listing import (
     search,
 )
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.reading import LoadedSession, load
-from aish_lsp.sessions.recorder import Recorder
-from aish_lsp.sessions.records import SUMMARIZE
-from aish_lsp.sessions.usage import read_costs, read_usage
+from aish_lsp.sessions.recorder import Recorder, read_costs, read_usage
+from aish_lsp.sessions.records import SUMMARIZE, LoadedSession, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence

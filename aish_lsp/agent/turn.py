@@ -42,8 +42,7 @@ from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
 from aish_lsp.models.retrying import cause
 from aish_lsp.sessions.recorder import Reply
-from aish_lsp.shell.pending import new_id
-from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add
+from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add, new_id
 from aish_lsp.tools.calling import Around, ToolResult
 from aish_lsp.tools.toolbox import call_tool
 
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.messages import Attached
     from aish_lsp.context.report import ContextReport
     from aish_lsp.foundation.job import Emit, Job
-    from aish_lsp.models.events import ToolCall
+    from aish_lsp.models.request import ToolCall
 
 logger = logging.getLogger(__name__)
 

@@ -1,16 +1,38 @@
-"""The ``:`` commands of the chat, made from the operations: how one is read, found, completed."""
+"""The ``:`` commands of the chat, made from the operations: read, found, completed, done.
+
+The editor's chat document and the terminal share them. A command that is carried out is the
+operation that it means, and its answer is Markdown. At the cursor of a chat may stand a command
+with its arguments, or a file's name.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import difflib
+import inspect
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from aish_lsp.foundation.errors import InvalidArgument, NotFound
-from aish_lsp.operations.operation import Line, Operation
+from aish_lsp.context.attached.mentions import Proposal, proposals, typed_name
+from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument, NotFound
+from aish_lsp.foundation.job import Job
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.text import cut, escaped
+from aish_lsp.memory.items import KINDS, SCOPES
+from aish_lsp.operations.checklist import last_entries
+from aish_lsp.operations.operation import Answer, Line, Nothing, Operation
 from aish_lsp.operations.run import block_of
+from aish_lsp.operations.table import OPERATIONS
+
+if TYPE_CHECKING:
+    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.memory.items import MemoryItem
+    from aish_lsp.operations.operation import Place
+    from aish_lsp.sessions.listing import SessionInfo
 
 _COMMAND: Final = re.compile(r":(?P<name>\S*)[^\S\r\n]*(?P<argument>[^\r\n]*)")
 
@@ -215,3 +237,152 @@ def complete(
 def heading(row: Row) -> str:
     """Return a command with its usage."""
     return f":{row.name} {row.usage}".rstrip()
+
+
+_UNSEEN: Final = "was not seen being typed in this editor, and may have come with the folder"
+#: Characters of a message that a question shows.
+_SHOWN: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """What came of a command: a text, Markdown that is not escaped yet, or a job of it."""
+
+    operation: Operation
+    text: str = ""
+    job: Job[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Help:
+    topic: str = ""
+
+
+async def _help(_place: Place, params: _Help) -> Answer[Nothing]:
+    if params.topic not in ("", "offline"):
+        raise InvalidArgument("Use `:help` or `:help offline`.")
+    if params.topic:
+        from aish_lsp.offline.known import known  # noqa: PLC0415 - its table, for this alone
+
+        return Answer(Nothing(), known())
+    return Answer(Nothing(), help_text(COLON_COMMANDS))
+
+
+#: Of the chat alone: it tells what can be typed there.
+_HELP: Final = Operation(
+    "help",
+    _Help,
+    _help,
+    (
+        Line(
+            "help",
+            "[offline]",
+            "what can be typed here, or what the offline model knows",
+            lambda _place, argument: _Help(argument),
+            choices=("offline",),
+        ),
+    ),
+    shows=True,
+)
+
+#: All that can be typed.
+COLON_COMMANDS: Final = Rows([_HELP, *OPERATIONS.values()])
+
+
+async def carry_out(place: Place, command: ColonCommand) -> Carried:
+    """Carry out what was sent, after a question where nobody was seen typing it.
+
+    Raises:
+        Denied: the user said no, or could not be asked.
+        NotFound: there is no such command.
+        InvalidArgument: it does not take such an argument.
+        AishError: whatever the operation refuses.
+    """
+    operation, line, argument = COLON_COMMANDS.find(command)
+    if not (place.is_typed or operation.shows or operation.asks):
+        await _consent(place, f":{command.name} {command.argument}".rstrip())
+    params = line.read(place, argument) if line.read else operation.params()
+    if inspect.isawaitable(params):
+        params = await params
+    done = await operation.run(place, params)
+    if isinstance(done, Job):
+        return Carried(operation, job=done)
+    return Carried(operation, done.text)
+
+
+async def _consent(place: Place, message: str) -> None:
+    """Ask the user whether a message is theirs. Raises Denied where it is not, or nobody says."""
+    asked = f"This message of the chat {_UNSEEN}. Carry it out?"
+    text = escaped(message)
+    whole = text if len(text) > _SHOWN else ""
+    question = Question(f"{asked}\n\n    {cut(text, _SHOWN)}", "Carry out", whole=whole)
+    answer = await place.workspace.services.ask_user(question)
+    if answer is None:
+        again = "Type it again under the next heading"
+        raise Denied(f"Not carried out: nobody could be asked. It {_UNSEEN}. {again}.")
+    if not answer:
+        raise Denied("Not carried out.")
+
+
+#: The commands, as they are typed without the colon, that a session's id or name may follow.
+_TAKE_A_SESSION: Final = (
+    *(f"session {verb}" for verb in ("resume", "delete", "history")),
+    *("resume", "history"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FilesAt:
+    """Files that may be named from the character ``start`` of the line on."""
+
+    start: int
+    files: list[Proposal]
+
+
+async def files_at(workspace: Workspace, line_prefix: str) -> FilesAt | None:
+    """Return the files that may be named at the cursor; None where none is being named."""
+    typed = None if line_prefix.startswith(":") else typed_name(line_prefix)
+    if typed is None:
+        return None
+    names = [*await workspace.files.lately()]
+    return FilesAt(typed.start, await asyncio.to_thread(proposals, typed.name, names))
+
+
+async def commands_at(workspace: Workspace | None, line_prefix: str, chat: str) -> list[Completion]:
+    """Return the ``:`` commands and arguments that may stand at the cursor of a ``chat``."""
+    values: dict[str, list[str]] = {}
+    if workspace is not None:
+        values["model"] = [*workspace.config.models, "offline"]
+        if _takes_a_session(line_prefix):
+            with contextlib.suppress(AishError):
+                values |= session_values(await workspace.sessions.all())
+        if line_prefix.startswith(":memory "):
+            values |= memory_values(workspace.memory.items(), chat)
+    return complete(COLON_COMMANDS, line_prefix, values)
+
+
+def memory_values(items: Sequence[MemoryItem], chat: str) -> dict[str, list[str]]:
+    """Return the words that may follow ``:memory VERB`` in a chat."""
+    count = Counter(item.id for item in items)
+    ids = [str(item.id) if count[item.id] == 1 else f"{item.scope}:{item.id}" for item in items]
+    return {
+        "memory add": list(KINDS),
+        "memory forget": ids,
+        "memory edit": ids,
+        "memory clear": list(SCOPES),
+        "memory accept": [str(one.number) for one in last_entries(chat) if one.number],
+    }
+
+
+def _takes_a_session(line_prefix: str) -> bool:
+    """Return whether a session's id or name may stand at the cursor, ``line_prefix`` before it."""
+    typed, _, _ = line_prefix.removeprefix(":").rpartition(" ")
+    return " ".join(typed.split()) in _TAKE_A_SESSION
+
+
+def session_values(infos: Sequence[SessionInfo]) -> dict[str, list[str]]:
+    """Return what completes the commands that take a session: names first, then ids."""
+    # What is completed is a single word.
+    names = [info.name for info in infos if info.name and " " not in info.name]
+    values = [*names, *(info.id for info in infos)]
+    return dict.fromkeys(_TAKE_A_SESSION, values)

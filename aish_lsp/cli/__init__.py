@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from aish_lsp import __version__
 from aish_lsp.cli import output
-from aish_lsp.cli.folder import folder
+from aish_lsp.cli.terminal import folder
 from aish_lsp.foundation.errors import AishError
 
 
@@ -58,17 +58,12 @@ def parser() -> argparse.ArgumentParser:
         ask,
         chat,
         config,
-        cost,
         demo,
         doctor,
+        inspecting,
         memory,
-        models,
-        project,
-        protocol,
-        risk,
         sessions,
         setup,
-        tokens,
     )
 
     common = argparse.ArgumentParser(add_help=False)
@@ -89,9 +84,6 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "serve", help="serve an editor: on stdio, --tcp HOST:PORT or --ws HOST:PORT"
     )
-    for module in (
-        *(ask, chat, demo, setup, doctor, models, config, memory, sessions, cost),
-        *(project, tokens, risk, protocol),
-    ):
+    for module in (ask, chat, demo, setup, doctor, config, memory, sessions, inspecting):
         module.add_parser(commands, common)
     return whole

@@ -15,12 +15,10 @@ from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask
 from aish_lsp.chat.transcript import call_ended, run_ending
 from aish_lsp.cli import output
-from aish_lsp.cli.folder import workspace_folder
-from aish_lsp.cli.terminal import edit_text, open_workspace, read_line
+from aish_lsp.cli.terminal import edit_text, open_workspace, read_line, workspace_folder
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.events import Event
+from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wire import to_wire
 
 if TYPE_CHECKING:
     import argparse
@@ -75,11 +73,14 @@ def _print_turn(event: Event) -> None:
     if isinstance(event, Output):
         output.err.write(event.delta)
     else:
-        _print(event)
+        show_event(event)
 
 
-def _print(event: Event) -> None:
-    """Write text and output to stdout as they come, all else to stderr."""
+def show_event(event: Event) -> None:
+    """Write text and output to stdout as they come, all else to stderr.
+
+    A command is not told: it stands in the text.
+    """
     match event:
         case Text() | Output():
             output.out.write(event.delta)
@@ -139,7 +140,7 @@ async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
     def show(event: Event) -> None:
         if isinstance(event, Command):
             again.append(event.command)
-        _print(event)
+        show_event(event)
 
     try:
         report = await _watched(begin(workspace.shown, request), show)

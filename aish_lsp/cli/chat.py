@@ -7,21 +7,18 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from aish_lsp.agent.events import Command, End, Notice, Output, Text, Tool
+from aish_lsp.agent.events import Notice
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask
-from aish_lsp.chat.colon import ColonCommand, command_below, parse
-from aish_lsp.chat.commands import COLON_COMMANDS, carry_out
-from aish_lsp.chat.remarks import first_line
-from aish_lsp.chat.transcript import call_ended, run_ending
+from aish_lsp.chat.colon import COLON_COMMANDS, ColonCommand, carry_out, command_below, parse
+from aish_lsp.chat.transcript import first_line, run_ending
 from aish_lsp.cli import output
-from aish_lsp.cli.folder import workspace_folder
+from aish_lsp.cli.ask import show_event
 from aish_lsp.cli.prompting import typing
-from aish_lsp.cli.terminal import open_workspace, read_line
+from aish_lsp.cli.terminal import open_workspace, read_line, workspace_folder
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.events import Event
+from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wire import to_wire
 from aish_lsp.operations.checklist import checklist
 from aish_lsp.operations.operation import Place
 
@@ -267,7 +264,7 @@ class TerminalChat:
                 if self._as_json:
                     output.out.as_json(to_wire(event))
                 else:
-                    _show(event)
+                    show_event(event)
             result = await job.result()
         finally:
             self._job = None
@@ -279,21 +276,3 @@ class TerminalChat:
 def escaped_lines(text: str) -> list[str]:
     """Return the lines of a text, what is not seen in each escaped."""
     return [escaped(line) for line in text.split("\n")]
-
-
-def _show(event: Event) -> None:
-    """Write text and output as they come, all else on stderr."""
-    match event:
-        case Text() | Output():
-            output.out.write(event.delta)
-        case Notice():
-            output.tell(event.message)
-        case Tool():
-            if told := call_ended(event):
-                output.tell(told)
-        case Command():
-            pass  # It stands in the text, and below it with its number.
-        case End(finish_reason=reason):
-            output.out.end_line()
-            if reason in ("cancelled", "timeout"):
-                output.tell("stopped" if reason == "cancelled" else "it took too long")

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.cli import output
-from aish_lsp.cli.folder import workspace_folder
+from aish_lsp.cli.terminal import workspace_folder
 from aish_lsp.foundation.redaction import is_secret
 from aish_lsp.foundation.wording import dotted
 

@@ -12,7 +12,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING, Final, Protocol
 
-from aish_lsp.chat.completion import commands_at, files_at
+from aish_lsp.chat.colon import commands_at, files_at
 from aish_lsp.cli import output
 from aish_lsp.foundation.paths import data_dir
 

@@ -7,17 +7,17 @@ import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.cli import output
-from aish_lsp.cli.folder import workspace_folder
+from aish_lsp.cli.terminal import workspace_folder
 from aish_lsp.foundation.errors import NotFound, StoreUnavailable
+from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.jsonl import json_line
 from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wire import to_wire
-from aish_lsp.operations.session_pages import session_page
+from aish_lsp.operations.markdown import session_page
 from aish_lsp.sessions.listing import Found, SessionInfo, find_session, list_sessions, search
-from aish_lsp.sessions.reading import LoadedSession, load
 from aish_lsp.sessions.rebuild import history
-from aish_lsp.sessions.usage import read_costs
+from aish_lsp.sessions.recorder import read_costs
+from aish_lsp.sessions.records import LoadedSession, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

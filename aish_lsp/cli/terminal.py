@@ -1,7 +1,11 @@
-"""The user at a terminal: asking them, and opening a workspace for them."""
+"""The user at a terminal: asking them, and opening a workspace for them.
+
+The workspace's folder is the one that ``--workspace`` names, else the current one.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import contextlib
 import os
@@ -19,11 +23,11 @@ from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.agent.workspace import Workspace
 from aish_lsp.cli import output
+from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.ports import nobody
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.ports import AskUser, Question
-
 
 #: Bytes of a line that are read at a time.
 _PIECE = 4096
@@ -128,3 +132,28 @@ async def open_workspace(root: Path, ask: AskUser | None = None) -> AsyncIterato
     finally:
         await workspace.aclose()
         await services.aclose()
+
+
+def folder(text: str) -> Path:
+    """Return the folder ``text`` names, absolute, for argparse."""
+    path = Path(text)
+    try:
+        if path.is_dir():
+            return path.resolve()
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text} cannot be used: {error.strerror}") from error
+    raise argparse.ArgumentTypeError(f"{text} is not a folder")
+
+
+def workspace_folder(arguments: argparse.Namespace) -> Path:
+    """Return the folder of the workspace that the command line is about.
+
+    Raises:
+        NotFound: none is named, and the current folder was deleted.
+    """
+    named: Path | None = arguments.workspace
+    try:
+        return named or Path.cwd()
+    except OSError as error:
+        msg = "The current folder is gone. Go to another, or name the workspace by --workspace."
+        raise NotFound(msg) from error

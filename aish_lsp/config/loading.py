@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from aish_lsp.config.keys import USERS_ALONE, WHOLE, leaves, lookup, part
-from aish_lsp.config.rules import consistent
 from aish_lsp.config.schema import Config, RiskRule, WorkspaceRule
 from aish_lsp.config.sources import (
     Layer,
     checked,
+    consistent,
     from_client,
     from_environment,
     from_file,

@@ -12,7 +12,6 @@ import os
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.files import (
     locked,
@@ -22,6 +21,7 @@ from aish_lsp.foundation.files import (
     store_errors,
     write_atomic,
 )
+from aish_lsp.foundation.jsonl import now
 
 VERSION: Final = 1
 

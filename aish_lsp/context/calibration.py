@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import AishError, StoreUnavailable
 from aish_lsp.foundation.files import locked, put_aside, stamp_of, store_errors, write_atomic
+from aish_lsp.foundation.jsonl import now
 
 VERSION: Final = 1
 

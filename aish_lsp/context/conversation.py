@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.context.measure import MeasuredPrefix
     from aish_lsp.context.messages import Attached, ExecOutput
-    from aish_lsp.models.events import ToolCall
-    from aish_lsp.models.request import StoredReasoning
+    from aish_lsp.models.request import StoredReasoning, ToolCall
 
 #: The result of a tool call that never got one.
 CANCELLED: Final = "cancelled"

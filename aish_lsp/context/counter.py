@@ -11,7 +11,7 @@ from aish_lsp.context.prompt import as_data, request_message
 from aish_lsp.context.tokens import count, family_of, p99_error
 from aish_lsp.models.address import without_secrets
 from aish_lsp.models.request import goes_back
-from aish_lsp.models.template import TemplateOverhead
+from aish_lsp.models.tokenize_api import TemplateOverhead
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from aish_lsp.models.events import ToolCall
-    from aish_lsp.models.request import StoredReasoning
+    from aish_lsp.models.request import StoredReasoning, ToolCall
 
 
 @dataclass(frozen=True, slots=True)

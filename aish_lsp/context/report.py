@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.context.usage import Category, Slot, UsageTotals, context_line
-from aish_lsp.foundation.clock import now
+from aish_lsp.foundation.jsonl import now
 from aish_lsp.foundation.wording import count_of
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.budget import Limits
     from aish_lsp.context.measure import Breakdown, Measure
     from aish_lsp.context.usage import UsageTotals
-    from aish_lsp.models.events import Usage
+    from aish_lsp.foundation.events import Usage
     from aish_lsp.models.request import RequestMessage
 
 _BAR = 32

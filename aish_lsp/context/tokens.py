@@ -3,19 +3,29 @@
 A text's characters are put into classes, and how often some classes and neighbors occur is
 counted: words, digits, marks, line ends, indents, and the characters of each script. Each of
 these is worth a part of a token; how much is fitted to real tokenizers, by family
-(``token_constants.py``, written by ``tools/fit_tokens``; ``docs/tokens.md`` has the errors).
+(``token_constants.json``, written by ``tools/fit_tokens``; ``docs/tokens.md`` has the errors).
 
 All of it is ``bytes.translate`` and ``bytes.count``: a few passes in C, whatever the text is.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from itertools import starmap, zip_longest
 from operator import add, mul
+from pathlib import Path
 
-from aish_lsp.context.token_constants import P99, PLAIN, SCRIPTS
+_CONSTANTS = json.loads(Path(__file__).with_name("token_constants.json").read_text("utf-8"))
+
+#: What each feature is worth in tokens, by family: those of ``PLAIN_FEATURES``, and of
+#: ``SCRIPT_FEATURES``.
+PLAIN: dict[str, list[float]] = _CONSTANTS["plain"]
+SCRIPTS: dict[str, list[float]] = _CONSTANTS["scripts"]
+
+#: By how much of the estimate the real count is above it, in 99 of 100 texts at most.
+P99: dict[str, float] = _CONSTANTS["p99"]
 
 #: The family of a model that is not known.
 GENERAL = "general"

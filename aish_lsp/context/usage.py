@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from aish_lsp.foundation.errors import CostCap
+from aish_lsp.foundation.events import Usage
 from aish_lsp.models.address import is_loopback
-from aish_lsp.models.events import Usage
 from aish_lsp.models.prices import price_of
 from aish_lsp.models.request import reply_limit
 

@@ -2,6 +2,8 @@
 
 What is read can be written again: a line with a number that is not finite, or nested deeper than
 MAX_DEPTH, is a bad one.
+
+A line's ``ts`` is the time as all our files have it.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import codecs
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -219,3 +222,12 @@ def _reason(error: ValueError | RecursionError) -> str:
     if "Exceeds the limit" in str(error):
         return "it holds a number of too many digits"
     return str(error)
+
+
+#: The form of a ``ts``: UTC, to the second.
+TIMESTAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
+
+
+def now() -> str:
+    """Return the time now, in the form of TIMESTAMP."""
+    return datetime.now(UTC).strftime(TIMESTAMP)

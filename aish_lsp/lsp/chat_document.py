@@ -13,32 +13,36 @@ from lsprotocol import types
 
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask
-from aish_lsp.chat.colon import ColonCommand, CommandBelow, command_below, parse
-from aish_lsp.chat.commands import COLON_COMMANDS, carry_out
-from aish_lsp.chat.file import LARGEST
-from aish_lsp.chat.markdown import (
-    YOU,
-    escape_reply,
-    quote,
+from aish_lsp.chat.colon import (
+    COLON_COMMANDS,
+    ColonCommand,
+    CommandBelow,
+    carry_out,
+    command_below,
+    parse,
 )
-from aish_lsp.chat.place import (
+from aish_lsp.chat.file import LARGEST
+from aish_lsp.chat.insertion import (
     last_place,
     open_place,
     prompt_after,
     without_blank_lines,
 )
-from aish_lsp.chat.remarks import first_line, left_behind, waits
+from aish_lsp.chat.markdown import (
+    YOU,
+    escape_reply,
+    quote,
+)
+from aish_lsp.chat.transcript import first_line, left_behind, waits
 from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument
 from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.chat_jobs import TITLE, ChatFace, JobWriter, running_title
-from aish_lsp.lsp.chat_provenance import TypedMessage
-from aish_lsp.lsp.chat_sections import ChatSections
+from aish_lsp.lsp.chat_sections import ChatSections, TypedMessage
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.editor import LspEditor
-from aish_lsp.lsp.selections import named_lines
-from aish_lsp.lsp.tracking import change_of
+from aish_lsp.lsp.selections import change_of, named_lines
 from aish_lsp.operations import operation as operations
 
 if TYPE_CHECKING:
@@ -46,7 +50,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.extractor import Extracted
     from aish_lsp.agent.turn import AskResult
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.chat.commands import Carried
+    from aish_lsp.chat.colon import Carried
     from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.client import Client
     from aish_lsp.lsp.open_documents import OpenDocuments

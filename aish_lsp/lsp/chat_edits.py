@@ -19,10 +19,8 @@ from typing import Final, Protocol
 
 from lsprotocol import types
 
-from aish_lsp.chat.anchor import Anchor, Edit
-from aish_lsp.chat.echo import Echo
-from aish_lsp.chat.insertion import Piece, line_end_of
-from aish_lsp.chat.place import Change, Position
+from aish_lsp.chat.anchor import Anchor, Echo, Edit
+from aish_lsp.chat.insertion import Change, Piece, Position, line_end_of
 from aish_lsp.foundation.text import with_line_feeds
 
 log = logging.getLogger(__name__)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from aish_lsp.agent.events import End, Notice, Output, Tool
 from aish_lsp.agent.turn import WAITS
 from aish_lsp.chat.markdown import OutputBlock, quote
-from aish_lsp.chat.remarks import calls, runs
-from aish_lsp.chat.transcript import ReplyTranscript, run_status
+from aish_lsp.chat.transcript import ReplyTranscript, calls, run_status, runs
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.text import escaped
 from aish_lsp.operations.checklist import checklist

@@ -15,9 +15,8 @@ from typing import Final
 
 from aish_lsp.chat.anchor import Anchor
 from aish_lsp.chat.file import LARGEST, ChatFile, too_large
-from aish_lsp.chat.insertion import Piece, line_end_of
+from aish_lsp.chat.insertion import Change, Piece, last_place, line_end_of
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
-from aish_lsp.chat.place import Change, last_place
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.text import well_formed, with_line_feeds
 from aish_lsp.lsp.chat_edits import REOPEN_TIMEOUT, ChatEdits, Editor, OpenDocument

@@ -10,8 +10,7 @@ from lsprotocol import types
 from pygls.workspace import Workspace
 
 from aish_lsp.lsp.messages import MessageId
-from aish_lsp.lsp.progress import Progress
-from aish_lsp.lsp.registry import Handler
+from aish_lsp.lsp.registry import Handler, Progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -1,20 +1,27 @@
-"""The operations as commands of LSP: which session is meant, and the two ways to get a reply."""
+"""The operations as commands of LSP: which session is meant, and the two ways to get a reply.
+
+What is copied goes to the clipboard of this machine, by the program that the desktop has for it.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import shutil
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from subprocess import DEVNULL, PIPE
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.text import escaped, shown_path
-from aish_lsp.foundation.wire import to_wire
-from aish_lsp.lsp.clipboard import to_clipboard
 from aish_lsp.lsp.protocol import Begun, BegunCommand, Copied
 from aish_lsp.lsp.questions import can_choose
-from aish_lsp.lsp.selected import selected
-from aish_lsp.lsp.uris import path_of
+from aish_lsp.lsp.selections import selected
+from aish_lsp.lsp.shapes import path_of
 from aish_lsp.operations.ask import AskParams, RetryParams
 from aish_lsp.operations.models import Added, ModelAdd, models_of
 from aish_lsp.operations.operation import Answer, Place, SessionTarget
@@ -25,13 +32,12 @@ if TYPE_CHECKING:
     from aish_lsp.agent.services import Services
     from aish_lsp.agent.session import Session
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.lsp.call import Call
     from aish_lsp.lsp.chats import ChatDocuments
     from aish_lsp.lsp.client import Client
     from aish_lsp.lsp.configuration import Configurations
     from aish_lsp.lsp.open_documents import OpenDocuments
-    from aish_lsp.lsp.selected import Selected
-    from aish_lsp.lsp.selections import Selections
+    from aish_lsp.lsp.registry import Call
+    from aish_lsp.lsp.selections import Selected, Selections
     from aish_lsp.lsp.workspaces import Workspaces
     from aish_lsp.operations.operation import Operation, Target, Token
     from aish_lsp.operations.run import CommandParams
@@ -199,3 +205,44 @@ def refuse_unshown(workspace: Workspace, session: Session) -> None:
     if session is not workspace.shown:
         msg = f"The chat does not show the session {session.id}: its events need a token."
         raise InvalidArgument(msg, path="partialResultToken")
+
+
+logger = logging.getLogger(__name__)
+
+#: Seconds that a program may take; some stay behind, to hold what was copied.
+_TIMEOUT: Final = 5.0
+
+
+async def to_clipboard(text: str, environ: Mapping[str, str]) -> bool:
+    """Put ``text`` into the clipboard; return whether a program was found that did."""
+    for program, *options in _programs(environ):
+        found = shutil.which(program, path=environ.get("PATH"))
+        if found and await _copied([found, *options], text, environ):
+            return True
+    return False
+
+
+def _programs(environ: Mapping[str, str]) -> Iterator[tuple[str, ...]]:
+    """Yield the programs that may work here, with their options."""
+    yield ("pbcopy",)
+    if "WAYLAND_DISPLAY" in environ:
+        yield ("wl-copy",)
+    if "DISPLAY" in environ:
+        yield ("xclip", "-selection", "clipboard")
+        yield ("xsel", "--clipboard", "--input")
+    yield ("clip.exe",)
+    if "TMUX" in environ:
+        yield ("tmux", "load-buffer", "-w", "-")
+
+
+async def _copied(arguments: list[str], text: str, environ: Mapping[str, str]) -> bool:
+    """Hand ``text`` to a program on its stdin; return whether it took it."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *arguments, stdin=PIPE, stdout=DEVNULL, stderr=DEVNULL, env=dict(environ)
+        )
+        await asyncio.wait_for(process.communicate(text.encode(errors="replace")), _TIMEOUT)
+    except (OSError, TimeoutError) as error:
+        logger.info("%s did not copy: %s", arguments[0], type(error).__name__)
+        return False
+    return process.returncode == 0

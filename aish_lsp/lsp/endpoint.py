@@ -21,7 +21,7 @@ from pygls.exceptions import JsonRpcException
 from pygls.protocol import LanguageServerProtocol
 
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.wire import camel_case, to_wire
+from aish_lsp.foundation.events import camel_case, to_wire
 from aish_lsp.lsp.framing import BadFrame
 from aish_lsp.lsp.messages import (
     INTERNAL_ERROR,

@@ -1,9 +1,14 @@
-"""The documents that the client has open, for the features that follow them."""
+"""The documents that the client has open, for the features that follow them.
+
+A file that it has open is changed there: by ``workspace/applyEdit``, unsaved.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -14,8 +19,7 @@ from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.lsp.editor import LspEditor
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from aish_lsp.foundation.ports import EditOpen
     from aish_lsp.lsp.client import Client
 
 #: Gets the URI and what changed; no changes where the document was opened.
@@ -160,3 +164,42 @@ def setup(client: Client, documents: OpenDocuments) -> None:
     @client.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def _closed(params: types.DidCloseTextDocumentParams) -> None:
         documents.closed(params.text_document.uri)
+
+
+logger = logging.getLogger(__name__)
+
+
+def edit_open(editor: LspEditor, documents: OpenDocuments) -> EditOpen:
+    """Return how to change one of ``documents``, which ``editor`` has open."""
+
+    async def edit(path: Path, before: str, after: str) -> bool | None:
+        document = editor.document(path)
+        if document is None:
+            return None
+        if with_line_feeds(document.text) != before or not editor.capabilities.apply_edit:
+            return False
+        change = _change(editor, before, after, line_end_of(document.text))
+        whole = documents.edit(document.uri, [change])
+        try:
+            return await editor.apply_edit(whole)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong there, it is not made
+            logger.info("the client did not make an edit: %s", type(error).__name__)
+            return False
+
+    return edit
+
+
+def _change(editor: LspEditor, before: str, after: str, line_end: str) -> types.TextEdit:
+    """Return the edit of those lines alone that differ, so that cursors and marks stay."""
+    old, new = before.split("\n"), after.split("\n")
+    # The last line has no end: it is always among what is replaced.
+    first = 0
+    while first < min(len(old), len(new)) - 1 and old[first] == new[first]:
+        first += 1
+    same = 0
+    while same < min(len(old), len(new)) - first - 1 and old[-1 - same] == new[-1 - same]:
+        same += 1
+    last = len(old) - 1 - same
+    text = line_end.join(new[first : len(new) - same])
+    place = types.Range(types.Position(first, 0), types.Position(last, editor.width(old[last])))
+    return types.TextEdit(place, text)

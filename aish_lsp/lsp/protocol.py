@@ -1,12 +1,14 @@
 """The commands of ``workspace/executeCommand``: the operations, and what editors alone can do.
 
 docs/protocol.md and the schema are made from this table.
+
+Here, too: the kinds of our code actions.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from aish_lsp.lsp.registry import CommandSpec
 from aish_lsp.operations.ask import Position
@@ -174,3 +176,8 @@ _SPECS = (
 )
 
 COMMANDS: dict[str, CommandSpec] = {spec.name: spec for spec in _SPECS}
+
+
+RUN_KIND: Final = "quickfix.aish.run"
+REFACTOR_KIND: Final = "refactor.aish"
+SOURCE_KIND: Final = "source.aish"

@@ -1,19 +1,92 @@
-"""The commands of ``workspace/executeCommand``: what each takes, and who answers it."""
+"""The commands of ``workspace/executeCommand``: what each takes, and who answers it.
+
+A ``Call`` is one such request while it is answered, ``Progress`` what an editor shows for work that
+takes long: begin, reports, end.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.validate import structure
-from aish_lsp.foundation.wire import to_wire
 from aish_lsp.foundation.wording import nearest, shown
-from aish_lsp.lsp.call import Call
+from aish_lsp.lsp.messages import MessageId
 
 if TYPE_CHECKING:
     from aish_lsp.operations.operation import Operation
+
+logger = logging.getLogger(__name__)
+
+
+class Call:
+    """What a command's handler knows about the request that it answers.
+
+    ``send`` sends a value under a progress token; ``stop`` cancels the request's task.
+
+    Attributes:
+        request_id: the request's id.
+        work_done_token: the client's token for progress of this request, or None.
+        cancelled: whether the client has asked to stop.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[MessageId, Mapping[str, Any]], None],
+        request_id: MessageId,
+        work_done_token: MessageId | None,
+        stop: Callable[[], object],
+    ) -> None:
+        self.request_id = request_id
+        self.work_done_token = work_done_token
+        self.cancelled = False
+        self._send = send
+        self._stop = stop
+        self._callbacks: list[Callable[[], object]] = []
+
+    def on_cancel(self, callback: Callable[[], object]) -> None:
+        """Call ``callback`` when the client cancels, or now if it has.
+
+        The handler is then left to end by itself and its answer is sent. With no callback it is
+        cancelled, and the request is answered with RequestCancelled (-32800).
+        """
+        if self.cancelled:
+            self._run(callback)
+        else:
+            self._callbacks.append(callback)
+
+    def cancel(self) -> None:
+        """Stop the work, as the client asked; a second time does nothing."""
+        if self.cancelled:
+            return
+        self.cancelled = True
+        if not self._callbacks:
+            self._stop()
+        for callback in self._callbacks:
+            self._run(callback)
+
+    def progress(self, title: str) -> Progress:
+        """Begin progress under the client's ``workDoneToken``; silent where there is none."""
+        if self.work_done_token is None:
+            return Progress.silent()
+        progress = Progress(title, partial(self._send, self.work_done_token))
+        progress.open()
+        return progress
+
+    def _run(self, callback: Callable[[], Any]) -> None:
+        try:
+            callback()
+        except Exception:
+            logger.exception("what was to stop a command failed")
+
 
 Handler: TypeAlias = Callable[[Call, Any], Awaitable[object]]
 
@@ -86,3 +159,79 @@ def _argument(name: str, arguments: Sequence[Any] | None) -> Any:
         message = f"{name} takes one JSON object as its only argument, or none"
         raise InvalidArgument(message, path="arguments")
     return arguments[0]
+
+
+Send: TypeAlias = Callable[[dict[str, Any]], None]
+
+
+class Progress:
+    """One progress. What is reported before it is open is shown once it is.
+
+    ``send`` gets the values of ``$/progress``; ``closed`` is called at the end.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        send: Send | None,
+        *,
+        closed: Callable[[], object] | None = None,
+    ) -> None:
+        self._title = title
+        self._send = send
+        self._closed = closed
+        self._message: str | None = None
+        self._open = False
+        self._ended = False
+
+    @classmethod
+    def silent(cls) -> Progress:
+        """Return a progress that nobody sees."""
+        return cls("", None)
+
+    def open(self) -> None:
+        """Show it: the client knows the token now."""
+        if self._send is None or self._open:
+            return
+        self._open = True
+        begin = {"kind": "begin", "title": self._title, "cancellable": True}
+        self._send(begin | self._with_message())
+        if self._ended:
+            self._send({"kind": "end"})
+
+    def report(self, message: str) -> None:
+        """Show ``message``; after the end it is dropped."""
+        if self._ended:
+            return
+        self._message = message
+        if self._send is not None and self._open:
+            self._send({"kind": "report", "message": message})
+
+    @asynccontextmanager
+    async def timed(self) -> AsyncIterator[None]:
+        """Report each second how long it takes, until the block is left."""
+
+        async def tell() -> None:
+            for seconds in count(1):
+                await asyncio.sleep(1)
+                self.report(f"{seconds} s")
+
+        telling = asyncio.create_task(tell(), name="tell the time")
+        try:
+            yield
+        finally:
+            telling.cancel()
+
+    def end(self, message: str | None = None) -> None:
+        """Take it away, with a last ``message``; a second time does nothing."""
+        if self._ended:
+            return
+        self._ended = True
+        self._message = message
+        if self._send is not None and self._open:
+            self._send({"kind": "end"} | self._with_message())
+        if self._closed is not None:
+            self._closed()
+
+    def _with_message(self) -> dict[str, Any]:
+        return {} if self._message is None else {"message": self._message}

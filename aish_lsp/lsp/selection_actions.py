@@ -1,23 +1,48 @@
-"""Code actions on what the user looks at: a selection, and what the editor complains of there."""
+"""Code actions on what the user looks at: a selection, and what the editor complains of there.
+
+*Replace selection* puts a block of a reply in the place of what was asked about. Nothing is
+replaced before the user has agreed: to the editor, where that asks for a yes by itself (change
+annotations), else to a question of ours.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lsprotocol import types
 
+from aish_lsp.chat.markdown import escape_reply
 from aish_lsp.context.attached.mentions import mention_of
-from aish_lsp.context.attached.selection import Point, between
-from aish_lsp.foundation.text import clipped, escaped, is_seen, one_line, well_formed
-from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND
-from aish_lsp.lsp.uris import path_of
+from aish_lsp.context.attached.selection import Point, between, difference, replacement
+from aish_lsp.foundation.errors import Denied, NotFound
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.text import (
+    clipped,
+    escaped,
+    hidden_characters,
+    is_seen,
+    one_line,
+    well_formed,
+)
+from aish_lsp.foundation.wording import count_of
+from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
+from aish_lsp.lsp.shapes import path_of
+from aish_lsp.shell.blocks import Block, fenced_blocks
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from aish_lsp.foundation.ports import AskUser
     from aish_lsp.lsp.chats import ChatDocuments
-    from aish_lsp.lsp.open_documents import OpenDocuments
+    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.open_documents import OpenDocuments, OpenedDocument
+    from aish_lsp.lsp.protocol import ReplaceParams
+    from aish_lsp.lsp.registry import Call
+    from aish_lsp.lsp.selections import Asked, Selections
     from aish_lsp.lsp.workspaces import Workspaces
 
 #: Diagnostics at one place that actions are offered for, and characters of one in a title.
@@ -157,3 +182,177 @@ def _plain(range_: types.Range) -> dict[str, dict[str, int]]:
 
 def _titled(message: str) -> str:
     return clipped(escaped(one_line(message)), _TITLE)
+
+
+logger = logging.getLogger(__name__)
+
+#: Lines of what would change that a question shows, and characters of each.
+_SHOWN_LINES: Final = 25
+_SHOWN: Final = 160
+
+#: Characters of a block in a title.
+_REPLACE_TITLE: Final = 40
+
+_ANNOTATION: Final = "aish.replace"
+
+
+@dataclass(frozen=True, slots=True)
+class Replacing:
+    """What it takes to put a block of a reply where the text stands that was asked about."""
+
+    client: Client
+    documents: OpenDocuments
+    selections: Selections
+    chats: ChatDocuments
+    ask_user: AskUser
+
+    async def replace(self, _call: Call, params: ReplaceParams) -> object:
+        """Put a block there, once the user has agreed.
+
+        Raises:
+            Denied: nobody answered.
+            NotFound: there is no such block, or the text has changed.
+        """
+        asked, block = self.selections.of_turn(params.turn_id, params.block)
+        # Not to ask in vain; it is looked at again below.
+        question = _question(asked, block, *self.selections.found(asked))
+        answer = await self.ask_user(question)
+        if answer is None:
+            raise Denied("Not replaced: nobody answered. The block in the chat can be copied.")
+        if not answer:
+            return Replaced(applied=False)
+        applied = await self._applied(self.edit_of(asked, block))
+        if not applied:
+            self.client.tell("The editor did not make the edit. Try again.", error=True)
+        return Replaced(applied)
+
+    def actions(self, params: types.CodeActionParams) -> Iterator[types.CodeAction]:
+        """Yield what may be put in the place of what was asked about.
+
+        In the document, where that stands; in the chat, on the block of the reply.
+        """
+        offered = self._offered(params.text_document.uri, params.range)
+        for asked, number in offered:
+            which = "" if len(offered) == 1 else f": {_titled_replacement(asked.blocks[number])}"
+            action = types.CodeAction(f"Replace selection{which}", kind=REFACTOR_KIND)
+            try:
+                edit = self.edit_of(asked, asked.blocks[number], ask=True)
+            except NotFound as error:
+                if self._knows_disabled():
+                    action.disabled = types.CodeActionDisabled(error.message)
+                    yield action
+                    continue
+                edit = None
+            if edit is not None and self._annotates():
+                action.edit = edit
+            else:
+                # It asks, or says why it cannot be.
+                argument = {"turnId": asked.turn_id, "block": number, "uri": asked.uri}
+                action.command = types.Command(
+                    action.title, "aish.selection.replace", arguments=[argument]
+                )
+            yield action
+
+    def _knows_disabled(self) -> bool:
+        """Return whether the client shows actions that cannot be taken, with the reason."""
+        documents = self.client.client_capabilities.text_document
+        actions = documents.code_action if documents else None
+        return bool(actions and actions.disabled_support)
+
+    def _annotates(self) -> bool:
+        """Return whether the client asks for a yes by itself, where an edit says that it must."""
+        workspace = self.client.client_capabilities.workspace
+        edit = workspace.workspace_edit if workspace else None
+        return bool(edit and edit.document_changes and edit.change_annotation_support is not None)
+
+    def edit_of(self, asked: Asked, block: Block, *, ask: bool = False) -> types.WorkspaceEdit:
+        """Return the edit that puts a block where the selection stands.
+
+        With ``ask`` it is annotated, so that the client asks for a yes.
+
+        Raises:
+            NotFound: the document is not open, or has changed there.
+        """
+        document, start, end = self.selections.found(asked)
+        lines = document.text.split("\n")
+        text = replacement(block.text, lines, start, end).replace("\n", document.line_end)
+        width = self.documents.width
+        place = types.Range(
+            *(
+                types.Position(point.line, width(lines[point.line][: point.character]))
+                for point in (start, end)
+            )
+        )
+        if not ask:
+            return self.documents.edit(document.uri, [types.TextEdit(place, text)])
+        version = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
+        annotated = types.AnnotatedTextEdit(_ANNOTATION, place, text)
+        annotation = types.ChangeAnnotation(
+            "Replace the selection by aish's reply",
+            needs_confirmation=True,
+            description=f"{asked.place}{_warning(block)}",
+        )
+        return types.WorkspaceEdit(
+            document_changes=[types.TextDocumentEdit(version, [annotated])],
+            change_annotations={_ANNOTATION: annotation},
+        )
+
+    async def _applied(self, edit: types.WorkspaceEdit) -> bool:
+        """Have the client make an edit; return whether it says that it did."""
+        try:
+            return await LspEditor(self.client).apply_edit(edit)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong there, it is not made
+            logger.info("the client did not make an edit: %s", type(error).__name__)
+            return False
+
+    def _offered(self, uri: str, range_: types.Range) -> list[tuple[Asked, int]]:
+        """Return questions with the numbers of the blocks that are offered at a place."""
+        first, last = sorted((range_.start.line, range_.end.line))
+        if self.chats.at(uri) is None:
+            here = (
+                asked
+                for asked in self.selections
+                if asked.uri == uri
+                and asked.blocks
+                and asked.span.start.line <= last
+                and first <= asked.span.end.line
+            )
+            latest = next(here, None)
+            return [(latest, number) for number in range(len(latest.blocks))] if latest else []
+        text = self.documents.text(uri) or ""
+        blocks = fenced_blocks(text)
+        standing = [block.text for block in blocks if block.first <= last <= block.last]
+        return [
+            (asked, number)
+            for asked in self.selections
+            for number, block in enumerate(asked.blocks)
+            if escape_reply(block.text) in standing
+        ][:1]
+
+
+def _question(
+    asked: Asked, block: Block, document: OpenedDocument, start: Point, end: Point
+) -> Question:
+    """Return the question that shows what would change in the document."""
+    lines = document.text.split("\n")
+    changes = difference(lines, replacement(block.text, lines, start, end), start, end)
+    if not changes:
+        changes = ["Nothing would change: the same stands there."]
+    shown = "\n".join(
+        escaped(line[:_SHOWN]).replace("\\t", "    ") for line in changes[:_SHOWN_LINES]
+    )
+    more = len(changes) - _SHOWN_LINES
+    rest = f"\n... {count_of(more, 'more line')}" if more > 0 else ""
+    message = f"Replace {asked.place} by this?{_warning(block)}\n\n{shown}{rest}"
+    return Question(message, yes="Replace")
+
+
+def _warning(block: Block) -> str:
+    """Return what hides in a block, where something does."""
+    hidden = ", ".join(hidden_characters(block.text)[:5])
+    return f" It holds characters that are not seen: {hidden}." if hidden else ""
+
+
+def _titled_replacement(block: Block) -> str:
+    first = next(line.strip() for line in block.text.split("\n") if line.strip())
+    return clipped(escaped(first), _REPLACE_TITLE)

@@ -20,32 +20,24 @@ from aish_lsp.agent.tool_use import tools_of
 from aish_lsp.agent.workspace import Workspace
 from aish_lsp.lsp import (
     chats,
-    client_note,
     configuration,
     open_documents,
-    project,
     status,
     suggestions,
     workspaces,
 )
-from aish_lsp.lsp.chats import ChatDocuments
-from aish_lsp.lsp.checklists import checklist_actions
+from aish_lsp.lsp.chats import ChatDocuments, checklist_actions
 from aish_lsp.lsp.commands import OperationCommands
 from aish_lsp.lsp.configuration import Configurations
-from aish_lsp.lsp.editing import edit_open
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
-from aish_lsp.lsp.lookups import ClientLookUp
-from aish_lsp.lsp.messages import MessageId
-from aish_lsp.lsp.open_documents import OpenDocuments
-from aish_lsp.lsp.outbox import Outbox
+from aish_lsp.lsp.messages import MessageId, Outbox
+from aish_lsp.lsp.open_documents import OpenDocuments, edit_open
 from aish_lsp.lsp.overrides import TEXT_SYNC, AishProtocol, Host
-from aish_lsp.lsp.progress import Progress
 from aish_lsp.lsp.protocol import COMMANDS
-from aish_lsp.lsp.questions import OpenQuestions, asker, chooser
-from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler
-from aish_lsp.lsp.replacing import Replacing
-from aish_lsp.lsp.selection_actions import selection_actions
+from aish_lsp.lsp.questions import ClientLookUp, OpenQuestions, asker, chooser
+from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler, Progress
+from aish_lsp.lsp.selection_actions import Replacing, selection_actions
 from aish_lsp.lsp.selections import Selections
 from aish_lsp.lsp.workspaces import Workspaces
 
@@ -237,13 +229,15 @@ FEATURES: Final[Mapping[str, Callable[[AishServer], None]]] = {
     ),
     "documents": lambda server: open_documents.setup(server, server.documents),
     "workspaces": lambda server: workspaces.setup(server, server.workspaces),
-    "client note": lambda server: client_note.setup(server, server.workspaces),
+    "client note": lambda server: status.note_client(server, server.workspaces),
     "operations": _wire_operations,
     "chats": lambda server: chats.setup(
         server, server.documents, server.workspaces, server.chats, server.configurations
     ),
     "actions": _wire_actions,
-    "project": lambda server: project.setup(server, server.workspaces, server.documents),
+    "project": lambda server: workspaces.follow_projects(
+        server, server.workspaces, server.documents
+    ),
     "status": lambda server: status.setup(server, server.workspaces),
 }
 

@@ -3,20 +3,24 @@
 cattrs refuses what cannot become the type of a field; but lsprotocol hands on whatever stands where
 one of several plain types may, such as a progress token, and it takes any text for a URI. What is
 refused here reaches no handler.
+
+URIs, as clients send them: any text may come, so none is trusted to be one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
+from pathlib import Path
 from types import NoneType
 from typing import Any, Final, NamedTuple, Union, get_args, get_origin
+from urllib.parse import unquote, urlsplit
 
 import attrs
+from pygls.uris import to_fs_path
 
-from aish_lsp.foundation.wire import camel_case
+from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.wording import accepted, shown
-from aish_lsp.lsp.uris import is_uri
 
 _PLAIN: Final = frozenset({int, str, float, bool, NoneType})
 
@@ -79,3 +83,17 @@ def _plain_kinds(annotation: Any) -> tuple[type, ...] | None:
 
 def _names_uri(name: str) -> bool:
     return name == "uri" or name.endswith("_uri")
+
+
+def is_uri(text: str) -> bool:
+    """Return whether ``text`` can be taken apart as a URI, and its path can be one of a file."""
+    try:
+        return "\0" not in unquote(urlsplit(text).path)
+    except ValueError:
+        return False
+
+
+def path_of(uri: str) -> Path | None:
+    """Return the path of a ``file:`` URI; None for any other, and for one that is malformed."""
+    path = to_fs_path(uri) if uri.startswith("file:") and is_uri(uri) else None
+    return Path(path) if path else None

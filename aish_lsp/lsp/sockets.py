@@ -1,30 +1,48 @@
-"""Serving a client over TCP or WebSocket: one client a process, loopback unless told otherwise."""
+"""Serving a client over TCP or WebSocket: one client a process, loopback unless told otherwise.
+
+The one place goes to the first that says ``initialize``, soon enough. Anybody on the machine may
+connect. Half a message, a header alone or a client that says nothing must not keep an editor out,
+and such a one may go without ending the server.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import ipaddress
+import json
 import logging
 import secrets
+import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
+from lsprotocol.types import EXIT, INITIALIZE
+
 from aish_lsp.foundation.errors import Busy
-from aish_lsp.lsp.admission import Admission, Frame, is_loopback, is_our_name
 from aish_lsp.lsp.early_initialize import CHUNK
-from aish_lsp.lsp.framing import LARGEST_MESSAGE, ForeignHeaderError, FrameReader, frame
-from aish_lsp.lsp.messages import encode
-from aish_lsp.lsp.outbox import Outbox
+from aish_lsp.lsp.framing import LARGEST_MESSAGE, BadFrame, ForeignHeaderError, FrameReader, frame
+from aish_lsp.lsp.messages import (
+    NOT_INITIALIZED,
+    PARSE_ERROR,
+    Malformed,
+    MessageId,
+    Notification,
+    Outbox,
+    Request,
+    encode,
+    parse,
+)
 from aish_lsp.lsp.transport import FLUSH, Open, attach, client_gone, detach
 
 if TYPE_CHECKING:
+    from websockets import http11
     from websockets.asyncio.server import ServerConnection
-    from websockets.http11 import Request, Response
 
     from aish_lsp.lsp.server import AishServer
 
@@ -76,7 +94,7 @@ def websocket(host: str, port: int) -> Open:
         admission = Admission()
         token = secrets.token_urlsafe(24)
 
-        def admit(connection: ServerConnection, request: Request) -> Response | None:
+        def admit(connection: ServerConnection, request: http11.Request) -> http11.Response | None:
             refusal = _refusal(request, host, token, occupied=server.outbox is not None)
             return None if refusal is None else connection.respond(*refusal)
 
@@ -133,7 +151,7 @@ async def _leave(server: AishServer, outbox: Outbox) -> None:
 
 
 def _refusal(
-    request: Request, bound: str, token: str, *, occupied: bool
+    request: http11.Request, bound: str, token: str, *, occupied: bool
 ) -> tuple[HTTPStatus, str] | None:
     """Return the answer to a connection that is not taken; None for one that is."""
     # Browsers send it, and any page in one may try to connect. Other clients do not.
@@ -261,3 +279,112 @@ def parse_address(text: str) -> tuple[str, int]:
     host = host.removeprefix("[").removesuffix("]")
     # One address, so that port 0 is one port.
     return ("127.0.0.1" if host in {"", "localhost"} else host), int(port)
+
+
+Frame: TypeAlias = bytes | BadFrame
+
+#: Seconds from connecting to the end of ``initialize``.
+HANDSHAKE: Final = 30.0
+#: Connections that may wait at once; each may have sent megabytes by then.
+MOST_WAITING: Final = 16
+
+
+class Admission:
+    """The connections that have not said ``initialize`` yet."""
+
+    def __init__(self) -> None:
+        self._waiting = 0
+
+    async def first_messages(
+        self,
+        receive: Callable[[], Awaitable[Sequence[Frame]]],
+        answer: Callable[[bytes], Awaitable[object]],
+    ) -> Sequence[Frame]:
+        """Return what a client sends from ``initialize`` on; nothing where it is not to be served.
+
+        Args:
+            receive: returns the next messages; none at the end.
+            answer: sends a message's body; it is called for what comes before ``initialize``.
+        """
+        if self._waiting >= MOST_WAITING:
+            return []
+        self._waiting += 1
+        try:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(HANDSHAKE):
+                    return await _until_initialize(receive, answer)
+            return []
+        finally:
+            self._waiting -= 1
+
+
+async def _until_initialize(
+    receive: Callable[[], Awaitable[Sequence[Frame]]],
+    answer: Callable[[bytes], Awaitable[object]],
+) -> Sequence[Frame]:
+    while received := await receive():
+        for number, one in enumerate(received):
+            message = _parsed(one)
+            match message:
+                case Request(_, method) if method == INITIALIZE:
+                    return received[number:]
+                case Notification(method) if method == EXIT:
+                    return []
+                case Request(msg_id):
+                    error = NOT_INITIALIZED, "the first request must be initialize"
+                    await answer(_error(msg_id, *error))
+                case Malformed():
+                    await answer(_error(message.id, message.code, message.message))
+    return []
+
+
+def _parsed(frame: Frame) -> object:
+    """Return the message in ``frame``, or what is wrong with it."""
+    if isinstance(frame, BadFrame):
+        return Malformed(PARSE_ERROR, frame.message)
+    try:
+        return parse(frame)
+    except Malformed as error:
+        return error
+
+
+def _error(msg_id: MessageId | None, code: int, message: str) -> bytes:
+    error = {"code": code, "message": message}
+    return json.dumps({"jsonrpc": "2.0", "id": msg_id, "error": error}).encode()
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether ``host`` can only be this machine."""
+    address = _address(host)
+    return host.lower() == "localhost" if address is None else address.is_loopback
+
+
+def is_our_name(header: str, bound: str) -> bool:
+    """Return whether the ``Host`` that a client names is one of a server that listens on ``bound``.
+
+    A web page can have a name of its own lead to this machine once the browser has loaded it, and
+    is then no stranger to its own address. So only names that nobody else can give away are ours:
+    those of loopback and the one that was bound; where all interfaces were, any address in
+    numbers, and the machine's name.
+    """
+    host = _host_of(header)
+    if is_loopback(host) or host == bound.lower():
+        return True
+    everywhere = _address(bound)
+    if everywhere is None or not everywhere.is_unspecified:
+        return False
+    return _address(host) is not None or host == socket.gethostname().lower()
+
+
+def _host_of(header: str) -> str:
+    """Return a ``Host`` without its port, an address without its brackets."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0].lower()
+    return header.partition(":")[0].strip().removesuffix(".").lower()
+
+
+def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(host)
+    except ValueError:
+        return None

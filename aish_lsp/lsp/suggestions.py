@@ -18,11 +18,10 @@ from lsprotocol import types
 
 from aish_lsp.chat.colon import run_block
 from aish_lsp.chat.markdown import OUTPUT_OPENING
-from aish_lsp.chat.remarks import running
+from aish_lsp.chat.transcript import running
 from aish_lsp.foundation.text import clipped, escaped, with_line_feeds
-from aish_lsp.lsp.kinds import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
-from aish_lsp.shell.blocks import PREFIX, shell_block
-from aish_lsp.shell.fences import fenced_blocks
+from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
+from aish_lsp.shell.blocks import PREFIX, fenced_blocks, shell_block
 from aish_lsp.shell.risk import classify
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from aish_lsp.lsp.client import Client
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.workspaces import Workspaces
-    from aish_lsp.shell.pending import Suggestion
+    from aish_lsp.shell.suggestions import Suggestion
 
 #: Returns what else can be done at a place.
 Offer: TypeAlias = "Callable[[types.CodeActionParams], Iterable[types.CodeAction]]"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from aish_lsp.lsp import logs
 from aish_lsp.lsp.early_initialize import EarlyInitialize, read, write
 from aish_lsp.lsp.framing import BadFrame, frame
-from aish_lsp.lsp.outbox import Outbox
+from aish_lsp.lsp.messages import Outbox
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.server import AishServer

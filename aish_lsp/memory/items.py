@@ -1,12 +1,22 @@
-"""What is remembered: an item, its kinds, and when two items say the same."""
+"""What is remembered: an item, its kinds, and when two items say the same.
+
+The lines of a memory.jsonl add up to items, less those that tombstones hide; a compaction keeps
+some of them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import codecs
+import contextlib
+import glob
+import os
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
-from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.errors import InvalidArgument, StoreUnavailable
+from aish_lsp.foundation.jsonl import BadLine, Flaws, TornLine, iter_jsonl, json_line
 from aish_lsp.foundation.redaction import find_secret
 
 Kind: TypeAlias = Literal["fact", "pref", "context"]
@@ -86,3 +96,221 @@ def check_content(content: str, *, force: bool) -> None:
             " sent to the model. Leave the secret out, or add it with force."
         )
         raise InvalidArgument(msg, path="content")
+
+
+#: The format that is written here, and the newest that is understood.
+VERSION: Final = 1
+
+#: The largest id: beyond it a number of JSON is no longer exact everywhere.
+MAX_ID: Final = 2**53 - 1
+
+_KNOWN: Final = frozenset({"id", "ts", "kind", "content", "tags", "source"})
+
+
+class Contents:
+    """The state of one file as far as it was read.
+
+    Attributes:
+        highest: the highest id ever given; 0 for none.
+    """
+
+    def __init__(self, path: Path, scope: Scope) -> None:
+        self._path = path
+        self._scope = scope
+        # Only items are kept of the lines, and what is not in an item: 100,000 dicts would cost
+        # more than their parsing.
+        self._items: dict[int, MemoryItem] = {}
+        self._unknown: dict[int, dict[str, Any]] = {}
+        # The targets of all tombstones, known or not: a target may stand behind its tombstone.
+        self._forgotten: set[int] = set()
+        self._by_text: dict[str, list[int]] | None = None
+        self._sorted: tuple[MemoryItem, ...] | None = None
+        self.highest = 0
+        self._flaws = Flaws(path, "The line is skipped; it stays in the file.")
+
+    @property
+    def notices(self) -> list[str]:
+        """What is wrong with the file, a sentence each."""
+        return self._flaws.told()
+
+    def take(
+        self, lines: Iterable[tuple[int, dict[str, Any] | BadLine | TornLine]]
+    ) -> TornLine | None:
+        """Add lines that were read; return the last one if it was never finished.
+
+        Raises:
+            StoreUnavailable: the file is from a newer version.
+        """
+        self._sorted = None
+        for number, line in lines:
+            try:
+                if type(line) is dict:
+                    self._take(line)
+                elif isinstance(line, BadLine):
+                    raise ValueError(line.reason)  # noqa: TRY301 - one place reports all
+                elif isinstance(line, TornLine):
+                    return line
+            except ValueError as error:
+                self._flaws.add(number, str(error))
+        return None
+
+    def _take(self, record: dict[str, Any]) -> None:
+        """Add one line. Raises ValueError with what is wrong with it."""
+        item_id = record.get("id")
+        if item_id is None and is_header(record):
+            self._take_header(record["meta"])
+            return
+        item_id = _checked_id(item_id, "id")
+        # Also that of a line which turns out to be bad: no id is given twice.
+        self.highest = max(self.highest, item_id)
+        if record.get("kind") == "forget":
+            self._forget(_checked_id(record.get("target"), "target"))
+            return
+        item = _checked_item(item_id, record, self._scope)
+        if item_id in self._items:
+            msg = f"the id {item_id} stands on an earlier line too"
+            raise ValueError(msg)
+        self._items[item_id] = item
+        if not record.keys() <= _KNOWN:
+            self._unknown[item_id] = {k: v for k, v in record.items() if k not in _KNOWN}
+        if self._by_text is not None and item_id not in self._forgotten:
+            self._by_text.setdefault(normalized(item.content), []).append(item_id)
+
+    def _take_header(self, meta: object) -> None:
+        version = meta.get("version") if isinstance(meta, dict) else None
+        if not isinstance(meta, dict) or type(version) is not int:
+            raise ValueError("the header has no version")
+        if version > VERSION:
+            msg = (
+                f"{self._path} is from a newer version of aish (format {version}; this one knows"
+                f" {VERSION}). It was not touched. Update aish-lsp to use it."
+            )
+            raise StoreUnavailable(msg, path=str(self._path))
+        highest = meta.get("highest_id", 0)
+        if type(highest) is int and highest <= MAX_ID:
+            self.highest = max(self.highest, highest)
+
+    def _forget(self, target: int) -> None:
+        if self._by_text is not None and target in self:
+            self._by_text[normalized(self._items[target].content)].remove(target)
+        self._forgotten.add(target)
+
+    def __contains__(self, item_id: int) -> bool:
+        """Return whether an item of that id is there and not forgotten."""
+        return item_id in self._items and item_id not in self._forgotten
+
+    def __getitem__(self, item_id: int) -> MemoryItem:
+        """Return an item, forgotten or not."""
+        return self._items[item_id]
+
+    def unknown_fields(self, item_id: int) -> Mapping[str, Any]:
+        """Return the fields of an item's line that this version does not know."""
+        return self._unknown.get(item_id, {})
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the lines of the items that are not forgotten, in the file's order."""
+        records = []
+        for item_id in self.ids():
+            item = self._items[item_id]
+            fields = item_fields(item.kind, item.content, item.tags, item.source)
+            records.append({"id": item_id, "ts": item.ts, **fields, **self.unknown_fields(item_id)})
+        return records
+
+    def hides(self, record: dict[str, Any]) -> bool:
+        """Return whether a line says nothing any more: a tombstone, or a forgotten item."""
+        try:
+            if record.get("kind") == "forget":
+                return _checked_id(record.get("target"), "target") > 0
+            return _checked_id(record.get("id"), "id") in self._forgotten
+        except ValueError:
+            return False
+
+    def same(self, content: str) -> int | None:
+        """Return the id of the item that says the same as ``content``, or None."""
+        if self._by_text is None:
+            self._by_text = {}
+            for item_id in self.ids():
+                text = normalized(self._items[item_id].content)
+                self._by_text.setdefault(text, []).append(item_id)
+        ids = self._by_text.get(normalized(content))
+        return ids[0] if ids else None
+
+    def ids(self) -> list[int]:
+        """Return the ids of the items that are not forgotten, in the file's order."""
+        return [item_id for item_id in self._items if item_id not in self._forgotten]
+
+    def items(self) -> tuple[MemoryItem, ...]:
+        """Return the items that are not forgotten, the newest first."""
+        if self._sorted is None:
+            items = [self._items[item_id] for item_id in self.ids()]
+            self._sorted = tuple(sorted(items, key=NEWEST_LAST, reverse=True))
+        return self._sorted
+
+
+def is_header(record: dict[str, Any]) -> bool:
+    """Return whether a line is a header: ``{"meta": {...}}``, without an id."""
+    return "meta" in record and "id" not in record
+
+
+def _checked_id(value: Any, name: str) -> int:
+    if type(value) is int and 1 <= value <= MAX_ID:
+        return value
+    msg = f"its {name} is not a whole number from 1 on"
+    raise ValueError(msg)
+
+
+def _checked_item(item_id: int, record: dict[str, Any], scope: Scope) -> MemoryItem:
+    kind, ts, content = record.get("kind"), record.get("ts"), record.get("content")
+    tags, source = record.get("tags"), record.get("source")
+    if kind not in KINDS:
+        msg = f"its kind is none of {', '.join(KINDS)}, forget"
+        raise ValueError(msg)
+    if type(ts) is not str:
+        raise ValueError("its ts is not a text")
+    if type(content) is not str:
+        raise ValueError("its content is not a text")
+    if tags and (type(tags) is not list or {*map(type, tags)} != {str}):
+        raise ValueError("its tags are not a list of texts")
+    if source is not None and type(source) is not dict:
+        raise ValueError("its source is not an object")
+    return MemoryItem(item_id, ts, kind, content, tuple(tags) if tags else (), source, scope)
+
+
+# What of a memory.jsonl a compaction keeps, and what a crash in mid-compaction left.
+
+
+def without_forgotten(data: bytes, contents: Contents, highest: int) -> tuple[list[bytes], int]:
+    """Return the lines that are kept, header first, and how many are not.
+
+    Kept lines stay as they are, bad ones and unknown fields included. The header keeps ``highest``,
+    so that no id of what is gone is given again.
+
+    Args:
+        data: the whole file.
+        contents: what it adds up to.
+        highest: the highest id ever given.
+    """
+    meta: dict[str, Any] = {"version": VERSION}
+    headers: set[int] = set()
+    hidden: set[int] = set()
+    for number, line in iter_jsonl(data):
+        if not isinstance(line, dict):
+            continue
+        if is_header(line):
+            headers.add(number)
+            meta |= line["meta"] if isinstance(line["meta"], dict) else {}
+        elif contents.hides(line):
+            hidden.add(number)
+    header = json_line({"meta": {**meta, "highest_id": highest}})
+    lines = enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), start=1)
+    gone = headers | hidden
+    kept = [line for number, line in lines if line and number not in gone]
+    return [header.encode(), *kept], len(hidden)
+
+
+def remove_leftovers(path: Path) -> None:
+    """Remove what was to replace ``path`` when a crash came. Whoever holds the lock may do so."""
+    path = Path(os.path.realpath(path))
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.tmp"):
+        with contextlib.suppress(OSError):
+            leftover.unlink()

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import Busy, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import (
     FileStamp,
@@ -27,9 +26,11 @@ from aish_lsp.foundation.files import (
     store_errors,
     write_atomic,
 )
-from aish_lsp.foundation.jsonl import iter_jsonl, json_line
-from aish_lsp.memory.contents import MAX_ID, VERSION, Contents, remove_leftovers, without_forgotten
+from aish_lsp.foundation.jsonl import iter_jsonl, json_line, now
 from aish_lsp.memory.items import (
+    MAX_ID,
+    VERSION,
+    Contents,
     Kind,
     MemoryItem,
     Scope,
@@ -37,7 +38,9 @@ from aish_lsp.memory.items import (
     check_labels,
     item_fields,
     normalized,
+    remove_leftovers,
     tombstone,
+    without_forgotten,
 )
 
 #: Bytes before the end as it was known that must still be there for a longer file to be the same

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias
 
-from aish_lsp.foundation.clock import TIMESTAMP, now
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.foundation.jsonl import BadLine, TornLine, iter_jsonl, json_line
-from aish_lsp.memory.contents import VERSION, is_header
+from aish_lsp.foundation.jsonl import TIMESTAMP, BadLine, TornLine, iter_jsonl, json_line, now
 from aish_lsp.memory.items import (
     SCOPES,
+    VERSION,
     Scope,
     check_content,
     check_labels,
+    is_header,
     item_fields,
 )
 from aish_lsp.memory.scopes import MemoryScopes

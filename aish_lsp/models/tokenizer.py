@@ -2,22 +2,26 @@
 
 Whether there is one shows at the first question. What was counted is remembered, so that a budget
 looks it up; what is not known yet, the caller estimates.
+
+And a provider's own count of a whole request: asked seldom, remembered. Anthropic's
+``count_tokens``, Gemini's ``countTokens`` and Responses' ``input_tokens`` take a whole request as
+it will be sent, and say nothing of its parts.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.models.address import server_url
 from aish_lsp.models.keys import headers_for
-from aish_lsp.models.template import learn_overhead
 from aish_lsp.models.tokenize_api import (
     Capability,
     LlamaCppApi,
@@ -26,12 +30,14 @@ from aish_lsp.models.tokenize_api import (
     Post,
     TokenizeApi,
     VllmApi,
+    learn_overhead,
 )
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.template import TemplateOverhead
+    from aish_lsp.models.request import Model, ModelRequest
+    from aish_lsp.models.tokenize_api import TemplateOverhead
 
 logger = logging.getLogger(__name__)
 
@@ -217,3 +223,92 @@ class EndpointTokenizer:
             return await self._http.post_json(
                 url, named, headers=headers, timeout_s=2 * self._timeout_s
             )
+
+
+#: Counts that are remembered; beyond it the oldest go first.
+REQUESTS_REMEMBERED: Final = 64
+
+# The server counts, and found something wrong with the request: it may be this one alone.
+_REFUSED: Final = frozenset({400, 413, 422})
+
+
+@runtime_checkable
+class CountsRequests(Protocol):
+    """An adapter whose protocol has a question for the tokens of a request."""
+
+    async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
+        """Return the input tokens of ``request``; ``timeout_s`` is in seconds.
+
+        Raises:
+            NotACountError: what came is not a count.
+            AishError: nothing came.
+        """
+        ...
+
+
+class RequestCounter:
+    """Counts the requests to one model of one server, as long as that is of use.
+
+    Args:
+        model: the preset's name, for the user.
+        timeout_s: seconds that one count may take.
+        clock: tells seconds.
+    """
+
+    def __init__(
+        self, model: str, *, timeout_s: float, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._model = model
+        self._timeout_s = timeout_s
+        self._capability = Capability(model, clock)
+        self._counts: dict[bytes, int] = {}
+
+    @property
+    def capable(self) -> bool:
+        """False once it is known that its server does not count, or counts wrongly."""
+        return self._capability.lasting
+
+    def take_notices(self) -> list[str]:
+        """Return what the user should be told; nothing is returned twice."""
+        return self._capability.take_notices()
+
+    def distrust(self, reason: str) -> None:
+        """Ask no more, without a word to the user: the requests are estimated as without it."""
+        self._capability.give_up(reason)
+
+    async def count(self, adapter: Model, request: ModelRequest) -> int | None:
+        """Return the input tokens of ``request``; None where its server does not tell in time.
+
+        Never raises.
+        """
+        if not isinstance(adapter, CountsRequests):
+            self._capability.give_up("its protocol cannot count tokens")
+            return None
+        digest = hashlib.sha256(repr((request.messages, request.tools)).encode("utf-8", "replace"))
+        key = digest.digest()
+        if key not in self._counts and self._capability.may_ask:
+            tokens = await self._ask(adapter, request)
+            if tokens is not None:
+                if len(self._counts) >= REQUESTS_REMEMBERED:
+                    del self._counts[next(iter(self._counts))]
+                self._counts[key] = tokens
+                self._capability.pause.reset()
+        return self._counts.get(key)
+
+    async def _ask(self, adapter: CountsRequests, request: ModelRequest) -> int | None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                # The time-out ends first: what holds it up may be a command that prints the key.
+                return await adapter.count_tokens(request, timeout_s=2 * self._timeout_s)
+        except NotACountError:
+            self._capability.give_up("its answer is not a count")
+        except TimeoutError:
+            self._capability.pause.begin()
+        except AishError as error:
+            # Without a status the request was not sent: the question itself will tell the user.
+            if error.data.get("status") in {None, *_REFUSED}:
+                logger.info("a request to %s was not counted: %s", self._model, error.message)
+                self._capability.pause.begin()
+            else:
+                self._capability.failed(error)
+        return None

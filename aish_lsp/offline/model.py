@@ -7,8 +7,7 @@ import re
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
-from aish_lsp.models.events import Finish, ModelEvent, Text
-from aish_lsp.models.request import ModelRequest
+from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
 from aish_lsp.offline.answers import reply
 from aish_lsp.offline.machine import Machine
 from aish_lsp.offline.question import read_question

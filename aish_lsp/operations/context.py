@@ -1,13 +1,78 @@
-"""``context.*`` and ``status``: where the tokens of the next request go; a session at a glance."""
+"""``project.*``, ``context.*``, ``cost.*``, ``status``: what the model is told, and its cost."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from aish_lsp.agent.compaction import compact as begin
 from aish_lsp.agent.session import Status
-from aish_lsp.context.report import ContextReport, context_page
-from aish_lsp.operations.operation import Answer, Line, Nothing, Place, SessionTarget, operation
+from aish_lsp.context.report import ContextReport, CostReport, context_page, cost_page
+from aish_lsp.context.usage import UsageTotals
+from aish_lsp.foundation.wording import count_of
+from aish_lsp.operations.operation import (
+    Answer,
+    Line,
+    Nothing,
+    Place,
+    SessionTarget,
+    Target,
+    operation,
+)
+from aish_lsp.project.tree import ProjectBlock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectParams(Target):
+    """Another depth (folders) or size (characters) than the configured one, kept from now on."""
+
+    depth: int | None = field(default=None, metadata={"minimum": 1})
+    max_chars: int | None = field(default=None, metadata={"minimum": 0})
+
+
+@operation(
+    "project.show",
+    ProjectParams,
+    Line("tree", help="what the model is told about the project"),
+    shows=True,
+)
+async def show_project(place: Place, params: ProjectParams) -> Answer[ProjectBlock]:
+    """What the model is told about the project."""
+    workspace = place.workspace
+    workspace.project.shape(params.depth, params.max_chars)
+    config = workspace.config.project
+    if not workspace.project.shown(config):
+        told = "The model knows nothing about the project now. `:tree on` changes that."
+        return Answer(ProjectBlock("", 0, truncated=False), told)
+    await workspace.project.refresh(config, patience=None)
+    block = workspace.project.block
+    if not block.block:
+        return Answer(block, "There is nothing to show: the folder is empty, or no folder is open.")
+    cut = ", cut to fit" if block.truncated else ""
+    return Answer(
+        block, f"```\n{block.block.rstrip()}\n```\n\n{count_of(block.files, 'file')}{cut}."
+    )
+
+
+@operation("project.refresh", ProjectParams, Line("tree refresh"))
+async def refresh_project(place: Place, params: ProjectParams) -> Answer[ProjectBlock]:
+    """Look anew."""
+    place.workspace.project.renew()
+    return await show_project(place, params)
+
+
+@operation("project.off", ProjectParams, Line("tree off"))
+async def project_off(place: Place, params: ProjectParams) -> Answer[ProjectBlock]:
+    """Tell the model nothing about the project."""
+    place.workspace.project.switch(on=False)
+    return await show_project(place, params)
+
+
+@operation("project.on", ProjectParams, Line("tree on"))
+async def project_on(place: Place, params: ProjectParams) -> Answer[ProjectBlock]:
+    """Tell the model about the project again."""
+    place.workspace.project.switch(on=True)
+    return await show_project(place, params)
 
 
 @operation(
@@ -66,3 +131,47 @@ async def compact(place: Place, _params: SessionTarget) -> Answer[Compaction]:
 async def status(place: Place, _params: SessionTarget) -> Answer[Status]:
     """The workspace at a glance."""
     return Answer(place.session.status())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostParams(SessionTarget):
+    """``detail`` adds a row a model; ``all_sessions`` adds the sessions before this one."""
+
+    detail: bool = False
+    all_sessions: bool = False
+
+
+def _read_detail(_place: Place, _argument: str) -> CostParams:
+    return CostParams(detail=True)
+
+
+@operation(
+    "cost.show",
+    CostParams,
+    Line("cost", help="what was used and what it cost"),
+    Line("cost detail", read=_read_detail),
+    shows=True,
+)
+async def show_cost(place: Place, params: CostParams) -> Answer[CostReport]:
+    """What was used and what it cost.
+
+    `models` is `{NAME: {CATEGORY: {input, output, reasoning, cacheRead, cacheWrite, calls, cost,
+    local, unpriced}}}`, and `total` is one of these.
+
+    Raises:
+        StoreUnavailable: what earlier sessions used cannot be read.
+    """
+    upcoming = place.session.next_request()
+    if params.all_sessions:
+        calls = await asyncio.to_thread(place.session.recorder.usage_of_all_sessions)
+        report = upcoming.cost_of(UsageTotals.of(calls))
+    else:
+        report = upcoming.cost()
+    return Answer(report, cost_page(report, detail=params.detail))
+
+
+@operation("cost.reset", CostParams, Line("cost reset"))
+async def reset_costs(place: Place, params: CostParams) -> Answer[CostReport]:
+    """Count this session's use from nothing."""
+    await place.session.reset_costs()
+    return await show_cost(place, params)

@@ -21,12 +21,11 @@ from aish_lsp.operations.operation import (
     Token,
     operation,
 )
-from aish_lsp.shell.blocks import SHELL_TAGS, tag_of
-from aish_lsp.shell.fences import Block, fenced_blocks
+from aish_lsp.shell.blocks import SHELL_TAGS, Block, fenced_blocks, tag_of
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
-    from aish_lsp.shell.approval import Origin
+    from aish_lsp.shell.suggestions import Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

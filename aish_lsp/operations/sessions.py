@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.wording import count_of
-from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, Target, operation
-from aish_lsp.operations.session_pages import (
+from aish_lsp.operations.markdown import (
     found_page,
     history_page,
     listed_page,
 )
+from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, Target, operation
 from aish_lsp.sessions.listing import SessionInfo
 from aish_lsp.sessions.rebuild import HistoryMessage, history
 

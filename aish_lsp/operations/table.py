@@ -5,10 +5,8 @@ from __future__ import annotations
 from aish_lsp.operations import (
     ask,
     context,
-    cost,
     memory,
     models,
-    project,
     run,
     sessions,
     tools,
@@ -17,7 +15,7 @@ from aish_lsp.operations import (
 )
 from aish_lsp.operations import operation as added
 
-_FAMILIES = (ask, run, models, memory, project, context, cost, sessions, tools, trust, undo)
+_FAMILIES = (ask, run, models, memory, context, sessions, tools, trust, undo)
 _ORDER = [family.__name__ for family in _FAMILIES]
 
 #: All there are, by name, in the order of the reference.

@@ -6,7 +6,7 @@ import os
 import stat
 from pathlib import Path
 
-from aish_lsp.foundation.secret_files import is_secret_file
+from aish_lsp.foundation.redaction import is_secret_file
 
 
 def read_head(

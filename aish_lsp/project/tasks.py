@@ -9,7 +9,6 @@ from itertools import islice
 from pathlib import Path
 
 from aish_lsp.project.manifests import (
-    ci,
     javascript,
     native,
     others,
@@ -54,7 +53,7 @@ _FINDERS: tuple[Callable[[Manifests], Iterator[Task]], ...] = (
     others.infrastructure,
     runners.scripts,
     others.containers,
-    ci.continuous_integration,
+    runners.continuous_integration,
 )
 
 

@@ -14,8 +14,7 @@ from typing import Any, Final, NamedTuple
 from aish_lsp.foundation.errors import AishError, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import open_append, open_to_read, read_file, store_errors, sync_dir
 from aish_lsp.sessions.log import hold
-from aish_lsp.sessions.reading import SUFFIX, described, is_question, load
-from aish_lsp.sessions.records import SUMMARIZE, Record
+from aish_lsp.sessions.records import SUFFIX, SUMMARIZE, Record, is_question, load, meta_of
 
 #: What tells a message, an event, a reply, a new name, a summarizer's own message, a reply's model,
 #: a question, one that is asked again and one that got no answer in a line that is written here.
@@ -234,7 +233,7 @@ def _glean(data: bytes) -> _Gleaned | None:
             return None
         if events and data.rfind(_META) > 0:
             named = [_decode(line.decode()) for line in data.split(b"\n") if _META in line]
-            meta = described(meta, named)
+            meta = meta_of(meta, named)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
     reply = data.rfind(_REPLY)

@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.foundation.clock import TIMESTAMP, now
 from aish_lsp.foundation.errors import Busy, StoreUnavailable
 from aish_lsp.foundation.files import (
     FileStamp,
@@ -24,9 +23,9 @@ from aish_lsp.foundation.files import (
     stamp_of,
     store_errors,
 )
-from aish_lsp.foundation.jsonl import json_line
+from aish_lsp.foundation.jsonl import TIMESTAMP, json_line, now
 from aish_lsp.sessions import records
-from aish_lsp.sessions.reading import (
+from aish_lsp.sessions.records import (
     MAX_NUMBER,
     SUFFIX,
     VERSION,

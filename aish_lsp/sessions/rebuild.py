@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aish_lsp.context.conversation import CANCELLED
-from aish_lsp.sessions.reading import LoadedSession
-from aish_lsp.sessions.records import SUMMARIZE, UNANSWERED, Record
+from aish_lsp.sessions.records import SUMMARIZE, UNANSWERED, LoadedSession, Record
 
 
 @dataclass(frozen=True, slots=True)

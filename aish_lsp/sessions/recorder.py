@@ -1,31 +1,35 @@
 """What a session writes down while it goes on: its log, and what its calls used.
 
 A full disk does not stop a conversation: what could not be written is told once, as a trouble.
+
+``usage.jsonl`` holds what each call to a model took, across sessions. All that reads and writes it
+blocks.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aish_lsp.context.usage import UsageRecord
-from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import AishError, NotFound
-from aish_lsp.foundation.wire import to_wire
+from aish_lsp.foundation.events import to_wire
+from aish_lsp.foundation.files import append_line, locked, open_append, read_file
+from aish_lsp.foundation.jsonl import json_line, now, read_jsonl
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.reading import LoadedSession, load
-from aish_lsp.sessions.usage import append_usage, read_usage
+from aish_lsp.sessions.records import LoadedSession, load
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.messages import ExecOutput, Message
-    from aish_lsp.models.events import ToolCall, Usage
-    from aish_lsp.models.request import StoredReasoning
-    from aish_lsp.shell.events import CommandInfo
+    from aish_lsp.foundation.events import Usage
+    from aish_lsp.models.request import StoredReasoning, ToolCall
+    from aish_lsp.shell.suggestions import CommandInfo
 
 R = TypeVar("R")
 
@@ -277,3 +281,109 @@ def _usage_fields(usage: Usage | None) -> dict[str, Any] | None:
     if usage is None:
         return None
     return {key: value for key, value in to_wire(usage).items() if key != "kind"}
+
+
+_COST: Final = b'"cost": '
+
+_WIRE_NAMES: Final = {"cache_read": "cacheRead", "cache_write": "cacheWrite"}
+
+
+_FIELDS: Final = tuple((f.name, _WIRE_NAMES.get(f.name, f.name)) for f in fields(UsageRecord))
+_REQUIRED: Final = frozenset({"ts", "session", "model", "provider", "category", "input", "output"})
+#: No call has so many tokens, nor so many dollars; sums of damaged numbers would have no end.
+_MOST: Final = 10**15
+
+_COUNTS: Final = ("input", "output", "reasoning", "cache_read", "cache_write")
+
+
+def append_usage(path: Path, record: UsageRecord) -> None:
+    """Add a call to ``usage.jsonl``; return when it is on the disk.
+
+    Raises:
+        Busy: another process held the file for too long.
+        StoreUnavailable: it could not be written.
+    """
+    values = asdict(record)
+    line = json_line({wire: values[name] for name, wire in _FIELDS})
+    with locked(path):
+        fd = open_append(path)
+        try:
+            append_line(fd, path, line, sync=True)
+        finally:
+            os.close(fd)
+
+
+def read_usage(path: Path, session: str | None = None) -> list[UsageRecord]:
+    """Return the calls of one session, or all, in their order. Damaged lines are left out.
+
+    Raises:
+        StoreUnavailable: the file is there and cannot be read.
+    """
+    return [
+        record
+        for _, line in read_jsonl(path)
+        if isinstance(line, dict)
+        and (session is None or line.get("session") == session)
+        and (record := _record(line)) is not None
+    ]
+
+
+def _record(line: dict[str, Any]) -> UsageRecord | None:
+    """Return a line's call, or None where a field is missing or of the wrong type."""
+    if not line.keys() >= _REQUIRED:
+        return None
+    values = {name: line[wire] for name, wire in _FIELDS if wire in line}
+    texts = (values.get(name) for name in ("ts", "session", "model", "provider", "category"))
+    counts = (values.get(name, 0) for name in _COUNTS)
+    flags = (values.get(name, False) for name in ("local", "estimated"))
+    cost = values.get("cost")
+    if (
+        not all(isinstance(text, str) for text in texts)
+        or not all(type(number) is int and 0 <= number <= _MOST for number in counts)
+        or not (cost is None or (type(cost) in (int, float) and 0 <= cost <= _MOST))
+        or not all(type(flag) is bool for flag in flags)
+    ):
+        return None
+    return UsageRecord(**values)
+
+
+def read_costs(path: Path) -> dict[str, float | None]:
+    """Return the dollars of each session; None where no call of it had a price.
+
+    Raises:
+        StoreUnavailable: the file is there and cannot be read.
+    """
+    sums = _quick_sums(read_file(path))
+    if sums is None:
+        sums = {}
+        for call in read_usage(path):
+            before = sums.setdefault(call.session, None)
+            if call.cost is not None:
+                sums[call.session] = (before or 0.0) + call.cost
+    return sums
+
+
+def _quick_sums(data: bytes) -> dict[str, float | None] | None:
+    """Return the dollars by session if all lines look as they are written here, else None.
+
+    Quotation marks in texts are escaped there, so that nothing in a text can look like a field.
+    """
+    calls = data.split(b'"session": "')[1:]
+    if len(calls) != data.count(b"\n") or b"\\" in data:
+        return None
+    try:
+        sessions = [call[: call.index(b'"')] for call in calls]
+        costs = [
+            call[(begin := call.rindex(_COST) + len(_COST)) : call.index(b", ", begin)]
+            for call in calls
+        ]
+        sums: dict[bytes, float | None] = dict.fromkeys(sessions)
+        for session, cost in zip(sessions, costs, strict=True):
+            if cost != b"null":
+                dollars = float(cost)
+                if not 0 <= dollars <= _MOST:
+                    return None
+                sums[session] = (sums[session] or 0.0) + dollars
+    except ValueError:
+        return None
+    return {session.decode(errors="replace"): dollars for session, dollars in sums.items()}

@@ -1,9 +1,18 @@
-"""The lines of a session log, as plain data. ``SessionLog.append`` adds ``n`` and ``ts``."""
+"""The lines of a session log, as plain data. ``SessionLog.append`` adds ``n`` and ``ts``.
+
+``load`` reads a log back as far as it is sound. Nothing here changes a file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
+
+from aish_lsp.foundation.errors import NotFound, StoreUnavailable
+from aish_lsp.foundation.files import store_errors
+from aish_lsp.foundation.jsonl import BadLine, Flaws, TornLine, read_jsonl
 
 Record: TypeAlias = dict[str, Any]
 
@@ -130,3 +139,169 @@ def described(**fields: str | None) -> Record:
 def _with(record: Record, **fields: Any) -> Record:
     """Return ``record`` with the fields that are not None."""
     return record | {name: value for name, value in fields.items() if value is not None}
+
+
+#: The format that is written here, and the newest that is understood.
+VERSION: Final = 1
+
+SUFFIX: Final = ".jsonl"
+
+#: The largest number of a line: beyond it a number of JSON is no longer exact everywhere.
+MAX_NUMBER: Final = 2**53 - 1
+
+#: Characters of a title.
+_TITLE_LIMIT: Final = 80
+
+#: What a message may hold lists of, and the fields of each.
+_PARTS: Final[Mapping[str, Mapping[str, type]]] = {
+    "exec": {"command": str, "exit": int, "output": str},
+    "tool_calls": {"id": str, "name": str, "arguments": str},
+    "commands": {"id": str, "text": str},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedSession:
+    """What a log holds.
+
+    Attributes:
+        id: the session's id, which is the file's name.
+        meta: the header, with the title and the name that were last given.
+        records: the lines behind it in their order, good ones only.
+        notices: what is wrong with the file, a sentence each.
+        newer: it is from a newer version, and is not to be written to.
+    """
+
+    id: str
+    meta: Mapping[str, Any]
+    records: tuple[Record, ...]
+    notices: tuple[str, ...] = ()
+    newer: bool = False
+
+
+def gone(path: Path) -> NotFound:
+    """Return the error that a log is not there any more."""
+    return NotFound(f"There is no session {path.name.removesuffix(SUFFIX)} any more.")
+
+
+def load(path: Path, *, newer: bool = False) -> LoadedSession:
+    """Read a log as far as it is sound. The file is not changed.
+
+    Args:
+        path: the log.
+        newer: whether to read one from a newer version too, as far as it is understood.
+
+    Raises:
+        NotFound: it is missing.
+        StoreUnavailable: it cannot be read, or is from a newer version.
+    """
+    with store_errors(path, "read"):
+        if not path.exists():
+            raise gone(path)
+    session_id = path.name.removesuffix(SUFFIX)
+    meta: dict[str, Any] = {}
+    good: list[Record] = []
+    flaws = Flaws(path, "It is skipped.")
+    notices: list[str] = []
+    for number, record in read_jsonl(path):
+        if isinstance(record, BadLine):
+            flaws.add(number, record.reason)
+            continue
+        if isinstance(record, TornLine):
+            notices.append(f"The last line of {path} was never finished, as after a crash.")
+            continue
+        if "meta" in record and "n" not in record and isinstance(record["meta"], dict):
+            if not newer:
+                check_version(record["meta"], path)
+            meta = meta or record["meta"]
+            continue
+        reason = _flaw(record, good)
+        if reason:
+            flaws.add(number, reason)
+            continue
+        good.append(record)
+    if not meta:
+        notices.append(f"{path} has lost its header.")
+    told = (*flaws.told(), *notices)
+    return LoadedSession(session_id, meta_of(meta, good), tuple(good), told, newer=_is_newer(meta))
+
+
+def meta_of(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any]:
+    """Return a header with the title and the name that the lines behind it give."""
+    current: dict[str, Any] = {"title": None, "name": None, **meta}
+    for record in lines:
+        if record.get("event") == "meta":
+            current |= {key: record[key] for key in ("title", "name") if key in record}
+        elif current["title"] is None and is_question(record):
+            current["title"] = title_of(record["content"])
+    return current
+
+
+def is_question(record: Mapping[str, Any]) -> bool:
+    """Return whether a line is a question of the user's own, not one of the summarizer's."""
+    return record.get("role") == "user" and record.get("meta") != SUMMARIZE
+
+
+def _flaw(record: Record, before: list[Record]) -> str | None:
+    """Return what is wrong with a line, or None."""
+    n = record.get("n")
+    if type(n) is not int or not (before[-1]["n"] if before else 0) < n <= MAX_NUMBER:
+        return "its number n does not follow the one before"
+    if not isinstance(record.get("event"), str):
+        return _flaw_of_turn(record)
+    if "role" in record:
+        return "it is both a turn and an event"
+    if not isinstance(record.get("id", ""), str):
+        return "its id is not a text"
+    return None
+
+
+def _flaw_of_turn(record: Record) -> str | None:
+    if record.get("role") not in ("user", "assistant", "tool"):
+        return "it is neither a turn nor an event"
+    if not isinstance(record.get("content"), str):
+        return "its content is not a text"
+    for name, fields in _PARTS.items():
+        if not _is_list_of(record.get(name) or [], fields):
+            return f"its {name} is not as it should be"
+    return None
+
+
+def _is_list_of(value: object, fields: Mapping[str, type]) -> bool:
+    """Return whether ``value`` is a list of objects that have these fields."""
+    return isinstance(value, list) and all(
+        isinstance(item, dict) and all(type(item.get(name)) is fields[name] for name in fields)
+        for item in value
+    )
+
+
+def check_version(meta: Mapping[str, Any], path: Path) -> None:
+    """Raise StoreUnavailable where a header is that of a newer version."""
+    if _is_newer(meta):
+        msg = (
+            f"{path} is from a newer version of aish (format {meta['version']}; this one knows"
+            f" {VERSION}). It was not touched. Update aish-lsp to use it."
+        )
+        raise StoreUnavailable(msg, path=str(path))
+
+
+def _is_newer(meta: Mapping[str, Any]) -> bool:
+    version = meta.get("version")
+    return isinstance(version, int) and version > VERSION
+
+
+def title_of(content: str) -> str:
+    """Return a question's first line that says something, cut at a word where it is long.
+
+    A line that only names files says what the question is about, and not yet what it is.
+    """
+    lines = [line for line in (" ".join(line.split()) for line in content.splitlines()) if line]
+    asking = (line for line in lines if not all(word[0] == "@" for word in line.split()))
+    title = next(asking, lines[0] if lines else "")
+    if len(title) <= _TITLE_LIMIT:
+        return title
+    # One character for the ellipsis, and one more that tells whether a word ends there.
+    start, blank, _ = title[:_TITLE_LIMIT].rpartition(" ")
+    # A single long word (a path, a language without blanks) is cut anywhere.
+    short = start if blank and len(start) > _TITLE_LIMIT // 2 else title[: _TITLE_LIMIT - 1]
+    return f"{short.rstrip()}…"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.ports import Lookup
-from aish_lsp.foundation.secret_files import is_secret_file
+from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import shown_path
 from aish_lsp.tools.calling import ToolResult
 from aish_lsp.tools.workplace import OUTPUTS, Place, bounded, locate, number_of, text_of

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.context.attached.reading import LARGEST
+from aish_lsp.context.budget import head_and_tail
 from aish_lsp.context.messages import Attached
-from aish_lsp.context.shortening import head_and_tail
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
-from aish_lsp.foundation.secret_files import is_secret_file
+from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import shown_path, with_line_feeds
 from aish_lsp.foundation.wording import count_of
 from aish_lsp.project.known import FOLDED

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.config.schema import Tools as Settings
     from aish_lsp.foundation.ports import AskUser
-    from aish_lsp.models.events import ToolCall
+    from aish_lsp.models.request import ToolCall
     from aish_lsp.tools.calling import Around, Provider, Tool
     from aish_lsp.tools.mcp.servers import SessionServers
 

@@ -15,7 +15,7 @@ from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument
 from aish_lsp.foundation.text import shown_path
 from aish_lsp.foundation.wording import count_of
 from aish_lsp.shell.output import WholeOutput
-from aish_lsp.shell.pending import new_id
+from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
     from aish_lsp.context.attached.consent import Consents

@@ -19,7 +19,7 @@ from pathlib import Path
 from aish_lsp.foundation.jsonl import json_line
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import list_sessions
-from aish_lsp.sessions.usage import read_costs
+from aish_lsp.sessions.recorder import read_costs
 
 MOST = 3.0
 

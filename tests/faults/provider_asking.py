@@ -17,14 +17,14 @@ from fault_server import FaultServer, Peer, Request
 from provider_breaks import KEY, REPLY
 from provider_table import Row
 
+from aish_lsp.agent.model_choice import open_model
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.events import FinishReason
 from aish_lsp.models import http
 from aish_lsp.models.adapters import stream
-from aish_lsp.models.events import Finish, FinishReason, Text
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.registry import open_model
-from aish_lsp.models.request import ModelRequest, RequestMessage
+from aish_lsp.models.request import Finish, ModelRequest, RequestMessage, Text
 from aish_lsp.offline import OfflineModel
 
 PROTOCOLS: Final[tuple[Protocol, ...]] = ("openai", "openai-responses", "anthropic", "gemini")

@@ -16,8 +16,7 @@ from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import Event
-from aish_lsp.models.events import Finish, ModelEvent, Text
-from aish_lsp.models.request import ModelRequest
+from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
 
 
 class Faulty:

@@ -15,8 +15,7 @@ import pytest
 from mounts import run_on_a_small_disk
 
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.memory.listing import background_text, select
-from aish_lsp.memory.scopes import MemoryScopes
+from aish_lsp.memory.scopes import MemoryScopes, background_text, select
 from aish_lsp.memory.store import MemoryStore
 from aish_lsp.memory.transfer import exported, import_items
 

@@ -14,23 +14,23 @@ from mounts import run_on_a_small_disk
 
 from aish_lsp.agent.resumption import resumption
 from aish_lsp.context.usage import UsageRecord
-from aish_lsp.foundation.clock import now
 from aish_lsp.foundation.errors import AishError, StoreUnavailable
+from aish_lsp.foundation.jsonl import now
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import delete_session, find_session, list_sessions
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.reading import load
 from aish_lsp.sessions.rebuild import history
-from aish_lsp.sessions.usage import append_usage, read_costs, read_usage
+from aish_lsp.sessions.recorder import append_usage, read_costs, read_usage
+from aish_lsp.sessions.records import load
 
 TALK = """
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import delete_session, list_sessions
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.reading import load
+from aish_lsp.sessions.records import load
 from aish_lsp.context.usage import UsageRecord
-from aish_lsp.sessions.usage import append_usage, read_usage
-from aish_lsp.foundation.clock import now
+from aish_lsp.sessions.recorder import append_usage, read_usage
+from aish_lsp.foundation.jsonl import now
 
 folder, usage = disk / "sessions", disk / "usage.jsonl"
 call = UsageRecord(ts=now(), session="s", model="m", provider="openai", category="main", input=1,
@@ -254,7 +254,7 @@ def test_a_clock_that_jumps_back(folder: Path, monkeypatch: pytest.MonkeyPatch) 
             return cls(next(years), 1, 1, tzinfo=UTC)
 
     # No test may set the clock of the machine.
-    for module in ("sessions.log", "foundation.clock"):
+    for module in ("sessions.log", "foundation.jsonl"):
         monkeypatch.setattr(f"aish_lsp.{module}.datetime", Clock)
     first, second = SessionLog.create(folder, None), SessionLog.create(folder, None)
     for log in (first, second):

@@ -20,9 +20,9 @@ from killing import Death, Deaths
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import list_sessions
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.reading import load
 from aish_lsp.sessions.rebuild import rebuild
-from aish_lsp.sessions.usage import read_usage
+from aish_lsp.sessions.recorder import read_usage
+from aish_lsp.sessions.records import load
 
 KILLS = 700 if os.environ.get("TESTS_FULL") == "1" else 12
 
@@ -31,10 +31,10 @@ import time
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import delete_session, list_sessions
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.reading import load
+from aish_lsp.sessions.records import load
 from aish_lsp.context.usage import UsageRecord
-from aish_lsp.sessions.usage import append_usage
-from aish_lsp.foundation.clock import now
+from aish_lsp.sessions.recorder import append_usage
+from aish_lsp.foundation.jsonl import now
 
 folder, newer = Path(sys.argv[1]), Path(sys.argv[2])
 
@@ -231,7 +231,7 @@ from pathlib import Path
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import delete_session
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.reading import load
+from aish_lsp.sessions.records import load
 
 CALLS = ("open", "write", "pwrite", "fsync", "ftruncate", "close", "unlink", "mkdir", "stat")
 sound, root = Path(sys.argv[1]), Path(sys.argv[2])

@@ -10,10 +10,10 @@ SESSIONS = """
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import delete_session
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.reading import load
+from aish_lsp.sessions.records import load
 from aish_lsp.context.usage import UsageRecord
-from aish_lsp.sessions.usage import append_usage
-from aish_lsp.foundation.clock import now
+from aish_lsp.sessions.recorder import append_usage
+from aish_lsp.foundation.jsonl import now
 
 folder = Path(sys.argv[1], "sessions")
 output = {"command": "ls", "exit": 0, "output": "x"}

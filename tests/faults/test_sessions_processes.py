@@ -11,7 +11,7 @@ import pytest
 from aish_lsp.foundation.errors import Busy
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.usage import read_usage
+from aish_lsp.sessions.recorder import read_usage
 
 TALKER = """
 import sys
@@ -33,8 +33,8 @@ USER = """
 import sys
 from pathlib import Path
 from aish_lsp.context.usage import UsageRecord
-from aish_lsp.sessions.usage import append_usage
-from aish_lsp.foundation.clock import now
+from aish_lsp.sessions.recorder import append_usage
+from aish_lsp.foundation.jsonl import now
 
 for number in range(50):
     append_usage(Path(sys.argv[1]), UsageRecord(ts=now(), session=sys.argv[2], model="m",

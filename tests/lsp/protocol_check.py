@@ -8,7 +8,7 @@ from typing import Any
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from aish_lsp.lsp.schema import schema
+from aish_lsp.lsp.reference import schema
 
 
 @cache

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lsprotocol import types
 from lsprotocol.converters import get_converter
 
-from aish_lsp.foundation.wire import camel_case
+from aish_lsp.foundation.events import camel_case
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.server import create_server
 

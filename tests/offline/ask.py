@@ -10,8 +10,7 @@ import sys
 from pathlib import Path
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.models.events import Text
-from aish_lsp.models.request import ModelRequest, RequestMessage
+from aish_lsp.models.request import ModelRequest, RequestMessage, Text
 from aish_lsp.offline import OfflineModel
 
 

@@ -13,8 +13,7 @@ from world import World
 from aish_lsp.config.schema import Preset
 from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import user_text
-from aish_lsp.models.events import Text
-from aish_lsp.models.request import ModelRequest, RequestMessage
+from aish_lsp.models.request import ModelRequest, RequestMessage, Text
 from aish_lsp.offline import OfflineModel, is_unknown
 from aish_lsp.offline.machine import Machine
 

@@ -12,8 +12,7 @@ from fault_server import Peer, Request, Script
 from llama_server import LlamaServer
 
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.models.events import ModelEvent, Text
-from aish_lsp.models.request import Model, ModelRequest
+from aish_lsp.models.request import Model, ModelEvent, ModelRequest, Text
 
 
 def saying(*payloads: Any, end: Callable[[Peer], None] | None = None) -> Script:

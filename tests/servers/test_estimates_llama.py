@@ -32,8 +32,7 @@ from aish_lsp.config.schema import Config, Preset, Tokenize
 from aish_lsp.context.budget import Budget, Limits
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.prompt import Blocks
-from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import ModelRequest
+from aish_lsp.models.request import ModelRequest, ToolCall
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 

@@ -26,9 +26,16 @@ from llama_server import ENDLESS, LlamaServer, says
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.adapters.gemini import GeminiModel
-from aish_lsp.models.events import Finish, ModelEvent, Text, ToolCall
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import ModelRequest, RequestMessage, ToolSchema
+from aish_lsp.models.request import (
+    Finish,
+    ModelEvent,
+    ModelRequest,
+    RequestMessage,
+    Text,
+    ToolCall,
+    ToolSchema,
+)
 
 #: Seconds for the proxy to start: it imports for a quarter of a minute.
 START_TIMEOUT = 100.0

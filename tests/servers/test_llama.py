@@ -15,11 +15,18 @@ from reply_parts import leave_in_mid_stream
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.openai import OpenAIModel
 from aish_lsp.models.endpoint import describe, find_local
-from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import ModelRequest, RequestMessage
+from aish_lsp.models.request import (
+    Finish,
+    ModelEvent,
+    ModelRequest,
+    Reasoning,
+    RequestMessage,
+    Text,
+)
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[2] / "../shared")
 

@@ -22,10 +22,19 @@ from llama_server import LlamaServer, says
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected
+from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.responses import ResponsesModel
-from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, ToolCall, Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import ModelRequest, RequestMessage, ToolSchema
+from aish_lsp.models.request import (
+    Finish,
+    ModelEvent,
+    ModelRequest,
+    Reasoning,
+    RequestMessage,
+    Text,
+    ToolCall,
+    ToolSchema,
+)
 
 #: Seconds for the proxy to start: it imports for a quarter of a minute.
 START_TIMEOUT = 100.0

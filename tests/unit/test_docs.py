@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.chat.colon import help_text
-from aish_lsp.chat.commands import COLON_COMMANDS
+from aish_lsp.chat.colon import COLON_COMMANDS, help_text
 from aish_lsp.lsp import reference
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.server import create_server

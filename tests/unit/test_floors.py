@@ -15,7 +15,7 @@ LIBRARIES = {
     "lsprotocol": ("lsp",),
     "pygls": ("lsp",),
     "attrs": ("lsp",),
-    "cattrs": ("lsp", "foundation.strict", "foundation.validate"),
+    "cattrs": ("lsp", "foundation.validate"),
     "websockets": ("lsp.sockets",),
     "httpx": ("models.http",),
     "httpx_sse": ("models.http",),
@@ -52,7 +52,7 @@ NOT_AT_START = {
     *("aish_lsp.models.endpoint", "aish_lsp.models.endpoint", "aish_lsp.models.http"),
     *("aish_lsp.models.keys", "aish_lsp.offline", "aish_lsp.models.adapters"),
     "aish_lsp.models.routing",
-    *("aish_lsp.models.gemini_api", "aish_lsp.models.request_counter"),
+    *("aish_lsp.models.gemini_api", "aish_lsp.models.tokenizer"),
     *("aish_lsp.project.manifests", "aish_lsp.shell.supervisor"),
     *("tree_sitter", "tree_sitter_bash", "aish_lsp.shell.risk.whole", "aish_lsp.shell.risk.rules"),
 }
@@ -169,6 +169,21 @@ def test_a_library_is_known_where_it_is_used_alone(library: str) -> None:
 def test_every_library_is_on_the_list() -> None:
     libraries = {found.of.partition(".")[0] for found in external()} - sys.stdlib_module_names
     assert libraries == set(LIBRARIES)
+
+
+@pytest.mark.slow
+def test_the_early_answer_loads_next_to_nothing() -> None:
+    script = (
+        "import sys, aish_lsp.__main__, aish_lsp.lsp.early_initialize\n"
+        "print(*sys.modules, sep='\\n')"
+    )
+    command = [sys.executable, "-c", script]
+    loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    assert {name for name in loaded if name.startswith("aish_lsp.")} == {
+        "aish_lsp.__main__",
+        *("aish_lsp.lsp", "aish_lsp.lsp.early_initialize", "aish_lsp.lsp.framing"),
+    }
+    assert {"asyncio", "logging", "threading"}.isdisjoint(loaded)
 
 
 @pytest.mark.slow

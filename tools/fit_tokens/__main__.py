@@ -27,7 +27,7 @@ from fitting import Error, Matrix, Vector
 from aish_lsp.context import tokens
 
 ROOT = Path(__file__).resolve().parents[2]
-CONSTANTS = ROOT / "aish_lsp/context/token_constants.py"
+CONSTANTS = ROOT / "aish_lsp/context/token_constants.json"
 PAGE = ROOT / "docs/tokens.md"
 
 #: The families that a model nobody knows is unlikely to have: their vocabularies are small, or
@@ -204,7 +204,8 @@ def main() -> None:
     }
     if options.write:
         CONSTANTS.write_text(
-            report.module({name: list(row) for name, row in worth.items()}, p99), encoding="utf-8"
+            report.constants({name: list(row) for name, row in worth.items()}, p99),
+            encoding="utf-8",
         )
         report.replace_sections(PAGE, sections)
     for name, section in sections.items():

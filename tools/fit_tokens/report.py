@@ -1,4 +1,4 @@
-"""Writing what was found: the module of constants, and the tables of ``docs/tokens.md``."""
+"""Writing what was found: the file of constants, and the tables of ``docs/tokens.md``."""
 
 from __future__ import annotations
 
@@ -10,44 +10,30 @@ from aish_lsp.context.tokens import PLAIN_FEATURES, SCRIPT_FEATURES
 
 Row = Sequence[object]
 
-_MODULE = '''"""What each feature of a text is worth in tokens, by the tokenizer's family.
 
-Written by ``python tools/fit_tokens --write``; ``docs/tokens.md`` shows the same. The columns are
-those of ``PLAIN_FEATURES`` and ``SCRIPT_FEATURES`` in ``tokens.py``.
-"""
-
-# fmt: off
-# ruff: noqa: E501 - a family is a line
-PLAIN: dict[str, tuple[float, ...]] = {
-%s
-}
-
-SCRIPTS: dict[str, tuple[float, ...]] = {
-%s
-}
-
-#: By how much of the estimate the real count is above it, in 99 of 100 texts at most.
-P99: dict[str, float] = {
-%s
-}
-'''
-
-
-def module(worth: Mapping[str, Sequence[float]], p99: Mapping[str, float]) -> str:
-    """Return the source of ``token_constants.py``."""
+def constants(worth: Mapping[str, Sequence[float]], p99: Mapping[str, float]) -> str:
+    """Return the text of ``token_constants.json``: a family is a line."""
     split = len(PLAIN_FEATURES)
+    width = max(map(len, worth)) + 3
 
-    def rows(begin: int, end: int | None) -> str:
-        width = max(map(len, worth)) + 3
-        lines = []
-        for family, values in worth.items():
-            numbers = ", ".join(f"{value:.2f}" for value in values[begin:end])
-            name = f'"{family}":'
-            lines.append(f"    {name:{width}} ({numbers}),")
-        return "\n".join(lines)
+    def quoted(name: str) -> str:
+        return f'"{name}":'
 
-    errors = "\n".join(f'    "{family}": {value:.2f},' for family, value in p99.items())
-    return _MODULE % (rows(0, split), rows(split, None), errors)
+    def rows(values: Mapping[str, str]) -> str:
+        return ",\n".join(f"    {quoted(name):{width}} {value}" for name, value in values.items())
+
+    def numbers(begin: int, end: int | None) -> str:
+        return rows(
+            {
+                name: f"[{', '.join(f'{value:.2f}' for value in values[begin:end])}]"
+                for name, values in worth.items()
+            }
+        )
+
+    errors = rows({name: f"{value:.2f}" for name, value in p99.items()})
+    tables = {"plain": numbers(0, split), "scripts": numbers(split, None), "p99": errors}
+    body = ",\n".join(f'  "{name}": {{\n{table}\n  }}' for name, table in tables.items())
+    return f"{{\n{body}\n}}\n"
 
 
 def constants_table(worth: Mapping[str, Sequence[float]]) -> str:

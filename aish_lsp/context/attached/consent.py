@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.ports import Question
-from aish_lsp.foundation.secret_files import is_secret_file
+from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import escaped
-from aish_lsp.shell.pending import new_id
+from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -22,9 +22,9 @@ from aish_lsp.context.attached.selection import (
     language_of,
     selection,
 )
+from aish_lsp.context.budget import shortened
 from aish_lsp.context.messages import Attached
-from aish_lsp.context.shortening import shortened
-from aish_lsp.foundation.secret_files import is_secret_file
+from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import escaped, with_line_feeds
 from aish_lsp.foundation.wording import count_of
 from aish_lsp.project.safe_read import read_head

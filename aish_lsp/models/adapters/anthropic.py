@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.adapters.anthropic_messages import (
     BINDING_BETA,
@@ -28,26 +29,15 @@ from aish_lsp.models.adapters.loose import (
     as_list,
     as_text,
 )
-from aish_lsp.models.adapters.model_names import ModelNames
-from aish_lsp.models.adapters.stream import Post, stream_reply
+from aish_lsp.models.adapters.stream import ModelNames, Post, stream_reply
 from aish_lsp.models.address import api_url, server_name
-from aish_lsp.models.events import (
-    Finish,
-    FinishReason,
-    ModelEvent,
-    Reasoning,
-    ReasoningMetadata,
-    Text,
-    ToolCall,
-    Usage,
-)
 from aish_lsp.models.keys import headers_for, key_of
+from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 from aish_lsp.models.tokenize_api import NotACountError
 
 if TYPE_CHECKING:
-    from aish_lsp.models.events import ModelEvent
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import ModelRequest
+    from aish_lsp.models.request import ModelEvent, ModelRequest
 
 
 _FINISH: dict[str, FinishReason] = {

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from aish_lsp.config.schema import Preset
-    from aish_lsp.models.events import ToolCall
-    from aish_lsp.models.request import RequestMessage
+    from aish_lsp.models.request import RequestMessage, ToolCall
 
 #: Behind it everything up to here is kept for the next request.
 CACHE_MARK: Final[Json] = {"type": "ephemeral"}

@@ -24,9 +24,8 @@ from aish_lsp.models.tokenize_api import NotACountError
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
     from aish_lsp.models.adapters.loose import Json
-    from aish_lsp.models.events import ModelEvent, ToolCall
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import ModelRequest, RequestMessage
+    from aish_lsp.models.request import ModelEvent, ModelRequest, RequestMessage, ToolCall
 
 # What counts as input; how the reply is made does not.
 _COUNTED = ("contents", "systemInstruction", "tools")

@@ -8,6 +8,7 @@ import uuid
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.adapters.loose import (
     Json,
@@ -17,17 +18,8 @@ from aish_lsp.models.adapters.loose import (
     as_list,
     as_text,
 )
-from aish_lsp.models.events import (
-    Finish,
-    FinishReason,
-    ModelEvent,
-    Reasoning,
-    ReasoningMetadata,
-    Text,
-    ToolCall,
-    Usage,
-)
 from aish_lsp.models.faults import BLOCKED
+from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 if TYPE_CHECKING:
     from aish_lsp.models.adapters.loose import Json

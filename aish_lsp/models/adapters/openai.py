@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.adapters.loose import arguments_text, function_name
-from aish_lsp.models.adapters.model_names import ModelNames
 from aish_lsp.models.adapters.openai_reply import PLAIN_FIELDS, ReplyReader
-from aish_lsp.models.adapters.stream import Post, stream_again
+from aish_lsp.models.adapters.stream import ModelNames, Post, stream_again
 from aish_lsp.models.address import api_url, host, server_name
 from aish_lsp.models.keys import headers_for, key_of
 from aish_lsp.models.request import goes_back
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
-    from aish_lsp.models.events import ModelEvent
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import ModelRequest, RequestMessage
+    from aish_lsp.models.request import ModelEvent, ModelRequest, RequestMessage
 
 # A request with both is refused.
 _LIMITS = ("max_tokens", "max_completion_tokens")

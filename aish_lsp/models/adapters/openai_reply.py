@@ -10,6 +10,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.adapters.loose import (
     Json,
@@ -21,16 +22,7 @@ from aish_lsp.models.adapters.loose import (
     as_text,
     is_object,
 )
-from aish_lsp.models.events import (
-    Finish,
-    FinishReason,
-    ModelEvent,
-    Reasoning,
-    ReasoningMetadata,
-    Text,
-    ToolCall,
-    Usage,
-)
+from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 #: What servers call the reasoning that has nothing to it but its text.
 PLAIN_FIELDS: Final = ("reasoning_content", "reasoning")

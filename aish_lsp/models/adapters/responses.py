@@ -19,10 +19,8 @@ from aish_lsp.models.adapters.loose import (
     as_text,
     function_name,
 )
-from aish_lsp.models.adapters.model_names import ModelNames
-from aish_lsp.models.adapters.responses_items import items_of
-from aish_lsp.models.adapters.responses_reply import ReplyReader
-from aish_lsp.models.adapters.stream import Post, stream_again
+from aish_lsp.models.adapters.responses_reply import ReplyReader, items_of
+from aish_lsp.models.adapters.stream import ModelNames, Post, stream_again
 from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.keys import headers_for, key_of
 from aish_lsp.models.tokenize_api import NotACountError
@@ -31,9 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aish_lsp.foundation.errors import BackendRejected
-    from aish_lsp.models.events import ModelEvent, ToolCall
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import ModelRequest, RequestMessage
+    from aish_lsp.models.request import ModelEvent, ModelRequest, RequestMessage, ToolCall
 
 # Optional fields, and the words by which a refusal names them: models that do not reason have no
 # encrypted content, and accounts that are not verified get no summaries.

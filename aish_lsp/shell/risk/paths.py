@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Final, Literal
 
-from aish_lsp.foundation.secret_files import PRIVATE_NAMES
+from aish_lsp.foundation.redaction import PRIVATE_NAMES
 from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.repository import is_ignored
 from aish_lsp.shell.risk.words import UNKNOWN

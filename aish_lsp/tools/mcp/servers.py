@@ -12,7 +12,7 @@ from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.foundation.errors import AishError, Denied, NotFound
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
-from aish_lsp.shell.events import Output
+from aish_lsp.shell.suggestions import Output
 from aish_lsp.tools.calling import ServerStatus, Tool, ToolResult
 from aish_lsp.tools.mcp.connection import Connection
 

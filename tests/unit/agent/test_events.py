@@ -22,7 +22,7 @@ from aish_lsp.agent.events import (
     Tool,
     Usage,
 )
-from aish_lsp.foundation.wire import camel_case, to_wire
+from aish_lsp.foundation.events import camel_case, to_wire
 
 #: Each event with the object that protocol.md promises.
 EVENTS: list[tuple[Event, dict[str, object]]] = [

@@ -18,8 +18,7 @@ from aish_lsp.config.loading import Configuration
 from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.foundation.errors import AishError, BackendUnavailable
 from aish_lsp.foundation.events import Event
-from aish_lsp.models.events import Finish, ModelEvent
-from aish_lsp.models.request import ModelRequest
+from aish_lsp.models.request import Finish, ModelEvent, ModelRequest
 
 REPLY = "fact: first\nfact: second\nfact: thi"
 

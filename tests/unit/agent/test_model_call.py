@@ -17,11 +17,18 @@ from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
 from aish_lsp.context.conversation import Conversation
-from aish_lsp.context.transcript import Fits
+from aish_lsp.context.summary import Fits
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, CostCap
 from aish_lsp.foundation.events import Event, Usage
-from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, ToolCall
-from aish_lsp.models.request import ModelRequest, RequestMessage
+from aish_lsp.models.request import (
+    Finish,
+    ModelEvent,
+    ModelRequest,
+    Reasoning,
+    RequestMessage,
+    Text,
+    ToolCall,
+)
 
 CONFIG = """
 [models.mine]

@@ -22,8 +22,14 @@ from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, NotF
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.ports import nobody
-from aish_lsp.models.events import Finish, ModelEvent, ToolCall
-from aish_lsp.models.request import ModelRequest, RequestMessage, ToolSchema
+from aish_lsp.models.request import (
+    Finish,
+    ModelEvent,
+    ModelRequest,
+    RequestMessage,
+    ToolCall,
+    ToolSchema,
+)
 from aish_lsp.tools.calling import Around, ToolResult
 from aish_lsp.tools.toolbox import Toolbox
 

@@ -20,8 +20,7 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.context.prompt import CONTRACT, ROLE
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
 from aish_lsp.foundation.events import Event
-from aish_lsp.models.events import Finish, ModelEvent, Text
-from aish_lsp.models.request import ModelRequest
+from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
 
 CONFIG = """
 default_model = "plain"

@@ -18,7 +18,7 @@ from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin_turn
 from aish_lsp.agent.workspace import Workspace
-from aish_lsp.chat.completion import _takes_a_session
+from aish_lsp.chat.colon import _takes_a_session
 from aish_lsp.config.loading import Configuration
 from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.usage import UsageRecord
@@ -26,8 +26,8 @@ from aish_lsp.foundation.errors import Busy, Denied, InvalidArgument, NotFound, 
 from aish_lsp.foundation.ports import Question
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
+from aish_lsp.sessions.recorder import append_usage
 from aish_lsp.sessions.records import Record
-from aish_lsp.sessions.usage import append_usage
 
 OUTPUT = {"command": "ls", "exit": 0, "output": "a\n"}
 USER, REPLY = records.user("Old?"), records.assistant("Yes.", "offline", finish="stop")

@@ -16,9 +16,8 @@ from aish_lsp.config.loading import Configuration
 from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.memory.store import MemoryStore
-from aish_lsp.models.events import Finish, ModelEvent, Text
 from aish_lsp.models.keys import resolve_key
-from aish_lsp.models.request import ModelRequest
+from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
 
 KEY = "plain-looking value"
 

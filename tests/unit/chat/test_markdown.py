@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from aish_lsp.chat.colon import parse
+from aish_lsp.chat.insertion import last_place, lines_of, prompt_after
 from aish_lsp.chat.markdown import (
     AISH,
     FIRST_TEXT,
@@ -20,7 +21,6 @@ from aish_lsp.chat.markdown import (
     escape_reply,
     quote,
 )
-from aish_lsp.chat.place import last_place, lines_of, prompt_after
 
 #: What forged lines are made of.
 PARTS = (

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.chat.markdown import YOU, OutputBlock, escape_reply
-from aish_lsp.chat.place import (
+from aish_lsp.chat.insertion import (
     Change,
     Place,
     Position,
@@ -16,6 +15,7 @@ from aish_lsp.chat.place import (
     open_place,
     prompt_after,
 )
+from aish_lsp.chat.markdown import YOU, OutputBlock, escape_reply
 from aish_lsp.foundation.errors import NotFound
 
 DOCUMENT = "# aish\n\n## You\n\nold\n\n## aish\n\nreply\n\n## You\n\nnew\n"

@@ -15,7 +15,7 @@ from aish_lsp.context.usage import UsageRecord
 from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.usage import append_usage
+from aish_lsp.sessions.recorder import append_usage
 
 
 @pytest.fixture

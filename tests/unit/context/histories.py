@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.messages import Attached, ExecOutput, Message
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import RequestMessage, StoredReasoning
+from aish_lsp.models.request import RequestMessage, StoredReasoning, ToolCall
 
 HEADINGS = (
     "[background] (memory; manage with :memory)",

@@ -12,17 +12,17 @@ from hypothesis import strategies as st
 
 from aish_lsp.agent.resumption import resumption
 from aish_lsp.config.schema import Compress, Preset
+from aish_lsp.context.budget import bounded, with_cut_attached
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.messages import Attached, ExecOutput, Message
 from aish_lsp.context.prompt import compressed, user_text
-from aish_lsp.context.shortening import bounded, with_cut_attached
-from aish_lsp.context.transcript import note
+from aish_lsp.context.summary import note
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.offline.question import Ran, read_question
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.reading import load
+from aish_lsp.sessions.records import load
 
 PART = Attached("selection", "a.py", "x = 1\n", "python", 3, 3)
 FILE = Attached("file", "b.md", "# B\n\ntext\n", "md")

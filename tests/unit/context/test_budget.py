@@ -27,8 +27,7 @@ from aish_lsp.context.prompt import (
 )
 from aish_lsp.context.tokens import count
 from aish_lsp.foundation.errors import OverBudget
-from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import RequestMessage, StoredReasoning
+from aish_lsp.models.request import RequestMessage, StoredReasoning, ToolCall
 
 #: Extends the summary by messages that go: ``(summary, messages, max_chars)`` to the new summary.
 Roll: TypeAlias = Callable[[str, Sequence[Message], int], Awaitable[str]]

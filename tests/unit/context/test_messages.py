@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import StoredReasoning
+from aish_lsp.models.request import StoredReasoning, ToolCall
 
 LS = ExecOutput("ls", 0, "a b")
 PWD = ExecOutput("pwd", 0, "/")

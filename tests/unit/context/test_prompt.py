@@ -27,8 +27,7 @@ from aish_lsp.context.prompt import (
     user_text,
 )
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import RequestMessage, StoredReasoning
+from aish_lsp.models.request import RequestMessage, StoredReasoning, ToolCall
 
 HERE = Surroundings("Linux", "bash", "2026-05-13", "shop")
 PRESET = Preset(name="local", endpoint="http://127.0.0.1:8080")

@@ -16,8 +16,7 @@ from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import summary_block
 from aish_lsp.context.summary import summary_request
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, OverBudget
-from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import RequestMessage, StoredReasoning
+from aish_lsp.models.request import RequestMessage, StoredReasoning, ToolCall
 
 QUESTION = Message("user", "why does the build fail?")
 ANSWER = Message("assistant", "A header is missing.\nCMD: apt install zlib1g-dev")

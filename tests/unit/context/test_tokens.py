@@ -9,11 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aish_lsp.context import tokens
-from aish_lsp.context.token_constants import P99, PLAIN, SCRIPTS
 from aish_lsp.context.tokens import (
     GENERAL,
+    P99,
+    PLAIN,
     PLAIN_FEATURES,
     SCRIPT_FEATURES,
+    SCRIPTS,
     count,
     family_of,
     features,

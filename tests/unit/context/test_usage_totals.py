@@ -18,7 +18,7 @@ from aish_lsp.context.usage import (
     is_local,
 )
 from aish_lsp.foundation.errors import CostCap
-from aish_lsp.models.events import Usage
+from aish_lsp.foundation.events import Usage
 
 LOCAL = Preset(name="local", endpoint="http://127.0.0.1:8080")
 CLOUD = Preset(name="cloud", endpoint="https://api.example.com/v1")

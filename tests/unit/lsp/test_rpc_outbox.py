@@ -4,8 +4,8 @@ import asyncio
 import threading
 from collections.abc import Callable
 
-from aish_lsp.lsp import outbox as module
-from aish_lsp.lsp.outbox import BATCH, HARD_LIMIT, HIGH_WATER, Outbox
+from aish_lsp.lsp import messages as module
+from aish_lsp.lsp.messages import BATCH, HARD_LIMIT, HIGH_WATER, Outbox
 
 
 def make(

@@ -15,9 +15,8 @@ import pytest
 from lsprotocol import types
 
 from aish_lsp.foundation.errors import BackendRejected, OverBudget
-from aish_lsp.lsp.call import Call
 from aish_lsp.lsp.framing import BadFrame
-from aish_lsp.lsp.registry import CommandSpec
+from aish_lsp.lsp.registry import Call, CommandSpec
 from aish_lsp.lsp.server import AishServer, set_up
 
 SECRET = "sk-live-do-not-tell"

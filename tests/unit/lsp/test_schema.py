@@ -13,7 +13,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from aish_lsp.lsp.protocol import COMMANDS
-from aish_lsp.lsp.schema import kinds_of, schema
+from aish_lsp.lsp.reference import kinds_of, schema
 from aish_lsp.operations import context
 from aish_lsp.operations.table import OPERATIONS
 

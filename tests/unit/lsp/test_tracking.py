@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.chat.place import Change, Position
-from aish_lsp.lsp.tracking import Span
+from aish_lsp.chat.insertion import Change, Position
+from aish_lsp.lsp.selections import Span
 
 
 def utf16(text: str) -> int:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.memory.items import MemoryItem
-from aish_lsp.memory.listing import HEADING, background_text, select
+from aish_lsp.memory.scopes import HEADING, background_text, select
 
 
 def item(content: str, item_id: int = 1) -> MemoryItem:

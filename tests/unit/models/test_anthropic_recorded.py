@@ -18,17 +18,20 @@ from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected
+from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.anthropic import AnthropicModel, request_body
-from aish_lsp.models.events import (
+from aish_lsp.models.http import HttpClient
+from aish_lsp.models.request import (
     Finish,
+    ModelRequest,
     Reasoning,
     ReasoningMetadata,
+    RequestMessage,
+    StoredReasoning,
     Text,
     ToolCall,
-    Usage,
+    ToolSchema,
 )
-from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning, ToolSchema
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
 RECORDED = SHARED / "recorded"

@@ -13,8 +13,13 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.models.adapters.anthropic import request_body
-from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning, ToolSchema
+from aish_lsp.models.request import (
+    ModelRequest,
+    RequestMessage,
+    StoredReasoning,
+    ToolCall,
+    ToolSchema,
+)
 
 OWN = "api.anthropic.com"
 EPHEMERAL = {"type": "ephemeral"}

@@ -14,18 +14,21 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.anthropic import AnthropicModel, ReplyReader, request_body
-from aish_lsp.models.events import (
+from aish_lsp.models.http import HttpClient
+from aish_lsp.models.request import (
     Finish,
     ModelEvent,
+    ModelRequest,
     Reasoning,
     ReasoningMetadata,
+    RequestMessage,
+    StoredReasoning,
     Text,
     ToolCall,
-    Usage,
+    ToolSchema,
 )
-from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning, ToolSchema
 from aish_lsp.models.tokenize_api import NotACountError
 
 Json = dict[str, Any]

@@ -20,12 +20,21 @@ from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.gemini import GeminiModel, request_body
 from aish_lsp.models.adapters.gemini_reply import ReplyReader
 from aish_lsp.models.address import server_name
-from aish_lsp.models.events import Finish, Reasoning, ReasoningMetadata, Text, ToolCall, Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning
+from aish_lsp.models.request import (
+    Finish,
+    ModelRequest,
+    Reasoning,
+    ReasoningMetadata,
+    RequestMessage,
+    StoredReasoning,
+    Text,
+    ToolCall,
+)
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
 RECORDED = SHARED / "recorded"

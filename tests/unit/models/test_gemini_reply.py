@@ -10,16 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.gemini_reply import ReplyReader, add_partial, read_usage
-from aish_lsp.models.events import (
-    Finish,
-    ModelEvent,
-    Reasoning,
-    ReasoningMetadata,
-    Text,
-    ToolCall,
-    Usage,
-)
+from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 USAGE = {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12}
 

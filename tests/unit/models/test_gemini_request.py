@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.models.adapters.gemini import NO_SIGNATURE, contents_of, count_body, request_body
-from aish_lsp.models.events import ToolCall
 from aish_lsp.models.gemini_api import method_url
 from aish_lsp.models.request import (
     ModelRequest,
     RequestMessage,
     StoredReasoning,
+    ToolCall,
     ToolSchema,
     goes_back,
     reasoning_source,

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from aish_lsp.config.schema import Preset
 from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import user_text
-from aish_lsp.models.events import Finish, ModelEvent, Text
-from aish_lsp.models.request import ModelRequest, RequestMessage
+from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, RequestMessage, Text
 from aish_lsp.offline import OfflineModel, is_unknown
 from aish_lsp.offline.machine import Machine
 from aish_lsp.offline.part import CONNECT

@@ -11,8 +11,13 @@ import pytest
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.models.adapters.openai import request_body
-from aish_lsp.models.events import ToolCall
-from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning, ToolSchema
+from aish_lsp.models.request import (
+    ModelRequest,
+    RequestMessage,
+    StoredReasoning,
+    ToolCall,
+    ToolSchema,
+)
 
 HERE = "http://127.0.0.1:8080"
 

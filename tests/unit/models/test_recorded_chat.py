@@ -18,18 +18,19 @@ from fault_server import FaultServer, Peer, Request
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
+from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.openai import OpenAIModel
 from aish_lsp.models.address import server_name
-from aish_lsp.models.events import (
+from aish_lsp.models.http import HttpClient
+from aish_lsp.models.request import (
     Finish,
+    ModelRequest,
     Reasoning,
     ReasoningMetadata,
+    RequestMessage,
     Text,
     ToolCall,
-    Usage,
 )
-from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import ModelRequest, RequestMessage
 
 SHARED = Path(os.environ.get("TESTS_SHARED") or Path(__file__).resolve().parents[3] / "../shared")
 RECORDED = SHARED / "recorded"

@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text, Usage
-from aish_lsp.models.repetition import (
+from aish_lsp.foundation.events import Usage
+from aish_lsp.models.request import Finish, ModelEvent, Reasoning, Text
+from aish_lsp.models.retrying import (
     GRAM,
     MOST,
     MOST_ALIKE,

@@ -10,11 +10,11 @@ import pytest
 from clock import Clock
 from fault_server import FaultServer, Peer, Request, Script, unused_port
 
+from aish_lsp.agent.model_choice import open_model
 from aish_lsp.config.schema import Preset, Provider
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.registry import open_model
 from aish_lsp.models.request import Model, ModelRequest, RequestMessage
-from aish_lsp.models.request_counter import CountsRequests, RequestCounter
+from aish_lsp.models.tokenizer import CountsRequests, RequestCounter
 
 #: Long enough for any machine.
 PATIENT = 20.0

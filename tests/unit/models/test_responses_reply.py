@@ -9,17 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.models.adapters.responses_reply import ReplyReader
-from aish_lsp.models.events import (
-    Finish,
-    FinishReason,
-    ModelEvent,
-    Reasoning,
-    ReasoningMetadata,
-    Text,
-    ToolCall,
-    Usage,
-)
+from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 Json = dict[str, Any]
 

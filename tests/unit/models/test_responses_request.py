@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.models.adapters.responses import Refused, request_body
-from aish_lsp.models.events import ToolCall
 from aish_lsp.models.request import (
     ModelRequest,
     RequestMessage,
     StoredReasoning,
+    ToolCall,
     ToolSchema,
     goes_back,
     reasoning_source,

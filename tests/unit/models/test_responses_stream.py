@@ -17,11 +17,18 @@ from aish_lsp.foundation.errors import (
     BackendUnavailable,
     InvalidArgument,
 )
+from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.responses import ResponsesModel
 from aish_lsp.models.address import server_name
-from aish_lsp.models.events import Finish, Text, Usage
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.request import ModelRequest, RequestMessage, StoredReasoning, ToolSchema
+from aish_lsp.models.request import (
+    Finish,
+    ModelRequest,
+    RequestMessage,
+    StoredReasoning,
+    Text,
+    ToolSchema,
+)
 from aish_lsp.models.tokenize_api import NotACountError
 
 Json = dict[str, Any]

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.models.faults import error_in_stream, redactor, refusal
-from aish_lsp.models.retry_after import LONGEST, retry_after
+from aish_lsp.models.faults import LONGEST, error_in_stream, redactor, refusal, retry_after
 
 SPENT = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-remaining-tokens": "0"}
 LEFT = {"x-ratelimit-remaining-requests": "59", "x-ratelimit-remaining-tokens": "149984"}

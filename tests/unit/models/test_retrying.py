@@ -15,8 +15,7 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Level
 from aish_lsp.models import retrying
-from aish_lsp.models.events import Finish, ModelEvent, Reasoning, Text
-from aish_lsp.models.request import ModelRequest
+from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Reasoning, Text
 from aish_lsp.models.retrying import RETRIES, pause_before, stream_with_retries
 
 BUSY = BackendUnavailable("It is busy. Ask again.", status=503, provider_message="busy")

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
-from aish_lsp.models.template import TemplateOverhead, learn_overhead
-from aish_lsp.models.tokenize_api import LlamaCppApi, Post
+from aish_lsp.models.tokenize_api import LlamaCppApi, Post, TemplateOverhead, learn_overhead
 
 Messages: TypeAlias = list[dict[str, Any]]
 Template: TypeAlias = Callable[[Messages], str]

@@ -14,7 +14,7 @@ import pytest
 from aish_lsp.foundation.errors import Busy, NotFound, StoreUnavailable
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.reading import load, title_of
+from aish_lsp.sessions.records import load, title_of
 
 URI = "file:///home/me/project"
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.sessions import records
-from aish_lsp.sessions.reading import LoadedSession
 from aish_lsp.sessions.rebuild import Rebuilt, rebuild
+from aish_lsp.sessions.records import LoadedSession
 
 OUTPUT = {"command": "ls", "exit": 0, "output": "a"}
 

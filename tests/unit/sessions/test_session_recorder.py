@@ -12,10 +12,9 @@ import pytest
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.context.messages import Message
+from aish_lsp.foundation.events import Usage
 from aish_lsp.foundation.files import locked
-from aish_lsp.models.events import Usage
-from aish_lsp.sessions.recorder import Recorder
-from aish_lsp.sessions.usage import read_usage
+from aish_lsp.sessions.recorder import Recorder, read_usage
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from aish_lsp.context.usage import UsageRecord
-from aish_lsp.foundation.clock import now
-from aish_lsp.sessions.usage import append_usage, read_costs, read_usage
+from aish_lsp.foundation.jsonl import now
+from aish_lsp.sessions.recorder import append_usage, read_costs, read_usage
 
 
 @pytest.fixture

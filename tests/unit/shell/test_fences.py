@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from aish_lsp.shell.fences import fenced_blocks
+from aish_lsp.shell.blocks import fenced_blocks
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.foundation.events import Risk
-from aish_lsp.shell.approval import LINE_OF_SIGHT, Origin, needs_approval, question_for
 from aish_lsp.shell.risk import Verdict
+from aish_lsp.shell.suggestions import LINE_OF_SIGHT, Origin, needs_approval, question_for
 
 FOLDER = Path("/work/here")
 LONG = "touch " + "x" * LINE_OF_SIGHT

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import get_args
 
 import pytest
 
+from aish_lsp.agent.model_choice import open_model
 from aish_lsp.config.schema import Provider
 from aish_lsp.models.http import HttpClient
-from aish_lsp.models.registry import open_model
 from aish_lsp.offline import OfflineModel
+
+
+@pytest.fixture
+async def http() -> AsyncIterator[HttpClient]:
+    client = HttpClient()
+    yield client
+    await client.aclose()
 
 
 @pytest.mark.parametrize(

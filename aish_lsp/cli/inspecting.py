@@ -1,0 +1,271 @@
+"""``aish-lsp cost|project|tokens|risk|protocol``: what is, told and not changed.
+
+``aish-lsp cost``: what was used in a workspace, and what it cost.
+
+``aish-lsp project``: the project as the model is told of it.
+
+``aish-lsp tokens``: how many tokens a text has, and who counted them.
+
+``aish-lsp risk``: what a command could do, judged without running it.
+
+``aish-lsp protocol``: what an editor and the server send each other.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from aish_lsp.cli import output
+from aish_lsp.cli.terminal import open_workspace, workspace_folder
+from aish_lsp.config.schema import Preset
+from aish_lsp.context.counter import Counter
+from aish_lsp.context.report import cost_page
+from aish_lsp.context.usage import UsageTotals
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.events import to_wire
+from aish_lsp.foundation.files import store_errors
+from aish_lsp.foundation.ports import nobody
+from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.wording import count_of
+from aish_lsp.project.files import list_files
+from aish_lsp.project.tree import shown
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.shell.risk import Verdict
+
+
+def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add these commands to the command line."""
+    for add in (_add_cost, _add_project, _add_tokens, _add_risk, _add_protocol):
+        add(commands, common)
+
+
+def _add_cost(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``cost`` to the command line."""
+    help_ = "what was used, and what it cost"
+    cost = commands.add_parser(
+        "cost", parents=[common], help=help_, description=f"Show {help_} in the last session."
+    )
+    cost.add_argument("--all", action="store_true", help="in all sessions of the workspace")
+    cost.set_defaults(run=_cost)
+
+
+async def _cost(arguments: argparse.Namespace) -> int:
+    """Add up and show; return the exit code.
+
+    Raises:
+        StoreUnavailable: ``usage.jsonl`` cannot be read.
+    """
+    # Nobody is asked whether a found key may be used: nothing of the project is sent here.
+    async with open_workspace(workspace_folder(arguments), nobody) as workspace:
+        calls = workspace.shown.recorder.usage_of_all_sessions()
+        if calls and not arguments.all:
+            calls = [call for call in calls if call.session == calls[-1].session]
+        await workspace.shown.choose_model(None)
+        upcoming = workspace.shown.next_request()
+        await upcoming.ask_limit()
+        report = upcoming.cost_of(UsageTotals.of(calls))
+    if arguments.json:
+        output.out.as_json(to_wire(report), indent=2)
+        return 0
+    page = cost_page(report, detail=True).strip("`\n")
+    output.out.line(page if calls else "Nothing has been asked in this workspace yet.")
+    return 0
+
+
+def _add_project(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``project`` to the command line."""
+    help_ = "what the model is told about the project"
+    project = commands.add_parser(
+        "project", parents=[common], help=help_, description=f"Show {help_}."
+    )
+    project.add_argument("--files", action="store_true", help="the files that it is made from")
+    project.set_defaults(run=_project)
+
+
+async def _project(arguments: argparse.Namespace) -> int:
+    """Look at the project and show it; return the exit code."""
+    root = workspace_folder(arguments)
+    if arguments.files:
+        listed = await list_files(root, every=True)
+        if listed.truncated:
+            output.tell(f"not all files are listed: {listed.reason}")
+        if arguments.json:
+            output.out.as_json({"files": listed.files})
+        else:
+            output.out.write("".join(f"{shown(name)}\n" for name in listed.files))
+        return 0
+    async with open_workspace(root) as workspace:
+        await workspace.project.refresh(workspace.config.project, patience=None)
+        block = workspace.project.block
+    if arguments.json:
+        found = {"block": block.block, "files": block.files, "truncated": block.truncated}
+        output.out.as_json(found)
+        return 0
+    output.out.write(block.block)
+    cut = ", cut to fit" if block.truncated else ""
+    output.tell(f"{count_of(block.files, 'file')}{cut}")
+    return 0
+
+
+_TOKENS: Final = (
+    "Count the tokens of files, or of stdin. With tokenize.use_endpoint the model's own server"
+    " counts, where it can; else they are estimated, by the model's family."
+)
+
+#: How stdin is named, and asked for.
+_STDIN: Final = "-"
+
+
+def _add_tokens(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``tokens`` to the command line."""
+    tokens = commands.add_parser(
+        "tokens", parents=[common], help="how many tokens a text has", description=_TOKENS
+    )
+    tokens.add_argument("files", metavar="FILE", nargs="*", default=[_STDIN], help="- is stdin")
+    tokens.add_argument(
+        "--model", metavar="M", help="a configured model, or any model's name (default: the active)"
+    )
+    tokens.set_defaults(run=_tokens)
+
+
+async def _tokens(arguments: argparse.Namespace) -> int:
+    """Count; return the exit code.
+
+    Raises:
+        StoreUnavailable: a file cannot be read. Nothing is written then.
+    """
+    texts = [(file, _text_of(file)) for file in arguments.files]
+    async with open_workspace(workspace_folder(arguments)) as workspace:
+        preset = _preset_named(workspace, arguments.model)
+        tokenizer = workspace.services.tokenizer(preset, workspace.config.tokenize)
+        counter = Counter(preset, tokenizer)
+        await counter.fetch([text for _, text in texts], (), ())
+        rows = [_token_row(file, text, counter) for file, text in texts]
+    if arguments.json:
+        output.out.as_json(rows, indent=2)
+        return 0
+    for row in rows:
+        output.out.line(f"{row['tokens']:>10,}  {escaped(row['file'])}  ({row['method']})")
+    return 0
+
+
+def _token_row(file: str, text: str, counter: Counter) -> dict[str, Any]:
+    tokens = counter.text(text)
+    method = "heuristic" if tokens.estimated else counter.name
+    return {"file": file, "tokens": counter.settled(tokens), "method": method}
+
+
+def _preset_named(workspace: Workspace, name: str | None) -> Preset:
+    """Return the preset of a name; of one that is not configured, a model of that name."""
+    if name is None:
+        return workspace.shown.preset
+    return workspace.config.models.get(name) or Preset(name=name, model=name)
+
+
+def _text_of(file: str) -> str:
+    """Return a file's text; what is not UTF-8 is replaced, as it would be on its way to a model."""
+    if file == _STDIN:
+        return sys.stdin.buffer.read().decode("utf-8", "replace")
+    path = Path(file)
+    with store_errors(path, "read"):
+        return path.read_bytes().decode("utf-8", "replace")
+
+
+_RISK: Final = (
+    "Say what a command could do: safe (it only reads), caution or destructive, and why."
+    " Nothing is run."
+)
+_EACH_LINE: Final = "judge each line of stdin; with --json each is a JSON string"
+
+
+def _add_risk(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``risk`` to the command line."""
+    risk = commands.add_parser(
+        "risk", parents=[common], help="what a command could do", description=_RISK
+    )
+    what = risk.add_mutually_exclusive_group(required=True)
+    what.add_argument("text", metavar="COMMAND", nargs="?", help="the command, quoted as one word")
+    what.add_argument("--lines", action="store_true", help=_EACH_LINE)
+    risk.set_defaults(run=_risk)
+
+
+async def _risk(arguments: argparse.Namespace) -> int:
+    """Judge; return the exit code.
+
+    Raises:
+        InvalidArgument: a line is not a JSON string.
+    """
+    async with open_workspace(workspace_folder(arguments)) as workspace:
+        texts = (
+            _lines_of_stdin(as_json=arguments.json) if arguments.lines else iter([arguments.text])
+        )
+        # Some commands are safe only where they run confined.
+        await workspace.services.confinement.support()
+        for text in texts:
+            verdict = workspace.judge(text)
+            if arguments.json:
+                output.out.as_json({"risk": verdict.risk, "reasons": verdict.reasons})
+            else:
+                output.out.line(_risk_line(text, verdict))
+    return 0
+
+
+def _risk_line(text: str, verdict: Verdict) -> str:
+    reasons = "; ".join(verdict.reasons)
+    return f"{verdict.risk:<11}  {escaped(text)}{f'  ({reasons})' if reasons else ''}"
+
+
+def _lines_of_stdin(*, as_json: bool) -> Iterator[str]:
+    for number, raw in enumerate(sys.stdin.buffer, 1):
+        line = raw.decode("utf-8", "surrogateescape").rstrip("\r\n")
+        if not as_json:
+            yield line
+            continue
+        if not line.strip():
+            continue
+        try:
+            text = json.loads(line)
+        except (ValueError, RecursionError):
+            text = None
+        if not isinstance(text, str):
+            msg = f"Line {number} of stdin is not a JSON string."
+            raise InvalidArgument(msg, path=f"line {number}")
+        yield text
+
+
+_PROTOCOL: Final = (
+    "Show every command with its parameters and results, every event and every error: as a page;"
+    " with --json as JSON Schema (2020-12), from which a client's types can be made."
+)
+
+
+def _add_protocol(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``protocol`` to the command line."""
+    protocol = commands.add_parser(
+        "protocol",
+        parents=[common],
+        help="what an editor and the server send each other",
+        description=_PROTOCOL,
+    )
+    protocol.set_defaults(run=_protocol)
+
+
+def _protocol(arguments: argparse.Namespace) -> int:
+    """Write the schema or the page; return the exit code."""
+    if arguments.json:
+        from aish_lsp.lsp.reference import schema  # noqa: PLC0415 - the server's room, for this alone
+
+        output.out.as_json(schema(), indent=2)
+        return 0
+    from aish_lsp.lsp.reference import render  # noqa: PLC0415 - as above
+
+    output.out.write(render())
+    return 0
