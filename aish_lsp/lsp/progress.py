@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from itertools import count
 from typing import Any, TypeAlias
 
 Send: TypeAlias = Callable[[dict[str, Any]], None]
@@ -55,13 +54,15 @@ class Progress:
             self._send({"kind": "report", "message": message})
 
     @asynccontextmanager
-    async def timed(self) -> AsyncIterator[None]:
-        """Report each second how long it takes, until the block is left."""
+    async def timed(self, has_begun: Callable[[], bool]) -> AsyncIterator[None]:
+        """Report each second how long it takes, or that it waits, until the block is left."""
 
         async def tell() -> None:
-            for seconds in count(1):
+            seconds = 0
+            while True:
                 await asyncio.sleep(1)
-                self.report(f"{seconds} s")
+                seconds += has_begun()
+                self.report(f"{seconds} s" if seconds else "waits")
 
         telling = asyncio.create_task(tell(), name="tell the time")
         try:
