@@ -46,7 +46,8 @@ class ChatFace:
         """Wait for a job, which can be stopped where the client shows progress."""
         progress = self._client.begin_progress(title, on_cancel=job.cancel)
         try:
-            return await job.result()
+            async with progress.timed():
+                return await job.result()
         finally:
             progress.end()
 

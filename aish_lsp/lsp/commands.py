@@ -57,7 +57,8 @@ class EditorFace:
         self.call.on_cancel(job.cancel)
         progress = self.call.progress(title)
         try:
-            return await job.result()
+            async with progress.timed():
+                return await job.result()
         finally:
             progress.end()
 

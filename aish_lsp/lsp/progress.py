@@ -54,7 +54,7 @@ class Progress:
             self._send({"kind": "report", "message": message})
 
     @asynccontextmanager
-    async def timed(self, has_begun: Callable[[], bool]) -> AsyncIterator[None]:
+    async def timed(self, has_begun: Callable[[], bool] = lambda: True) -> AsyncIterator[None]:
         """Report each second how long it takes, or that it waits, until the block is left."""
 
         async def tell() -> None:
