@@ -93,7 +93,9 @@ class AskResult:
 def ask(session: Session, question: Ask) -> Job[AskResult]:
     """Begin a turn. In a session one is taken at a time: a second waits."""
     turn_id = new_id()
-    return session.jobs.start(turn_id, lambda emit: Turn(session, question, turn_id, emit).take())
+    job = session.jobs.start(turn_id, lambda emit: Turn(session, question, turn_id, emit).take())
+    job.again = question.again
+    return job
 
 
 async def _all_ended(tasks: Collection[asyncio.Task[ToolResult]]) -> None:

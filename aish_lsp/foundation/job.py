@@ -66,13 +66,15 @@ def ending(work: Callable[[Emit], Awaitable[Outcome[R]]]) -> Callable[[Emit], Aw
 class Job(Generic[R]):
     """Work in a task of its own, with a stream of events and a result.
 
-    ``label`` says what it is, to a person. ``body`` is called with ``emit``. On ``cancel`` it gets
+    ``label`` says what it is, to a person, and ``again`` is the id of the job whose work it does
+    again, if it does. ``body`` is called with ``emit``. On ``cancel`` it gets
     CancelledError where it waits; it is to record what it has and return its (partial) result.
     """
 
     def __init__(self, job_id: str, body: Callable[[Emit], Awaitable[R]], label: str = "") -> None:
         self.id = job_id
         self.label = label
+        self.again = ""
         self._body = body
         self._pending: deque[Event] = deque()
         self._pending_characters = 0

@@ -411,6 +411,7 @@ class ChatDocument:
             if text:
                 self._writer.append(escape_reply(text.rstrip() + "\n"))
             if carried is not None and carried.job is not None:
+                self._selections.follow_again(carried.job)
                 await self._write_job(carried.operation, carried.job)
             await self._sections.close(is_above=is_above)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from aish_lsp.agent.events import End, Notice, Output, Tool
@@ -45,7 +45,8 @@ class ChatFace:
         """Wait for a job, which can be stopped where the client shows progress."""
         progress = self._client.begin_progress(title, on_cancel=job.cancel)
         try:
-            return await job.result()
+            async with progress.timed():
+                return await job.result()
         finally:
             progress.end()
 
@@ -60,14 +61,15 @@ class JobWriter:
 
     client: Client
     writer: ChatWriter
+    _begun: set[str] = field(default_factory=set, init=False)
 
     async def until_written(
         self, job: Job[Any], writing: Coroutine[Any, Any, None], title: str
     ) -> None:
-        """Show, until all of it is written, that a job runs; it can be stopped there."""
+        """Show, until all of it is written, that a job runs or waits; it can be stopped there."""
         progress = self.client.begin_progress(title, on_cancel=job.cancel)
         try:
-            async with progress.timed():
+            async with progress.timed(lambda: job.id in self._begun):
                 await writing
         except AishError as error:
             # The document cannot be written: the user must hear of it some other way.
@@ -75,9 +77,11 @@ class JobWriter:
         finally:
             job.stop_listening()
             progress.end()
+            self._begun.discard(job.id)
 
     async def reply(self, job: Job[AskResult]) -> None:
         """Write a reply as it comes, to its end."""
+        self._begun.add(job.id)
         reply = ReplyTranscript(self.writer.append)
         calling = ""
         try:
@@ -107,6 +111,7 @@ class JobWriter:
 
     async def found(self, job: Job[Extracted]) -> str:
         """Return what comes of a search, once it has ended: what was told, and a checklist."""
+        self._begun.add(job.id)
         parts = [quote(event.message) async for event in job.events() if isinstance(event, Notice)]
         try:
             candidates = (await job.result()).candidates
@@ -152,6 +157,8 @@ class JobWriter:
                 if not isinstance(event, Output):
                     continue
                 if not has_begun:
+                    # What came before is the user's time: they were asked.
+                    self._begun.add(job.id)
                     has_begun = True
                     begin(block.open())
                     self.writer.remark(running)

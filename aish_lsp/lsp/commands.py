@@ -63,7 +63,8 @@ class EditorFace:
         self.call.on_cancel(job.cancel)
         progress = self.call.progress(title)
         try:
-            return await job.result()
+            async with progress.timed():
+                return await job.result()
         finally:
             progress.end()
 
@@ -101,7 +102,7 @@ class OperationCommands:
         if operation.needs_settings:
             await self.configurations.settled(workspace.root)
         session = await _session(workspace, params, waits=not operation.at_once)
-        prompt, again = _question(session, params)
+        prompt = _question(session, params)
         token: Token | None = getattr(params, "partial_result_token", None)
         if operation.comes_in_pieces and token is None:
             refuse_unshown(workspace, session)
@@ -117,8 +118,8 @@ class OperationCommands:
             return self._answered(done)
         if about is not None:
             self.selections.follow(done, about)
-        elif again:
-            self.selections.follow_again(done, again)
+        else:
+            self.selections.follow_again(done)
         if token is not None:
             return await self._stream(call, token, done, operation.title)
         self.chats.of(workspace).follow(operation, done, prompt)
@@ -186,14 +187,13 @@ def _asked_at(place: Place, params: AskParams, about: Selected | None, guess: st
     return replace(place, attached=about.attached if about else (), at=at, notice=notice)
 
 
-def _question(session: Session, params: Target) -> tuple[str, str]:
-    """Return the prompt that is asked, and the exchange that it asks again, if any."""
+def _question(session: Session, params: Target) -> str:
+    """Return the prompt that is asked."""
     if isinstance(params, AskParams):
-        return params.prompt, ""
+        return params.prompt
     if isinstance(params, RetryParams):
-        question = session.asked_again(params.turn_id, params.model)
-        return question.prompt, question.again
-    return "", ""
+        return session.asked_again(params.turn_id, params.model).prompt
+    return ""
 
 
 def refuse_unshown(workspace: Workspace, session: Session) -> None:

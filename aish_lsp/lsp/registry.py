@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
@@ -208,13 +207,15 @@ class Progress:
             self._send({"kind": "report", "message": message})
 
     @asynccontextmanager
-    async def timed(self) -> AsyncIterator[None]:
-        """Report each second how long it takes, until the block is left."""
+    async def timed(self, has_begun: Callable[[], bool] = lambda: True) -> AsyncIterator[None]:
+        """Report each second how long it takes, or that it waits, until the block is left."""
 
         async def tell() -> None:
-            for seconds in count(1):
+            seconds = 0
+            while True:
                 await asyncio.sleep(1)
-                self.report(f"{seconds} s")
+                seconds += has_begun()
+                self.report(f"{seconds} s" if seconds else "waits")
 
         telling = asyncio.create_task(tell(), name="tell the time")
         try:

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types
@@ -102,9 +102,9 @@ class Selections:
         text = between(lines, about.start, about.end)
         self._remember(job, Asked(job.id, about.uri, about.document.path, Span(start, end), text))
 
-    def follow_again(self, job: Job[AskResult], turn_id: str) -> None:
-        """Remember that what the question ``turn_id`` is about is asked about again."""
-        before = next((asked for asked in self._asked if asked.turn_id == turn_id), None)
+    def follow_again(self, job: Job[Any]) -> None:
+        """Remember what a question is about that has just begun, where it is asked again."""
+        before = next((asked for asked in self._asked if asked.turn_id == job.again), None)
         if before is not None:
             self._remember(job, replace(before, turn_id=job.id, blocks=()))
 

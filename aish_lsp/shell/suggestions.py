@@ -368,7 +368,7 @@ def question_for(
     # No line of the command begins as ours do, or it could tell another folder or other reasons.
     lines = [f"    {escaped(line)}" for line in text.split("\n")]
     by = f", by {escaped(shell)}" if shell else ""
-    where = ["", f"in {escaped(str(folder))}{by}", *(f"- {escaped(reason)}" for reason in reasons)]
+    where = ["", f"in {escaped(str(folder))}{by}", *(f"- {escaped(reason)}." for reason in reasons)]
     message = "\n".join([f"Run this command ({verdict.risk})?", "", *lines, *where])
     approval = Approval("command", text, folder, verdict.risk, tuple(reasons))
     return Question(message, "Run", approval=approval)

@@ -296,8 +296,8 @@ def _back(kind: str) -> str:
 
 def _about_earlier(label: str, seconds: int) -> Question:
     return Question(
-        f"No command of this session is left to undo. The last one of an earlier session, of"
-        f" {_time(seconds)}, was:\n\n{label}\n\nUndo that?",
+        "No command of this session is left to undo. Undo the last one of an earlier session, of"
+        f" {_time(seconds)}?\n\n{label}",
         yes="Undo it",
         no="Leave it",
     )

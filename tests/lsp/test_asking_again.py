@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ class Model:
         self.replies = 0
         self.down = False
         self.summary = "They spoke of the tests."
+        self.may_summarize: asyncio.Event | None = None
         self.sent: list[Any] = []
 
     async def __call__(self, request: Request, peer: Peer) -> None:
@@ -29,6 +31,8 @@ class Model:
             return
         if self.sent[0]["content"].startswith("You summarize"):
             text = self.summary
+            if self.may_summarize is not None:
+                await self.may_summarize.wait()
         else:
             self.replies += 1
             text = f"Reply {self.replies}.\nCMD: echo {self.replies}\n"
@@ -164,6 +168,30 @@ async def test_the_chat_asks_again_and_summarizes(place: Place) -> None:
             assert "They spoke of the tests." in model.sent[0]["content"]
             assert model.turns[0::2] == ["Second?", "Third?"]
             assert place.chat.read_text().count("First?") == 2
+
+
+async def test_a_summary_that_takes_long_shows_that_it_goes_on(place: Place) -> None:
+    model = Model()
+
+    def has_ticked() -> bool:
+        return any(
+            value.get("message") == "1 s"
+            for values in client.progress.values()
+            for value in values
+            if value["kind"] == "report"
+        )
+
+    async with FaultServer(model) as served:
+        place.configure(served.url, context_window=8192)
+        async with place.client() as client:
+            await client.initialize(place.folder)
+            for number in range(2):
+                await ask(client, f"Question {number}?", f"t{number}")
+            model.may_summarize = asyncio.Event()
+            await client.command_result("aish.chat.send", {"prompt": ":compact"})
+            await client.wait_for(has_ticked, "the seconds")
+            model.may_summarize.set()
+            await chat_holds(client, place, "2 messages went into the summary.")
 
 
 async def test_compact_summarizes_all_but_the_last_exchange_or_nothing(place: Place) -> None:

@@ -93,6 +93,26 @@ async def test_it_is_followed_through_edits_around_it(folder: Path, model: Model
         assert change["edits"][0]["range"] == span(5, 0, 7, 0)
 
 
+@pytest.mark.parametrize("way", ["chat", "command"])
+async def test_a_question_that_is_asked_again_is_about_the_same(
+    folder: Path, model: Model, way: str
+) -> None:
+    model.reply = "I do not know.\n"
+    async with opened(folder, ANNOTATING) as document:
+        await asked(document)
+        assert REPLACE not in await document.actions(SELECTED)
+        model.reply = REPLY
+        if way == "chat":
+            await document.client.command_result("aish.chat.send", {"prompt": ":retry"})
+            chat = folder / ".aish" / "chat.md"
+            await until(document.client, chat, lambda text: text.count("\n## You\n") == 2)
+        else:
+            await document.client.command_result("aish.retry", {"partialResultToken": "again"})
+        action = (await document.actions(SELECTED))[REPLACE]
+        [change] = action["edit"]["documentChanges"]
+        assert change["edits"][0]["newText"] == "    return x\n"
+
+
 async def test_what_has_changed_there_is_not_replaced(folder: Path, model: Model) -> None:
     async with opened(folder, ANNOTATING) as document:
         turn_id = await asked(document)

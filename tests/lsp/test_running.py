@@ -59,6 +59,29 @@ async def test_the_title_of_a_run_hides_nothing_and_is_no_longer_than_a_line(fol
         assert len(shown) == len("aish runs ") + 80
 
 
+async def test_while_the_user_is_asked_it_is_not_told_that_the_command_runs(folder: Path) -> None:
+    (folder / "x").mkdir()
+    messages: list[str] = []
+
+    def reports(last: str) -> bool:
+        values = [value for under in client.progress.values() for value in under]
+        messages[:] = [value["message"] for value in values if value.get("kind") == "report"]
+        return messages[-1:] == [last]
+
+    async def answer(params: Any) -> Any:
+        await client.wait_for(lambda: reports("waits"), "that it waits")
+        return params["actions"][0]
+
+    async with Client() as client:
+        client.answers["window/showMessageRequest"] = answer
+        await client.initialize(folder)
+        # It runs until its time was told.
+        await client.command_result("aish.chat.send", {"prompt": ":run rm -r x; sleep 600"})
+        await client.wait_for(lambda: reports("1 s"), "the time")
+        assert set(messages) == {"waits", "1 s"}
+        assert (await client.command_result("aish.cancel"))["cancelled"] == 1
+
+
 async def test_no_secret_of_a_command_or_its_output_goes_to_a_model(folder: Path) -> None:
     key, token = "plain-77-key-of-ours", "ghp_" + "a1B2" * 9
     (folder / "leak").write_text(f"{token}\npassword=hunter2\n{key}\n")
