@@ -168,7 +168,7 @@ async def test_a_command_of_an_earlier_session_is_named_and_asked_about(
         client.answers["window/showMessageRequest"] = answer
         undone = await undo(client)
         question = client.asked("window/showMessageRequest")[-1]["message"]
-        assert "The last one of an earlier session, of 20" in question
+        assert "Undo the last one of an earlier session, of 20" in question
         assert "echo changed > kept.txt; rm -f gone.txt" in question
         assert undone["restored"] == (["kept.txt"] if answer is yes else [])
         assert kept.read_text() == ("as it was" if answer is yes else "changed\n")
