@@ -1,7 +1,7 @@
 """Whether a server says that a request is too long for the model, and what it counted.
 
-Few servers say it in fields; most say it in a sentence. The sentences stand in a table, as they
-are said, with marks where their numbers are.
+Few servers say it in fields; most say it in a sentence. The sentences stand in a table,
+``too_long.txt``, as they are said, with marks where their numbers are.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
@@ -44,137 +45,7 @@ _PACE: Final = re.compile(
     re.IGNORECASE,
 )
 
-# Who says it, and below it what. The marks in a sentence:
-#   <prompt>  the tokens of the input     <window>  the tokens that fit
-#   <reply>   the tokens kept for it      <total>   input and reply together
-#   <n>       a number that says nothing exact, such as a lower bound
-#   ...       anything short
-# The first sentence that fits is taken: those with more numbers stand above those with fewer.
-_SENTENCES: Final = """
-llama.cpp
-  request (<prompt> tokens) exceeds the available context size (<window> tokens)
-  input (<prompt> tokens) is larger than the max context size (<window> tokens)
-  the request exceeds the available context size
-  Context size has been exceeded
-
-vLLM 0.11
-  'max_tokens'... is too large: <reply>. This model's maximum context length is <window> tokens
-    and your request has <prompt> input tokens
-  'max_tokens'... is too large: <reply>. This model's maximum context length is <window> tokens
-  This model's maximum context length is <window> tokens. However, your request has <prompt> input
-    tokens
-vLLM 0.16
-  You passed <n> input ... and requested <reply> output tokens. However, the model's context length
-    is only <window> tokens
-vLLM 0.18, and where it stopped counting or counted characters
-  This model's maximum context length is <window> tokens. However, you requested <reply> output
-    tokens and your prompt contains <prompt> input tokens
-  This model's maximum context length is <window> tokens. However, you requested <reply> output
-    tokens
-vLLM's engine
-  The ... prompt (length <prompt>) is longer than the maximum model length of <window>
-  The prompt (total length <prompt>) is too long to fit into the model (context length <window>)
-
-OpenAI, Azure
-  This model's maximum context length is <window> tokens. However, your messages resulted in
-    <prompt> tokens
-OpenAI, DeepSeek, vLLM up to 0.9
-  This model's maximum context length is <window> tokens. However, you requested <total> tokens
-    (... <reply> in the completion
-  This model's maximum context length is <window> tokens. However, you requested <prompt> tokens
-    in the messages
-OpenAI's completions
-  This model's maximum context length is <window> tokens, however you requested <total> tokens
-    (... <reply> for the completion
-OpenAI's responses
-  Your input exceeds the context window of this model
-
-OpenRouter
-  This endpoint's maximum context length is <window> tokens. However, you requested about <total>
-    tokens (... <reply> in the output
-  This endpoint's maximum context length is <window> tokens
-  Input length <prompt> exceeds the maximum allowed input length of <window> tokens
-
-Fireworks
-  The prompt is too long: <prompt>, model maximum context length: <window>
-Anthropic
-  prompt is too long: <prompt> tokens > <window> maximum
-  input length and `max_tokens` exceed context limit: <prompt> + <reply> > <window>
-  prompt is too long
-Bedrock
-  Input is too long for requested model
-
-Gemini
-  The input token count (<prompt>) exceeds the maximum number of tokens allowed (<window>)
-  The input token count exceeds the maximum number of tokens allowed <window>
-Gemini on Vertex
-  Unable to submit request because the input token count is <prompt> but model only supports up to
-    <window>
-
-Mistral
-  Prompt contains <prompt> tokens..., too large for model with <window> maximum context length
-xAI
-  This model's maximum prompt length is <window> but the request contains <prompt> tokens
-Cerebras
-  Please reduce the length of the messages or completion. Current length is <prompt> while limit is
-    <window>
-Groq
-  Please reduce the length of the messages or completion
-
-SGLang
-  Requested token count exceeds the model's maximum context length of <window> tokens. You requested
-    a total of <total> tokens: <prompt> tokens from the input messages and <reply> tokens for the
-    completion
-  Input length (<prompt> tokens) exceeds the maximum allowed length (<window> tokens)
-SGLang, Together
-  The input (<prompt> tokens) is longer than the model's context length (<window> tokens)
-TGI, Together
-  `inputs` tokens + `max_new_tokens` must be <= <window>. Given: <prompt> `inputs` tokens and
-    <reply> `max_new_tokens`
-  `inputs` must have less than <window> tokens. Given: <prompt>
-LiteLLM
-  Requested token count exceeds the model's maximum context length of <window> tokens
-  Input length (<prompt>) exceeds model's maximum context length (<window>)
-  Context Window exceeded for given call
-
-Cohere
-  too many tokens: total number of tokens in the prompt cannot exceed <window> - received <prompt>
-  too many tokens: total number of tokens in the prompt cannot exceed <window>
-  too many tokens: size limit exceeded by <n> tokens
-
-LM Studio
-  Trying to keep the first <n> tokens when context the overflows. However, the model is loaded with
-    context length of only <window> tokens
-  The number of tokens to keep from the initial prompt is greater than the context length
-    (... n_ctx: <window>)
-  The number of tokens to keep from the initial prompt is greater than the context length
-  Reached context length of <window> tokens
-Ollama
-  the prompt is longer than the context length currently available to the model
-  prompt too long; exceeded max context length by <n> tokens
-  the input length exceeds the context length
-  input length exceeds maximum context length
-
-Moonshot
-  Your request exceeded model token limit: <window>
-MiniMax
-  context window exceeds limit
-Qwen
-  Range of input length should be [1, <window>]
-Z.ai
-  Prompt exceeds max length
-DS4
-  Prompt has <prompt> tokens, but the configured context size is <window> tokens
-GitHub Copilot
-  prompt token count of <prompt> exceeds the limit of <window>
-GitHub Models
-  Request body too large for ... model. Max size: <window> tokens
-
-others
-  This model's maximum context length is <window>
-  context length exceeded
-  context window exceeded
-"""
+_SENTENCES: Final = Path(__file__).with_name("too_long.txt")
 
 _SENTENCE: Final = re.compile(r"^  \S.*(?:\n    .*)*", re.MULTILINE)
 
@@ -262,7 +133,8 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
         body = "".join(a + b for a, b in zip(literals, [*found, ""], strict=True))
         return re.compile(f"{_BEGIN}(?P<sentence>{body})", re.IGNORECASE)
 
-    return tuple(pattern(" ".join(lines.split())) for lines in _SENTENCE.findall(_SENTENCES))
+    said = _SENTENCES.read_text("utf-8")
+    return tuple(pattern(" ".join(lines.split())) for lines in _SENTENCE.findall(said))
 
 
 def _is_quoted(before: str) -> bool:

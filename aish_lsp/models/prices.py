@@ -2,7 +2,7 @@
 
 It was compiled on the day ``AS_OF`` from the providers' price pages and from several public tables
 that agreed (readings of August to November 2026). To update it: read the providers' pages, change
-the rows, add what is new, drop what is retired, and set ``AS_OF``.
+the rows of ``prices.txt``, add what is new, drop what is retired, and set ``AS_OF``.
 
 Where one row cannot hold the whole truth, it is on the dear side, so that a cap holds:
 
@@ -23,6 +23,7 @@ from __future__ import annotations
 import math
 import re
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aish_lsp.config.schema import Price
@@ -36,141 +37,7 @@ if TYPE_CHECKING:
 #: The date that the table was compiled.
 AS_OF: Final = "2026-11-22"
 
-# Dollars a million tokens. A line without a number names the host. A row has the model's name, then
-# input, output, cache read, cache write; - is as input. A row that begins with > has the prices of
-# the whole request where its input has more tokens than that.
-_TABLE: Final = """
-api.openai.com
-  gpt-6-astra                       10.00   50.00    1.00   12.50
-    > 272_000                       20.00   75.00    2.00   25.00
-  gpt-6.1-sol                        2.00   10.00    0.10    2.50
-    > 272_000                        4.00   15.00    0.20    5.00
-  gpt-6.1-terra                      1.00    5.00    0.05    1.25
-    > 272_000                        2.00    7.50    0.10    2.50
-  gpt-6-sol                          2.00   10.00    0.20    2.50
-    > 272_000                        4.00   15.00    0.40    5.00
-  gpt-6-luna                         0.10    0.50    0.01    0.125
-    > 272_000                        0.20    0.75    0.02    0.25
-  gpt-5.6                            5.00   30.00    0.50    6.25
-    > 272_000                       10.00   45.00    1.00   12.50
-  gpt-5.6-sol                        5.00   30.00    0.50    6.25
-    > 272_000                       10.00   45.00    1.00   12.50
-  gpt-5.6-terra                      2.00   12.00    0.20    2.50
-    > 272_000                        4.00   18.00    0.40    5.00
-  gpt-5.6-luna                       0.20    1.20    0.02    0.25
-    > 272_000                        0.40    1.80    0.04    0.50
-  gpt-5.5                            5.00   30.00    0.50    -
-    > 272_000                       10.00   45.00    1.00    -
-  gpt-5.5-pro                       30.00  180.00    -       -
-    > 272_000                       60.00  270.00    -       -
-  gpt-5.4                            2.50   15.00    0.25    -
-    > 272_000                        5.00   22.50    0.50    -
-  gpt-5.4-mini                       0.75    4.50    0.075   -
-  gpt-5.4-nano                       0.20    1.25    0.02    -
-  gpt-5.4-pro                       30.00  180.00    -       -
-    > 272_000                       60.00  270.00    -       -
-  gpt-5.3-codex                      1.75   14.00    0.175   -
-  gpt-5.2                            1.75   14.00    0.175   -
-  gpt-5.2-codex                      1.75   14.00    0.175   -
-  gpt-5.1                            1.25   10.00    0.125   -
-  gpt-5.1-codex                      1.25   10.00    0.125   -
-  gpt-5.1-codex-max                  1.25   10.00    0.125   -
-  gpt-5.1-codex-mini                 0.25    2.00    0.025   -
-  gpt-5                              1.25   10.00    0.125   -
-  gpt-5-codex                        1.25   10.00    0.125   -
-  gpt-5-mini                         0.25    2.00    0.025   -
-  gpt-5-nano                         0.05    0.40    0.005   -
-  gpt-5-pro                         15.00  120.00    -       -
-  gpt-4.1                            2.00    8.00    0.50    -
-  gpt-4.1-mini                       0.40    1.60    0.10    -
-  gpt-4.1-nano                       0.10    0.40    0.025   -
-  gpt-4o                             2.50   10.00    1.25    -
-  gpt-4o-2024-05-13                  5.00   15.00    -       -
-  gpt-4o-mini                        0.15    0.60    0.075   -
-  o3                                 2.00    8.00    0.50    -
-  o3-pro                            20.00   80.00    -       -
-  o3-mini                            1.10    4.40    0.55    -
-  o4-mini                            1.10    4.40    0.275   -
-
-api.anthropic.com
-  claude-fable-5-1                  10.00   50.00    0.25   12.50
-  claude-fable-5                    10.00   50.00    1.00   12.50
-  claude-opus-5-5                    4.00   20.00    0.20    5.00
-  claude-opus-5                      5.00   25.00    0.50    6.25
-  claude-opus-4-8                    5.00   25.00    0.50    6.25
-  claude-opus-4-7                    5.00   25.00    0.50    6.25
-  claude-opus-4-6                    5.00   25.00    0.50    6.25
-  claude-opus-4-5                    5.00   25.00    0.50    6.25
-  claude-sonnet-5-5                  2.00   10.00    0.10    2.50
-  claude-sonnet-5                    2.00   10.00    0.20    2.50
-  claude-sonnet-4-6                  3.00   15.00    0.30    3.75
-  claude-sonnet-4-5                  3.00   15.00    0.30    3.75
-    > 200_000                        6.00   22.50    0.60    7.50
-  claude-haiku-5-5                   0.10    0.50    0.01    0.125
-    > 100_000                        0.50    2.50    0.05    0.625
-  claude-haiku-4-5                   1.00    5.00    0.10    1.25
-
-generativelanguage.googleapis.com
-  gemini-flash-latest                1.50    9.00    0.15    -
-  gemini-flash-lite-latest           0.30    2.50    0.03    -
-  gemini-3.8-flash                   1.50    7.50    0.15    -
-  gemini-3.7-flash                   1.50    7.50    0.15    -
-  gemini-3.6-flash                   1.50    7.50    0.15    -
-  gemini-3.5-flash                   1.50    9.00    0.15    -
-  gemini-3.5-flash-lite              0.30    2.50    0.03    -
-  gemini-3.1-pro-preview             2.00   12.00    0.20    -
-    > 200_000                        4.00   18.00    0.40    -
-  gemini-3.1-flash-lite              0.25    1.50    0.025   -
-  gemini-3-flash-preview             0.50    3.00    0.05    -
-  gemini-2.5-pro                     1.25   10.00    0.125   -
-    > 200_000                        2.50   15.00    0.25    -
-  gemini-2.5-flash                   0.30    2.50    0.03    -
-  gemini-2.5-flash-lite              0.10    0.40    0.01    -
-
-api.deepseek.com
-  deepseek-flash                     0.30    1.20    0.006   -
-  deepseek-v4-flash                  0.30    1.20    0.006   -
-  deepseek-v4-pro                    1.32    3.96    0.044   -
-
-api.mistral.ai
-  mistral-large                      1.36    4.18    -       -
-  mistral-large-4                    1.36    4.18    -       -
-  mistral-large-2512                 0.50    1.50    -       -
-  mistral-medium                     1.50    7.50    -       -
-  mistral-medium-3-5                 1.50    7.50    -       -
-  mistral-medium-2604                1.50    7.50    -       -
-  mistral-small                      0.15    0.60    -       -
-  mistral-small-2603                 0.15    0.60    -       -
-  codestral                          0.30    0.90    -       -
-  codestral-2508                     0.30    0.90    -       -
-  devstral                           0.40    2.00    -       -
-  devstral-2512                      0.40    2.00    -       -
-  magistral-medium                   2.00    5.00    -       -
-
-api.x.ai
-  grok-4.7                           2.00    6.00    0.50    -
-    > 200_000                        4.00   12.00    1.00    -
-  grok-4.6                           2.00    6.00    0.50    -
-    > 200_000                        4.00   12.00    1.00    -
-  grok-4.5                           2.00    6.00    0.50    -
-    > 200_000                        4.00   12.00    1.00    -
-  grok-4.3                           1.25    2.50    0.20    -
-    > 200_000                        2.50    5.00    0.40    -
-  grok-build-0.1                     1.00    2.00    0.20    -
-    > 200_000                        2.00    4.00    0.40    -
-
-api.groq.com
-  openai/gpt-oss-120b                0.15    0.60    0.075   -
-  openai/gpt-oss-20b                 0.075   0.30    0.0375  -
-  llama-3.3-70b-versatile            0.59    0.79    -       -
-  llama-3.1-8b-instant               0.05    0.08    -       -
-  qwen/qwen3-32b                     0.29    0.59    -       -
-
-api.moonshot.ai
-  kimi-k3                            3.00   15.00    0.30    -
-  kimi-k2.7-code                     0.95    4.00    0.19    -
-  kimi-k2.6                          0.95    4.00    0.16    -
-"""
+_TABLE: Final = Path(__file__).with_name("prices.txt")
 
 # Where a provider's own protocol goes when the preset names no endpoint.
 _HOSTS: Final = {
@@ -211,13 +78,19 @@ def price_of(preset: Preset, prompt_tokens: int | None = None) -> Price | None:
     return fitting[-1] if fitting else tiers[0][1]
 
 
+def _lines() -> list[str]:
+    """Return the lines of the table, without its comments."""
+    lines = _TABLE.read_text("utf-8").splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
 @cache
 def _table() -> dict[str, dict[str, list[_Tier]]]:
     """Return the table by host and model; a model's tiers begin with the one for any prompt."""
     hosts: dict[str, dict[str, list[_Tier]]] = {}
     models: dict[str, list[_Tier]] = {}
     tiers: list[_Tier] = []
-    for line in _TABLE.splitlines():
+    for line in _lines():
         match line.split():
             case [server]:
                 models = hosts[server] = {}

@@ -235,8 +235,8 @@ async def test_who_does_not_begin_a_session_neither_holds_the_place_nor_ends_the
 #: The same server, with less patience.
 IMPATIENT = """
 import sys
-from aish_lsp.lsp import admission
-admission.HANDSHAKE, admission.MOST_WAITING = {seconds}, 2
+from aish_lsp.lsp import sockets
+sockets.HANDSHAKE, sockets.MOST_WAITING = {seconds}, 2
 from aish_lsp.__main__ import serve
 sys.exit(serve(sys.argv[1:]))
 """

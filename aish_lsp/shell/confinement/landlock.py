@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from aish_lsp.shell.confinement.child import syscall
-from aish_lsp.shell.confinement.mounts import mountinfo
-from aish_lsp.shell.confinement.places import Closed, links_in
+from aish_lsp.shell.confinement.places import Closed, links_in, mountinfo
 
 _CREATE_RULESET: Final = 444
 _ADD_RULE: Final = 445

@@ -1,4 +1,10 @@
-"""Where secrets lie: what a confined command can list by name, and not read."""
+"""Where secrets lie: what a confined command can list by name, and not read.
+
+Those below a home stand in ``places.txt``. On Linux the same folder can be mounted twice, and then
+is reached by other names, too. Protected places are what a command of the profile ``work`` cannot
+change in the work tree, although it writes there: files that others read and run by themselves
+(git, editors, direnv, we).
+"""
 
 from __future__ import annotations
 
@@ -6,147 +12,21 @@ import fnmatch
 import os
 import pwd
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 from aish_lsp.foundation.paths import data_dir
-from aish_lsp.shell.confinement.mounts import (
-    is_within,
-    mounted_twice,
-    mounts,
-    other_names,
-    points_within,
-)
 
 #: Below a home; the last part of each may be a pattern.
-_OF_A_HOME: Final = (
-    # Keys and access.
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".netrc",
-    ".git-credentials",
-    ".pypirc",
-    ".pgpass",
-    ".my.cnf",
-    ".mylogin.cnf",
-    ".vault-token",
-    ".docker/config.json",
-    ".cargo/credentials*",
-    ".config/gcloud",
-    ".config/gh",
-    ".config/git/credentials",
-    ".config/glab-cli",
-    ".config/hub",
-    ".config/rclone",
-    ".config/containers",
-    ".config/op",
-    ".config/sops",
-    ".config/age",
-    ".config/doctl",
-    ".config/hcloud",
-    ".config/pypoetry/auth.toml",
-    ".config/filezilla",
-    ".gem/credentials",
-    ".m2/settings.xml",
-    ".m2/settings-security.xml",
-    ".gradle/gradle.properties",
-    ".terraform.d",
-    ".terraformrc",
-    ".password-store",
-    ".s3cfg",
-    ".boto",
-    ".oci",
-    ".pki",
-    ".cache/huggingface/token",
-    ".config/github-copilot",
-    ".composer/auth.json",
-    ".config/composer/auth.json",
-    ".databrickscfg",
-    ".subversion/auth",
-    ".Xauthority",
-    ".huggingface",
-    ".claude*",
-    ".codex",
-    ".gemini",
-    ".age",
-    ".kaggle",
-    ".fly",
-    ".ngrok2",
-    ".snowsql",
-    ".snowflake",
-    ".vault_pass*",
-    ".wrangler",
-    ".config/netlify",
-    ".config/ngrok",
-    ".config/stripe",
-    ".local/share/com.vercel.cli",
-    # Wallets, and what else keeps passwords and messages.
-    ".bitcoin",
-    ".electrum",
-    ".ethereum",
-    ".config/solana",
-    ".config/1Password",
-    ".config/Bitwarden*",
-    ".config/keepassxc",
-    ".config/Signal",
-    ".config/Slack",
-    ".config/discord",
-    # Key rings.
-    ".local/share/keyrings",
-    ".local/share/kwalletd",
-    "Library/Keychains",
-    # Mail and browsers, with what they keep of passwords and cookies.
-    ".mozilla",
-    ".thunderbird",
-    ".cache/mozilla",
-    ".cache/thunderbird",
-    ".config/google-chrome*",
-    ".config/chromium*",
-    ".config/BraveSoftware",
-    ".config/microsoft-edge*",
-    ".config/opera*",
-    ".config/vivaldi*",
-    ".config/evolution",
-    ".local/share/evolution",
-    ".var/app/org.mozilla.*",
-    ".var/app/com.google.Chrome*",
-    ".var/app/org.chromium.*",
-    "snap/firefox",
-    "snap/chromium",
-    "snap/thunderbird",
-    ".mutt",
-    ".muttrc",
-    ".mbsyncrc",
-    "Mail",
-    "mail",
-    "Maildir",
-    "Library/Mail",
-    "Library/Messages",
-    "Library/Cookies",
-    "Library/Safari",
-    "Library/Application Support/Google",
-    "Library/Application Support/Firefox",
-    "Library/Application Support/BraveSoftware",
-    "Library/Application Support/Microsoft Edge",
-    "Library/Application Support/com.apple.TCC",
-    # What was typed.
-    ".*history*",
-    ".histfile",
-    ".zsh_sessions",
-    ".bash_sessions",
-    ".lesshst",
-    ".viminfo",
-    ".local/share/fish/fish_history*",
-    ".local/share/mc/history",
-    ".local/state/*hist*",
-    ".config/nushell/history*",
+_OF_A_HOME: Final = tuple(
+    line
+    for line in Path(__file__).with_name("places.txt").read_text("utf-8").splitlines()
+    if line and not line.startswith("#")
 )
 
 
@@ -360,3 +240,156 @@ def _with_parents(folder: str) -> Iterator[str]:
         yield folder
         folder = folder.rpartition("/")[0]
     yield "/"
+
+
+class Mount(NamedTuple):
+    """One mount: the file system's device, which folder of it is seen, and where."""
+
+    device: str
+    root: str
+    point: str
+
+
+def mountinfo() -> bytes:
+    """Return what is mounted where, as the kernel tells it; nothing where there is no such file."""
+    try:
+        return Path("/proc/self/mountinfo").read_bytes()
+    except OSError:
+        return b""
+
+
+def mounts() -> list[Mount]:
+    """Return what is mounted where, in the order in which it was."""
+    found = []
+    for line in mountinfo().decode("utf-8", "surrogateescape").splitlines():
+        device, root, point = line.split(" ")[2:5]
+        found.append(Mount(device, _unescaped(root), _unescaped(point)))
+    return found
+
+
+def other_names(path: str, known: list[Mount]) -> Iterator[str]:
+    """Yield the other paths of a real path that mounts make, below each other mount of the same."""
+    own, inner = _seen_in(path, known)
+    for mount in known:
+        if mount.device == own.device and mount.point != own.point and is_within(inner, mount.root):
+            yield _joined(mount.point, inner[len(mount.root.rstrip("/")) :])
+
+
+def points_within(path: str, known: list[Mount], holds: Callable[[str], bool]) -> Iterator[str]:
+    """Yield where a part of the folder ``path`` is mounted on its own, if ``holds`` says so.
+
+    That is told the name of the entry of ``path`` that the part is, or lies in.
+    """
+    own, inner = _seen_in(path, known)
+    for mount in known:
+        if mount.device == own.device and mount.root != inner and is_within(mount.root, inner):
+            name = mount.root[len(inner.rstrip("/")) + 1 :].partition("/")[0]
+            if mount.point != own.point and holds(name):
+                yield mount.point
+
+
+def mounted_twice(known: list[Mount]) -> list[Mount]:
+    """Return the mounts of the devices that are seen at more than one place."""
+    points: dict[str, set[str]] = defaultdict(set)
+    for mount in known:
+        points[mount.device].add(mount.point)
+    return [mount for mount in known if len(points[mount.device]) > 1]
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return whether a path is a folder, or lies in it, by their names."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
+def _seen_in(path: str, known: list[Mount]) -> tuple[Mount, str]:
+    """Return the mount that a real path is seen in, and its path in that file system."""
+    none = Mount("", "/", "/")
+    # Of several on one folder the last hides the others.
+    own = max(
+        (mount for mount in known if is_within(path, mount.point)),
+        key=lambda mount: len(mount.point.rstrip("/")),
+        default=none,
+    )
+    own = next((mount for mount in reversed(known) if mount.point == own.point), own)
+    return own, _joined(own.root, path[len(own.point.rstrip("/")) :])
+
+
+def _joined(folder: str, rest: str) -> str:
+    return (folder.rstrip("/") + rest) or "/"
+
+
+def _unescaped(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+
+
+_FILES: Final = (".aish.toml", ".envrc", ".exrc", ".nvim.lua", ".dir-locals.el")
+_FOLDERS: Final = (".aish", ".vscode", ".idea", ".zed")
+_GIT_FILES: Final = ("config", "config.worktree", "info/attributes")
+_GIT_FOLDERS: Final = ("hooks",)
+
+
+@dataclass(frozen=True, slots=True)
+class Protected:
+    """The protected places of a work tree.
+
+    Attributes:
+        places: all of them.
+        missing: those that do not exist, and whether an empty folder is to stand there meanwhile,
+            or an empty file.
+        left: empty folders where a file belongs: a command before stood them there, and was killed
+            with its supervisor.
+        held: the folders above them in the work tree, from the top.
+    """
+
+    places: tuple[Path, ...]
+    missing: tuple[tuple[Path, bool], ...]
+    left: tuple[Path, ...]
+    held: tuple[Path, ...]
+
+
+def protected_places(root: Path) -> Protected:
+    """Return what is protected in the work tree ``root``.
+
+    Raises:
+        ValueError: one of them is a symbolic link, which somebody could point elsewhere.
+    """
+    # In the place of a missing file stands an empty folder, which git does not list.
+    wanted = {root / name: True for name in (*_FILES, *_FOLDERS)}
+    for folder in _git_folders(root):
+        wanted |= {folder / name: False for name in _GIT_FILES}
+        wanted |= {folder / name: True for name in _GIT_FOLDERS}
+    if (root / ".git").is_file():
+        wanted[root / ".git"] = False
+    missing: dict[Path, bool] = {}
+    held: set[Path] = set()
+    for path, is_folder in wanted.items():
+        for at in (path, *path.parents):
+            if at == root:
+                break
+            if at.is_symlink():
+                msg = f"{at} is a symbolic link, so that it cannot be protected"
+                raise ValueError(msg)
+            if at != path:
+                held.add(at)
+        if not path.exists():
+            missing[path] = is_folder
+    # The folders above what is missing come first.
+    missing |= {folder: True for folder in held if not folder.exists()}
+    left = [path for name in _FILES if (path := root / name).is_dir() and not any(path.iterdir())]
+    return Protected(
+        tuple(wanted), tuple(sorted(missing.items())), tuple(left), tuple(sorted(held))
+    )
+
+
+def _git_folders(root: Path) -> list[Path]:
+    """Return the folders in the work tree that hold git's settings: its own, and its modules'."""
+    own = root / ".git"
+    if not own.is_dir():
+        return []
+    found = [own]
+    for folder, names, _ in os.walk(own / "modules"):
+        if "objects" in names:
+            found.append(Path(folder))
+            # A module's own modules lie below it, beside much else.
+            names[:] = [name for name in names if name == "modules"]
+    return found

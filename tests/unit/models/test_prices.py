@@ -32,7 +32,7 @@ def price(endpoint: str, model: str, tokens: int | None = None, **fields: Any) -
 
 
 def test_every_line_of_the_table_is_a_row() -> None:
-    lines = [line for line in prices._TABLE.splitlines() if line]
+    lines = prices._lines()
     number = r"[ ]+(?:\d+\.\d+|-)"
     row = re.compile(rf"  (?:[a-z0-9./-]+|  > \d[\d_]*)(?:[ ]+\d+\.\d+){{2}}(?:{number}){{2}}")
     server = re.compile(r"[a-z.]+\.(?:com|ai)")
