@@ -170,7 +170,7 @@ async def test_long_values_are_shown_cut_with_their_hash_and_whole_in_a_document
         line = f'  context.system_prompt = "{long}"'
         digest = hashlib.sha256(line.encode()).hexdigest()[:32]
         assert f"... ({len(line):,} characters, SHA-256 {digest})" in question
-        assert "lines more" in question
+        assert "more lines" in question
         [whole] = seen
         assert line in whole.split("\n")
         assert all(f'  models.m{n}.endpoint = "http://m{n}.test"' in whole for n in range(40))
