@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import time
+import tomllib
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +26,8 @@ from aish_lsp.shell.risk.wrappers import find, unwrap
 #: variables.
 _COMPUTED: Final = re.compile(r"[\0*?{}$`]|\[.|~.*[^\w./~-]")
 _VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[\d.]+")
+_NAMES: Final = tomllib.loads(Path(__file__).with_name("names.toml").read_text("utf-8"))
+
 #: Subcommands that mean the same in every tool that has them.
 _DELETES: Final = re.compile(
     r"(?:[\w-]+[:_-])?(?:delete|destroy|purge|terminate|undeploy|drop|wipe|nuke|decommission|revoke"
@@ -49,66 +52,9 @@ _FOLDERS: Final = frozenset(
     {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", ""}
 )
 #: They tell of files and not what is in them.
-_LISTS: Final = frozenset(
-    [
-        *("ls", "openssl"),
-        "openssl",
-        "stat",
-        "test",
-        "[",
-        "[[",
-        "basename",
-        "dirname",
-        "readlink",
-        "realpath",
-        "du",
-        "echo",
-        "printf",
-        "which",
-        "type",
-        "cd",
-        "pushd",
-    ]
-)
+_LISTS: Final = frozenset(_NAMES["lists"])
 #: They open no file that they are told of, or tell nothing of what is in it.
-_OPENS_NONE: Final = _LISTS | frozenset(
-    [
-        ":",
-        "[",
-        "[[",
-        "git",
-        "true",
-        "false",
-        "seq",
-        "sleep",
-        "expr",
-        "factor",
-        "tr",
-        "wc",
-        "date",
-        "read",
-        "exit",
-        "return",
-        "break",
-        "continue",
-        "shift",
-        "yes",
-        "id",
-        "printenv",
-        "pgrep",
-        "pidof",
-        "ps",
-        "numfmt",
-        "cksum",
-        "md5sum",
-        "sha1sum",
-        "sha256sum",
-        "sha512sum",
-        "b2sum",
-        "set",
-        "shopt",
-    ]
-)
+_OPENS_NONE: Final = _LISTS | frozenset(_NAMES["opens_none"])
 #: They print the environment where they are given nothing else to do.
 _PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
 _NO_ENTRY: Final = CommandRules()
@@ -303,61 +249,7 @@ def _by_own_rules(review: Review, words: Sequence[str], name: str, values: froze
 _FRESH: Final = 5.0
 
 #: Words that the shell itself understands.
-_BUILTINS: Final = frozenset(
-    [
-        ":",
-        "[",
-        "[[",
-        "alias",
-        "bg",
-        "bind",
-        "break",
-        "builtin",
-        "caller",
-        "cd",
-        "command",
-        "compgen",
-        "complete",
-        "continue",
-        "dirs",
-        "echo",
-        "exit",
-        "export",
-        "false",
-        "fc",
-        "fg",
-        "getopts",
-        "hash",
-        "help",
-        "history",
-        "jobs",
-        "local",
-        "logout",
-        "mapfile",
-        "popd",
-        "printf",
-        "pushd",
-        "pwd",
-        "read",
-        "readarray",
-        "readonly",
-        "return",
-        "set",
-        "shift",
-        "shopt",
-        "test",
-        "times",
-        "trap",
-        "true",
-        "type",
-        "typeset",
-        "ulimit",
-        "umask",
-        "unalias",
-        "unset",
-        "wait",
-    ]
-)
+_BUILTINS: Final = frozenset(_NAMES["builtins"])
 
 
 def is_builtin(name: str) -> bool:

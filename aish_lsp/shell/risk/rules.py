@@ -141,7 +141,6 @@ class Tables:
     def __init__(self) -> None:
         self._entries: dict[str, CommandRules] = {}
         self._globs: list[tuple[str, Rule]] = []
-        self._derived: dict[str, CommandRules | None] = {}
 
     def entry(self, name: str) -> CommandRules | None:
         """Return what is said of a name in small letters; None where nothing is."""
