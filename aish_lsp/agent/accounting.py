@@ -222,6 +222,19 @@ class Accounting:
             )
         return believed
 
+    def without_tools(self, prepared: Prepared, counter: Counter, tokens: int) -> int | None:
+        """Return about how many tokens a request has whose tools the template leaves out.
+
+        None where it does not seem to do so: where ``tokens``, as a server counted them, may be
+        those of all that was sent, or the tools are not most of it.
+        """
+        draft, plain = prepared.draft, Counter(counter.preset)
+        rest = sum(draft_tokens(replace(draft, tools=()), plain))
+        tools = sum(draft_tokens(draft, plain)) - rest
+        if tokens >= _LEAST_CUT or tools < rest or tokens > rest + tools / 3:
+            return None
+        return rest if tokens > rest / 2 else None
+
     def silent_limit(
         self, conversation: Conversation, prepared: Prepared, counter: Counter, tokens: int
     ) -> int | None:

@@ -72,7 +72,7 @@ class Round(ModelCall):
         self._tools: tuple[ToolSchema, ...] = ()
         self._limit: Limits | None = None
         self._prepared: Prepared | None = None
-        self._plausible = False
+        self._plausible = self._leaves_out_tools = False
         self._counted: int | None = None
 
     @property
@@ -256,6 +256,11 @@ class Round(ModelCall):
         self._plausible = reported is not None and self._session.accounting.is_plausible(
             self._fitted, self._counter, reported.input_tokens
         )
+        if reported is not None and self._tools and not self.received.tool_calls:
+            accounting = self._session.accounting
+            without = accounting.without_tools(self._fitted, self._counter, reported.input_tokens)
+            self._leaves_out_tools = without is not None
+            tokens = tokens or without or 0
         return super().account(tokens or self.tokens)
 
     def verify(self) -> str:
@@ -274,8 +279,15 @@ class Round(ModelCall):
         limit = None
         if not known:
             limit = accounting.silent_limit(self._conversation, prepared, self._counter, read)
-        if self._conversation is self._session.conversation:
+        if self._conversation is self._session.conversation and not self._leaves_out_tools:
             self._session.meter.verified(self.preset, reported, prepared.measure)
+        if self._leaves_out_tools:
+            # Its count tells nothing of a request as ours are from now on: none are offered.
+            workspace.services.catalog.refused_tools(self.preset)
+            message = (
+                f"The template of {self.preset.name} leaves out tools: none are offered to it."
+            )
+            return message if self._session.first_time(message) else ""
         if limit is not None:
             # What a part of it has tells nothing of the whole; that it is little is told with it.
             accounting.take_doubts()

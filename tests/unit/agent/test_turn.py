@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +306,34 @@ async def test_a_model_that_takes_no_tools_is_asked_without_them(place: Place, w
     await place.ask("And now?")
     assert [bool(request.tools) for request in place.requests] == [True, False, False]
     assert sum("takes no tools" in notice.message for notice in place.told(Notice)) == 0
+
+
+async def test_a_template_that_leaves_tools_out_is_noticed_by_the_servers_count(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model would never see them: none are offered any more, and no count is doubted."""
+    large = replace(LOOK, description="Look at a file, closely. " * 400)
+    monkeypatch.setattr(place.tools, "definitions", lambda *_: (large,))
+    place.replies = [(Text("Hello."), Usage(400, 5), Finish("stop"))]
+    told = []
+    for _ in range(3):
+        await place.ask()
+        told += [notice.message for notice in place.told(Notice)]
+    assert [bool(request.tools) for request in place.requests] == [True, False, False]
+    assert [one for one in told if "leaves out tools" in one or "likely" in one] == [
+        "The template of first leaves out tools: none are offered to it."
+    ]
+
+
+async def test_a_count_with_the_tools_in_it_is_no_reason_to_do_without(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    large = replace(LOOK, description="Look at a file, closely. " * 400)
+    monkeypatch.setattr(place.tools, "definitions", lambda *_: (large,))
+    place.replies = [(Text("Hello."), Usage(1900, 5), Finish("stop"))]
+    for _ in range(2):
+        await place.ask()
+    assert [bool(request.tools) for request in place.requests] == [True, True]
 
 
 async def test_a_tool_that_a_server_finds_malformed_is_no_reason_to_do_without(
