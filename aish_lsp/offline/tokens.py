@@ -398,7 +398,8 @@ def _look_around(tokens: list[Token], places: Places) -> None:
             token.kinds["extension"] = extension
         known = token.lower in words().names
         # What is copied to may be new, though there is a "backup.tar.gz"; TODO is a mark in a text.
-        new = tokens[0].term == "copy" and token.behind in _DESTINATIONS
+        copies = any(one.term == "copy" or one.lower == "clone" for one in tokens[:2])
+        new = copies and token.behind in _DESTINATIONS
         if known or new or token.text in _MARKS or token.kinds:
             continue
         if there := places.alike(token.text):
