@@ -22,7 +22,13 @@ from aish_lsp.offline.part import CONNECT, Part
 from aish_lsp.offline.question import Question
 from aish_lsp.offline.results import result_parts
 from aish_lsp.offline.table import table
-from aish_lsp.offline.topics import asks_of_code, asks_of_result, asks_of_trouble, asks_to_remember
+from aish_lsp.offline.topics import (
+    asks_of_code,
+    asks_of_result,
+    asks_of_trouble,
+    asks_to_remember,
+    says_no_more,
+)
 from aish_lsp.offline.understanding import Meant, Reading, read
 from aish_lsp.offline.words import is_foreign
 from aish_lsp.offline.workspace import Workspace, overview, task_parts
@@ -80,7 +86,9 @@ def _of_the_conversation(question: Question, workspace: Workspace) -> Sequence[P
         return [Part(_CODE), Part(CONNECT, ("aish-lsp doctor",))]
     if _HELLO.match(text) and not question.ran_since:
         return [_help()]
-    if asks_of_result(text) and (question.ran or not _of_the_table_alone(question, workspace)):
+    if asks_of_result(text) and (
+        question.ran or (says_no_more(text) and not _of_the_table_alone(question, workspace))
+    ):
         return result_parts(question.ran, workspace)
     return [Part(_MEMORY)] if asks_to_remember(text) else []
 

@@ -87,7 +87,11 @@ _NO_REQUEST: Final = re.compile(
     r"(?!\s+(?:know|remember|have|see|get|understand|care|need|"
     r"want\s+(?:the|this|that|my)\b))|what\s+(?:happens|would\s+happen)\s+(?:if|when)|should\s+i|"
     r"is\s+it\s+(?:safe|ok|okay|dangerous|bad|good)|"
-    r"(?:why|when)\s+(?:should|would|do)\s+(?:i|we|people|you)\b)"
+    r"(?:why|when)\s+(?:should|would|do)\s+(?:i|we|people|you)\b|"
+    r"(?:\w+\s+){0,2}how(?:['\u2019]?s|\s+is|\s+are|\s+was)\s+(?:you|your)\b|i\s+(?:love|hate|like)\s+you|"
+    r"(?:what(?:['\u2019]s|\s+is|\s+are)\s+the\s+)?(?:best|better|worst)\s+(?!way|command|compression)\w+|"
+    r"which\s+(?:\w+\s+)?is\s+(?:better|best|nicer)\b|who\s+invented\b)"
+    r"|.*\bwhich\s+(?:one\s+)?is\s+(?:better|best)\W*$"
     r"|\W*what(?:['\u2019]s|s|\s+is|\s+are)\s+(?:an?\s+)?[a-z]+\W*$",
     re.IGNORECASE,
 )

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from aish_lsp.offline.confidence import probabilities
 from aish_lsp.offline.deeds import deeds_of, is_asked, is_request, misfits, only_asks, risk_of
 from aish_lsp.offline.overlay import Match, Overlay
+from aish_lsp.offline.programs import agrees, named, ways_with
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import FREE, kind_of, said, table
 from aish_lsp.offline.tokens import Token
 from aish_lsp.offline.words import near, words
 
 #: Below it the model says that it does not know; docs/offline.md has the figures.
-THRESHOLD: Final = 0.6
+THRESHOLD: Final = 0.55
 
 #: Phrasings that are looked at closely.
 _CANDIDATES: Final = 90
@@ -41,12 +43,17 @@ _LIKELY: Final = 0.65
 _OVER: Final = ("spoken", "told", "unknown", "missing", "unfilled", "rambling", "no such branch")
 #: So like a phrasing of the table is a question that has its words in their order.
 _WORD_FOR_WORD: Final = 0.99
+#: So alike are question and phrasing where no word of them tells anything: "what are you".
+_SAME_PHRASE: Final = 0.75
 #: How much alike at least is a phrasing of the same words where a value is a mere name.
 _ALIKE: Final = 0.3
 _UNFIT: Final = frozenset(("the opposite", "not asked to", "asked to be told"))
 
 #: How many there are of what is not named: "compare two files".
 _SOME: Final = frozenset(("two", "several", "multiple"))
+
+#: What stands for something that was spoken of.
+_PRONOUNS: Final = frozenset(("it", "them", "that", "those", "these"))
 
 _DENYING: Final = frozenset(("not", "no", "without", "except", "non", "never", "isnt", "arent"))
 
@@ -65,10 +72,12 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
     known = table()
     same = ranking().worded(said(token.text) for token in tokens)
     if same is not None:
-        return [Match(known.intents[same], {}, 1.0)]
+        match = Match(known.intents[same], {}, 1.0, number=same)
+        return [_of_programs(_named(tokens), match) or match]
     if not is_request(question):
         return []
     plainly = _asked_plainly(tokens, question)
+    plainly = plainly and _of_programs(_named(tokens), plainly)
     if plainly is not None and plainly.confidence > _LIKELY:
         return [plainly]
     best = candidates(tokens)
@@ -112,6 +121,8 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
     terms = {token.term for token in said}
     if not terms or "" in terms or any(token.quoted for token in said):
         return None
+    if len(terms) == 1 and any(token.lower in _PRONOUNS for token in tokens):
+        return None  # "delete it": what was spoken of before
     known = table()
     named = any(token.kinds for token in said)
     asks = only_asks(question)
@@ -213,6 +224,7 @@ def _is_whole(match: Match, asked: Iterable[str]) -> bool:
     return (
         not match.ignored
         and not any(found[name] for name in _OVER)
+        and (found["matched"] or found["typed"] or found["likeness"] > _SAME_PHRASE)
         and (not found["named"] or found["likeness"] > _ALIKE)
         and (not found["doubt"] or _are_names(match.values))
         and not _UNFIT & found.keys()
@@ -230,7 +242,9 @@ def evidence(
     asks = only_asks(question)
     content = [t.near or t.term for t in asked if t.term and not t.kinds]
     branches = {token.text for token in tokens if token.branch}
-    for match in matches[:_JUDGED]:
+    for match in map(partial(_of_programs, _named(tokens)), matches[:_JUDGED]):
+        if match is None:
+            continue
         found = dict(match.evidence)
         found["like"], found["lacks"] = ranking().intended(match.number, content)
         found["other tool"] = float(
@@ -255,6 +269,23 @@ def evidence(
             )
         )
         yield match, found
+
+
+def _named(tokens: Iterable[Token]) -> frozenset[str]:
+    """Return the programs that a question names."""
+    return named(token.lower for token in tokens)
+
+
+def _of_programs(programs: frozenset[str], match: Match) -> Match | None:
+    """Return ``match`` done with one of ``programs``, None where it is not; a value is none."""
+    values = {value.lower() for value in match.values.values()}
+    wanted = [one for one in programs if not any(one in value.split() for value in values)]
+    if any(
+        not agrees(match.intent, one) and not ranking().share(match.number, words().term(one))
+        for one in wanted
+    ):
+        return None
+    return replace(match, ways=ways_with(match.intent, wanted)) if wanted else match
 
 
 def _effect(match: Match) -> object:

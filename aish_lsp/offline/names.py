@@ -25,13 +25,27 @@ _SAYS_A_NAME: Final = frozenset(
         *("command", "daemon", "package", "library", "module", "app", "server", "word", "string"),
     ]
 )
-#: From this length on, what ends with -ing is something that is done: "smoking".
+#: From this length on, what ends so is something that is done, or an idea: "smoking", "injection".
 _LONG: Final = 6
+_NO_NAME_ENDS: Final = ("ing", "tion", "sion", "ment", "ness", "ism", "ity")
 
 #: Words that are no value, and those behind which a name of a file stands.
 NEVER: Final = frozenset(
     [
-        *("all", "any", "every", "some", "none", "each", "called", "named", "the", "same", "it"),
+        *(
+            "new",
+            "all",
+            "any",
+            "every",
+            "some",
+            "none",
+            "each",
+            "called",
+            "named",
+            "the",
+            "same",
+            "it",
+        ),
         *("them", "stuff", "things", "everything", "anything", "something", "etc", "os", "now"),
         *(
             "myself",
@@ -84,7 +98,7 @@ def strangeness(kind: str, token: Token) -> float:
         return 0.0
     if token.behind in _ARTICLES and kind not in ("text", "pattern"):
         return _ARTICLE
-    if kind in _MOSTLY_ANNOUNCED or (len(bare) >= _LONG and bare.endswith("ing")):
+    if kind in _MOSTLY_ANNOUNCED or (len(bare) >= _LONG and bare.endswith(_NO_NAME_ENDS)):
         return _UNLIKELY_NAME
     return _UNKNOWN_NAME if kind in ("service", "process") else 0.0
 
@@ -139,6 +153,8 @@ def may_be_path(slot: Slot, token: Token, *, last: bool) -> bool:
     if "without" == token.before == slot.before and not token.text.isalpha():
         return True
     if last and token.behind in ("folder", "directory", "dir") and token.term:
+        return True
+    if token.lower == "current" and token.behind in _SURELY_PATHS | {"symlink", "link", "ln", "-s"}:
         return True
     announced = {token.before, token.behind} & _ANNOUNCES_PATHS
     unknown = token.quoted or (bool(token.term) and token.term not in ranking().weights)

@@ -21,7 +21,7 @@ from aish_lsp.offline.names import (
     strangeness,
 )
 from aish_lsp.offline.ranking import ranking
-from aish_lsp.offline.table import FREE, Intent, Phrasing, Slot, kind_of, said
+from aish_lsp.offline.table import FREE, Intent, Phrasing, Slot, Way, kind_of, said
 from aish_lsp.offline.tokens import Token, is_name
 from aish_lsp.offline.words import words
 
@@ -109,6 +109,7 @@ class Match:
         number: which intent of the table it is.
         evidence: what speaks for it and against it, by the names in confidence.toml.
         wording: the phrasing that was laid over the question.
+        ways: those of the intent's that are of the program which the question names.
     """
 
     intent: Intent
@@ -119,6 +120,7 @@ class Match:
     number: int = -1
     evidence: dict[str, float] = field(default_factory=dict)
     wording: tuple[str, ...] = ()
+    ways: tuple[Way, ...] = ()
 
 
 class Overlay:
@@ -350,14 +352,27 @@ class Overlay:
             self._used.add(at)
             at += 1
         last = at
-        if slot.kind in ("text", "pattern") and not self._tokens[at].quoted:
+        if self._may_go_on(slot, at):
             last = self._end_of_text(slot, at)
         value = " ".join(token.text for token in self._tokens[at : last + 1])
         for place in range(at, last + 1):
             self._take(slot.name, value, place)
-        self._lost += _RAMBLING * (last - at)
-        self._evidence["rambling"] += last - at
+        if slot.kind != "command":
+            self._lost += _RAMBLING * (last - at)
+            self._evidence["rambling"] += last - at
         return True
+
+    def _may_go_on(self, slot: Slot, at: int) -> bool:
+        """Return whether what begins at ``at`` may be several words: "make test"."""
+        token = self._tokens[at]
+        if slot.kind == "command":
+            runs = any(
+                f"{{{slot.name}|raw}}" in command or f"={{{slot.name}}}" in command
+                for way in self._intent.ways
+                for command in way.run
+            )
+            return runs and not token.quoted and token.lower in words().names
+        return slot.kind in ("text", "pattern") and not token.quoted
 
     def _is_surely_a_name(self, at: int) -> bool:
         """Return whether a word is a name, where no word of the phrasing speaks for it."""

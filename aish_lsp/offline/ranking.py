@@ -11,6 +11,7 @@ import math
 import re
 import sys
 from array import array
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
@@ -64,7 +65,7 @@ class Ranking:
             for phrasing in reversed(phrasings)
             if not phrasing.slots
         }
-        self._shares = _shares(known)
+        self._shares = _Shares(known)
         #: What a word weighs that the table does not have.
         self.unknown = math.log(1 + total)
 
@@ -81,7 +82,7 @@ class Ranking:
 
         0 is for a word of its command or of what is said of it alone, None for no word of its.
         """
-        return self._shares[intent].get(term)
+        return self._shares.get(intent, term)
 
     def intended(self, intent: int, terms: Iterable[str]) -> tuple[float, float]:
         """Return how much ``terms`` sound like ``intent``, whatever its single phrasings are.
@@ -89,7 +90,7 @@ class Ranking:
         The first number is the part of their weight that the intent is mostly asked for with, the
         second the weight of the words that it is mostly asked for with and that are not there.
         """
-        shares = self._shares[intent]
+        shares = dict(self._shares.of(intent))
         said = set(terms)
         weights = [(term, self.weight(term)) for term in said]
         whole = sum(weight for _, weight in weights)
@@ -164,19 +165,46 @@ def _taken(kind: str) -> tuple[str, ...]:
     return ("file", "folder") if kind == "path" else (kind,)
 
 
-def _shares(known: Table) -> list[dict[str, float]]:
-    """Return for each intent the words that it may be spoken of with."""
-    asked = [0] * len(known.intents)
-    counts: list[dict[str, float]] = [dict.fromkeys(_told_with(one), 0.0) for one in known.intents]
-    for phrasing in known.phrasings:
-        asked[phrasing.intent] += 1
-        count = counts[phrasing.intent]
-        for term in set(phrasing.terms):
-            count[term] = count.get(term, 0.0) + 1
-    for count, total in zip(counts, asked, strict=True):
-        for term in count:
-            count[term] /= max(1, total)
-    return counts
+class _Shares:
+    """For each intent the words that it may be spoken of with, and how often it is.
+
+    There are thirty thousand of these: they are held as numbers, in the order of the words.
+    """
+
+    def __init__(self, known: Table) -> None:
+        self._numbers: dict[str, int] = {}
+        self._starts = array("I", [0])
+        self._words = array("H")
+        self._parts = array("f")
+        asked = [0] * len(known.intents)
+        counts: list[Counter[int]] = [Counter() for _ in known.intents]
+        for phrasing in known.phrasings:
+            asked[phrasing.intent] += 1
+            counts[phrasing.intent].update(map(self._number, set(phrasing.terms)))
+        for intent, count, total in zip(known.intents, counts, asked, strict=True):
+            found = {**dict.fromkeys(map(self._number, _told_with(intent)), 0), **count}
+            for number in sorted(found):
+                self._words.append(number)
+                self._parts.append(found[number] / max(1, total))
+            self._starts.append(len(self._words))
+        self._terms = list(self._numbers)
+
+    def _number(self, term: str) -> int:
+        return self._numbers.setdefault(term, len(self._numbers))
+
+    def get(self, intent: int, term: str) -> float | None:
+        """Return the part of the phrasings of ``intent`` that have ``term``, if it has it."""
+        number = self._numbers.get(term)
+        if number is None:
+            return None
+        end = self._starts[intent + 1]
+        at = bisect_left(self._words, number, self._starts[intent], end)
+        return self._parts[at] if at < end and self._words[at] == number else None
+
+    def of(self, intent: int) -> Iterator[tuple[str, float]]:
+        """Yield the words of ``intent``, each with its part."""
+        for at in range(self._starts[intent], self._starts[intent + 1]):
+            yield self._terms[self._words[at]], self._parts[at]
 
 
 def _told_with(intent: Intent) -> Iterator[str]:

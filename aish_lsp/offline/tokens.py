@@ -125,6 +125,10 @@ _TELLS: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
+#: What stands before the name of a copy, and marks that people leave in texts.
+_DESTINATIONS: Final = frozenset(("to", "into", "as", "called", "named"))
+_MARKS: Final = frozenset(("TODO", "FIXME", "XXX"))
+
 _PUNCTUATION: Final = ".,;:!?)\u2026\u201d"
 _ADDRESS: Final = re.compile(
     r"(?:\d{1,3}\.){3}\d{1,3}(?:/\d{1,2})?|localhost|[0-9a-f:]*::[0-9a-f:]*"
@@ -393,7 +397,12 @@ def _look_around(tokens: list[Token], places: Places) -> None:
         elif extension := _extension(token):
             token.kinds["extension"] = extension
         known = token.lower in words().names
-        if not token.kinds and not known and (there := places.alike(token.text)):
+        # What is copied to may be new, though there is a "backup.tar.gz"; TODO is a mark in a text.
+        copies = any(one.term == "copy" or one.lower == "clone" for one in tokens[:2])
+        new = copies and token.behind in _DESTINATIONS
+        if known or new or token.text in _MARKS or token.kinds:
+            continue
+        if there := places.alike(token.text):
             token.kinds["folder" if places.is_folder(there) else "file"] = there
 
 

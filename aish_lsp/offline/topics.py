@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from aish_lsp.offline.words import words
+
 _IT = r"(?:that|it|this|they|the (?:\w+ )?(?:command|tests?|build|run|output|result|error)s?)"
 _ENDED = r"(?:ok|okay|good|fine|done|success\w*|work\w*|pass\w*|fail\w*|green|red)"
 
@@ -42,6 +44,29 @@ _OF_TROUBLE: Final = (
     r"|^\W*(?:why|what|how|so|and|huh|hm+|help|ugh|next|now|then|again|ok|okay)?(?:\s+(?:now|next|then))?\W*$"
 )
 
+#: Words that a question of a result may have, whatever was run.
+_OF_ANY_RESULT: Final = (
+    *("test", "suite", "build", "run", "error", "problem", "output", "result", "exit", "code"),
+    *("status", "fail", "failure", "failed", "pass", "work", "working", "happen", "wrong", "go"),
+    *("break", "broke", "broken", "crash", "print", "mean", "last", "previous", "green", "red"),
+    *("success", "succeed", "successful", "succeeded", "finish", "finished", "fix", "explain"),
+    *("solve", "repair", "next", "first", "why", "not", "good", "fine", "project", "didn't"),
+    *(
+        "doesn't",
+        "don't",
+        "isn't",
+        "wasn't",
+        "hasn't",
+        "aren't",
+        "time",
+        "red",
+        "yet",
+        "again",
+        "found",
+        "say",
+    ),
+)
+
 _TROUBLE = re.compile(_OF_TROUBLE, re.IGNORECASE)
 _MEMORY = re.compile(_OF_MEMORY, re.IGNORECASE)
 _RESULT = re.compile("|".join(_OF_THE_RESULT), re.IGNORECASE)
@@ -51,6 +76,13 @@ _CODE = re.compile(_OF_CODE, re.IGNORECASE)
 def asks_of_result(text: str) -> bool:
     """Return whether ``text`` asks what came of the last command."""
     return _RESULT.search(" ".join(text.split())) is not None
+
+
+def says_no_more(text: str) -> bool:
+    """Return whether ``text``, which asks of a result, names nothing else: no program, no file."""
+    terms = (words().term(word) for word in re.findall(r"[\w./-]*\w", text.lower()))
+    known = {words().term(word) for word in _OF_ANY_RESULT}
+    return all(term in known for term in terms if term)
 
 
 def asks_of_trouble(text: str) -> bool:

@@ -108,15 +108,19 @@ def read(text: str, earlier: Sequence[str], places: Places) -> Reading:
     return _by_itself(text, places)
 
 
+def _meant(match: Match) -> Meant:
+    return Meant(match, match.ways)
+
+
 def _by_itself(text: str, places: Places) -> Reading:
     whole = _matches(text, places)
     sure = whole[0].confidence if whole else 0.0
     if sure < _SURELY_ONE:
         parts = _in_parts(text, places, sure)
         if parts:
-            return Reading(tuple(Meant(match) for match in parts), ())
+            return Reading(tuple(map(_meant, parts)), ())
     if sure >= THRESHOLD:
-        return Reading((Meant(whole[0]),), tuple(whole[1:3]))
+        return Reading((_meant(whole[0]),), tuple(whole[1:3]))
     return Reading((), tuple(whole[:2]))
 
 
@@ -199,7 +203,7 @@ def _of_it(text: str, before: Meant, places: Places) -> Meant | None:
     if named == text:
         return None
     found = _matches(named, places)
-    return Meant(found[0]) if found and found[0].confidence >= THRESHOLD else None
+    return _meant(found[0]) if found and found[0].confidence >= THRESHOLD else None
 
 
 def _with_other_values(text: str, before: Meant, places: Places) -> Meant | None:

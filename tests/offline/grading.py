@@ -84,7 +84,12 @@ def _run_before(entry: Entry, world: World) -> ExecOutput | None:
 
 def _to_run(entry: Entry, reply: str) -> tuple[str, ...]:
     """Return the commands of ``reply`` that are run, their placeholders filled."""
-    return filled(entry, _COMMAND.findall(reply))
+    return filled(entry, commands_of(reply))
+
+
+def commands_of(reply: str) -> list[str]:
+    """Return the commands that ``reply`` suggests."""
+    return _COMMAND.findall(reply)
 
 
 def filled(entry: Entry, commands: Sequence[str]) -> tuple[str, ...]:

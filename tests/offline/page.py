@@ -79,7 +79,9 @@ of the answer is run there, and what came of it is checked ([how](../tests/offli
 it said that it does not know, and should. **Wrong**: it did something else.
 
 What it will do with questions of your own is told by those that were written without sight of its
-table and that nobody looked at while it was mended: the row in bold italics.
+table and that nobody looked at while it was mended: the row in bold italics. Rounds of terser
+questions, each asked once before the table was mended by it, had from 67% to 92% right and from 2%
+to 10% wrong ([which](../tests/offline/rounds/README.md)).
 
 """
 

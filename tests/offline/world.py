@@ -96,7 +96,7 @@ class World:
         """The PATH in this world."""
         own = self.folder / "tools"
         return os.pathsep.join(
-            str(place) for place in (self.folder / "bin", own if own.is_dir() else _tools())
+            str(place) for place in (self.folder / "bin", own if own.is_dir() else tools())
         )
 
     def run(self, command: str, seconds: float = 20) -> Done:
@@ -132,7 +132,7 @@ class World:
             "LOG": str(folder / "log"),
             "OUT": str(folder / "out"),
             "ERR": str(folder / "err"),
-            "TOOLS": str(_tools()),
+            "TOOLS": str(tools()),
             "HELPERS": str(HERE / "helpers.sh"),
             "LANG": "C.UTF-8",
             "TERM": "dumb",
@@ -161,7 +161,7 @@ def _status(stream: IO[str]) -> int:
 
 
 @cache
-def _tools() -> Path:
+def tools() -> Path:
     """Return a folder of links to this machine's tools, with fakes of what would change it."""
     import atexit
 
