@@ -29,8 +29,7 @@ from grading import commands_of
 from world import tools
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.models.events import Text
-from aish_lsp.models.request import ModelRequest, RequestMessage
+from aish_lsp.models.request import ModelRequest, RequestMessage, Text
 from aish_lsp.offline import OfflineModel, is_unknown
 from aish_lsp.offline.machine import Machine
 
