@@ -88,6 +88,7 @@ class Connection:
         self._at = surroundings
         self._client: Client | None = None
         self._task: asyncio.Task[None] | None = None
+        self._limit: asyncio.Timeout | None = None
         self._settled = asyncio.Event()
         self._wake = asyncio.Event()
         self._is_wanted = False
@@ -187,9 +188,10 @@ class Connection:
             transport = self._transport()
             async with AsyncExitStack() as stack:
                 # No scope of anyio's: one that is entered around the client cannot be left in it.
-                async with asyncio.timeout(_CONNECT_SECONDS):
+                async with asyncio.timeout(_CONNECT_SECONDS) as self._limit:
                     client = await stack.enter_async_context(self._client_of(transport))
                     await self._list(client)
+                self._limit = None
                 self._client, self.state = client, "ready"
                 self._settled.set()
                 await self._stay(client, transport)
@@ -216,7 +218,8 @@ class Connection:
         if self.configured.url:
             from aish_lsp.tools.mcp.remote import RemoteTransport  # noqa: PLC0415 - as below
 
-            return RemoteTransport(self.name, self.configured.url, self._at.ask_user)
+            url, ask_user = self.configured.url, self._at.ask_user
+            return RemoteTransport(self.name, url, ask_user, self._wait_for_user)
         from aish_lsp.tools.mcp.stdio import StdioTransport  # noqa: PLC0415 - brings the SDK
 
         environ = self._at.environ
@@ -231,6 +234,11 @@ class Connection:
         log = data_dir() / "tool-servers" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self.name)}.log"
         command = [os.path.abspath(found), *arguments]  # noqa: PTH100 - links are not followed
         return StdioTransport(command, self._at.root, environment, log)
+
+    def _wait_for_user(self, seconds: float) -> None:
+        """Give the server, and the user who is asked something, more time."""
+        if self._limit is not None:
+            self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
     def _client_of(self, transport: _Transport) -> Client:
         import mcp_types  # noqa: PLC0415 - brings pydantic

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 import webbrowser
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -52,6 +52,8 @@ _PORTS: Final = 16_000
 class RemoteTransport:
     """Speaks with a server over HTTP, as the SDK's ``Transport``.
 
+    ``wait`` is told for how many seconds more the user may keep the connection waiting.
+
     Attributes:
         lost: never done: each message has a request of its own.
         trouble, last_words: empty; what is wrong is an error.
@@ -59,10 +61,13 @@ class RemoteTransport:
 
     trouble = last_words = ""
 
-    def __init__(self, name: str, url: str, ask_user: AskUser) -> None:
+    def __init__(
+        self, name: str, url: str, ask_user: AskUser, wait: Callable[[float], None]
+    ) -> None:
         self._name = name
         self._url = url
         self._ask_user = ask_user
+        self._wait = wait
         self._stack = AsyncExitStack()
         self.lost = asyncio.Event()
 
@@ -72,7 +77,7 @@ class RemoteTransport:
         Raises:
             Exception: whatever the SDK raises.
         """
-        sign_in = _SignIn(self._name, self._url, self._ask_user)
+        sign_in = _SignIn(self._name, self._url, self._ask_user, self._wait)
         client = create_mcp_http_client(auth=sign_in.provider())
         client.event_hooks["response"].append(_bounded)
         await self._stack.enter_async_context(client)
@@ -120,10 +125,13 @@ class _BoundedStream(httpx2.AsyncByteStream):
 class _SignIn:
     """Signs the user in with the provider that a server names, in their browser."""
 
-    def __init__(self, name: str, url: str, ask_user: AskUser) -> None:
+    def __init__(
+        self, name: str, url: str, ask_user: AskUser, wait: Callable[[float], None]
+    ) -> None:
         self._name = name
         self._url = url
         self._ask_user = ask_user
+        self._wait = wait
         digest = hashlib.sha256(url.encode()).hexdigest()
         self._file = data_dir() / "oauth" / f"{digest[:32]}.json"
         self._port = _FIRST_PORT + int(digest[:8], 16) % _PORTS
@@ -156,6 +164,7 @@ class _SignIn:
             yes="Open it",
             whole=address if len(address) > 300 else "",
         )
+        self._wait(2 * _SIGN_IN_SECONDS)
         if await self._ask_user(question) is not True:
             raise Denied("you did not sign in")
         self._code = asyncio.get_running_loop().create_future()
