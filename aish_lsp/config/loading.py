@@ -66,6 +66,9 @@ class Loaded:
     workspace_servers: frozenset[str] = frozenset()
 
 
+#: What a client says of itself under ``initializationOptions.aish``, beside its settings.
+_DECLARATIONS: Final = frozenset({"status", "approve", "lookup", "terminal"})
+
 _USERS_ALONE: Final = "only your own config.toml, or the editor's initializationOptions, can set it"
 
 
@@ -110,11 +113,11 @@ class Configuration:
     def initialize(self, options: object) -> None:
         """Take in ``initializationOptions``: what stands under ``aish`` there.
 
-        ``status`` there is a switch of the client's and no key.
+        What a client declares there that it can do is not a key.
         """
         section = options.get("aish") if isinstance(options, Mapping) else None
         if isinstance(section, Mapping):
-            section = {name: value for name, value in section.items() if name != "status"}
+            section = {key: value for key, value in section.items() if key not in _DECLARATIONS}
         self.update("initializationOptions", section)
 
     def update(self, source: Source, data: object) -> None:

@@ -400,6 +400,15 @@ def test_options_that_say_nothing(file: Path, trust: TrustStore, options: object
     assert configuration.loaded.problems == ()
 
 
+def test_what_a_client_declares_is_not_a_setting(file: Path, trust: TrustStore) -> None:
+    """Each declaration that the protocol's page names."""
+    configuration = open_at(None, trust)
+    named = ("status", "approve", "lookup", "terminal")
+    configuration.initialize({"aish": {**dict.fromkeys(named, True), "project": {"depth": 5}}})
+    assert configuration.loaded.problems == ()
+    assert configuration.config.project.depth == 5
+
+
 def test_options_that_are_no_object(file: Path, trust: TrustStore) -> None:
     configuration = open_at(None, trust)
     configuration.initialize({"aish": [1]})
