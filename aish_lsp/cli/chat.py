@@ -120,7 +120,8 @@ class TerminalChat:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             return None
         rows = [f"  {number}. {option}" for number, option in enumerate(choice.options, 1)]
-        prompt = "\n".join([choice.message, *rows, "Which number? "])
+        whole = [choice.whole, ""] if choice.whole else []
+        prompt = "\n".join([*whole, choice.message, *rows, "Which number? "])
         answer = (await read_line(prompt, ctrl_c_ends=False) or "").strip()
         known = answer.isascii() and answer.isdigit() and 0 < int(answer[:4]) <= len(choice.options)
         return int(answer) - 1 if known else len(choice.options) - 1

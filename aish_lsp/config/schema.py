@@ -211,6 +211,9 @@ class ToolServer:
     env: dict[str, str] = key(
         {}, "environment variables for the command; `${NAME}` in a value is one of our own"
     )
+    headers: dict[str, str] = key(
+        {}, "headers of each request to `url`; `${NAME}` in a value is a variable of ours"
+    )
     enabled: bool = key(True, "false to keep the entry and not use it")
     off: list[str] = key([], "names of its tools that are not offered")
 

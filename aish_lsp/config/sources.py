@@ -279,11 +279,15 @@ def _parts(name: str) -> tuple[str, ...]:
 #: The model that is always there; a preset may be left out where this is meant.
 OFFLINE: Final = "offline"
 
+_NO_KEYS_IN_HEADERS: Final = (
+    "a key itself is not kept here; write ${NAME}, with the environment variable that holds it"
+)
 _NO_KEYS: Final = (
     "a key itself is not kept here; name the environment variable that holds it with api_key_env, "
     "or a command that prints it with api_key_command"
 )
 _CLASSES: Final = get_args(QuestionClass)
+_SERVER_NAME: Final = re.compile(r"[A-Za-z0-9-]+(?:_[A-Za-z0-9-]+)*")
 _PRESET_KEYS: Final = frozenset(field.name for field in dataclasses.fields(Preset)) - {"name"}
 
 
@@ -297,9 +301,7 @@ def refused(data: object) -> Iterator[tuple[KeyPath, str]]:
         for key, value in preset.items():
             yield from _refused_of_preset((*place, key), key, value)
     for name, server in _tables(_table(data, "tools"), "servers"):
-        url = server.get("url")
-        if isinstance(url, str) and (reason := _address_problem(url)):
-            yield ("tools", "servers", name, "url"), reason
+        yield from _refused_of_server(("tools", "servers", name), server)
     for key in ("classes", "system_prompts"):
         for name in _table(_table(data, "routing"), key):
             if name not in _CLASSES:
@@ -330,6 +332,19 @@ def _refused_of_preset(path: KeyPath, key: str, value: object) -> Iterator[tuple
         for place, name, text in _texts(value, path):
             if is_secret(text) or (key == "extra_headers" and is_secret_name(name)):
                 yield place, _NO_KEYS
+
+
+def _refused_of_server(path: KeyPath, server: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    if not _SERVER_NAME.fullmatch(str(path[-1])):
+        # A tool is offered as SERVER__NAME: where the server ends must be certain.
+        yield path, 'accepted: a name of letters, digits and "-", with single "_" between them'
+    url = server.get("url")
+    if isinstance(url, str) and (reason := _address_problem(url)):
+        yield (*path, "url"), reason
+    for name, value in _table(server, "headers").items():
+        literal = re.sub(r"\$\{\w+\}", "", value) if isinstance(value, str) else ""
+        if is_secret(literal) or (literal and literal == value and is_secret_name(name)):
+            yield (*path, "headers", name), _NO_KEYS_IN_HEADERS
 
 
 def _texts(value: object, path: KeyPath) -> Iterator[tuple[KeyPath, str, str]]:

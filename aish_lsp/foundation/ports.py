@@ -55,10 +55,14 @@ AskUser: TypeAlias = Callable[[Question], Awaitable[bool | None]]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Several things of which the user chooses one; ``options`` are the words on the buttons."""
+    """Several things of which the user chooses one; ``options`` are the words on the buttons.
+
+    ``whole`` is as a ``Question`` has it.
+    """
 
     message: str
     options: tuple[str, ...]
+    whole: str = ""
 
 
 #: Ask; the number of the option, from 0. No answer, or nobody to ask, is None.

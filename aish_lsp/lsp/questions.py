@@ -139,7 +139,10 @@ def chooser(client: Client, questions: OpenQuestions) -> Choose:
     async def choose(choice: Choice) -> int | None:
         if not can_choose(client):
             return None
-        title = await _ask(client, questions, choice.message, choice.options)
+        message = choice.message
+        if choice.whole:
+            message += await _shown_whole(client, choice.whole)
+        title = await _ask(client, questions, message, choice.options)
         return choice.options.index(title) if title in choice.options else None
 
     return choose

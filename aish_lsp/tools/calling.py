@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import logging
+import hashlib
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.job import Emit
     from aish_lsp.models.request import ToolSchema
 
-logger = logging.getLogger(__name__)
+#: What providers take as a tool's name, and characters of it.
+_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_NAME: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +105,12 @@ class Provider(Protocol):
             AishError: it failed; the message tells the model why.
         """
         ...
+
+
+def offered_name(server: str, name: str) -> str:
+    """Return ``SERVER__NAME``, of characters that providers take, and no longer than they do."""
+    whole = _NOT_IN_NAMES.sub("_", f"{server}__{name}")
+    if len(whole) <= _LONGEST_NAME:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
+    return f"{whole[: _LONGEST_NAME - 9]}_{digest}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -26,9 +26,13 @@ SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 
 _CHOICES: Final = ("Once", "In this session", "Always in this workspace", "Cancel")
 
-#: Characters of a call, and lines of a change, that a question shows.
+#: Characters of a tool's name and of a call, and lines of a change, that a question shows.
+_LONGEST_NAME: Final = 100
 _SHOWN: Final = 600
 _MOST_LINES: Final = 30
+
+#: In place of a tool's hash: it is known, and not allowed.
+_NOT_ALLOWED: Final = ""
 
 #: Characters of a definition that are kept, to show what changed.
 _KEPT: Final = 1 << 14
@@ -53,6 +57,16 @@ class Permissions:
         always = self._trust.granted(self._root, "tool", f"{server}/{tool.name}", tool.pin)
         return "always" if always else None
 
+    def allows(self, server: str, tool: ServerTool) -> bool:
+        """Return whether the tool, as it is now, may be called without a question.
+
+        So may one that only reads, of a server that is trusted, unless the user has been asked
+        about it before: then it was another, or they want to be asked.
+        """
+        if self.scope(server, tool) is not None:
+            return True
+        return tool.reads and self._before(server, tool.name) is None
+
     async def allow(self, server: str, tool: ServerTool, scope: Scope) -> None:
         """Let the tool, as it is now, be called.
 
@@ -60,57 +74,65 @@ class Permissions:
             StoreUnavailable, Busy: what is for good cannot be kept.
         """
         if scope == "always":
-            await asyncio.to_thread(
-                self._trust.grant,
-                self._root,
-                "tool",
-                f"{server}/{tool.name}",
-                tool.pin,
-                definition=tool.definition[:_KEPT],
-            )
+            await self._keep(server, tool.name, tool.pin, tool.definition)
         else:
             self._here[server, tool.name] = tool.pin, scope
 
-    async def revoke(self, server: str, tool: str) -> None:
+    async def revoke(self, server: str, tool: str, there: Iterable[ServerTool]) -> None:
         """Have the user asked about a tool again, or about all of the server where it is empty.
+
+        ``there`` is what the server has now: what only reads is then asked about as well.
 
         Raises:
             StoreUnavailable, Busy: the grants cannot be written.
         """
         for known in [one for one in self._here if one[0] == server and tool in ("", one[1])]:
             del self._here[known]
-        names = [f"{server}/{tool}"] if tool else self._trust.names(self._root, "tool")
-        for name in names:
-            if name.startswith(f"{server}/"):
-                await asyncio.to_thread(self._trust.revoke, self._root, "tool", name)
+        definitions = {one.name: one.definition for one in there}
+        for kept in self._trust.names(self._root, "tool"):
+            if kept.startswith(f"{server}/"):
+                name = kept.removeprefix(f"{server}/")
+                definitions[name] = self._before(server, name) or ""
+        for name, definition in definitions.items():
+            if tool in ("", name):
+                await self._keep(server, name, _NOT_ALLOWED, definition)
 
     async def may_call(self, server: str, tool: ServerTool, arguments: Mapping[str, Any]) -> bool:
         """Return whether the tool may be called now; the user is asked where that is due.
-
-        A tool that only reads, of a server that is trusted, is not asked about, unless it is
-        another than when it was called first.
 
         Raises:
             StoreUnavailable, Busy: what the user said cannot be kept.
         """
         async with self._asking:
-            scope = self.scope(server, tool)
-            if scope == "once":
-                del self._here[server, tool.name]
-            if scope is not None:
+            if self.allows(server, tool):
+                if (scope := self.scope(server, tool)) is None:
+                    await self.allow(server, tool, "always")
+                elif scope == "once":
+                    del self._here[server, tool.name]
                 return True
-            before = self._before(server, tool)
-            if tool.reads and before is None:
-                await self.allow(server, tool, "always")
-                return True
+            before = self._before(server, tool.name)
             scope = await self._asked(server, tool, _arguments(arguments), before)
             if scope in ("session", "always"):
                 await self.allow(server, tool, scope)
+            is_known = before == tool.definition[:_KEPT]
+            if scope != "always" and not is_known and (scope is not None or before is None):
+                # Were it said to only read from now on, that would be a change.
+                await self._keep(server, tool.name, _NOT_ALLOWED, tool.definition)
             return scope is not None
 
-    def _before(self, server: str, tool: ServerTool) -> str | None:
-        """Return what the tool was when it was allowed for good; None where it never was."""
-        return self._trust.definition(self._root, "tool", f"{server}/{tool.name}")
+    def _before(self, server: str, name: str) -> str | None:
+        """Return what a tool was when the user was asked about it last; None where never."""
+        return self._trust.definition(self._root, "tool", f"{server}/{name}")
+
+    async def _keep(self, server: str, name: str, pin: str, definition: str) -> None:
+        await asyncio.to_thread(
+            self._trust.grant,
+            self._root,
+            "tool",
+            f"{server}/{name}",
+            pin,
+            definition=definition[:_KEPT],
+        )
 
     async def _asked(
         self, server: str, tool: ServerTool, arguments: str, before: str | None
@@ -118,18 +140,20 @@ class Permissions:
         said = "it says that it only reads" if tool.reads else "it may change something"
         parts = [
             f"The model calls a tool of the server {server} ({said}):",
-            f"    {escaped(tool.name)} {cut(arguments, _SHOWN)}",
+            f"    {cut(escaped(tool.name), _LONGEST_NAME)} {cut(arguments, _SHOWN)}",
         ]
-        if before is not None:
+        if before not in (None, tool.definition[:_KEPT]):
             changed = list(_difference(before, tool.definition[:_KEPT]))
             shown = changed[:_MOST_LINES]
             if len(changed) > len(shown):
                 shown.append(f"... and {len(changed) - len(shown)} more")
-            parts.append("The server says something else of it than when you allowed it:")
+            parts.append(
+                "The server describes it differently than when you were last asked about it:"
+            )
             parts.append("\n".join(f"    {cut(line, 200)}" for line in shown))
         message = "\n\n".join(parts)
-        whole = f"{tool.name} {arguments}" if len(arguments) > _SHOWN else ""
-        chosen = await self._choose(Choice(f"{message}\n\nCall it?", _CHOICES))
+        whole = f"{escaped(tool.name)} {arguments}" if len(arguments) > _SHOWN else ""
+        chosen = await self._choose(Choice(f"{message}\n\nCall it?", _CHOICES, whole))
         if chosen is not None:
             return SCOPES[chosen] if chosen < len(SCOPES) else None
         agreed = await self._ask_user(

@@ -15,7 +15,7 @@ from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.foundation.wording import count_of, shown
 from aish_lsp.models.request import ToolSchema
-from aish_lsp.tools.calling import Listed, ToolResult
+from aish_lsp.tools.calling import Listed, ToolResult, offered_name
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
@@ -107,7 +107,7 @@ class Toolbox:
         on = self._switched.get((server, ""), own is None or own.enabled)
         if on and tool:
             off = own.off if own else []
-            is_off = tool in off or tool.removeprefix(f"{server}__") in off
+            is_off = tool in off or tool in {offered_name(server, name) for name in off}
             on = self._switched.get((server, tool), not is_off)
         return on
 

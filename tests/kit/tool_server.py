@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,10 @@ def tools_of(fault: str, said: str) -> list[Any]:
         "properties": {"node": node},
         "$defs": {"node": {"type": "object", "properties": {"next": node}}},
     }
+    if fault == "turns harmless":
+        return [tool("change", "Change.", reads=bool(said))]
+    if fault == "thousands":
+        return [tool(f"tool_{number}") for number in range(3000)]
     if fault == "a list":
         return [tool("a list", inputSchema={"type": "array"})]
     if fault == "many":
@@ -99,7 +104,10 @@ class Server:
                 },
             )
         elif method == "tools/list":
-            if self.fault == "another" and self.file is not None:
+            if self.file is not None:
+                with self.file.with_name("lists").open("a") as lists:
+                    lists.write("listed\n")
+            if self.fault in ("another", "turns harmless") and self.file is not None:
                 self.said = self.file.read_text()
             self.send(id=number, result={"tools": tools_of(self.fault, self.said)})
         elif method == "tools/call":
@@ -114,6 +122,24 @@ class Server:
             os._exit(3)
         if name == "hang":
             return
+        self.disturb()
+        if self.fault == "asks":
+            self.ask("q")
+            text = sys.stdin.readline()
+        if self.fault == "asks later":
+            self.give(number, "done")
+            self.ask("q")
+            line = sys.stdin.readline()
+            if self.file is not None:
+                self.file.write_text(line)
+            return
+        if name == "change" and self.file is not None:
+            self.file.write_text(text)
+        self.tell_progress(params)
+        self.give(number, f"{name}: {text}")
+
+    def disturb(self) -> None:
+        """Say what a client may not expect in a call."""
         if self.fault == "flood":
             end = time.monotonic() + 3600
             while time.monotonic() < end:
@@ -121,24 +147,21 @@ class Server:
         if self.fault == "changes its list":
             self.said = " It is another now."
             self.send(method="notifications/tools/list_changed")
-        if self.fault == "asks":
-            self.send(
-                id="q",
-                method="elicitation/create",
-                params={
-                    "message": "Which one?",
-                    "requestedSchema": {
-                        "type": "object",
-                        "properties": {"color": {"type": "string", "enum": ["red", "blue"]}},
-                        "required": ["color"],
-                    },
-                },
-            )
-            text = sys.stdin.readline()
-        if name == "change" and self.file is not None:
-            self.file.write_text(text)
-        self.tell_progress(params)
-        self.give(number, f"{name}: {text}")
+        if self.fault == "always changes its list":
+            threading.Thread(target=self.change_the_list, daemon=True).start()
+
+    def change_the_list(self) -> None:
+        """Say that the list of tools is another, again and again."""
+        while True:
+            self.send(method="notifications/tools/list_changed")
+            time.sleep(0.001)
+
+    def ask(self, number: str) -> None:
+        """Ask the user for a color."""
+        color = {"type": "string", "enum": ["red", "blue"]}
+        schema = {"type": "object", "properties": {"color": color}, "required": ["color"]}
+        params = {"message": "Which one?", "requestedSchema": schema}
+        self.send(id=number, method="elicitation/create", params=params)
 
     def tell_progress(self, params: Any) -> None:
         """Tell that half is done, where the client wants to know."""

@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound
+from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
 from aish_lsp.foundation.paths import data_dir
 from aish_lsp.foundation.text import cut, escaped
+from aish_lsp.tools.mcp.elicitation import Elicitation
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -45,8 +46,14 @@ _CALL_SECONDS: Final = 600.0
 _FIRST_PAUSE: Final = 1.0
 _LONGEST_PAUSE: Final = 60.0
 
-#: Pages of a list of tools that are read.
+#: Pages of a list of tools that are read, and tools of it; seconds before it is read again.
 _MOST_PAGES: Final = 50
+_MOST_TOOLS: Final = 1000
+_LIST_PAUSE: Final = 1.0
+
+#: Seconds between two signs of progress that are told, and characters of one.
+_PROGRESS_PAUSE: Final = 0.1
+_LONGEST_PROGRESS: Final = 200
 
 #: What a server gets of our environment: what it needs to be found and to be itself, no secrets.
 _INHERITED: Final = (
@@ -89,10 +96,11 @@ class Connection:
         self._client: Client | None = None
         self._task: asyncio.Task[None] | None = None
         self._limit: asyncio.Timeout | None = None
+        self._elicitation = Elicitation(name, surroundings.ask_user, surroundings.choose)
         self._settled = asyncio.Event()
-        self._wake = asyncio.Event()
+        self._over = asyncio.Event()
+        self._changed = asyncio.Event()
         self._is_wanted = False
-        self._has_changed = False
         self._failures = 0
         self._failed_at = 0.0
 
@@ -102,6 +110,8 @@ class Connection:
         Raises:
             AishError: it does not start; the message says why.
         """
+        while self._task is not None and not self._task.done() and not self._is_wanted:
+            await asyncio.wait([self._task])
         if self._task is None or self._task.done():
             pause = min(_FIRST_PAUSE * 2 ** (self._failures - 1), _LONGEST_PAUSE)
             left = self._failed_at + pause - time.monotonic()
@@ -109,7 +119,8 @@ class Connection:
                 raise BackendUnavailable(f"{self.error} It is started again in {left:.0f} s.")
             self._is_wanted, self.state, self.error = True, "starting", ""
             self._settled.clear()
-            self._wake.clear()
+            self._over.clear()
+            self._changed.clear()
             # One task enters and leaves all: the SDK's cancel scopes belong to a task.
             self._task = asyncio.create_task(self._serve(), name=f"tool server {self.name}")
         await self._settled.wait()
@@ -120,12 +131,13 @@ class Connection:
         """End the server, whatever it does."""
         self._is_wanted = False
         self._failures = 0
-        self._wake.set()
-        if self._task is not None:
+        self._over.set()
+        if (task := self._task) is not None:
             if not self._settled.is_set():
-                self._task.cancel()
-            await asyncio.wait([self._task])
-        self.state, self.error, self.tools = "off", "", ()
+                task.cancel()
+            await asyncio.wait([task])
+        if self._task is task:
+            self.state, self.error, self.tools = "off", "", ()
 
     async def call(
         self, tool: ServerTool, arguments: Mapping[str, Any], told: Callable[[str], Awaitable[None]]
@@ -140,13 +152,18 @@ class Connection:
 
         await self.connect()
         assert self._client is not None
+        told_at = -_PROGRESS_PAUSE
 
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            nonlocal told_at
+            if time.monotonic() - told_at < _PROGRESS_PAUSE:
+                return
+            told_at = time.monotonic()
             of = f" of {total:g}" if total else ""
-            await told(
-                f"{self.name}: {progress:g}{of}{f', {escaped(message)}' if message else ''}\n"
-            )
+            said = f", {escaped(message[:_LONGEST_PROGRESS])}" if message else ""
+            await told(f"{self.name}: {progress:g}{of}{said}\n")
 
+        self._elicitation.calls += 1
         try:
             result = await self._client.call_tool(
                 tool.name, dict(arguments), _CALL_SECONDS, progress_callback=progressed
@@ -162,6 +179,8 @@ class Connection:
             raise BackendUnavailable(
                 f"{self.name} answered with no proper result: {what}"
             ) from error
+        finally:
+            self._elicitation.calls -= 1
         self._failures = 0
         return result
 
@@ -218,8 +237,13 @@ class Connection:
         if self.configured.url:
             from aish_lsp.tools.mcp.remote import RemoteTransport  # noqa: PLC0415 - as below
 
-            url, ask_user = self.configured.url, self._at.ask_user
-            return RemoteTransport(self.name, url, ask_user, self._wait_for_user)
+            headers = {
+                name: _VARIABLE.sub(lambda found: self._variable(found[1]), value)
+                for name, value in self.configured.headers.items()
+            }
+            return RemoteTransport(
+                self.name, self.configured.url, headers, self._at.ask_user, self._wait_for_user
+            )
         from aish_lsp.tools.mcp.stdio import StdioTransport  # noqa: PLC0415 - brings the SDK
 
         environ = self._at.environ
@@ -228,12 +252,25 @@ class Connection:
             environment[name] = _VARIABLE.sub(lambda found: environ.get(found[1], ""), value)
         program, *arguments = self.configured.command or [""]
         where = environment.get("PATH", os.defpath)
-        found = shutil.which(os.path.expanduser(program), path=where)  # noqa: PTH111 - as a shell
+        program = os.path.expanduser(program)  # noqa: PTH111 - as a shell
+        if os.path.dirname(program):  # noqa: PTH120 - as above
+            program = str(self._at.root / program)
+        found = shutil.which(program, path=where)
         if found is None:
             raise NotFound(f"{escaped(program)[:80]} is not installed, or not on PATH")
         log = data_dir() / "tool-servers" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self.name)}.log"
         command = [os.path.abspath(found), *arguments]  # noqa: PTH100 - links are not followed
         return StdioTransport(command, self._at.root, environment, log)
+
+    def _variable(self, name: str) -> str:
+        """Return the value of a variable of our environment that a header names.
+
+        Raises:
+            InvalidArgument: it is not set.
+        """
+        if value := self._at.environ.get(name):
+            return value
+        raise InvalidArgument(f"its headers name the variable {name}, which is not set")
 
     def _wait_for_user(self, seconds: float) -> None:
         """Give the server, and the user who is asked something, more time."""
@@ -245,11 +282,6 @@ class Connection:
         from mcp import Client  # noqa: PLC0415 - heavy
 
         from aish_lsp import __version__  # noqa: PLC0415 - of the root
-        from aish_lsp.tools.mcp.elicitation import answer  # noqa: PLC0415 - as above
-
-        async def asked(context: Any, params: mcp_types.ElicitRequestParams) -> Any:
-            del context
-            return await answer(self.name, params, self._at.ask_user, self._at.choose)
 
         async def roots(context: Any) -> mcp_types.ListRootsResult:
             del context
@@ -258,13 +290,12 @@ class Connection:
 
         async def told(message: Any) -> None:
             if isinstance(message, mcp_types.ToolListChangedNotification):
-                self._has_changed = True
-                self._wake.set()
+                self._changed.set()
 
         return Client(
             transport,
             client_info=mcp_types.Implementation(name="aish-lsp", version=__version__),
-            elicitation_callback=asked,
+            elicitation_callback=self._elicitation.answer,
             list_roots_callback=roots,
             message_handler=told,
             cache=None,
@@ -273,17 +304,21 @@ class Connection:
     async def _stay(self, client: Client, transport: _Transport) -> None:
         """Follow the server's list of tools until it is gone, or no longer wanted."""
         lost = asyncio.create_task(transport.lost.wait())
-        lost.add_done_callback(lambda _: self._wake.set())
+        lost.add_done_callback(lambda _: self._over.set())
+        over = asyncio.create_task(self._over.wait())
         try:
-            while self._is_wanted and not lost.done():
-                await self._wake.wait()
-                self._wake.clear()
-                if self._has_changed and self._is_wanted and not lost.done():
-                    self._has_changed = False
+            while not over.done():
+                changed = asyncio.create_task(self._changed.wait())
+                await asyncio.wait({over, changed}, return_when=asyncio.FIRST_COMPLETED)
+                changed.cancel()
+                if not over.done():
+                    self._changed.clear()
                     async with asyncio.timeout(_CONNECT_SECONDS):
                         await self._list(client)
+                    await asyncio.wait({over}, timeout=_LIST_PAUSE)
         finally:
             lost.cancel()
+            over.cancel()
 
     async def _list(self, client: Client) -> None:
         from aish_lsp.tools.mcp.results import checked_tools  # noqa: PLC0415 - brings the SDK
@@ -294,9 +329,11 @@ class Connection:
             page = await client.list_tools(cursor=cursor)
             found += page.tools
             cursor = page.next_cursor
-            if not cursor:
+            if not cursor or len(found) >= _MOST_TOOLS:
                 break
-        tools, left_out = await asyncio.to_thread(checked_tools, self.name, found)
+        tools, left_out = await asyncio.to_thread(checked_tools, self.name, found[:_MOST_TOOLS])
+        if cursor or len(found) > _MOST_TOOLS:
+            left_out.insert(0, f"it lists more than {_MOST_TOOLS:,} tools; these are the first")
         self.tools = tuple(tools)
         self.error = "; ".join(left_out[:5])
         if len(left_out) > 5:

@@ -29,6 +29,7 @@ from aish_lsp.foundation.files import write_atomic
 from aish_lsp.foundation.paths import data_dir
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped
+from aish_lsp.models.address import is_loopback
 from aish_lsp.tools.mcp.stdio import LONGEST_MESSAGE
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ _PORTS: Final = 16_000
 class RemoteTransport:
     """Speaks with a server over HTTP, as the SDK's ``Transport``.
 
+    ``headers`` go with each request; with an ``Authorization`` of its own nobody signs in.
     ``wait`` is told for how many seconds more the user may keep the connection waiting.
 
     Attributes:
@@ -62,10 +64,16 @@ class RemoteTransport:
     trouble = last_words = ""
 
     def __init__(
-        self, name: str, url: str, ask_user: AskUser, wait: Callable[[float], None]
+        self,
+        name: str,
+        url: str,
+        headers: dict[str, str],
+        ask_user: AskUser,
+        wait: Callable[[float], None],
     ) -> None:
         self._name = name
         self._url = url
+        self._headers = headers
         self._ask_user = ask_user
         self._wait = wait
         self._stack = AsyncExitStack()
@@ -75,10 +83,16 @@ class RemoteTransport:
         """Make a client for the server; what it may have to wait for comes with the first request.
 
         Raises:
+            Denied: a header would go unencrypted to another machine.
             Exception: whatever the SDK raises.
         """
-        sign_in = _SignIn(self._name, self._url, self._ask_user, self._wait)
-        client = create_mcp_http_client(auth=sign_in.provider())
+        if self._headers and _is_open_to_others(self._url):
+            raise Denied("its headers would go unencrypted to another machine: use https")
+        signs_in = "authorization" not in map(str.lower, self._headers)
+        sign_in = _SignIn(self._name, self._url, self._ask_user, self._wait) if signs_in else None
+        client = create_mcp_http_client(
+            headers=self._headers, auth=sign_in.provider() if sign_in else None
+        )
         client.event_hooks["response"].append(_bounded)
         await self._stack.enter_async_context(client)
         return await self._stack.enter_async_context(
@@ -95,6 +109,11 @@ class RemoteTransport:
     ) -> None:
         """Close what was opened."""
         await self._stack.__aexit__(kind, error, traceback)
+
+
+def _is_open_to_others(url: str) -> bool:
+    """Return whether what is sent to an address can be read on its way."""
+    return urlsplit(url).scheme != "https" and not is_loopback(url)
 
 
 async def _bounded(response: httpx2.Response) -> None:
@@ -153,10 +172,12 @@ class _SignIn:
         """Lead the user to the provider, once they agree.
 
         Raises:
-            Denied: they do not.
+            Denied: they do not, or it would not be safe.
         """
         if urlsplit(address).scheme not in ("https", "http"):
             raise Denied("its provider's address is not one of the web")
+        if _is_open_to_others(self._url):
+            raise Denied("your sign-in would go unencrypted to another machine: use https")
         question = Question(
             f"The tool server {self._name} wants you to sign in. Open this address in your browser?"
             f"\n\n    {cut(escaped(address), 300)}\n\nNothing but the browser's answer is listened"
@@ -192,13 +213,20 @@ class _SignIn:
                 line = await reader.readline()
                 target = line.split()[1].decode("ascii")
                 given = parse_qs(urlsplit(target).query)
-            code = given.get("code", [""])[0]
+            code, refused = (given.get(key, [""])[0] for key in ("code", "error"))
             said = "You are signed in. You can close this page." if code else "No code came along."
+            if refused:
+                said = f"You are not signed in: {cut(escaped(refused), 100)}."
             body = said.encode()
             head = f"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}"
             writer.write(f"{head}\r\nConnection: close\r\n\r\n".encode() + body)
             await writer.drain()
-            if code and self._code is not None and not self._code.done():
+            if self._code is None or self._code.done():
+                return
+            if refused:
+                denied = f"its provider did not sign you in: {cut(escaped(refused), 100)}"
+                self._code.set_exception(Denied(denied))
+            elif code:
                 state, issuer = (given.get(key, [None])[0] for key in ("state", "iss"))
                 self._code.set_result(AuthorizationCodeResult(code=code, state=state, iss=issuer))
         except (TimeoutError, ValueError, IndexError, ConnectionError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +13,7 @@ from jsonschema import Draft202012Validator, SchemaError
 from aish_lsp.foundation.text import escaped
 from aish_lsp.foundation.wording import count_of
 from aish_lsp.models.request import ToolSchema
+from aish_lsp.tools.calling import offered_name
 
 if TYPE_CHECKING:
     from mcp_types import CallToolResult
@@ -24,10 +24,6 @@ if TYPE_CHECKING:
 _LARGEST_SCHEMA: Final = 1 << 16
 _LONGEST_DESCRIPTION: Final = 1 << 14
 _DEEPEST: Final = 40
-
-#: What providers take as a tool's name, and characters of it.
-_NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST_NAME: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +64,6 @@ def checked_tools(server: str, listed: Iterable[McpTool]) -> tuple[list[ServerTo
         reads = annotations is not None and annotations.read_only_hint is True
         found.append(ServerTool(one.name, schema, reads, definition, pin))
     return found, left_out
-
-
-def offered_name(server: str, name: str) -> str:
-    """Return ``SERVER__NAME``, of characters that providers take, and no longer than they do."""
-    whole = _NOT_IN_NAMES.sub("_", f"{server}__{name}")
-    if len(whole) <= _LONGEST_NAME:
-        return whole
-    digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
-    return f"{whole[: _LONGEST_NAME - 9]}_{digest}"
 
 
 def _definition(tool: McpTool) -> str:

@@ -105,6 +105,18 @@ class ToolServers:
             await asyncio.to_thread(self._trust.grant, self._at.root, "server", name, digest)
         await connection.connect()
 
+    async def revoke(self, name: str) -> None:
+        """Take back the grant of a server that the workspace asks for, and end it.
+
+        Raises:
+            NotFound: there is no such server.
+            StoreUnavailable, Busy: the grants cannot be written.
+        """
+        connection = self.named(name)
+        if name in self._configuration.loaded.workspace_servers:
+            await asyncio.to_thread(self._trust.revoke, self._at.root, "server", name)
+            await connection.disconnect()
+
     async def disconnect(self, name: str) -> None:
         """End a server; the next question starts it again, unless it is switched off.
 
@@ -171,13 +183,19 @@ class SessionServers:
     async def revoke(self, name: str, tool: str) -> None:
         """Have the user asked again about a tool, or about all of a server.
 
+        One that the workspace asks for does not start again before it is granted again.
+
         Raises:
             NotFound: there is no such server.
             StoreUnavailable, Busy: the grants cannot be written.
         """
-        own = [one.name for one in self._tools(name, tool)] if tool else [""]
-        for one in own:
-            await self._permissions.revoke(name, one)
+        there = self._servers.named(name).tools
+        if not tool:
+            await self._permissions.revoke(name, "", there)
+            await self._servers.revoke(name)
+            return
+        for one in self._tools(name, tool):
+            await self._permissions.revoke(name, one.name, there)
 
     def _tools(self, name: str, tool: str) -> list[ServerTool]:
         tools = self._servers.named(name).tools
@@ -208,7 +226,7 @@ class ServerTools:
     def allows(self, name: str, /) -> bool:
         """Return whether a call of one of them goes on without a question."""
         return any(
-            one.reads or self._permissions.scope(self.name, one) is not None
+            self._permissions.allows(self.name, one)
             for one in self._connection.tools
             if one.schema.name == name
         )
@@ -241,13 +259,14 @@ class ServerTools:
 
 def _digest(server: ToolServer) -> str:
     """Return a hash of what would run, or where it would be sent."""
-    told = [server.command, server.env, server.url]
+    told = [server.command, server.env, server.url, server.headers]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def _question(name: str, server: ToolServer) -> Question:
     lines = [f"    {escaped(name)}: {escaped(json.dumps(server.command or server.url))}"]
     lines += [f"    {escaped(key)}={escaped(value)}" for key, value in server.env.items()]
+    lines += [f"    {escaped(key)}: {escaped(value)}" for key, value in server.headers.items()]
     whole = "\n".join(lines)
     return Question(
         "This workspace asks for a tool server, which runs as you do and is not confined:\n\n"

@@ -313,6 +313,34 @@ def test_a_tool_server_has_a_command_or_an_address(file: Path, trust: TrustStore
     assert list(configuration.config.tools.servers) == ["c"]
 
 
+@pytest.mark.parametrize("name", ["a__b", "_a", "a_", "a b", "ä", "a.b", "a/b", ""])
+def test_where_a_tool_servers_name_ends_is_certain(
+    file: Path, trust: TrustStore, name: str
+) -> None:
+    servers = "\n".join(f'"{one}" = {{command = ["x"]}}' for one in (name, "my_server-2"))
+    file.write_text(f"[tools.servers]\n{servers}\n")
+    configuration = open_at(None, trust)
+    assert list(configuration.config.tools.servers) == ["my_server-2"]
+    [reason] = problems(configuration).values()
+    assert reason.startswith("accepted: a name of letters")
+
+
+def test_a_tool_servers_header_names_the_variable_of_its_key(file: Path, trust: TrustStore) -> None:
+    file.write_text(
+        '[tools.servers.a]\nurl = "https://x"\n[tools.servers.a.headers]\n'
+        'Authorization = "Bearer ${TOKEN}"\nX-Api-Key = "hunter2"\nX-Kind = "plain"\n'
+        f'X-Other = "Bearer {SECRET}"\n'
+    )
+    configuration = open_at(None, trust)
+    assert configuration.config.tools.servers["a"].headers == {
+        "Authorization": "Bearer ${TOKEN}",
+        "X-Kind": "plain",
+    }
+    told = problems(configuration)
+    assert list(told) == ["tools.servers.a.headers.X-Api-Key", "tools.servers.a.headers.X-Other"]
+    assert SECRET not in str(told)
+
+
 # The environment
 
 

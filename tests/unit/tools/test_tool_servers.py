@@ -8,12 +8,14 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from test_builtin_tools import PRESET, Place, place
 
 from aish_lsp.tools.mcp import connection as connections
+from aish_lsp.tools.mcp.elicitation import Elicitation
 
 __all__ = ["place"]
 
@@ -74,6 +76,12 @@ async def test_a_server_starts_with_a_turn_and_its_tools_are_called(servers: Ser
     assert not servers.place.tools.reads("s__change")
 
 
+async def test_a_tool_is_switched_off_by_either_of_its_names(servers: Servers) -> None:
+    await servers.configure("schemas", off=["twice", "s__recursive", "näme with blanks" + "x" * 80])
+    await servers.begin()
+    assert servers.names == []
+
+
 async def test_what_may_change_something_asks(servers: Servers) -> None:
     await servers.configure("none")
     await servers.begin()
@@ -108,6 +116,52 @@ async def test_always_holds_for_good_and_can_be_revoked(servers: Servers) -> Non
     assert other.server("s").allows("s__change")
 
 
+@pytest.mark.parametrize("named", ["look", ""])
+async def test_what_only_reads_can_be_revoked_for_good(servers: Servers, named: str) -> None:
+    await servers.configure("none")
+    await servers.begin()
+    await servers.place.tools.session_servers.revoke("s", named)
+    assert not servers.place.tools.server("s").allows("s__look")
+    other = servers.place.workspace.services.tools_of(servers.place.workspace.shown)
+    assert not other.server("s").allows("s__look")
+    servers.place.choice = 3
+    assert (await servers.place.call("s__look")).status == "denied"
+    [asked] = servers.place.chosen
+    assert "differently" not in asked.message
+    servers.place.choice = 2
+    assert (await servers.place.call("s__look")).status == "done"
+    assert (await servers.place.call("s__look")).status == "done"
+    assert len(servers.place.chosen) == 2
+
+
+@pytest.mark.parametrize("choice", [0, 1, 3], ids=["once", "session", "no"])
+async def test_what_asked_before_asks_when_it_says_that_it_only_reads(
+    servers: Servers, choice: int
+) -> None:
+    servers.file.write_text("")
+    await servers.configure("turns harmless")
+    await servers.begin()
+    servers.place.choice = choice
+    await servers.place.call("s__change")
+    assert len(servers.place.chosen) == 1
+    await servers.place.tools.session_servers.disconnect("s")
+    servers.file.write_text("so it says")
+    await servers.begin()
+    assert servers.place.tools.reads("s__change")
+    servers.place.choice = 3
+    assert (await servers.place.call("s__change")).status == "denied"
+    assert "differently than when you were last asked" in servers.place.chosen[1].message
+    assert '+ "read_only_hint": true' in servers.place.chosen[1].message
+
+
+async def test_a_long_call_is_shown_whole_beside_the_question(servers: Servers) -> None:
+    await servers.configure("none")
+    await servers.begin()
+    await servers.place.call("s__change", text="x" * 1000 + "\nthe end")
+    assert "the end" not in servers.place.chosen[0].message
+    assert servers.place.chosen[0].whole.endswith('\\nthe end"}')
+
+
 async def test_where_there_are_no_buttons_a_yes_is_for_once(servers: Servers) -> None:
     await servers.configure("none")
     await servers.begin()
@@ -139,7 +193,7 @@ async def test_a_tool_that_is_another_asks_again_and_shows_what_changed(
     servers.place.choice = 3
     assert (await servers.place.call(name)).status == "denied"
     message = servers.place.chosen[-1].message
-    assert "The server says something else of it than when you allowed it:" in message
+    assert "differently than when you were last asked about it:" in message
     verb = name[3:].title()
     assert f'-description: "{verb}."' in message
     assert f"+description: {json.dumps(f'{verb}.{more}'.strip())[:-1]}" in message.replace(
@@ -311,6 +365,82 @@ async def test_what_a_server_asks_is_asked(servers: Servers) -> None:
     assert "The tool server s asks:\n\n    Which one?" in servers.place.chosen[-1].message
 
 
+async def test_a_server_asks_nothing_while_it_is_not_called(servers: Servers) -> None:
+    await servers.configure("asks later")
+    await servers.begin()
+    servers.place.choice = 1
+    await servers.place.call("s__look")
+    async with asyncio.timeout(20):
+        while not (servers.file.exists() and servers.file.read_text()):
+            await asyncio.sleep(0.02)
+    assert "decline" in servers.file.read_text()
+    assert servers.place.chosen == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "required"),
+    [
+        ({"name": {"type": "string"}}, ["name"]),
+        ({str(number): {"type": "boolean"} for number in range(6)}, []),
+        ({"one": {"enum": [str(number) for number in range(13)]}}, ["one"]),
+    ],
+    ids=["words", "too many fields", "too many choices"],
+)
+async def test_what_buttons_cannot_answer_is_declined(
+    place: Place, fields: dict[str, Any], required: list[str]
+) -> None:
+    asking = Elicitation("s", place.ask, place.choose)
+    asking.calls = 1
+    schema = {"type": "object", "properties": fields, "required": required}
+    params = SimpleNamespace(mode="form", message="Well?", requested_schema=schema)
+    assert (await asking.answer(None, params)).action == "decline"
+    assert place.asked == []
+    assert place.chosen == []
+
+
+async def test_a_list_that_always_changes_is_read_now_and_then(servers: Servers) -> None:
+    await servers.configure("always changes its list")
+    await servers.begin()
+    assert (await servers.place.call("s__look")).status == "done"
+    began = asyncio.get_running_loop().time()
+    lists = servers.file.with_name("lists")
+    async with asyncio.timeout(60):
+        while lists.read_text().count("listed") < 4:
+            await asyncio.sleep(0.1)
+    # The first was before; between the others are pauses.
+    assert asyncio.get_running_loop().time() - began > 1.5
+    assert (await servers.place.call("s__look")).status == "done"
+
+
+async def test_of_thousands_of_tools_the_first_thousand_are_offered(servers: Servers) -> None:
+    await servers.configure("thousands")
+    await servers.begin()
+    assert len(servers.names) == 1000
+    assert servers.status.error == "it lists more than 1,000 tools; these are the first"
+
+
+async def test_a_server_is_ended_before_it_is_started_again(servers: Servers) -> None:
+    await servers.configure("none")
+    for _ in range(5):
+        await servers.begin()
+        number = int(servers.file.with_name("pid").read_text())
+        ending = asyncio.create_task(servers.place.tools.session_servers.disconnect("s"))
+        await asyncio.sleep(0)
+        await servers.place.tools.session_servers.connect("s")
+        await ending
+        assert servers.status.state == "ready"
+        assert int(servers.file.with_name("pid").read_text()) != number
+        assert (await servers.place.call("s__look")).status == "done"
+
+
+async def test_a_program_in_the_workspace_is_found_there(servers: Servers) -> None:
+    program = servers.place.put("bin/server", f"#!/bin/sh\nexec {sys.executable} {SERVER} none\n")
+    program.chmod(0o755)
+    await servers.configure("none", command=["./bin/server"])
+    assert await servers.begin() == []
+    assert (await servers.place.call("s__look")).status == "done"
+
+
 async def test_a_server_gets_no_secrets_and_a_log(servers: Servers) -> None:
     environ: Any = servers.place.workspace.services.environ
     environ |= {"OPENAI_API_KEY": "sk-secret", "HOME": str(servers.place.root), "TOKEN": "t"}
@@ -369,6 +499,10 @@ async def test_a_server_of_the_workspace_starts_after_a_grant_of_exactly_that(
     await place.tools.session_servers.connect("s")
     assert str(SERVER) in place.asked[-1].message
     assert servers.status.granted
+    # The grant is taken back with all else that the server may do.
+    await place.tools.session_servers.revoke("s", "")
+    assert (servers.status.state, servers.status.granted) == ("off", False)
+    await place.tools.session_servers.connect("s")
     overlay.write_text(f"[tools.servers.s]\ncommand = {command}\nenv = {{ A = 'b' }}\n")
     await place.workspace.reload()
     configuration.grant(configuration.loaded.requests)

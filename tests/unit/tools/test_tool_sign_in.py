@@ -42,6 +42,7 @@ class Handler(BaseHTTPRequestHandler):
     """A tool server and the provider that it trusts, at one address."""
 
     log: list[str]
+    refuses: bool
     server: ThreadingHTTPServer
 
     @property
@@ -82,7 +83,8 @@ class Handler(BaseHTTPRequestHandler):
                 }
             )
         elif path == "/authorize":
-            back = urlencode({"code": "the code", "state": query["state"][0]})
+            came = {"error": "access_denied"} if self.refuses else {"code": "the code"}
+            back = urlencode({**came, "state": query["state"][0]})
             self.send_response(302)
             self.send_header("Location", f"{query['redirect_uri'][0]}?{back}")
             self.send_header("Content-Length", "0")
@@ -133,10 +135,13 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def remote(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
+def remote(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[str, list[str]]]:
     """An address that wants a sign-in, and what it was asked; a browser that signs in."""
     log: list[str] = []
-    handler = type("Logging", (Handler,), {"log": log})
+    refuses = getattr(request, "param", None) == "refuses"
+    handler = type("Logging", (Handler,), {"log": log, "refuses": refuses})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
@@ -154,8 +159,8 @@ def remote(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, list[str]]]:
     server.server_close()
 
 
-async def configure(place: Place, url: str) -> None:
-    place.config.write_text(f"[tools.servers.r]\nurl = {json.dumps(url)}\n")
+async def configure(place: Place, url: str, more: str = "") -> None:
+    place.config.write_text(f"[tools.servers.r]\nurl = {json.dumps(url)}\n{more}\n")
     await place.workspace.reload()
 
 
@@ -211,3 +216,34 @@ async def test_nobody_there_is_told(place: Place) -> None:
     [trouble] = await place.tools.begin()
     assert trouble.startswith("The tool server r failed: ")
     assert "Traceback" not in trouble
+
+
+@pytest.mark.parametrize("remote", ["refuses"], indirect=True)
+async def test_a_provider_that_refuses_is_told(place: Place, remote: tuple[str, list[str]]) -> None:
+    await configure(place, remote[0])
+    [trouble] = await place.tools.begin()
+    assert "its provider did not sign you in: access_denied" in trouble
+    assert "You are not signed in: access_denied." in remote[1]
+
+
+async def test_a_header_brings_a_key_from_the_environment(
+    place: Place, remote: tuple[str, list[str]]
+) -> None:
+    url, log = remote
+    await configure(place, url, 'headers = {Authorization = "Bearer ${MY_TOKEN}"}')
+    [trouble] = await place.tools.begin()
+    assert "its headers name the variable MY_TOKEN, which is not set" in trouble
+    environ: Any = place.workspace.services.environ
+    environ["MY_TOKEN"] = "the token"
+    assert await place.tools.begin() == []
+    assert (await place.call("r__look")).status == "done"
+    assert place.asked == []
+    assert "POST /register" not in log
+
+
+async def test_a_key_does_not_go_unencrypted_to_another_machine(place: Place) -> None:
+    await configure(place, "http://tools.example/mcp", 'headers = {X-Key = "${MY_TOKEN}"}')
+    environ: Any = place.workspace.services.environ
+    environ["MY_TOKEN"] = "the token"
+    [trouble] = await place.tools.begin()
+    assert "its headers would go unencrypted to another machine: use https" in trouble
