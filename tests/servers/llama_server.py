@@ -48,6 +48,7 @@ class LlamaServer:
         context: the window, in tokens. The tiny model's tokens are bytes.
         parallel: how many requests are answered at once; they share the window.
         api_key: the key that requests must bring.
+        template: the chat template in place of the model's own.
     """
 
     def __init__(
@@ -58,13 +59,14 @@ class LlamaServer:
         context: int = 32768,
         parallel: int = 1,
         api_key: str | None = None,
+        template: str | None = None,
     ) -> None:
         self._options = ["--context", str(context), "--parallel", str(parallel)]
         if model is not None:
             self._options += ["--model", str(model)]
         if api_key is not None:
             self._options += ["--api-key", api_key]
-        self._grammar = grammar
+        self._files = {"grammar": grammar, "template": template}
         self._api_key = api_key
         self._process: subprocess.Popen[bytes] | None = None
         self._folder = tempfile.TemporaryDirectory(prefix="aish-llama-")
@@ -78,9 +80,10 @@ class LlamaServer:
     def __enter__(self) -> Self:
         folder = Path(self._folder.name)
         log = folder / "log"
-        if self._grammar is not None:
-            (folder / "grammar").write_text(self._grammar, encoding="utf-8")
-            self._options += ["--grammar-file", str(folder / "grammar")]
+        for name, text in self._files.items():
+            if text is not None:
+                (folder / name).write_text(text, encoding="utf-8")
+                self._options += [f"--{name}-file", str(folder / name)]
         with log.open("wb") as output:
             # The server ends with our end of its stdin: none outlives a test that is killed.
             self._process = subprocess.Popen(
@@ -162,6 +165,8 @@ def serve(arguments: argparse.Namespace) -> None:
     parameters.sampling.temp = 0.0
     if arguments.api_key:
         parameters.api_keys = [arguments.api_key]
+    if arguments.template_file:
+        parameters.chat_template = arguments.template_file.read_text(encoding="utf-8")
     if arguments.grammar_file:
         grammar = xllamacpp.CommonGrammar()
         grammar.grammar = arguments.grammar_file.read_text(encoding="utf-8")
@@ -180,6 +185,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8080, help="0 takes a free one")
     parser.add_argument("--model", type=Path, help="a GGUF file; else the tiny model")
     parser.add_argument("--grammar-file", type=Path, help="the grammar of every reply")
+    parser.add_argument("--template-file", type=Path, help="the chat template (Jinja)")
     parser.add_argument("--context", type=int, default=32768, help="the window, in tokens")
     parser.add_argument("--parallel", type=int, default=1, help="requests at once")
     parser.add_argument("--api-key", help="the key that requests must bring")

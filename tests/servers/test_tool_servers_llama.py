@@ -25,8 +25,10 @@ pytestmark = pytest.mark.llama
 WINDOW = 65536
 DONE: Any = ("Done.", ())
 
-#: Where npm has put servers of its own: `npm install @modelcontextprotocol/server-everything ...`.
-NODE = Path(os.environ.get("MCP_NODE", "")) / "node_modules" / ".bin"
+#: Servers that npm installs.
+PACKAGES = [
+    f"@modelcontextprotocol/server-{name}" for name in ("everything", "filesystem", "memory")
+]
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +58,24 @@ def program(name: str) -> str:
     return str(beside)
 
 
-def node_program(name: str) -> str:
-    """Return a tool server of Node's; skip where it is not there."""
-    path = NODE / name
-    if not path.exists() or shutil.which("node") is None:
-        pytest.skip(f"{name} is not there: npm install it somewhere, and name that in MCP_NODE")
-    return str(path)
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of Node's tool servers: MCP_NODE, where npm has put them, or where it does now."""
+    if there := os.environ.get("MCP_NODE"):
+        return Path(there) / "node_modules" / ".bin"
+    if os.environ.get("TESTS_FULL") != "1":
+        pytest.skip("runs with AISH_FULL=1, which has npm fetch servers, or with them in MCP_NODE")
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    folder = tmp_path_factory.mktemp("node")
+    fetch = ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(folder), *PACKAGES]
+    try:
+        done = subprocess.run(fetch, capture_output=True, text=True, check=False, timeout=240)
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm's servers cannot be fetched within four minutes")
+    if done.returncode:
+        pytest.skip(f"npm's servers cannot be fetched: {done.stderr.strip()[-200:]}")
+    return folder / "node_modules" / ".bin"
 
 
 def add_server(place: Place, name: str, **table: object) -> None:
@@ -185,19 +199,25 @@ async def test_servers_of_python(
     ],
 )
 async def test_servers_of_node(
-    place: Place, calling: LlamaServer, name: str, tool: str, arguments: Any, told: str
+    place: Place,
+    calling: LlamaServer,
+    node: Path,
+    name: str,
+    tool: str,
+    arguments: Any,
+    told: str,
 ) -> None:
     given = json.loads(json.dumps(arguments).replace("FOLDER", str(place.folder)))
     more = [str(place.folder)] if "filesystem" in name else []
-    result = await called(place, calling, tool, given, command=[node_program(name), *more])
+    result = await called(place, calling, tool, given, command=[str(node / name), *more])
     assert told in result
 
 
-async def test_a_server_at_an_address(place: Place, calling: LlamaServer) -> None:
+async def test_a_server_at_an_address(place: Place, calling: LlamaServer, node: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [node_program("mcp-server-everything"), "streamableHttp"]
+    command = [str(node / "mcp-server-everything"), "streamableHttp"]
     environment = {**os.environ, "PORT": str(port)}
     with subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL) as running:
         try:

@@ -129,6 +129,12 @@ async def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
 # Reading
 
 
+async def test_an_argument_that_there_is_not_is_told(place: Place) -> None:
+    result = await place.call("list_files", file_path="src")
+    assert result.status == "failed"
+    assert result.text == 'list_files has no argument "file_path". It takes: path, depth.'
+
+
 async def test_a_file_or_a_part_of_it_is_read(place: Place) -> None:
     place.put("a.txt", "one\r\ntwo\r\nthree\r\n")
     whole = await place.call("read_file", path="a.txt")
