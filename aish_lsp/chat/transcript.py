@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.agent.events import End, Notice, Text, Tool
 from aish_lsp.chat.markdown import ReplyEscaper, quote
+from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.text import clipped, escaped
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport
     from aish_lsp.agent.workspace import Workspace
 
-#: Characters of a tool's call in its line, and of what it says where it failed.
+#: Characters of a tool's call in its line, and of what it says where it failed; lines of what a
+#: command has printed.
 _CALL: Final = 160
 _RESULT: Final = 300
+_LINES: Final = 8
 
 
 class ReplyTranscript:
@@ -46,7 +49,7 @@ class ReplyTranscript:
             case Tool():
                 self._end_text()
                 if ended := call_ended(event):
-                    self._append(f"{quote(ended)}\n", apart=True)
+                    self._append(f"{quote(ended + _printed(event))}\n", apart=True)
                     self._is_parted = True
             case Notice() if self._in_text:
                 self._held.append(event.message)
@@ -105,6 +108,17 @@ def call_ended(call: Tool) -> str:
             return f"{call_named(call)} was not allowed."
         case _:
             return ""
+
+
+def _printed(call: Tool) -> str:
+    """Return the end of what a command that a model ran has printed, a line each; or nothing."""
+    if (call.server, call.name, call.status) != (OWN_TOOLS, "run_command", "done"):
+        return ""
+    lines = (call.result or "").rstrip("\n").split("\n")
+    if len(lines) > _LINES:
+        lines = [lines[0], f"... {len(lines) - _LINES} more lines ...", *lines[1 - _LINES :]]
+    # Four blanks make it code.
+    return "\n\n" + "\n".join(f"    {clipped(escaped(line), _CALL)}" for line in lines)
 
 
 def run_ending(report: RunReport) -> str:

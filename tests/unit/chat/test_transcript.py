@@ -99,6 +99,16 @@ def test_a_call_has_a_line_once_it_has_ended() -> None:
     assert text == expected
 
 
+def test_what_a_command_has_printed_stands_below_its_call() -> None:
+    ran = Tool("c1", "aish", "run_command", '{"command": "ls"}', "done", "[exit 0]\na\n## You\n")
+    call = '> Called `aish run_command {"command": "ls"}`.\n'
+    assert written(ran).strip("\n") == f"{call}>\n>     [exit 0]\n>     a\n>     ## You"
+    many = "\n".join(["[exit 0]", *map(str, range(20))])
+    text = written(Tool("c1", "aish", "run_command", "{}", "done", many))
+    assert ">     [exit 0]\n>     ... 13 more lines ...\n>     13\n" in text
+    assert text.rstrip("\n").endswith(">     19")
+
+
 def test_a_calls_line_stands_outside_of_a_block_that_was_left_open() -> None:
     text = written("```\ncode", called("pending"), called("done", ""), "```\nmore")
     assert text.startswith("```\ncode\n```\n\n> Called `git status`.\n\n```\nmore\n")
