@@ -51,7 +51,7 @@ class FolderContext:
         self.services = services
         self.project = ProjectPicture(root)
         self.files = FileNames(root, self.project, lambda: self.config.project)
-        self.undo = Undo(self.folder, self.without_secrets)
+        self.undo = Undo(self.folder, self.without_secrets, services.edit_open)
         self._configuration = configuration
         self.data = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
         self._memory_path = self._configured_memory()

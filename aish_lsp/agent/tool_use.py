@@ -48,7 +48,7 @@ def tools_of(session: Session) -> Toolbox:
         root=workspace.root,
         files=workspace.files,
         open_text=services.open_text,
-        edit_open=services.edit_open,
+        edit_open=user.edit_open,
         look_up=services.look_up,
         ask_user=services.ask_user,
         consents=session.consents,
@@ -158,6 +158,13 @@ class _User:
             # The runner takes a cancel as served: here the whole turn is meant.
             raise asyncio.CancelledError
         return result
+
+    async def edit_open(self, path: Path, before: str, after: str) -> bool | None:
+        """Change a file that an editor has open, as what is undone with the rest of its group."""
+        made = await self._workspace.services.edit_open(path, before, after)
+        if made:
+            self._workspace.undo.edited(path, before, after)
+        return made
 
     @asynccontextmanager
     async def covered(self, label: str, around: Around) -> AsyncIterator[None]:

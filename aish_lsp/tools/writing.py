@@ -151,9 +151,9 @@ class Changing:
         again = await locate(self._at.root, place.name)
         if again != place or await self._now(place, place.name) != now:
             raise Denied(f"{name} has changed meanwhile. Nothing was written: read it again.")
-        if now.is_open:
-            return await self._in_editor(place, now, text)
         async with self._at.covered(f"{tool} {shlex.quote(place.name)}", around):
+            if now.is_open:
+                return await self._in_editor(place, now, text)
             await asyncio.to_thread(write_keeping, place.path, after.encode())
         self._looking.showed(place.name, text)
         return ToolResult(_told(name, now, text))

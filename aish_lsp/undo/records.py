@@ -46,6 +46,15 @@ class Head:
 
 
 @dataclass(frozen=True, slots=True)
+class KeptEdit:
+    """A change of a text that an editor had open; ``old`` and ``new`` are objects of git."""
+
+    name: str
+    old: str
+    new: str
+
+
+@dataclass(frozen=True, slots=True)
 class Record:
     """A command that can be undone, or an undo, or a redo.
 
@@ -58,6 +67,7 @@ class Record:
         before, after: the work tree; ``after`` is None until it has ended, and where the end was
             not seen.
         saved: names of files that the user saved while it ran.
+        edits: what it changed in the editor, in this order.
     """
 
     group: str
@@ -67,6 +77,7 @@ class Record:
     after: Snapshot | None = None
     kind: Kind = "command"
     saved: list[str] = field(default_factory=list)
+    edits: list[KeptEdit] = field(default_factory=list)
     session: str = ""
     of: str = ""
     version: int = _VERSION
@@ -189,7 +200,9 @@ class Records:
         except (GitFailed, InvalidArgument, IndexError, ValueError, RecursionError):
             return None
         snapshots = (record.before, record.after or record.before)
-        whole = all(_ID.fullmatch(snapshot.tree) for snapshot in snapshots)
+        ids = [snapshot.tree for snapshot in snapshots]
+        ids += [text for edit in record.edits for text in (edit.old, edit.new)]
+        whole = all(map(_ID.fullmatch, ids))
         return record if whole and record.version == _VERSION else None
 
 

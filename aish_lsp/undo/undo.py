@@ -12,15 +12,16 @@ import os
 import re
 import shlex
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeVar
 
 from aish_lsp.foundation.errors import AishError, Busy, NotFound, StoreUnavailable
 from aish_lsp.foundation.job import run_uncancellable
-from aish_lsp.foundation.ports import AskUser, Question
+from aish_lsp.foundation.ports import AskUser, EditOpen, Question, nothing_edited
 from aish_lsp.foundation.text import escaped
+from aish_lsp.undo.edits import make
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
 from aish_lsp.undo.listing import is_editors_own, left_out
 from aish_lsp.undo.work import Begun, Reverted, Worker
@@ -67,25 +68,33 @@ class Undone:
 class _Running:
     """The commands that run at the same time: they are one undo.
 
-    ``saved`` are the files that the user has saved meanwhile.
+    ``saved`` are the files that the user has saved meanwhile; ``edited`` those that were changed in
+    the editor, each with the text before and after.
     """
 
     count: int
     begun: Begun
     named: list[bytes]
     saved: set[Path] = field(default_factory=set)
+    edited: list[tuple[Path, str, str]] = field(default_factory=list)
 
 
 class Undo:
     """The snapshots of one workspace, and the way back.
 
-    ``without_secrets`` returns a text as it may be written down. Each command belongs to a session,
-    which is named by its id.
+    ``without_secrets`` returns a text as it may be written down; ``edit_open`` changes what an
+    editor has open. Each command belongs to a session, which is named by its id.
     """
 
-    def __init__(self, folder: Path, without_secrets: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        without_secrets: Callable[[str], str],
+        edit_open: EditOpen = nothing_edited,
+    ) -> None:
         self._folder = folder
         self._without_secrets = without_secrets
+        self._edit_open = edit_open
         self._lock = asyncio.Lock()
         self._running: _Running | None = None
         self._refusal = ""
@@ -136,6 +145,11 @@ class Undo:
         if self._running is not None:
             self._running.saved.add(path)
 
+    def edited(self, path: Path, before: str, after: str) -> None:
+        """Take note that a text was changed in the editor, between ``before`` and ``after``."""
+        if self._running is not None:
+            self._running.edited.append((path, before, after))
+
     async def after(self) -> list[str]:
         """Take a snapshot after the command of ``before`` has ended; return what is to be told."""
         async with self._lock:
@@ -147,7 +161,8 @@ class Undo:
             self._running = None
             try:
                 gone = await self._in_thread(
-                    lambda worker: worker.finish(running.begun, running.saved), SNAPSHOT_SECONDS
+                    lambda worker: worker.finish(running.begun, running.saved, running.edited),
+                    SNAPSHOT_SECONDS,
                 )
             except Nowhere as error:
                 return [f"It can no longer be undone: {error}."]
@@ -218,7 +233,7 @@ class Undo:
                 # What has changed while they thought about it is not what they meant.
                 overwrite = done.conflicts if answer else frozenset[bytes]()
                 done = await revert(overwrite, decided=True)
-        return self._told(done, kind)
+        return self._told(done, kind, await make(done.edits, done.top, self._edit_open))
 
     async def _revert(
         self, work: Callable[[Worker], Reverted], kind: Literal["undo", "redo"]
@@ -255,10 +270,13 @@ class Undo:
             no="Leave them",
         )
 
-    def _told(self, done: Reverted, kind: str) -> Undone:
-        restored = self._shown(done.top, done.restored)
+    def _told(self, done: Reverted, kind: str, edits: Mapping[bytes, bool]) -> Undone:
+        """Return what was done; ``edits``: whether the texts of an editor could be changed."""
+        edited = [name for name, is_made in edits.items() if is_made]
+        refused = {name for name, is_made in edits.items() if not is_made}
+        restored = self._shown(done.top, {*done.restored, *edited})
         removed = self._shown(done.top, done.removed)
-        conflicts = self._shown(done.top, done.conflicts | done.failed.keys())
+        conflicts = self._shown(done.top, done.conflicts | done.failed.keys() | refused)
         if done.asks:
             told = [f"Nothing was {kind}ne of: {done.label}"]
         elif restored or removed or conflicts:
@@ -269,6 +287,7 @@ class Undo:
             told = [f"The files are as they were after: {done.label}"]
         rows = (
             ("Put back", restored),
+            ("Of these changed in the editor, and not saved", self._shown(done.top, edited)),
             ("Removed", removed),
             ("Changed since, left alone", conflicts),
         )

@@ -16,6 +16,7 @@ from typing import Final, Literal, TypeAlias
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.files import locked, private_dir
 from aish_lsp.foundation.paths import workspace_dir, workspace_key
+from aish_lsp.undo.edits import Edit, backwards, keep, read
 from aish_lsp.undo.git import Git, GitFailed
 from aish_lsp.undo.listing import Listing, is_editors_own, is_plain, left_out, list_work_tree
 from aish_lsp.undo.records import Head, Record, Records, Ref
@@ -105,6 +106,7 @@ class Reverted:
         asks: nothing was done: the conflicts are to be decided about first.
         earlier: nothing was done: the command was run in another session, at this time (seconds
             since 1970), and whether it is meant is to be asked first.
+        edits: what is to be taken back in the editor.
         moved: where HEAD stood before the command and where it stands, if not there any more.
     """
 
@@ -117,6 +119,7 @@ class Reverted:
     failed: Mapping[bytes, str] = field(default_factory=dict)
     asks: bool = False
     earlier: int | None = None
+    edits: Sequence[Edit] = ()
     moved: tuple[Head, Head] | None = None
 
 
@@ -160,19 +163,25 @@ class Worker:
                 if record.group == group and record.after is None:
                     records.drop([ref])
 
-    def finish(self, begun: Begun, saved: Iterable[Path] = ()) -> list[bytes]:
+    def finish(
+        self,
+        begun: Begun,
+        saved: Iterable[Path] = (),
+        edited: Iterable[tuple[Path, str, str]] = (),
+    ) -> list[bytes]:
         """Write down what is there after it; return what was not covered, and is gone.
 
-        ``saved`` are files that the user saved meanwhile, anywhere.
+        ``saved`` are files that the user saved meanwhile, anywhere; ``edited`` are files of the
+        work tree that it changed in the editor, each with the text before and after.
 
         Raises:
             NoUndo, AishError, OSError: as for ``begin``.
         """
         with self._git() as git:
-            # Where the folder really lies; a link in it is a file of its own.
-            real = (os.path.join(os.path.realpath(one.parent), one.name) for one in saved)  # noqa: PTH118
-            names = {as_text(os.fsencode(os.path.relpath(path, git.top))) for path in real}
-            self._end(git, replace(begun, record=replace(begun.record, saved=sorted(names))))
+            names = sorted({as_text(_name_in(git.top, path)) for path in saved})
+            edits = [Edit(_name_in(git.top, path), old, new) for path, old, new in edited]
+            record = replace(begun.record, saved=names, edits=keep(git, edits))
+            self._end(git, replace(begun, record=record))
             self._records(git).drop_old()
             top = os.fsencode(git.top) + b"/"
             return sorted(
@@ -221,8 +230,10 @@ class Worker:
                 return Reverted(git.top, label, last.group, conflicts=todo.conflicts, asks=True)
             head = _head(git)
             steps = {name: step for name, step in todo.steps.items() if name not in left}
+            back = backwards([edit for _, record in group for edit in record.edits])
+            edits = read(git, back) if back else []
             failed: dict[bytes, str] = {}
-            if steps:
+            if steps or back:
                 record = Record(
                     f"{kind}-{secrets.token_hex(4)}",
                     label,
@@ -230,6 +241,7 @@ class Worker:
                     now,
                     kind=kind,
                     session=session,
+                    edits=back,
                     of=last.group,
                 )
                 begun = Begun(
@@ -249,6 +261,7 @@ class Worker:
                 removed=tuple(name for name in done if steps[name].old is None),
                 conflicts=left,
                 failed=failed,
+                edits=edits,
                 moved=None if first.head == head else (first.head, head),
             )
 
@@ -257,7 +270,8 @@ class Worker:
         before = begun.record.before
         repositories = list(map(as_name, before.repositories))
         after = take(git, list_work_tree(git, begun.names, repositories))
-        if (after.tree, after.modes) == (before.tree, before.modes):
+        is_same = (after.tree, after.modes) == (before.tree, before.modes)
+        if is_same and not begun.record.edits:
             self._records(git).drop([begun.ref])
         else:
             self._records(git).finish(begun.ref, begun.record, after)
@@ -288,6 +302,12 @@ def _head(git: Git) -> Head:
 
     branch = answer("symbolic-ref", "-q", "--short", "HEAD")
     return Head(branch, answer("rev-parse", "-q", "--verify", "HEAD"))
+
+
+def _name_in(top: Path, path: Path) -> bytes:
+    """Return a file's name in the work tree. A link in a folder is a file of its own."""
+    real = os.path.join(os.path.realpath(path.parent), path.name)  # noqa: PTH118 - as is
+    return os.fsencode(os.path.relpath(real, top))
 
 
 def _names(git: Git, records: Sequence[Record]) -> set[bytes]:

@@ -101,3 +101,43 @@ def test_each_change_is_asked_about_with_its_diff(
     end = next(number for number, row in enumerate(rows) if "╯" in row)
     seen = "\n".join(rows[: end + 1]) + "\n"
     assert f"```text\n{seen}```\n" in PAGE.read_text(encoding="utf-8"), seen
+
+
+BUFFER = """
+local buffer = vim.fn.bufnr("calc.py")
+local lines = vim.api.nvim_buf_get_lines(buffer, 0, -1, false)
+return { table.concat(lines, "\\n"), vim.bo[buffer].modified }
+"""
+
+
+def test_an_undo_takes_a_change_back_in_the_buffer(
+    place: Place, profile: Path, calling: llama_server.LlamaServer
+) -> None:
+    calc = place.folder / "calc.py"
+    calc.write_text(CALC)
+    (place.folder / ".git").rmdir()
+    subprocess.run(["git", "init", "-q", place.folder], check=True)
+    caller = Caller(calling, [("", [("edit_file", EDIT)]), ("Done.", ())])
+    model = 'endpoint = "URL"\ncontext_window = 32768\nmax_output_tokens = 512'
+    with (
+        served(caller) as url,
+        opened(place, profile, model.replace("URL", url)) as neovim,
+    ):
+        neovim.keys(f":edit {calc}<CR>")
+        neovim.until("the file", lambda: neovim.name == str(calc))
+        opened_chat(neovim, place)
+        neovim.keys("GiRepair calc.py.<Esc><CR>")
+        neovim.until(
+            "the question", lambda: any("Change calc.py" in row for row in neovim.lua(FLOAT))
+        )
+        neovim.keys("2")
+        neovim.until("the end", lambda: neovim.lines.count("## You") == 2)
+        changed = CALC.replace("x + 1", "2 * x").rstrip("\n")
+        assert neovim.lua(BUFFER) == [changed, True]
+        assert calc.read_text() == CALC
+        neovim.keys("Gi:undo<Esc><CR>")
+        neovim.until("the undo", lambda: neovim.lua(BUFFER)[0] == CALC.rstrip("\n"))
+        neovim.until("the word", lambda: any("in the editor" in line for line in neovim.lines))
+        neovim.until("the next", lambda: neovim.lines.count("## You") == 3)
+        neovim.keys("Gi:redo<Esc><CR>")
+        neovim.until("the redo", lambda: neovim.lua(BUFFER)[0] == changed)

@@ -288,6 +288,17 @@ async def test_an_open_file_is_changed_in_the_editor(place: Place, calling: Llam
             await client.notify("textDocument/didOpen", {"textDocument": document})
             result = await ask(client, "Repair it.", "one")
             assert not [name for name, _ in client.requests if "showMessageRequest" in name]
+            # The editor tells of what it has made.
+            changed = text.replace("x + 1", "2 * x")
+            told = {
+                "textDocument": {"uri": uri, "version": 8},
+                "contentChanges": [{"text": changed}],
+            }
+            await client.notify("textDocument/didChange", told)
+            undone = await client.command_result("aish.undo", {})
+    assert undone["restored"] == ["calc.py"]
+    back = [change for one in edits for change in changes(one) if "x + 1" in json.dumps(change)]
+    assert [change["newText"] for change in back] == ["    return x + 1"]
     assert result["finishReason"] == "stop"
     [approval] = approvals
     assert (approval["kind"], approval["risk"], approval["text"]) == ("edit", "caution", "calc.py")

@@ -390,6 +390,8 @@ async def test_a_file_that_is_open_is_changed_in_the_editor_alone(place: Place) 
     assert "not saved yet" in result.text
     assert place.edited == [(path, "# unsaved\none\n", "# unsaved\ntwo\n")]
     assert path.read_bytes() == b"one\r\n"
+    assert (await place.undo()).restored == ["a.txt"]
+    assert place.open[path] == "# unsaved\none\n"
 
 
 # Commands

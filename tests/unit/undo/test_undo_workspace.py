@@ -191,3 +191,89 @@ async def test_what_undo_cannot_put_back_is_told(root: Path) -> None:
     assert told[3].startswith("a: ")
     assert told[4].startswith("HEAD was at main (")
     assert told[4].endswith("only files are undone.")
+
+
+class OpenTexts:
+    """An editor's open texts."""
+
+    def __init__(self, **texts: str) -> None:
+        self.texts = texts
+
+    async def edit(self, path: Path, before: str, after: str) -> bool | None:
+        if path.name not in self.texts:
+            return None
+        if self.texts[path.name] != before:
+            return False
+        self.texts[path.name] = after
+        return True
+
+
+async def edit_both(root: Path, undo: Undo, editor: OpenTexts) -> None:
+    """Change a file, and another one in the editor, twice."""
+    await undo.before("one", "edit", root, "s")
+    write(root, {"a": "two"})
+    for before, after in (("one\n", "two\n"), ("two\n", "three\n")):
+        assert await editor.edit(root / "b", before, after)
+        undo.edited(root / "b", before, after)
+    await undo.after()
+
+
+async def test_what_was_changed_in_the_editor_is_taken_back_there(root: Path) -> None:
+    repository(root, a="one", b="one\n")
+    editor = OpenTexts(b="one\n")
+    undo = Undo(root, str, editor.edit)
+    await edit_both(root, undo, editor)
+    # Another process knows it too.
+    undone = await Undo(root, str, editor.edit).undo("s", nobody)
+    assert undone.restored == ["a", "b"]
+    assert "Of these changed in the editor, and not saved: b" in undone.told
+    assert (editor.texts["b"], (root / "a").read_text()) == ("one\n", "one")
+    redone = await undo.redo("s", nobody)
+    assert redone.restored == ["a", "b"]
+    assert (editor.texts["b"], (root / "a").read_text()) == ("three\n", "two")
+    await undo.undo("s", nobody)
+    assert (editor.texts["b"], (root / "b").read_text()) == ("one\n", "one\n")
+
+
+async def test_an_edit_in_the_editor_alone_is_an_undo(root: Path) -> None:
+    repository(root, b="one\n")
+    editor = OpenTexts(b="one\n")
+    undo = Undo(root, str, editor.edit)
+    await undo.before("one", "edit", root, "s")
+    await editor.edit(root / "b", "one\n", "two\n")
+    undo.edited(root / "b", "one\n", "two\n")
+    await undo.after()
+    assert (await undo.undo("s", nobody)).restored == ["b"]
+    assert editor.texts == {"b": "one\n"}
+    with pytest.raises(NotFound):
+        await undo.undo("s", nobody)
+    assert (await undo.redo("s", nobody)).restored == ["b"]
+    assert editor.texts == {"b": "two\n"}
+
+
+async def test_a_text_that_was_changed_since_is_left_alone(root: Path) -> None:
+    repository(root, a="one", b="one\n")
+    editor = OpenTexts(b="one\n")
+    undo = Undo(root, str, editor.edit)
+    await edit_both(root, undo, editor)
+    editor.texts["b"] = "mine\n"
+    undone = await undo.undo("s", nobody)
+    assert (undone.restored, undone.conflicts) == (["a"], ["b"])
+    assert editor.texts["b"] == "mine\n"
+
+
+@pytest.mark.parametrize("saved", ["three\n", "three\r\n", "\ufeffthree\n", "mine\n"])
+async def test_a_file_that_is_closed_by_now_is_taken_back_on_the_disk(
+    root: Path, saved: str
+) -> None:
+    repository(root, a="one", b="one\n")
+    editor = OpenTexts(b="one\n")
+    undo = Undo(root, str, editor.edit)
+    await edit_both(root, undo, editor)
+    editor.texts.clear()
+    (root / "b").write_bytes(saved.encode())
+    (root / "b").chmod(0o755)
+    undone = await undo.undo("s", nobody)
+    assert (root / "b").read_bytes().decode() == saved.replace("three", "one")
+    assert (root / "b").stat().st_mode & 0o777 == 0o755
+    assert undone.conflicts == (["b"] if saved == "mine\n" else [])
