@@ -25,6 +25,7 @@ __all__ = [
     "Route",
     "Start",
     "Step",
+    "StepStatus",
     "Text",
     "Tool",
     "Usage",
@@ -67,14 +68,25 @@ class Tool:
     result: str | None = None
 
 
+StepStatus: TypeAlias = Literal["planned", "running", "done", "failed", "denied", "stopped"]
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of the autonomous loop."""
+    """A step of the autonomous loop changed its state.
+
+    ``plan`` is what the model said before its first command or call; ``exit_code`` is that of the
+    last command that was run in it.
+    """
 
     kind: ClassVar[str] = "step"
     number: int
     goal: str
-    status: str
+    status: StepStatus
+    plan: str = ""
+    command_ids: tuple[str, ...] = ()
+    call_ids: tuple[str, ...] = ()
+    exit_code: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,6 +270,9 @@ class Execution:
         self._plan = planned
         self._emit = emit
         self._can_confine = False
+        pursuit = session.pursuit
+        self._has_agreed = False
+        self._pursuit = pursuit if pursuit and pursuit.group == planned.group else None
         folder = self._workspace.folder / ".aish"
         self._whole = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
 
@@ -293,6 +296,7 @@ class Execution:
                 return self._not_run("cancelled")
             if not allowed:
                 return self._not_run("denied")
+            self._has_agreed = True
         try:
             covered = await self._snapshot(verdict)
         except asyncio.CancelledError:
@@ -315,11 +319,18 @@ class Execution:
         """Return the risk; what is to run without confinement is not safe."""
         workspace, planned = self._workspace, self._plan
         self._can_confine = not planned.free and await workspace.can_confine()
-        confined = self._can_confine
-        return workspace.judge(planned.text, planned.cwd, planned.shell, confined=confined)
+        kept = workspace.root if self._pursuit and self._pursuit.acts_alone else None
+        return workspace.judge(
+            planned.text, planned.cwd, planned.shell, confined=self._can_confine, kept=kept
+        )
 
     def _is_confined(self, verdict: Verdict) -> bool:
         return self._can_confine and verdict.risk == "safe" and verdict.confine
+
+    def _is_work(self, verdict: Verdict) -> bool:
+        """Return whether it runs unasked, as a step of a goal that may change the work tree."""
+        may = self._pursuit is not None and self._pursuit.acts_alone
+        return may and self._can_confine and verdict.risk == "caution" and not self._plan.approved
 
     async def _offer_unconfined(self) -> None:
         """Offer the command once more, where its confinement may have been in the way."""
@@ -336,9 +347,11 @@ class Execution:
     def _must_ask(self, verdict: Verdict) -> bool:
         """Return whether the user is to be asked first."""
         planned = self._plan
+        always = self._workspace.config.safety.confirm == "always"
+        if self._is_work(verdict):
+            return always
         if planned.unattended and not (verdict.risk == "safe" and self._may_go_unseen(verdict)):
             return True
-        always = self._workspace.config.safety.confirm == "always"
         return not planned.approved and needs_approval(
             planned.text, verdict, planned.origin, always=always
         )
@@ -412,6 +425,10 @@ class Execution:
             walls = None
             if self._is_confined(verdict):
                 made = await workspace.services.confinement.walls(workspace.root)
+                walls = stack.enter_context(made)
+            elif self._is_work(verdict) and not self._has_agreed:
+                assert workspace.root is not None
+                made = await workspace.services.confinement.work_walls(workspace.root)
                 walls = stack.enter_context(made)
             return await run_command(
                 planned.text,

@@ -160,11 +160,12 @@ class FolderContext:
         shell: str = "",
         *,
         confined: bool | None = None,
+        kept: Path | None = None,
     ) -> Verdict:
         """Return the risk of running ``text`` in ``folder``, the workspace's own by default.
 
         ``shell`` is what runs it, the user's own by default; ``confined`` says whether it would run
-        confined, by default, whether that can be had.
+        confined, by default, whether that can be had; ``kept`` is as ``classify`` has it.
         """
         if confined is None:
             confined = self.config.safety.confine and self.services.confinement.available
@@ -176,6 +177,7 @@ class FolderContext:
             folder=folder or self.folder,
             confined=confined,
             path=self.command_environment().get("PATH"),
+            kept=kept,
         )
 
     def command_environment(self) -> dict[str, str]:

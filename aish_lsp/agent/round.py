@@ -64,7 +64,7 @@ class Round(ModelCall):
     def __init__(
         self, session: Session, conversation: Conversation, preset: Preset, emit: Emit
     ) -> None:
-        super().__init__(session, preset, "main")
+        super().__init__(session, preset, "norris" if session.pursuit else "main")
         self.evicted = 0
         self._workspace = session.workspace
         self._conversation = conversation
@@ -227,7 +227,12 @@ class Round(ModelCall):
         """Plan what goes, have it summarized where that is wanted, and let it go."""
         conversation, session = self._conversation, self._session
         budget = self._budget(limit)
-        wanted = self._config.context.summarize and conversation is session.conversation
+        # A goal's steps leave a line each instead.
+        wanted = (
+            self._config.context.summarize
+            and conversation is session.conversation
+            and session.pursuit is None
+        )
         plan = await budget.plan(conversation, summarize=wanted)
         self._allow(plan.measure.total)
         if wanted and plan.summary_chars:
@@ -242,6 +247,8 @@ class Round(ModelCall):
         if prepared.evicted:
             await self._session.recorder.evicted(prepared.evicted, prepared.summary)
             self._session.meter.evicted()
+            if self._session.pursuit is not None:
+                self._session.pursuit.evicted(prepared.evicted)
             self.evicted += len(prepared.evicted)
             became = "were left out" if prepared.summary is None else "went into the summary"
             await self._notice("info", f"{len(prepared.evicted)} old messages {became}.")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.events import CommandInfo
     from aish_lsp.agent.folder import FolderContext
     from aish_lsp.agent.model_choice import ModelChoice
+    from aish_lsp.agent.pursuit import Pursuit
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.budget import Limits
     from aish_lsp.context.messages import Attached, ExecOutput
@@ -94,6 +95,7 @@ class Session:
         unanswered: the last question, where it got no answer.
         awaiting: what runs a command that nobody could be asked about, by the command's id.
         tools: what its model may call.
+        pursuit: the goal that is pursued in it now.
     """
 
     def __init__(
@@ -116,6 +118,7 @@ class Session:
         self.unanswered: Ask | None = None
         self.awaiting: dict[str, Callable[[], Job[Any]]] = {}
         self.tools: Toolbox = workspace.services.tools_of(self)
+        self.pursuit: Pursuit | None = None
         self._last_turn = ""
         self._told: set[str] = set()
         if before is not None:
@@ -238,7 +241,8 @@ class Session:
 
     def blocks(self) -> Blocks:
         """Compose the prompt's blocks as of now."""
-        return self.workspace.blocks(self.conversation.summary, self.models.wording)
+        blocks = self.workspace.blocks(self.conversation.summary, self.models.wording)
+        return replace(blocks, norris=self.pursuit.block()) if self.pursuit else blocks
 
     def next_request(self, question: str = "", attached: Sequence[Attached] = ()) -> NextRequest:
         """Return the next request, as far as it is known by now; see ``NextRequest``."""
@@ -331,7 +335,8 @@ class Session:
         self, found: FoundCommand, turn_id: str, command_id: str | None, number: int = 0
     ) -> CommandInfo:
         shell, obstacle = self.workspace.shell_for(found.shell)
-        verdict = self.workspace.judge(found.text, shell=shell)
+        kept = self.workspace.root if self.pursuit and self.pursuit.acts_alone else None
+        verdict = self.workspace.judge(found.text, shell=shell, kept=kept)
         return self.commands.add(
             found, turn_id, verdict, command_id=command_id, number=number, obstacle=obstacle
         )

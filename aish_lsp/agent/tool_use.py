@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.job import Job
+    from aish_lsp.foundation.ports import Question
     from aish_lsp.shell.runner import RunResult
     from aish_lsp.tools.calling import Around
 
@@ -50,7 +51,7 @@ def tools_of(session: Session) -> Toolbox:
         open_text=services.open_text,
         edit_open=user.edit_open,
         look_up=services.look_up,
-        ask_user=services.ask_user,
+        ask_user=user.ask_user,
         consents=session.consents,
         without_secrets=workspace.without_secrets,
         run=user.run,
@@ -158,6 +159,15 @@ class _User:
             # The runner takes a cancel as served: here the whole turn is meant.
             raise asyncio.CancelledError
         return result
+
+    async def ask_user(self, question: Question) -> bool | None:
+        """Ask the user; an edit goes on unasked for a goal that may change the work tree."""
+        pursuit, approval = self._session.pursuit, question.approval
+        if pursuit is not None and pursuit.acts_alone and approval is not None:
+            always = self._workspace.config.safety.confirm == "always"
+            if approval.kind == "edit" and approval.risk == "caution" and not always:
+                return True
+        return await self._workspace.services.ask_user(question)
 
     async def edit_open(self, path: Path, before: str, after: str) -> bool | None:
         """Change a file that an editor has open, as what is undone with the rest of its group."""

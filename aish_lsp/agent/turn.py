@@ -27,6 +27,7 @@ from aish_lsp.agent.events import (
     Usage,
 )
 from aish_lsp.agent.model_choice import FallbackChain
+from aish_lsp.agent.pursuit import goal_said
 from aish_lsp.agent.round import Round
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.context.attached.consent import secret_selection, sent_along
@@ -149,11 +150,16 @@ class Turn:
             self._finish = "cancelled"
             return self._outcome()
         try:
-            return await self._take_in_turn()
+            return await self.take_in_turn()
         finally:
             lock.release()
 
-    async def _take_in_turn(self) -> Outcome[AskResult]:
+    async def take_in_turn(self) -> Outcome[AskResult]:
+        """Do what ``take`` does for somebody who holds the session's lock.
+
+        Raises:
+            AishError: as ``take``.
+        """
         try:
             await self._prepare()
             await self._go_through_rounds()
@@ -173,12 +179,17 @@ class Turn:
 
     async def _go_through_rounds(self) -> None:
         """Receive a reply, run the tools that it calls, and go on with what they said."""
-        most = self._workspace.config.tools.max_rounds
+        pursuit = self._session.pursuit
+        # Each round of a goal is a step, and its own turn.
+        most = self._workspace.config.tools.max_rounds if pursuit is None else 1
         for number in count(1):
             await self._receive_from_somebody()
             assert self._round is not None
             calls = self._round.received.tool_calls
             if not calls or self._finish not in {"stop", "tool"}:
+                return
+            if pursuit is not None and goal_said("".join(self._round.received.text)):
+                # What is suggested beside that is not done unasked.
                 return
             await self._unless_cancelled(self._record())
             await self._run_tools(calls)
@@ -187,6 +198,8 @@ class Turn:
             self._begin_round(self._round.preset)
             await self._round.fit()
         self._finish = "tool"
+        if pursuit is not None:
+            return
         await self._notice(
             "warning",
             f"Stopped after {most} rounds of tools, `tools.max_rounds`. Ask the model to continue.",
@@ -275,6 +288,10 @@ class Turn:
         if self._ask.again:
             # What went along the first time does so again.
             return list(self._ask.attached)
+        pursuit = self._session.pursuit
+        if pursuit is not None and pursuit.steps:
+            # It is what came of a step.
+            return []
         found = await named_files(prompt, workspace.files, workspace.services.open_text)
         for notice in found.notices:
             await self._notice("warning", notice)
@@ -304,7 +321,9 @@ class Turn:
         self._session.turn_began(self._id)
         recorder = self._session.recorder
         again = self._asked_before.messages[0].n if self._asked_before else 0
-        writing = asyncio.create_task(recorder.question(question, again), name="write a question")
+        pursuit = self._session.pursuit
+        asking = recorder.question(question, again, is_step=bool(pursuit and pursuit.steps))
+        writing = asyncio.create_task(asking, name="write a question")
         try:
             await asyncio.shield(writing)
         finally:
@@ -412,7 +431,8 @@ class Turn:
         assert self._round is not None
         # A quarter of the budget, at four characters a token.
         limit = min(max(self._round.budget, _SHORTEST_RESULT), _LONGEST_RESULT)
-        return Around(self._emit, partial(self._notice, "warning"), self._id, limit)
+        group = self._session.pursuit.group if self._session.pursuit else self._id
+        return Around(self._emit, partial(self._notice, "warning"), group, limit)
 
     async def _tell_of(self, call: ToolCall, status: ToolStatus, result: str | None = None) -> None:
         server, parted, name = call.name.partition("__")

@@ -6,10 +6,10 @@ Remarks are lines of the chat that stand there only as long as what they tell of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.events import End, Notice, Text, Tool
+from aish_lsp.agent.events import End, Notice, Output, Step, Text, Tool
 from aish_lsp.chat.markdown import ReplyEscaper, quote
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.foundation.errors import StoreUnavailable
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _CALL: Final = 160
 _RESULT: Final = 300
 _LINES: Final = 8
+#: Characters of an output that its last lines are taken from.
+_OUTPUT: Final = 4_000
 
 
 class ReplyTranscript:
@@ -39,6 +41,8 @@ class ReplyTranscript:
         self._in_text = False
         self._has_text = False
         self._is_parted = False
+        # Of the command that a step towards a goal runs, which may be long.
+        self._running = self._output = ""
 
     def take(self, event: Event) -> None:
         """Write an event: text at once, notices where they do not break a line of it."""
@@ -51,6 +55,8 @@ class ReplyTranscript:
                 if ended := call_ended(event):
                     self._append(f"{quote(ended + _printed(event))}\n", apart=True)
                     self._is_parted = True
+            case Step() | Output():
+                self._take_of_goal(event)
             case Notice() if self._in_text:
                 self._held.append(event.message)
             case Notice():
@@ -59,6 +65,18 @@ class ReplyTranscript:
                 self._held.append("Stopped.")
             case End(error={"message": message}) if self._has_text:
                 self._held.append(f"The reply broke off: {message}")
+
+    def _take_of_goal(self, event: Step | Output) -> None:
+        """Write how a step towards a goal ended, with the end of its last command's output."""
+        if isinstance(event, Output):
+            if event.command_id != self._running:
+                self._running, self._output = event.command_id, ""
+            self._output = (self._output + event.delta)[-_OUTPUT:]
+        elif event.status not in ("planned", "running"):
+            self._end_text()
+            told = step_ended(event) + _last_lines(self._output.split("\n"))
+            self._append(quote(told) + "\n", apart=True)
+            self._is_parted, self._output = True, ""
 
     def finish(self) -> None:
         """Write what was held back; end the reply's last line, and the code block it ends in."""
@@ -110,6 +128,12 @@ def call_ended(call: Tool) -> str:
             return ""
 
 
+def step_ended(step: Step) -> str:
+    """Return how a step towards a goal ended, on a line."""
+    code = f", exit {step.exit_code}" if step.exit_code is not None else ""
+    return f"Step {step.number}: {step.status}{code}."
+
+
 def _printed(call: Tool) -> str:
     """Return the end of what a command that a model ran has printed, a line each; or nothing."""
     if (call.server, call.name, call.status) != (OWN_TOOLS, "run_command", "done"):
@@ -117,6 +141,17 @@ def _printed(call: Tool) -> str:
     lines = (call.result or "").rstrip("\n").split("\n")
     if len(lines) > _LINES:
         lines = [lines[0], f"... {len(lines) - _LINES} more lines ...", *lines[1 - _LINES :]]
+    return _as_code(lines)
+
+
+def _last_lines(lines: list[str]) -> str:
+    """Return the end of an output, a line each; or nothing."""
+    while lines and not lines[-1].strip():
+        lines.pop()
+    return _as_code(lines[-_LINES:]) if lines else ""
+
+
+def _as_code(lines: Sequence[str]) -> str:
     # Four blanks make it code.
     return "\n\n" + "\n".join(f"    {clipped(escaped(line), _CALL)}" for line in lines)
 

@@ -62,6 +62,7 @@ def parser() -> argparse.ArgumentParser:
         doctor,
         inspecting,
         memory,
+        norris,
         sessions,
         setup,
     )
@@ -84,6 +85,6 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "serve", help="serve an editor: on stdio, --tcp HOST:PORT or --ws HOST:PORT"
     )
-    for module in (ask, chat, demo, setup, doctor, config, memory, sessions, inspecting):
+    for module in (ask, chat, norris, demo, setup, doctor, config, memory, sessions, inspecting):
         module.add_parser(commands, common)
     return whole

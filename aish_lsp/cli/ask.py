@@ -43,16 +43,16 @@ async def run(arguments: argparse.Namespace) -> int:
     question = sys.stdin.read() if arguments.question == "-" else arguments.question
     async with open_workspace(workspace_folder(arguments)) as workspace:
         job = ask(workspace.shown, Ask(question, arguments.model))
-        result = await _watched(job, _as_json if arguments.json else _print_turn)
+        result = await watched(job, as_json if arguments.json else _print_turn)
         if arguments.json:
-            _as_json(result)
+            as_json(result)
         else:
             for command in result.commands:
                 await _offer(workspace, command, safe_unasked=arguments.yes_safe)
         return 0 if result.finish_reason in ("stop", "length", "tool") else 1
 
 
-async def _watched(job: Job[R], show: Callable[[Event], None]) -> R:
+async def watched(job: Job[R], show: Callable[[Event], None]) -> R:
     """Show a job's events and return its result; Ctrl-C stops the job, not the program."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, job.cancel)
@@ -64,7 +64,8 @@ async def _watched(job: Job[R], show: Callable[[Event], None]) -> R:
         loop.remove_signal_handler(signal.SIGINT)
 
 
-def _as_json(value: Any) -> None:
+def as_json(value: Any) -> None:
+    """Write an event, or a result, on a line of its own."""
     output.out.as_json(to_wire(value))
 
 
@@ -143,7 +144,7 @@ async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
         show_event(event)
 
     try:
-        report = await _watched(begin(workspace.shown, request), show)
+        report = await watched(begin(workspace.shown, request), show)
     except AishError as error:
         output.tell(error.message)
         return []

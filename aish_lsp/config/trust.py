@@ -26,7 +26,7 @@ from aish_lsp.foundation.jsonl import now
 VERSION: Final = 1
 
 #: What a grant is for. A provider's and a key's are not a workspace's but the user's own.
-What = Literal["overlay", "server", "settings", "tool"]
+What = Literal["overlay", "server", "settings", "tool", "norris"]
 
 #: Bytes of a file of grants: enough for ten thousands of them.
 _LARGEST: Final = 16 << 20

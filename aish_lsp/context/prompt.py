@@ -33,6 +33,17 @@ CONTRACT = (
     "prefer a tool to a command."
 )
 
+_NORRIS = """\
+You pursue this goal by yourself, step by step. In each step say in a sentence what you are going to
+do, then call tools or write `CMD: ` lines; they are run, and you see what came of them in the next
+message. Look before you change, and check by a command that what you did works. Where a command
+fails, the rest of its step is not run. What could do harm asks the user; what they refuse is told
+as `[aish] COMMAND: skipped by user`: find another way, or stop.
+When the goal is reached and you have checked it, write this on a line of its own, then a summary:
+GOAL: complete
+When it cannot be reached, or you need the user, write this on a line of its own, with the reason:
+GOAL: blocked: REASON"""
+
 #: Headings that only we write. A line of data that begins like one gets a blank before it.
 _OURS = re.compile(
     r"^(?=\[(?:background|project|earlier conversation summary|exec output|result|aish"
@@ -85,6 +96,15 @@ class Blocks:
             project = f"[project]\n{project}"
         parts = (sent.base, sent.background, project, sent.summary, sent.norris)
         return "\n\n".join(part for part in parts if part)
+
+
+def norris_block(goal: str, steps: Iterable[str] = ()) -> str:
+    """Return what a model is told that pursues ``goal``; ``steps`` are those it no longer sees."""
+    rows = [f"- {as_data(step, on_one_line=True)}" for step in steps]
+    before = ["Earlier steps, which are not shown any more:", *rows] if rows else []
+    return "\n".join(
+        ["[NORRIS MODE]", f"Goal: {as_data(goal, on_one_line=True)}", _NORRIS, *before]
+    )
 
 
 def base_prompt(surroundings: Surroundings, wording: str = "") -> str:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from aish_lsp.agent.events import End, Notice, Output, Tool
+from aish_lsp.agent.events import Command, End, Notice, Output, Step, Tool
 from aish_lsp.agent.turn import WAITS
 from aish_lsp.chat.markdown import OutputBlock, quote
 from aish_lsp.chat.transcript import ReplyTranscript, calls, run_status, runs
@@ -89,12 +89,12 @@ class JobWriter:
                 # That it waits is told while it does.
                 if event == Notice("info", WAITS):
                     continue
-                if calling:
+                if calling and not isinstance(event, Command | Output):
                     self.writer.withdraw(calling)
                     calling = ""
                 reply.take(event)
-                if isinstance(event, Tool) and event.status == "running":
-                    calling = calls(job.id, event)
+                if isinstance(event, Tool | Step) and event.status == "running":
+                    calling = calls(job.id, event) if isinstance(event, Tool) else runs(job.id)
                     self.writer.remark(calling)
         except asyncio.CancelledError:
             # The server ends, and the chat goes on with the next one.

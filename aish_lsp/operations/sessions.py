@@ -7,7 +7,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from aish_lsp.agent.norris import unfinished
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
+from aish_lsp.foundation.text import escaped
 from aish_lsp.foundation.wording import count_of
 from aish_lsp.operations.markdown import (
     found_page,
@@ -157,15 +159,17 @@ async def resume(place: Place, params: SessionResume) -> Answer[Continued]:
         NotFound: there is none; the message names the nearest.
         StoreUnavailable: it cannot be read or written.
     """
-    return _continued(place, await place.workspace.sessions.resume(params.id))
+    return await _continued(place, await place.workspace.sessions.resume(params.id))
 
 
-def _continued(place: Place, resumed: Resumed) -> Answer[Continued]:
+async def _continued(place: Place, resumed: Resumed) -> Answer[Continued]:
     session = resumed.session
     told = f"Session {session.id} continues, with {count_of(resumed.messages, 'message')}."
     waiting = len(session.last_turn_commands)
     if waiting:
         told += f" {count_of(waiting, 'suggested command')} can still be run."
+    if goal := unfinished(await session.recorder.history()):
+        told += f" Its goal was not reached, *{escaped(goal.text)[:80]}*: `:norris resume` goes on."
     for notice in resumed.notices:
         place.face.tell(notice)
     return Answer(Continued(session.id, resumed.messages), told)

@@ -7,6 +7,7 @@ from aish_lsp.operations import (
     context,
     memory,
     models,
+    norris,
     run,
     sessions,
     tools,
@@ -15,7 +16,7 @@ from aish_lsp.operations import (
 )
 from aish_lsp.operations import operation as added
 
-_FAMILIES = (ask, run, models, memory, context, sessions, tools, trust, undo)
+_FAMILIES = (ask, run, norris, models, memory, context, sessions, tools, trust, undo)
 _ORDER = [family.__name__ for family in _FAMILIES]
 
 #: All there are, by name, in the order of the reference.

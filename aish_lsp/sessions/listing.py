@@ -21,6 +21,7 @@ from aish_lsp.sessions.records import SUFFIX, SUMMARIZE, Record, is_question, lo
 #: Inside a text a quotation mark is escaped, so that nothing in a text can look like these.
 _TURN: Final = b'Z", "role": "'
 _QUESTION: Final = b'Z", "role": "user", '
+_STEP: Final = b', "meta": "norris"}'
 _AGAIN: Final = b', "again": '
 _EVENT: Final = b'Z", "event": "'
 _REPLY: Final = b'Z", "role": "assistant", '
@@ -242,7 +243,8 @@ def _glean(data: bytes) -> _Gleaned | None:
         return None
     name = model[1].decode(errors="replace") if model else None
     again = data.count(_AGAIN) if data.rfind(_AGAIN) > 0 else 0
-    questions = data.count(_QUESTION) - again
+    steps = data.count(_STEP) if data.rfind(_STEP) > 0 else 0
+    questions = data.count(_QUESTION) - again - steps
     return _Gleaned(meta, "", last[2].decode(errors="replace"), questions, turns, name)
 
 

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from aish_lsp.context.usage import UsageRecord
 from aish_lsp.foundation.errors import AishError, NotFound
@@ -111,14 +111,16 @@ class Recorder:
         except NotFound:
             return LoadedSession(self.session_id, {}, ())
 
-    async def question(self, question: Message, again: int = 0) -> int:
+    async def question(self, question: Message, again: int = 0, *, is_step: bool = False) -> int:
         """Write a question down, synced; return its number, 0 where it could not be written.
 
-        ``again`` is the number of the question that it asks again, 0 for none.
+        ``again`` is the number of the question that it asks again, 0 for none; ``is_step`` says
+        that it is the autonomous loop's.
         """
         outputs = [asdict(output) for output in question.exec]
         about = [asdict(part) for part in question.attached]
-        record = records.user(question.content, outputs, about, again=again or None)
+        meta = records.STEP if is_step else None
+        record = records.user(question.content, outputs, about, again=again or None, meta=meta)
         return await self._append(record, sync=True)
 
     async def reply(self, reply: Reply) -> int:
@@ -168,6 +170,10 @@ class Recorder:
     async def ran(self, command_id: str, output: ExecOutput) -> None:
         """Write what a command printed, which the next question carries."""
         await self._append(records.ran(command_id, asdict(output)), sync=True)
+
+    async def pursued(self, status: Literal["start", "step", "end"], **fields: Any) -> None:
+        """Write down what the autonomous loop did."""
+        await self._append(records.norris(status, **fields), sync=True)
 
     async def reset(self) -> None:
         """Write that the conversation began anew."""

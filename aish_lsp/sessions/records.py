@@ -18,6 +18,8 @@ Record: TypeAlias = dict[str, Any]
 
 #: The ``meta`` of a summarizer's own messages, and of a question without a reply.
 SUMMARIZE: Final = "summarize"
+#: Marks what the autonomous loop says after a step: no question of the user's.
+STEP: Final = "norris"
 UNANSWERED: Final = "unanswered"
 
 
@@ -38,7 +40,7 @@ def user(
             "last", "cut"}`` each.
         again: the number of the question that this one asks again: once it has a reply, the
             earlier one and its answers are sent no more.
-        meta: SUMMARIZE, or nothing.
+        meta: SUMMARIZE, STEP, or nothing.
     """
     return _with(
         {"role": "user", "content": content},
@@ -238,8 +240,8 @@ def meta_of(meta: Mapping[str, Any], lines: Iterable[Record]) -> dict[str, Any]:
 
 
 def is_question(record: Mapping[str, Any]) -> bool:
-    """Return whether a line is a question of the user's own, not one of the summarizer's."""
-    return record.get("role") == "user" and record.get("meta") != SUMMARIZE
+    """Return whether a line is a question of the user's own, nobody else's."""
+    return record.get("role") == "user" and record.get("meta") not in (SUMMARIZE, STEP)
 
 
 def _flaw(record: Record, before: list[Record]) -> str | None:

@@ -278,6 +278,11 @@ class FenceScanner:
         self._kept = 0
         self._open: _Open | None = None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the text so far, whole lines of it, ends inside of a block."""
+        return self._open is not None
+
     def feed(self, delta: str) -> Iterator[Block]:
         """Take the next piece of the text; yield the blocks that it completes."""
         start = 0

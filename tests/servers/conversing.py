@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +176,12 @@ def forward_to(port: int) -> Script:
             writer.close()
 
     return script
+
+
+@cache
+def cannot_work() -> str:
+    """Return why nobody can run commands in namespaces here; empty where that can be."""
+    if sys.platform != "linux":
+        return "namespaces are Linux's"
+    done = subprocess.run(["unshare", "-Umn", "true"], capture_output=True, check=False)
+    return "" if done.returncode == 0 else "this machine forbids namespaces"

@@ -105,6 +105,30 @@ class Confinement:
         """
         return await self._made(self._make_work_walls, root)
 
+    async def can_work(self, root: Path) -> bool:
+        """Return whether the kernel lets commands be run with ``work_walls``, by trying it."""
+
+        async def ignore(_stream: str, _delta: str) -> None:
+            pass
+
+        try:
+            with await self.work_walls(root) as walls:
+                result = await run_command(  # noqa: S604 - what this program is for
+                    ":",
+                    cwd=root,
+                    shell="sh",
+                    timeout=_PROBE_SECONDS,
+                    env=self._environ,
+                    on_output=ignore,
+                    walls=walls,
+                )
+        except (AishError, OSError):
+            return False
+        if result.finish_reason == "cancelled":
+            # The runner takes a cancel as served: here whoever asks is meant.
+            raise asyncio.CancelledError
+        return result.exit_code == 0
+
     async def _made(self, make: Callable[[R], Walls], root: R) -> Walls:
         making = asyncio.create_task(self._made_alone(make, root))
         try:

@@ -53,18 +53,20 @@ def classify(
     folder: Path | None = None,
     confined: bool = False,
     path: str | None = None,
+    kept: Path | None = None,
 ) -> Verdict:
     """Return the risk of running ``text`` with ``shell``, a name or a path.
 
     ``rules`` are the user's own (``safety.rules``); ``folder`` is where it will run, if that is
     known: what it would overwrite there counts. ``confined`` says that it will run confined if it
-    is safe, and ``path`` is the run's PATH (by default our own).
+    is safe, and ``path`` is the run's PATH (by default our own). ``kept`` is the folder whose files
+    can be had back by an undo, whatever they hold by then: to overwrite one is not destructive.
     """
     hidden = hidden_characters(text)
     if hidden:
         return Verdict("destructive", (f"holds hidden characters: {', '.join(hidden[:5])}",))
     review, own = _review(), tuple(rules)
-    findings = review(text, shell, own, folder, path, confined=confined)
+    findings = review(text, shell, own, folder, path, confined=confined, kept=kept)
     confine = True
     if findings.unconfined and findings.risk == "safe":
         # The whole line would run unconfined: all else in it must be safe even so.

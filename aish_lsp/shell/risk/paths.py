@@ -229,12 +229,17 @@ def is_of_system(path: str) -> bool:
 
 
 def write_risk(
-    target: str, how: How, *, folders: Iterable[str], folder: Path | None
+    target: str,
+    how: How,
+    *,
+    folders: Iterable[str],
+    folder: Path | None,
+    kept: Path | None = None,
 ) -> tuple[int, str]:
     """Return the level and the reason of writing to ``target``.
 
     ``folders`` are those that the command changes to, ``folder`` is where it runs, if known: what
-    exists there already would be lost.
+    exists there already would be lost, unless it lies in ``kept``, of which there is a snapshot.
     """
     if UNKNOWN in target and target.strip(UNKNOWN) == "":
         return CAUTION, "writes to a file whose name is computed"
@@ -251,6 +256,8 @@ def write_risk(
     if reason is None and real is not None and how != "adds" and Path(real).is_file():
         if is_ignored(Path(real)):
             return CAUTION, f"overwrites {target[:60]}, which git ignores"
+        if kept is not None and Path(real).is_relative_to(os.path.realpath(kept)):
+            return CAUTION, f"overwrites {target[:60]}, which can be undone"
         reason = f"overwrites {target[:60]}, which exists"
     return (DESTRUCTIVE, reason) if reason else (CAUTION, "writes to a file")
 

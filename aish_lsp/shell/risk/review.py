@@ -57,24 +57,41 @@ class Review:
         folder: where it will run, if known.
         path: the PATH that it will run with; None is our own.
         confined: whether it will run confined.
+        kept: the folder whose files can be had back; None where there is none.
         read_secrets: whether something in it reads what may be secret, as far as its name tells.
         reads: what its commands are told to read, which may be secret too.
     """
 
     __slots__ = (
         *("_count", "_waiting", "confined", "extra", "findings", "folder", "folders", "functions"),
-        *("git_places", "lost", "path", "plain_shell", "read_secrets", "reads", "variables"),
+        *(
+            "git_places",
+            "kept",
+            "lost",
+            "path",
+            "plain_shell",
+            "read_secrets",
+            "reads",
+            "variables",
+        ),
         "written",
     )
 
     def __init__(
-        self, extra: OwnTables | None, folder: Path | None, path: str | None, *, confined: bool
+        self,
+        extra: OwnTables | None,
+        folder: Path | None,
+        path: str | None,
+        *,
+        confined: bool,
+        kept: Path | None = None,
     ) -> None:
         self.findings = Findings()
         self.extra = extra
         self.folder = folder
         self.path = path
         self.confined = confined
+        self.kept = kept
         self.variables = Variables()
         self.functions: set[str] = set()
         self.written: dict[str, str] = {}
@@ -143,7 +160,9 @@ class Review:
 
     def writes(self, target: str, how: How = "overwrites", text: str = UNKNOWN) -> None:
         """Take down that ``text`` is written to ``target``."""
-        level, reason = write_risk(target, how, folders=self.folders, folder=self.folder)
+        level, reason = write_risk(
+            target, how, folders=self.folders, folder=self.folder, kept=self.kept
+        )
         self.findings.add(level, reason)
         if level:
             place = normal(target)

@@ -29,9 +29,11 @@ def review(
     path: str | None,
     *,
     confined: bool,
+    kept: Path | None = None,
 ) -> Findings:
     """Return what was found in ``text``, which holds no hidden characters."""
-    found = Review(_own_rules(rules) if rules else None, folder, path, confined=confined)
+    own = _own_rules(rules) if rules else None
+    found = Review(own, folder, path, confined=confined, kept=kept)
     if shell not in _KNOWN:
         _other_shell(found, text, shell)
     found.plain_shell = not shell.endswith("bash")

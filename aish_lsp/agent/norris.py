@@ -1,0 +1,506 @@
+"""The autonomous loop: a goal pursued step by step, within bounds, until it is reached or given up.
+
+Each step is a turn of one round. What it calls runs in it, what it suggests runs after it, and the
+next step's message carries what came of that. All that a run changes is one undo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from aish_lsp.agent.events import Command, Notice, Output, Step
+from aish_lsp.agent.execution import RunRequest, run
+from aish_lsp.agent.pursuit import Pursuit, goal_said
+from aish_lsp.agent.session import Ask
+from aish_lsp.agent.turn import WAITS, AskResult, Turn
+from aish_lsp.config.sources import OFFLINE
+from aish_lsp.foundation.errors import AishError, BackendUnavailable, Busy, Denied, InvalidArgument
+from aish_lsp.foundation.job import Outcome, run_uncancellable
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.text import clipped, escaped, one_line, shown_path
+from aish_lsp.foundation.wording import count_of
+from aish_lsp.shell.suggestions import new_id
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aish_lsp.agent.events import CommandInfo, FinishReason, StepStatus
+    from aish_lsp.agent.execution import RunReport
+    from aish_lsp.agent.session import Session
+    from aish_lsp.foundation.events import Level
+    from aish_lsp.foundation.job import Emit, Job
+    from aish_lsp.sessions.records import LoadedSession
+
+How: TypeAlias = Literal["complete", "blocked", "stopped", "limit", "error"]
+
+#: Seconds that one command of a step may take.
+_COMMAND_SECONDS: Final = 600.0
+
+#: Steps that change nothing after which a run ends.
+_SAME: Final = 3
+
+#: Characters of a plan and of a command that are told.
+_PLAN: Final = 300
+_LINE: Final = 120
+
+_NO_MODEL: Final = (
+    "The offline model cannot pursue a goal: `aish-lsp setup` or `:model add` connects a real one."
+)
+
+_DURATION: Final = re.compile(r"\d+(?:\.\d+)?(?=\s*m?s(?:ec|econds?)?\b)")
+
+
+@dataclass(frozen=True, slots=True)
+class NorrisResult:
+    """What became of a goal; ``summary`` is what the model said of it, or why it ended."""
+
+    outcome: How
+    steps: int
+    summary: str
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What is to be pursued; ``steps`` are those that were made before, in the run ``group``."""
+
+    text: str
+    allow_caution: bool = False
+    max_steps: int | None = None
+    group: str = ""
+    steps: int = 0
+
+
+def pursue(session: Session, goal: Goal) -> Job[NorrisResult]:
+    """Begin to pursue a goal. In a session one thing is done at a time: it waits for others.
+
+    Raises:
+        InvalidArgument: there is no goal.
+        Busy: a goal is being pursued in this session already.
+    """
+    if not goal.text.strip():
+        raise InvalidArgument("Say what is to be reached: `:norris GOAL`.", path="goal")
+    if session.pursuit is not None:
+        raise Busy("A goal is being pursued here. `:norris stop` ends that.")
+    job_id = new_id()
+    goal = replace(goal, group=goal.group or job_id)
+    return session.jobs.start(
+        job_id,
+        lambda emit: _Run(session, goal, job_id, emit).pursue(),
+        f"goal: {one_line(goal.text)}",
+    )
+
+
+def unfinished(log: LoadedSession) -> Goal | None:
+    """Return the goal that a session pursued last, if that was not reached; None for none."""
+    runs = [record for record in log.records if record.get("event") == "norris"]
+    start = next((one for one in reversed(runs) if one.get("status") == "start"), None)
+    if start is None or not isinstance(start.get("goal"), str):
+        return None
+    since = runs[runs.index(start) :]
+    if any(one.get("status") == "end" and one.get("outcome") == "complete" for one in since):
+        return None
+    steps = [number for one in since if isinstance(number := one.get("number"), int)]
+    return Goal(
+        start["goal"],
+        allow_caution=start.get("allowCaution") is True,
+        group=str(start.get("group", "")),
+        steps=max(steps, default=0),
+    )
+
+
+@dataclass(slots=True)
+class _Made:
+    """What a step did: how it ended, its commands and calls, and what the next message says."""
+
+    status: StepStatus = "done"
+    exit_code: int | None = None
+    rows: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class _Run:
+    """One run of the loop."""
+
+    def __init__(self, session: Session, goal: Goal, job_id: str, emit: Emit) -> None:
+        self._session = session
+        self._workspace = session.workspace
+        self._goal = goal
+        self._emit = emit
+        self._pursuit = Pursuit(goal.text, job_id, goal.group, goal.allow_caution)
+        self._bounds = session.workspace.config.norris
+        self._number = goal.steps
+        self._first = goal.steps + 1
+        self._model: str | None = None
+        self._notes: list[str] = []
+        self._tokens = 0
+        self._cost = 0.0
+        self._seen: list[str] = []
+        # The last exit status of each command.
+        self._exits: dict[str, int] = {}
+
+    async def pursue(self) -> Outcome[NorrisResult]:
+        """Pursue the goal to an end, whatever that is.
+
+        Raises:
+            BackendUnavailable: there is no model that could.
+            Denied: no folder is open, or the user does not want it here.
+        """
+        lock = self._session.turn_lock
+        if lock.locked():
+            await self._notice("info", WAITS)
+        try:
+            await lock.acquire()
+        except asyncio.CancelledError:
+            return self._outcome("stopped", "")
+        try:
+            chosen = await self._session.models.choose(None)
+            if chosen.preset.provider == OFFLINE:
+                raise BackendUnavailable(_NO_MODEL)
+            await self._may_start()
+            self._session.pursuit = self._pursuit
+            return await self._to_the_end()
+        except asyncio.CancelledError:
+            return self._outcome("stopped", "")
+        finally:
+            self._session.pursuit = None
+            lock.release()
+            self._workspace.changed()
+
+    async def _to_the_end(self) -> Outcome[NorrisResult]:
+        if self._goal.allow_caution:
+            await self._look_whether_it_works()
+        goal = self._goal
+        await self._session.recorder.pursued(
+            "start", goal=goal.text, group=goal.group, allowCaution=goal.allow_caution
+        )
+        how: How
+        error: AishError | None = None
+        minutes = self._bounds.max_minutes
+        try:
+            async with asyncio.timeout(minutes * 60) as limit:
+                how, summary = await self._steps()
+        except TimeoutError:
+            how, summary = "stopped", ""
+        except asyncio.CancelledError:
+            how, summary = "stopped", ""
+        except AishError as raised:
+            how, summary, error = "error", raised.message, raised
+        if how == "stopped" and limit.expired():
+            how, summary = "limit", f"It took longer than {minutes:g} minutes (norris.max_minutes)."
+        if how == "complete":
+            summary = "\n".join(filter(None, (summary, self._doubts())))
+        steps = self._number
+        await run_uncancellable(
+            self._session.recorder.pursued("end", outcome=how, number=steps, summary=summary)
+        )
+        await self._notice("info", self._told(how, summary))
+        return self._outcome(how, summary, error)
+
+    def _outcome(
+        self, how: How, summary: str, error: AishError | None = None
+    ) -> Outcome[NorrisResult]:
+        finish: FinishReason = "stop"
+        if how in ("stopped", "error"):
+            finish = "cancelled" if how == "stopped" else "error"
+        made = self._number - self._goal.steps
+        return Outcome(NorrisResult(how, made, summary), finish, error)
+
+    def _told(self, how: How, summary: str) -> str:
+        made = count_of(self._number - self._goal.steps, "step")
+        said = {
+            "complete": f"The goal was reached in {made}.",
+            "blocked": f"The goal cannot be reached: stopped after {made}.",
+            "stopped": f"Stopped after {made}.",
+            "limit": f"Stopped after {made}, at a limit.",
+            "error": f"Stopped after {made}: the model did not answer.",
+        }[how]
+        further = "" if how == "complete" else " `:norris resume` goes on."
+        back = " `:undo` takes back all that it changed." if made else ""
+        return f"{said} {summary}".rstrip() + further + back
+
+    def _doubts(self) -> str:
+        """Return what speaks against a goal that is said to be reached."""
+        failed = [f"`{text}` (exit {code})" for text, code in self._exits.items() if code]
+        if not failed:
+            return ""
+        return f"But the last run of {', '.join(failed[-3:])} failed."
+
+    # Whether it may be done
+
+    async def _may_start(self) -> None:
+        """Have the user agree to it, the first time in a folder.
+
+        Raises:
+            Denied: they do not, or no folder is open.
+        """
+        root = self._workspace.root
+        if root is None:
+            raise Denied("Open a folder first: a goal is pursued in one.")
+        trust = self._workspace.services.trust
+        real, pin = await asyncio.to_thread(_identity, root)
+        if trust.granted(root, "norris", real, pin):
+            return
+        question = Question(
+            f"Let the model pursue goals by itself in {shown_path(root)}?\n\nIt runs commands one"
+            " after another. What is safe runs confined and unasked; what may change something asks"
+            " you, or with --allow-caution runs unasked where only this folder can change; what"
+            " could destroy something always asks. You can stop it at any moment.",
+            yes="Let it",
+        )
+        answer = await self._workspace.services.ask_user(question)
+        if answer is None:
+            raise Denied("Not begun: nobody could be asked whether goals may be pursued here.")
+        if not answer:
+            raise Denied("Not begun: you did not agree that goals are pursued in this folder.")
+        await asyncio.to_thread(trust.grant, root, "norris", real, pin)
+
+    async def _look_whether_it_works(self) -> None:
+        """Find out whether commands that change something can be let run unasked."""
+        workspace = self._workspace
+        assert workspace.root is not None
+        why = "" if workspace.config.safety.snapshot else "safety.snapshot is off"
+        why = why or await workspace.undo.prospect()
+        if not why and not await workspace.can_confine():
+            why = "commands cannot be confined here (`aish-lsp doctor` says more)"
+        if not why and not await workspace.services.confinement.can_work(workspace.root):
+            why = "the system allows no namespaces to confine them with"
+        self._pursuit.works = not why
+        if why:
+            await self._notice("warning", f"What may change something asks: {why}.")
+
+    # The steps
+
+    async def _steps(self) -> tuple[How, str]:
+        while True:
+            if _is_cancelled():
+                return "stopped", ""
+            if reason := await self._limit():
+                return "limit", reason
+            self._number += 1
+            ended = await self._step()
+            if ended is not None:
+                return ended
+
+    async def _limit(self) -> str:
+        """Return the limit that the next step would break; empty where it may be made."""
+        bounds = self._bounds
+        most = self._goal.max_steps or bounds.max_steps
+        if self._number - self._goal.steps >= most:
+            return f"It made {count_of(most, 'step')} (norris.max_steps)."
+        upcoming = self._session.next_request(self._message(self._number + 1)).size.total
+        if self._tokens + (upcoming if self._tokens else 0) > bounds.max_tokens:
+            return f"It would take more than {bounds.max_tokens:,} tokens (norris.max_tokens)."
+        if self._cost >= bounds.max_dollars and self._cost:
+            return f"It cost {self._cost:.2f} dollars (norris.max_dollars)."
+        if len(self._seen) >= _SAME and len(set(self._seen[-_SAME:])) == 1:
+            return f"Nothing changed in {_SAME} steps."
+        return ""
+
+    def _message(self, number: int) -> str:
+        """Return what the model is told before a step, beside the output that goes with it."""
+        said = [*self._notes, *self._pursuit.said]
+        if number > self._first:
+            return "\n".join([f"[norris] step {number}", *said])
+        if self._goal.steps:
+            said.insert(0, "It goes on after a break: look how things stand first.")
+        return "\n".join([f"[norris] goal: {self._goal.text}", *said])
+
+    async def _step(self) -> tuple[How, str] | None:
+        """Make a step; return how the run ends, where it ends with it."""
+        message = self._message(self._number)
+        self._notes.clear()
+        self._pursuit.said.clear()
+        turn_id = new_id()
+        turn = Turn(self._session, Ask(message, self._model), turn_id, self._emit)
+        done = await turn.take_in_turn()
+        result = done.result
+        if result.model == OFFLINE:
+            raise BackendUnavailable(f"The model does not answer. {_NO_MODEL}")
+        self._model = self._model or result.model
+        if result.usage is not None:
+            usage = result.usage
+            self._tokens += usage.input_tokens + usage.output_tokens
+            self._cost += usage.cost or 0.0
+        if result.finish_reason == "cancelled" or _is_cancelled():
+            await self._tell(Step(self._number, self._goal.text, "stopped"), turn_id, "stopped")
+            return "stopped", ""
+        if done.error is not None:
+            raise done.error
+        said = goal_said(result.text) if result.finish_reason in ("stop", "tool") else None
+        commands = [] if said else [info for info in result.commands if info.source == "cmd"]
+        calls, results = self._calls()
+        step = Step(
+            self._number,
+            self._goal.text,
+            "planned",
+            _plan(result),
+            tuple(info.id for info in commands),
+            tuple(call_id for call_id, _ in calls),
+        )
+        await self._emit(step)
+        made = _Made(rows=[name for _, name in calls])
+        try:
+            await self._run_commands(step, commands, made)
+        except asyncio.CancelledError:
+            await run_uncancellable(self._tell(replace(step, status="stopped"), turn_id, "stopped"))
+            return "stopped", ""
+        if _is_cancelled():
+            made.status = "stopped"
+        ended = replace(step, status=made.status, exit_code=made.exit_code)
+        await self._tell(ended, turn_id, "; ".join(made.rows) or _plan(result))
+        if made.status == "stopped":
+            return "stopped", ""
+        if said is not None:
+            return said
+        if not commands and not calls:
+            made.notes.append(
+                "[aish] Nothing was run. Go on with a `CMD: ` line or a tool, or end with"
+                " `GOAL: complete` or `GOAL: blocked: REASON`."
+            )
+        self._notes += made.notes
+        self._seen.append(await self._state(made, results))
+        return None
+
+    async def _run_commands(self, step: Step, commands: Sequence[CommandInfo], made: _Made) -> None:
+        """Run what a step suggests, in order, until something fails."""
+        if commands:
+            await self._emit(replace(step, status="running"))
+        for number, info in enumerate(commands):
+            text = clipped(one_line(escaped(info.text)), _LINE)
+            try:
+                report = await self._ran(info)
+            except AishError as error:
+                made.status = "failed"
+                made.rows.append(f"{text}, not run")
+                made.notes.append(f"[aish] {text}: {error.message}")
+            else:
+                self._take(report, text, made)
+            if made.status != "done":
+                left = len(commands) - number - 1
+                if left:
+                    told = f"{count_of(left, 'command')} after it {'was' if left == 1 else 'were'}"
+                    made.notes.append(f"[aish] The rest of the step, {told} not run.")
+                return
+
+    def _take(self, report: RunReport, text: str, made: _Made) -> None:
+        """Take in what became of a command."""
+        if report.finish_reason == "denied":
+            made.status = "denied"
+            made.rows.append(f"{text}, skipped")
+            made.notes.append(f"[aish] {text}: skipped by user")
+            return
+        if report.finish_reason == "cancelled":
+            raise asyncio.CancelledError
+        code = report.exit_code if report.exit_code is not None else 1
+        made.exit_code = code
+        self._exits.pop(text, None)
+        self._exits[text] = code
+        made.rows.append(f"{text}, exit {code}")
+        if report.finish_reason == "timeout":
+            made.notes.append(f"[aish] {text}: stopped after {_COMMAND_SECONDS:.0f} s")
+        if code or report.finish_reason != "stop":
+            made.status = "failed"
+
+    async def _ran(self, info: CommandInfo) -> RunReport:
+        """Run a command of a step; on a cancel it is ended."""
+        request = RunRequest(
+            command_id=info.id,
+            group=self._goal.group,
+            timeout=_COMMAND_SECONDS,
+            unattended=True,
+        )
+        job = run(self._session, request)
+        try:
+            async for event in job.events():
+                if isinstance(event, Notice | Command | Output):
+                    await self._emit(event)
+            return await job.result()
+        except BaseException:
+            job.cancel()
+            await run_uncancellable(_ended(job))
+            raise
+
+    def _calls(self) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return the calls of the step, each with a line on it, and their results."""
+        messages = self._session.conversation.messages
+        recent = list(takewhile(lambda one: one.role != "user", reversed(messages)))
+        results = {one.tool_call_id: one.content for one in recent if one.role == "tool"}
+        calls = [call for one in reversed(recent) for call in one.tool_calls]
+        rows: list[tuple[str, str]] = []
+        for call in calls:
+            text = clipped(one_line(escaped(f"{call.name} {call.arguments}")), _LINE)
+            ran = re.match(r"\[exit (\d+)", results.get(call.id, ""))
+            if ran and call.name == "run_command":
+                self._exits.pop(text, None)
+                self._exits[text] = int(ran[1])
+                text += f", exit {ran[1]}"
+            rows.append((call.id, text))
+        return rows, [results.get(call.id, "") for call in calls]
+
+    async def _state(self, made: _Made, results: Sequence[str]) -> str:
+        """Return what is the same where a step has brought nothing."""
+        pending = self._session.conversation.pending
+        outputs = [f"{one.command}\n{one.exit}\n{one.output}" for one in pending]
+        told = "\n".join([*made.rows, *made.notes, *results, *outputs])
+        names = await self._workspace.files.names()
+        tree = await asyncio.to_thread(_tree, self._workspace.folder, sorted(names))
+        return hashlib.sha256(f"{_DURATION.sub('N', told)}\n{tree}".encode()).hexdigest()
+
+    async def _tell(self, step: Step, turn_id: str, line: str) -> None:
+        """Tell, and write down, how a step ended."""
+        row = f"step {step.number}: {line}"
+        self._pursuit.steps[turn_id] = row
+        await self._session.recorder.pursued("step", number=step.number, line=row)
+        await self._emit(step)
+
+    async def _notice(self, level: Level, message: str) -> None:
+        await self._emit(Notice(level, message))
+
+
+async def _ended(job: Job[RunReport]) -> None:
+    """Wait until a job that was cancelled has ended, whatever it came to."""
+    await asyncio.gather(job.result(), return_exceptions=True)
+
+
+def _is_cancelled() -> bool:
+    """Return whether the run was cancelled, also while it did what no cancel breaks off."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _identity(root: Path) -> tuple[str, str]:
+    """Return the real path of a folder, and a hash of what tells it from one in its place."""
+    real = os.path.realpath(root)
+    found = os.stat(real)  # noqa: PTH116 - of a text
+    told = f"{real}\0{found.st_dev}\0{found.st_ino}"
+    return real, hashlib.sha256(os.fsencode(told)).hexdigest()
+
+
+def _tree(folder: Path, names: Sequence[str]) -> str:
+    """Return a hash of what the project's files are like."""
+    found = hashlib.sha256()
+    for name in names:
+        try:
+            status = (folder / name).lstat()
+        except OSError:
+            continue
+        told = f"{name}\0{status.st_mode}\0{status.st_size}\0{status.st_mtime_ns}\0"
+        found.update(os.fsencode(told))
+    return found.hexdigest()
+
+
+def _plan(result: AskResult) -> str:
+    """Return what a reply says before its first command."""
+    lines = []
+    for line in result.text.strip().split("\n"):
+        if line.startswith(("CMD: ", "GOAL: ", "```")):
+            break
+        lines.append(line)
+    return clipped(one_line("\n".join(lines).strip()), _PLAN)

@@ -1,0 +1,80 @@
+"""A goal that is pursued in a session: what its rounds, its commands and its prompt go by."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+
+from aish_lsp.context.prompt import norris_block
+from aish_lsp.shell.blocks import FenceScanner
+
+if TYPE_CHECKING:
+    from aish_lsp.context.messages import Message
+
+#: What a model says of its goal.
+Said: TypeAlias = Literal["complete", "blocked"]
+
+_GOAL: Final = re.compile(r"^GOAL: (complete|blocked)(?![^\s:])[ \t:]*", re.MULTILINE)
+
+#: Characters of a summary, and of all lines on steps that are not sent any more.
+_LONGEST_SUMMARY: Final = 2_000
+_LONGEST_LINES: Final = 1_500
+
+
+@dataclass(slots=True)
+class Pursuit:
+    """A run of the autonomous loop.
+
+    Attributes:
+        goal: what is to be reached.
+        job: the id of the job that pursues it.
+        group: what all that it changes is undone together with.
+        allow_caution: whether what is ``caution`` may run unasked, where it can be undone.
+        works: whether the profile ``work`` can be had for that.
+        said: what the user added, for the next step's message.
+        steps: a line on each step that is over, by its exchange.
+    """
+
+    goal: str
+    job: str
+    group: str
+    allow_caution: bool = False
+    works: bool = False
+    said: list[str] = field(default_factory=list)
+    steps: dict[str, str] = field(default_factory=dict)
+    _gone: list[str] = field(default_factory=list)
+
+    @property
+    def acts_alone(self) -> bool:
+        """Whether what is ``caution`` goes on without a question."""
+        return self.allow_caution and self.works
+
+    def block(self) -> str:
+        """Return the prompt's block: the goal, the rules, and the steps that are not sent."""
+        room, first = _LONGEST_LINES, len(self._gone)
+        while first and len(self._gone[first - 1]) <= room:
+            first -= 1
+            room -= len(self._gone[first])
+        return norris_block(self.goal, self._gone[first:])
+
+    def evicted(self, messages: Iterable[Message]) -> None:
+        """Keep a line of each step that is sent no more."""
+        lines = (self.steps.get(one.exchange, "") for one in messages if one.role == "user")
+        self._gone += filter(None, lines)
+
+
+def goal_said(text: str) -> tuple[Said, str] | None:
+    """Return what a reply says of its goal, and the summary or the reason; None for nothing.
+
+    It counts on a line of its own, outside of fenced blocks.
+    """
+    for found in _GOAL.finditer(text):
+        fences = FenceScanner()
+        for _ in fences.feed(text[: found.start()]):
+            pass
+        if not fences.is_open:
+            said: Said = "complete" if found[1] == "complete" else "blocked"
+            return said, text[found.end() :].strip()[:_LONGEST_SUMMARY]
+    return None
