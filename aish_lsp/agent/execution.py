@@ -41,6 +41,7 @@ R = TypeVar("R")
 DEFAULT_TIMEOUT = 3600.0
 
 _UNSEEN = "it cannot be confined here, and would run unseen"
+_NO_UNDO = "it could not be undone"
 _WAS_CONFINED = (
     "It ran confined, since it seemed only to read, and the system refused it something. The action"
     " *Run without confinement*, or `:run` with its text, runs it unconfined."
@@ -287,20 +288,16 @@ class Execution:
         """
         try:
             verdict = await self._verdict()
+            covered = False
+            if allowed := await self._is_allowed(verdict):
+                covered = await self._snapshot(verdict)
+            if allowed and not covered and self._works_alone(verdict):
+                # Nobody would have agreed to what cannot be undone.
+                allowed = self._has_agreed = await self._ask(replace(verdict, reasons=(_NO_UNDO,)))
         except asyncio.CancelledError:
             return self._not_run("cancelled")
-        if self._must_ask(verdict):
-            try:
-                allowed = await self._ask(verdict)
-            except asyncio.CancelledError:
-                return self._not_run("cancelled")
-            if not allowed:
-                return self._not_run("denied")
-            self._has_agreed = True
-        try:
-            covered = await self._snapshot(verdict)
-        except asyncio.CancelledError:
-            return self._not_run("cancelled")
+        if not allowed:
+            return self._not_run("denied")
         try:
             result = await self._run(verdict)
         finally:
@@ -314,6 +311,13 @@ class Execution:
         if result.refused:
             await self._offer_unconfined()
         return self._outcome(result, file)
+
+    async def _is_allowed(self, verdict: Verdict) -> bool:
+        """Return whether it may run; the user is asked where that is due."""
+        if not self._must_ask(verdict):
+            return True
+        self._has_agreed = await self._ask(verdict)
+        return self._has_agreed
 
     async def _verdict(self) -> Verdict:
         """Return the risk; what is to run without confinement is not safe."""
@@ -331,6 +335,10 @@ class Execution:
         """Return whether it runs unasked, as a step of a goal that may change the work tree."""
         may = self._pursuit is not None and self._pursuit.acts_alone
         return may and self._can_confine and verdict.risk == "caution" and not self._plan.approved
+
+    def _works_alone(self, verdict: Verdict) -> bool:
+        """Return whether it is that, and nobody was asked."""
+        return self._is_work(verdict) and not self._has_agreed
 
     async def _offer_unconfined(self) -> None:
         """Offer the command once more, where its confinement may have been in the way."""
@@ -426,7 +434,7 @@ class Execution:
             if self._is_confined(verdict):
                 made = await workspace.services.confinement.walls(workspace.root)
                 walls = stack.enter_context(made)
-            elif self._is_work(verdict) and not self._has_agreed:
+            elif self._works_alone(verdict):
                 assert workspace.root is not None
                 made = await workspace.services.confinement.work_walls(workspace.root)
                 walls = stack.enter_context(made)

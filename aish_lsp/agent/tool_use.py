@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from aish_lsp.agent.events import Command, Notice, Output
 from aish_lsp.agent.execution import RunRequest, begin_undo, end_undo, run
+from aish_lsp.foundation.errors import Denied
 from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
@@ -182,6 +183,10 @@ class _User:
         folder: Path = self._workspace.folder
         parts = self._session, around.group, label, folder, around.emit
         is_covered = await begin_undo(*parts)
+        pursuit = self._session.pursuit
+        if not is_covered and pursuit is not None and pursuit.acts_alone:
+            # Nobody was asked.
+            raise Denied("Not done: it could not be undone. Suggest it as a command, which asks.")
         try:
             yield
         finally:

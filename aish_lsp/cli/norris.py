@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.agent.events import Step
-from aish_lsp.agent.norris import Goal, pursue
+from aish_lsp.agent.norris.run import Goal, pursue
 from aish_lsp.chat.transcript import step_ended
 from aish_lsp.cli import output
 from aish_lsp.cli.ask import as_json, show_event, watched

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Final
 
-from aish_lsp.agent.norris import Goal, NorrisResult, pursue, unfinished
+from aish_lsp.agent.norris.run import Goal, NorrisResult, pursue, unfinished
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.job import Job
 from aish_lsp.operations.operation import (

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.norris import unfinished
+from aish_lsp.agent.norris.run import unfinished
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.text import escaped
 from aish_lsp.foundation.wording import count_of

@@ -9,30 +9,26 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from itertools import takewhile
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from aish_lsp.agent.events import Command, Notice, Output, Step
-from aish_lsp.agent.execution import RunRequest, run
-from aish_lsp.agent.pursuit import Pursuit, goal_said
+from aish_lsp.agent.events import Notice, Step
+from aish_lsp.agent.norris.pursuit import Pursuit, goal_said
+from aish_lsp.agent.norris.step import Made, StepWork
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import WAITS, AskResult, Turn
 from aish_lsp.config.sources import OFFLINE
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, Busy, Denied, InvalidArgument
 from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.ports import Question
-from aish_lsp.foundation.text import clipped, escaped, one_line, shown_path
+from aish_lsp.foundation.text import clipped, one_line, shown_path
 from aish_lsp.foundation.wording import count_of
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aish_lsp.agent.events import CommandInfo, FinishReason, StepStatus
-    from aish_lsp.agent.execution import RunReport
+    from aish_lsp.agent.events import FinishReason
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.events import Level
     from aish_lsp.foundation.job import Emit, Job
@@ -40,21 +36,15 @@ if TYPE_CHECKING:
 
 How: TypeAlias = Literal["complete", "blocked", "stopped", "limit", "error"]
 
-#: Seconds that one command of a step may take.
-_COMMAND_SECONDS: Final = 600.0
-
 #: Steps that change nothing after which a run ends.
 _SAME: Final = 3
 
-#: Characters of a plan and of a command that are told.
+#: Characters of a plan that are told.
 _PLAN: Final = 300
-_LINE: Final = 120
 
 _NO_MODEL: Final = (
     "The offline model cannot pursue a goal: `aish-lsp setup` or `:model add` connects a real one."
 )
-
-_DURATION: Final = re.compile(r"\d+(?:\.\d+)?(?=\s*m?s(?:ec|econds?)?\b)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +105,6 @@ def unfinished(log: LoadedSession) -> Goal | None:
     )
 
 
-@dataclass(slots=True)
-class _Made:
-    """What a step did: how it ended, its commands and calls, and what the next message says."""
-
-    status: StepStatus = "done"
-    exit_code: int | None = None
-    rows: list[str] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
 class _Run:
     """One run of the loop."""
 
@@ -142,8 +122,7 @@ class _Run:
         self._tokens = 0
         self._cost = 0.0
         self._seen: list[str] = []
-        # The last exit status of each command.
-        self._exits: dict[str, int] = {}
+        self._work = StepWork(session, goal.group, emit)
 
     async def pursue(self) -> Outcome[NorrisResult]:
         """Pursue the goal to an end, whatever that is.
@@ -227,7 +206,7 @@ class _Run:
 
     def _doubts(self) -> str:
         """Return what speaks against a goal that is said to be reached."""
-        failed = [f"`{text}` (exit {code})" for text, code in self._exits.items() if code]
+        failed = [f"`{text}` (exit {code})" for text, code in self._work.exits.items() if code]
         if not failed:
             return ""
         return f"But the last run of {', '.join(failed[-3:])} failed."
@@ -335,7 +314,7 @@ class _Run:
             raise done.error
         said = goal_said(result.text) if result.finish_reason in ("stop", "tool") else None
         commands = [] if said else [info for info in result.commands if info.source == "cmd"]
-        calls, results = self._calls()
+        calls, results = self._work.calls()
         step = Step(
             self._number,
             self._goal.text,
@@ -345,9 +324,9 @@ class _Run:
             tuple(call_id for call_id, _ in calls),
         )
         await self._emit(step)
-        made = _Made(rows=[name for _, name in calls])
+        made = Made(rows=[name for _, name in calls])
         try:
-            await self._run_commands(step, commands, made)
+            await self._work.run_commands(step, commands, made)
         except asyncio.CancelledError:
             await run_uncancellable(self._tell(replace(step, status="stopped"), turn_id, "stopped"))
             return "stopped", ""
@@ -365,93 +344,8 @@ class _Run:
                 " `GOAL: complete` or `GOAL: blocked: REASON`."
             )
         self._notes += made.notes
-        self._seen.append(await self._state(made, results))
+        self._seen.append(await self._work.state(made, results))
         return None
-
-    async def _run_commands(self, step: Step, commands: Sequence[CommandInfo], made: _Made) -> None:
-        """Run what a step suggests, in order, until something fails."""
-        if commands:
-            await self._emit(replace(step, status="running"))
-        for number, info in enumerate(commands):
-            text = clipped(one_line(escaped(info.text)), _LINE)
-            try:
-                report = await self._ran(info)
-            except AishError as error:
-                made.status = "failed"
-                made.rows.append(f"{text}, not run")
-                made.notes.append(f"[aish] {text}: {error.message}")
-            else:
-                self._take(report, text, made)
-            if made.status != "done":
-                left = len(commands) - number - 1
-                if left:
-                    told = f"{count_of(left, 'command')} after it {'was' if left == 1 else 'were'}"
-                    made.notes.append(f"[aish] The rest of the step, {told} not run.")
-                return
-
-    def _take(self, report: RunReport, text: str, made: _Made) -> None:
-        """Take in what became of a command."""
-        if report.finish_reason == "denied":
-            made.status = "denied"
-            made.rows.append(f"{text}, skipped")
-            made.notes.append(f"[aish] {text}: skipped by user")
-            return
-        if report.finish_reason == "cancelled":
-            raise asyncio.CancelledError
-        code = report.exit_code if report.exit_code is not None else 1
-        made.exit_code = code
-        self._exits.pop(text, None)
-        self._exits[text] = code
-        made.rows.append(f"{text}, exit {code}")
-        if report.finish_reason == "timeout":
-            made.notes.append(f"[aish] {text}: stopped after {_COMMAND_SECONDS:.0f} s")
-        if code or report.finish_reason != "stop":
-            made.status = "failed"
-
-    async def _ran(self, info: CommandInfo) -> RunReport:
-        """Run a command of a step; on a cancel it is ended."""
-        request = RunRequest(
-            command_id=info.id,
-            group=self._goal.group,
-            timeout=_COMMAND_SECONDS,
-            unattended=True,
-        )
-        job = run(self._session, request)
-        try:
-            async for event in job.events():
-                if isinstance(event, Notice | Command | Output):
-                    await self._emit(event)
-            return await job.result()
-        except BaseException:
-            job.cancel()
-            await run_uncancellable(_ended(job))
-            raise
-
-    def _calls(self) -> tuple[list[tuple[str, str]], list[str]]:
-        """Return the calls of the step, each with a line on it, and their results."""
-        messages = self._session.conversation.messages
-        recent = list(takewhile(lambda one: one.role != "user", reversed(messages)))
-        results = {one.tool_call_id: one.content for one in recent if one.role == "tool"}
-        calls = [call for one in reversed(recent) for call in one.tool_calls]
-        rows: list[tuple[str, str]] = []
-        for call in calls:
-            text = clipped(one_line(escaped(f"{call.name} {call.arguments}")), _LINE)
-            ran = re.match(r"\[exit (\d+)", results.get(call.id, ""))
-            if ran and call.name == "run_command":
-                self._exits.pop(text, None)
-                self._exits[text] = int(ran[1])
-                text += f", exit {ran[1]}"
-            rows.append((call.id, text))
-        return rows, [results.get(call.id, "") for call in calls]
-
-    async def _state(self, made: _Made, results: Sequence[str]) -> str:
-        """Return what is the same where a step has brought nothing."""
-        pending = self._session.conversation.pending
-        outputs = [f"{one.command}\n{one.exit}\n{one.output}" for one in pending]
-        told = "\n".join([*made.rows, *made.notes, *results, *outputs])
-        names = await self._workspace.files.names()
-        tree = await asyncio.to_thread(_tree, self._workspace.folder, sorted(names))
-        return hashlib.sha256(f"{_DURATION.sub('N', told)}\n{tree}".encode()).hexdigest()
 
     async def _tell(self, step: Step, turn_id: str, line: str) -> None:
         """Tell, and write down, how a step ended."""
@@ -462,11 +356,6 @@ class _Run:
 
     async def _notice(self, level: Level, message: str) -> None:
         await self._emit(Notice(level, message))
-
-
-async def _ended(job: Job[RunReport]) -> None:
-    """Wait until a job that was cancelled has ended, whatever it came to."""
-    await asyncio.gather(job.result(), return_exceptions=True)
 
 
 def _is_cancelled() -> bool:
@@ -481,19 +370,6 @@ def _identity(root: Path) -> tuple[str, str]:
     found = os.stat(real)  # noqa: PTH116 - of a text
     told = f"{real}\0{found.st_dev}\0{found.st_ino}"
     return real, hashlib.sha256(os.fsencode(told)).hexdigest()
-
-
-def _tree(folder: Path, names: Sequence[str]) -> str:
-    """Return a hash of what the project's files are like."""
-    found = hashlib.sha256()
-    for name in names:
-        try:
-            status = (folder / name).lstat()
-        except OSError:
-            continue
-        told = f"{name}\0{status.st_mode}\0{status.st_size}\0{status.st_mtime_ns}\0"
-        found.update(os.fsencode(told))
-    return found.hexdigest()
 
 
 def _plan(result: AskResult) -> str:

@@ -1,0 +1,1 @@
+"""The autonomous loop: a goal pursued step by step, within bounds."""

@@ -1,0 +1,162 @@
+"""What is done in a step towards a goal: its commands, in order, and what its calls came to."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final
+
+from aish_lsp.agent.events import Command, Notice, Output, Step
+from aish_lsp.agent.execution import RunRequest, run
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.job import run_uncancellable
+from aish_lsp.foundation.text import clipped, escaped, one_line
+from aish_lsp.foundation.wording import count_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from aish_lsp.agent.events import CommandInfo, StepStatus
+    from aish_lsp.agent.execution import RunReport
+    from aish_lsp.agent.session import Session
+    from aish_lsp.foundation.job import Emit, Job
+
+#: Seconds that one command of a step may take.
+_COMMAND_SECONDS: Final = 600.0
+
+#: Characters of a command that are told.
+_LINE: Final = 120
+
+_DURATION: Final = re.compile(r"\d+(?:\.\d+)?(?=\s*m?s(?:ec|econds?)?\b)")
+
+
+@dataclass(slots=True)
+class Made:
+    """What a step did: how it ended, its commands and calls, and what the next message says."""
+
+    status: StepStatus = "done"
+    exit_code: int | None = None
+    rows: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class StepWork:
+    """Does the work of the steps of one run, as what is undone together.
+
+    Attributes:
+        exits: the last exit status of each command.
+    """
+
+    def __init__(self, session: Session, group: str, emit: Emit) -> None:
+        self._session = session
+        self._group = group
+        self._emit = emit
+        self.exits: dict[str, int] = {}
+
+    async def run_commands(self, step: Step, commands: Sequence[CommandInfo], made: Made) -> None:
+        """Run what a step suggests, in order, until something fails."""
+        if commands:
+            await self._emit(replace(step, status="running"))
+        for number, info in enumerate(commands):
+            text = clipped(one_line(escaped(info.text)), _LINE)
+            try:
+                report = await self._ran(info)
+            except AishError as error:
+                made.status = "failed"
+                made.rows.append(f"{text}, not run")
+                made.notes.append(f"[aish] {text}: {error.message}")
+            else:
+                self._take(report, text, made)
+            if made.status != "done":
+                left = len(commands) - number - 1
+                if left:
+                    told = f"{count_of(left, 'command')} after it {'was' if left == 1 else 'were'}"
+                    made.notes.append(f"[aish] The rest of the step, {told} not run.")
+                return
+
+    def _take(self, report: RunReport, text: str, made: Made) -> None:
+        """Take in what became of a command."""
+        if report.finish_reason == "denied":
+            made.status = "denied"
+            made.rows.append(f"{text}, skipped")
+            made.notes.append(f"[aish] {text}: skipped by user")
+            return
+        if report.finish_reason == "cancelled":
+            raise asyncio.CancelledError
+        code = report.exit_code if report.exit_code is not None else 1
+        made.exit_code = code
+        self.exits.pop(text, None)
+        self.exits[text] = code
+        made.rows.append(f"{text}, exit {code}")
+        if report.finish_reason == "timeout":
+            made.notes.append(f"[aish] {text}: stopped after {_COMMAND_SECONDS:.0f} s")
+        if code or report.finish_reason != "stop":
+            made.status = "failed"
+
+    async def _ran(self, info: CommandInfo) -> RunReport:
+        """Run a command of a step; on a cancel it is ended."""
+        request = RunRequest(
+            command_id=info.id,
+            group=self._group,
+            timeout=_COMMAND_SECONDS,
+            unattended=True,
+        )
+        job = run(self._session, request)
+        try:
+            async for event in job.events():
+                if isinstance(event, Notice | Command | Output):
+                    await self._emit(event)
+            return await job.result()
+        except BaseException:
+            job.cancel()
+            await run_uncancellable(_ended(job))
+            raise
+
+    def calls(self) -> tuple[list[tuple[str, str]], list[str]]:
+        """Return the calls of the step, each with a line on it, and their results."""
+        messages = self._session.conversation.messages
+        recent = list(takewhile(lambda one: one.role != "user", reversed(messages)))
+        results = {one.tool_call_id: one.content for one in recent if one.role == "tool"}
+        calls = [call for one in reversed(recent) for call in one.tool_calls]
+        rows: list[tuple[str, str]] = []
+        for call in calls:
+            text = clipped(one_line(escaped(f"{call.name} {call.arguments}")), _LINE)
+            ran = re.match(r"\[exit (\d+)", results.get(call.id, ""))
+            if ran and call.name == "run_command":
+                self.exits.pop(text, None)
+                self.exits[text] = int(ran[1])
+                text += f", exit {ran[1]}"
+            rows.append((call.id, text))
+        return rows, [results.get(call.id, "") for call in calls]
+
+    async def state(self, made: Made, results: Sequence[str]) -> str:
+        """Return what is the same where a step has brought nothing."""
+        pending = self._session.conversation.pending
+        outputs = [f"{one.command}\n{one.exit}\n{one.output}" for one in pending]
+        told = "\n".join([*made.rows, *made.notes, *results, *outputs])
+        names = await self._session.workspace.files.names()
+        tree = await asyncio.to_thread(_tree, self._session.workspace.folder, sorted(names))
+        return hashlib.sha256(f"{_DURATION.sub('N', told)}\n{tree}".encode()).hexdigest()
+
+
+async def _ended(job: Job[RunReport]) -> None:
+    """Wait until a job that was cancelled has ended, whatever it came to."""
+    await asyncio.gather(job.result(), return_exceptions=True)
+
+
+def _tree(folder: Path, names: Sequence[str]) -> str:
+    """Return a hash of what the project's files are like."""
+    found = hashlib.sha256()
+    for name in names:
+        try:
+            status = (folder / name).lstat()
+        except OSError:
+            continue
+        told = f"{name}\0{status.st_mode}\0{status.st_size}\0{status.st_mtime_ns}\0"
+        found.update(os.fsencode(told))
+    return found.hexdigest()
