@@ -63,8 +63,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 #: Characters that a tool's result may have at least and at most, as the model is told it.
-_SHORTEST_RESULT: Final = 2_000
+_SHORTEST_RESULT: Final = 300
 _LONGEST_RESULT: Final = 32_000
+
+#: Calls of one reply that are made.
+_MOST_CALLS: Final = 32
 
 #: What is told of a question that is asked while another is answered.
 WAITS: Final = "Another question is being answered; this one waits."
@@ -403,6 +406,11 @@ class Turn:
         tools = self._session.tools
         for call in calls:
             await self._tell_of(call, "pending")
+        for call in calls[_MOST_CALLS:]:
+            text = f"Not made: a reply may have {_MOST_CALLS} calls. Make fewer at once."
+            await self._keep_result(call.id, text)
+            await self._tell_of(call, "failed", text)
+        calls = calls[:_MOST_CALLS]
         for reads, group in groupby(calls, lambda call: tools.reads(call.name)):
             for together in [[*group]] if reads else [[call] for call in group]:
                 await self._call(together)
@@ -424,13 +432,27 @@ class Turn:
         finally:
             for made in making:
                 made.cancel()
-            await run_uncancellable(_all_ended(making))
+            await run_uncancellable(self._keep_what_was_done(calls, making))
+
+    async def _keep_what_was_done(
+        self, calls: Sequence[ToolCall], making: Sequence[asyncio.Task[ToolResult]]
+    ) -> None:
+        """Wait until calls have ended; what one did in spite of a cancel is its result."""
+        await _all_ended(making)
+        waiting = {call.id for call in self._conversation.open_calls()}
+        for call, made in zip(calls, making, strict=False):
+            if call.id in waiting and not made.cancelled() and made.exception() is None:
+                result = made.result()
+                text = self._workspace.output_without_secrets(result.text)
+                await self._keep_result(call.id, text)
+                await self._tell_of(call, result.status, text)
 
     def _around(self) -> Around:
         """Return what the round's calls are made in."""
         assert self._round is not None
-        # A quarter of the budget, at four characters a token.
-        limit = min(max(self._round.budget, _SHORTEST_RESULT), _LONGEST_RESULT)
+        # A quarter of the budget, at four characters a token, for all calls of the reply.
+        share = self._round.budget // max(1, len(self._round.received.tool_calls))
+        limit = min(max(share, _SHORTEST_RESULT), _LONGEST_RESULT)
         group = self._session.pursuit.group if self._session.pursuit else self._id
         return Around(self._emit, partial(self._notice, "warning"), group, limit)
 

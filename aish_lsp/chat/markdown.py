@@ -32,6 +32,15 @@ Write below the last `{YOU}` and send it: with *Send* above the heading, with th
 
 _BOX: Final = re.compile(BOX)
 
+#: What lines begin with that tell what was done: no model can write one.
+_REMARKS: Final = (
+    "> Called `",
+    "> Calling (",
+    "> Running (",
+    "> Waiting for its turn (",
+    "> Step ",
+)
+
 #: Characters of the longest one.
 _LONGEST_BOX: Final = len("- [ ] 100. (context) ")
 
@@ -76,8 +85,8 @@ class ReplyEscaper:
     """Streams a reply's text into the document, so that none of its lines passes for ours.
 
     A line that reads ``## You`` or ``## aish`` (in any case, blanks around it), and one that begins
-    with ``:`` or like one of a checklist, gets a backslash before its first visible character,
-    which Markdown does not show.
+    with ``:``, like one of a checklist or like what we tell of a call, gets a backslash before its
+    first visible character, which Markdown does not show.
     CRLF becomes LF; a lone CR, and what only some take for a line break, becomes a blank: the lines
     of the result are the lines of the reply, so that line numbers keep their meaning. All else
     stays as it is.
@@ -227,8 +236,17 @@ def _escaped_start(line: str, ends: bool) -> str | None:
     """Return a reply's line escaped where it has to be."""
     if line.startswith(":") or _BOX.match(line):
         return f"\\{line}"
-    if _may_be_box(line) and not ends:
+    quoted = line.lstrip(" ")
+    if quoted.startswith(_REMARKS):
+        return f"{line.removesuffix(quoted)}\\{quoted}"
+    may_be_remark = quoted and any(remark.startswith(quoted) for remark in _REMARKS)
+    if (may_be_remark or _may_be_box(line)) and not ends:
         return None
+    return _escaped_heading(line, ends)
+
+
+def _escaped_heading(line: str, ends: bool) -> str | None:
+    """Return a line escaped where it reads like a heading of ours."""
     shape = " ".join(line[:_LONGEST_START].split()).casefold()
     ours = (YOU.casefold(), AISH.casefold())
     if not any(heading.startswith(shape) for heading in ours):

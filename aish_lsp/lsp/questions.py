@@ -6,13 +6,16 @@ And asking the client about the code: ``aish/lookup``, which its other language 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.files import write_atomic
+from aish_lsp.foundation.files import private_dir, write_atomic
 from aish_lsp.foundation.paths import data_dir
 from aish_lsp.foundation.ports import Approval, Choice, Found, Lookup, Question
 from aish_lsp.foundation.text import shown_path, with_line_feeds
@@ -32,6 +35,9 @@ logger = logging.getLogger(__name__)
 
 #: Seconds that a question stands. Nobody's answer after that is a no.
 _PATIENCE = 600.0
+
+#: Seconds after which what was asked about is removed.
+_FORGOTTEN: Final = 86_400.0
 
 #: Seconds that it stands where nobody knows whether the client shows questions at all: ALE does
 #: not, and never answers.
@@ -174,9 +180,11 @@ async def _ask(
 async def _shown_whole(client: Client, text: str) -> str:
     """Show ``text`` in a document beside the question; return what the question says of it."""
     # In our data: what lies in the workspace could be changed before it is read.
-    path = data_dir() / "asked.txt"
+    # And a file for each text: two editors may ask at the same time.
+    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+    path = data_dir() / "asked" / f"{digest}.txt"
     try:
-        await asyncio.to_thread(write_atomic, path, text)
+        await asyncio.to_thread(_write_asked, path, text)
     except AishError as error:
         logger.info("what is asked about could not be written down: %s", error.message)
         return ""
@@ -184,6 +192,20 @@ async def _shown_whole(client: Client, text: str) -> str:
     if editor.capabilities.show_document:
         editor.show(path, 0)
     return f"\n\nIt is cut here. All of it: {shown_path(path)}"
+
+
+def _write_asked(path: Path, text: str) -> None:
+    """Write down what is asked about, and remove what nobody can be asked about any more.
+
+    Raises:
+        AishError: it cannot be written.
+    """
+    private_dir(path.parent)
+    for old in path.parent.glob("*.txt"):
+        with suppress(OSError):
+            if time.time() - old.stat().st_mtime > _FORGOTTEN:
+                old.unlink()
+    write_atomic(path, text)
 
 
 #: Seconds in which it is answered: a language server may have to start for it.

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
@@ -35,7 +36,7 @@ _MOST_LINES: Final = 30
 _NOT_ALLOWED: Final = ""
 
 #: Characters of a definition that are kept, to show what changed.
-_KEPT: Final = 1 << 14
+_KEPT: Final = 1 << 17
 
 
 class Permissions:
@@ -142,8 +143,9 @@ class Permissions:
             f"The model calls a tool of the server {server} ({said}):",
             f"    {cut(escaped(tool.name), _LONGEST_NAME)} {cut(arguments, _SHOWN)}",
         ]
-        if before not in (None, tool.definition[:_KEPT]):
-            changed = list(_difference(before, tool.definition[:_KEPT]))
+        changed: list[str] = []
+        if before is not None and before != tool.definition[:_KEPT]:
+            changed = _difference(before, tool.definition[:_KEPT])
             shown = changed[:_MOST_LINES]
             if len(changed) > len(shown):
                 shown.append(f"... and {len(changed) - len(shown)} more")
@@ -152,7 +154,10 @@ class Permissions:
             )
             parts.append("\n".join(f"    {cut(line, 200)}" for line in shown))
         message = "\n\n".join(parts)
-        whole = f"{escaped(tool.name)} {arguments}" if len(arguments) > _SHOWN else ""
+        is_cut = len(arguments) > _SHOWN or len(tool.name) > _LONGEST_NAME
+        is_cut = is_cut or len(changed) > _MOST_LINES or any(len(line) > 200 for line in changed)
+        all_of_it = "\n".join([f"{escaped(tool.name)} {arguments}", *changed])
+        whole = all_of_it if is_cut else ""
         chosen = await self._choose(Choice(f"{message}\n\nCall it?", _CHOICES, whole))
         if chosen is not None:
             return SCOPES[chosen] if chosen < len(SCOPES) else None
@@ -167,6 +172,19 @@ def _arguments(arguments: Mapping[str, Any]) -> str:
 
 
 def _difference(before: str, after: str) -> list[str]:
-    """Return the lines that went, and those that came, characters that are not seen escaped."""
-    rows = difflib.unified_diff(before.split("\n"), after.split("\n"), n=0, lineterm="")
+    """Return what went, and what came, characters that are not seen escaped.
+
+    A description is one line: of a long one, its words are compared.
+    """
+    rows = difflib.unified_diff(_parts(before), _parts(after), n=0, lineterm="")
     return [escaped(row) for row in rows if not row.startswith(("---", "+++", "@@"))]
+
+
+def _parts(definition: str) -> list[str]:
+    """Return the lines of a definition, a sentence each where a line is long."""
+    lines = definition.split("\n")
+    return [
+        part
+        for line in lines
+        for part in (re.split(r"(?<=[.;:!?])(?= )|(?<=\\n)", line) if len(line) > 160 else [line])
+    ]

@@ -93,9 +93,10 @@ class Looking:
         if text is None:
             lines, is_all = await asyncio.to_thread(_some_lines, place.path, start, end)
             return ToolResult(_page(place.name, lines, start, None if not is_all else 0, around))
-        await self._agreed(place, named, text, around)
-        self.showed(place.name, text)
+        await self.agreed(place, named, text, around)
         lines = text.removesuffix("\n").split("\n") if text else []
+        if start <= 1 and (end is None or end >= len(lines)):
+            self.showed(place.name, text)
         if start > max(1, len(lines)):
             raise InvalidArgument(
                 f"{shown_path(place.name)} has {count_of(len(lines), 'line')}.", path="start"
@@ -122,7 +123,7 @@ class Looking:
                 " is not shown."
             )
 
-    async def _agreed(self, place: Place, named: str, text: str, around: Around) -> None:
+    async def agreed(self, place: Place, named: str, text: str, around: Around) -> None:
         """Ask the user about a file of keys.
 
         Raises:

@@ -7,7 +7,7 @@ import difflib
 import os
 import shlex
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.context.attached.reading import LARGEST
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.files import put_in_place, store_errors
+from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.paths import config_file, data_dir
 from aish_lsp.foundation.ports import Approval, Diff, Question
 from aish_lsp.foundation.text import escaped, hidden_characters, shown_path, with_line_feeds
@@ -77,6 +78,8 @@ class Changing:
                 f"There is no file {shown_path(named)}: write_file makes one."
                 f"{nearest_names(place.name, names)}"
             )
+        # What an edit is told of a file tells what is in it.
+        await self._looking.agreed(place, named, now.text, around)
         after = _replaced(now.raw, old, new, shown_path(place.name), every=every)
         return await self._changed("edit_file", place, now, after, around)
 
@@ -143,18 +146,24 @@ class Changing:
         text = with_line_feeds(after.removeprefix(_BOM))
         if after == now.raw and (now.exists or now.is_open):
             raise InvalidArgument(f"Nothing would change in {name}.")
+        try:
+            data = after.encode()
+        except UnicodeEncodeError as error:
+            raise InvalidArgument("The text holds half a character (a lone surrogate).") from error
         answer = await self._at.ask_user(_question(place, now, text))
         if answer is None:
             return ToolResult(f"Not done: nobody could be asked about {name}.", "denied")
         if not answer:
             return ToolResult(f"The user refused this change of {name}.", "denied")
-        again = await locate(self._at.root, place.name)
-        if again != place or await self._now(place, place.name) != now:
-            raise Denied(f"{name} has changed meanwhile. Nothing was written: read it again.")
         async with self._at.covered(f"{tool} {shlex.quote(place.name)}", around):
+            # Behind the snapshot, which takes its time.
+            again = await locate(self._at.root, place.name)
+            if again != place or await self._now(place, place.name) != now:
+                raise Denied(f"{name} has changed meanwhile. Nothing was written: read it again.")
             if now.is_open:
                 return await self._in_editor(place, now, text)
-            await asyncio.to_thread(write_keeping, place.path, after.encode())
+            # A thread goes on, whatever is cancelled: its end belongs to the snapshot behind it.
+            await run_uncancellable(asyncio.to_thread(write_keeping, place.path, data))
         self._looking.showed(place.name, text)
         return ToolResult(_told(name, now, text))
 
@@ -207,6 +216,10 @@ def _text_on_disk(place: Place) -> str:
     return text
 
 
+#: Pairs of lines that are compared with each other, outside of what is the same at both ends.
+_MOST_COMPARED: Final = 250_000
+
+
 def _has_crlf(text: str) -> bool:
     return 2 * text.count("\r\n") > text.count("\n")
 
@@ -250,8 +263,26 @@ def _places(text: str, wanted: str) -> list[int]:
 
 def _difference(before: str, after: str) -> list[str]:
     """Return what changes, in the lines of a diff without its heading."""
-    rows = difflib.unified_diff(before.split("\n"), after.split("\n"), n=_AROUND, lineterm="")
+    old, new = before.split("\n"), after.split("\n")
+    first, end = _same_ends(old, new)
+    if (len(old) - first - end) * (len(new) - first - end) > _MOST_COMPARED:
+        # To compare each line with each would take minutes.
+        head, tail = old[max(0, first - _AROUND) : first], old[len(old) - end :][:_AROUND]
+        gone = [f"-{line}" for line in old[first : len(old) - end]]
+        came = [f"+{line}" for line in new[first : len(new) - end]]
+        return [*(f" {line}" for line in head), *gone, *came, *(f" {line}" for line in tail)]
+    rows = difflib.unified_diff(old, new, n=_AROUND, lineterm="")
     return ["..." if row.startswith("@@") else row for row in list(rows)[3:]]
+
+
+def _same_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """Return how many lines are the same at the beginning, and how many others at the end."""
+    most, first, end = min(len(old), len(new)), 0, 0
+    while first < most and old[first] == new[first]:
+        first += 1
+    while end < most - first and old[-1 - end] == new[-1 - end]:
+        end += 1
+    return first, end
 
 
 def _question(place: Place, now: _Now, after: str) -> Question:

@@ -18,6 +18,8 @@ _LONGEST_TITLE: Final = 80
 _MOST_FIELDS: Final = 5
 _MOST_CHOICES: Final = 12
 
+_CANCEL: Final = "Cancel"
+
 
 class Elicitation:
     """Answers what a server asks while a tool of it is called, one question after the other.
@@ -47,13 +49,16 @@ class Elicitation:
                 return ElicitResult(action="decline")
             said = cut(escaped(params.message), _SHOWN)
             message = f"The tool server {self._server} asks:\n\n    {said}\n\n"
-            fields: dict[str, Any] = params.requested_schema.get("properties") or {}
+            fields = params.requested_schema.get("properties") or {}
+            if not isinstance(fields, dict):
+                return ElicitResult(action="decline")
             if not fields:
                 agreed = await self._ask_user(Question(f"{message}Agree?", yes="Agree"))
                 return ElicitResult(action=_action(agreed), content={} if agreed else None)
             required = params.requested_schema.get("required") or []
             answerable = {name: field for name, field in fields.items() if _is_answerable(field)}
-            if len(answerable) > _MOST_FIELDS or not answerable.keys() >= set(required):
+            is_form = not answerable or not answerable.keys() >= set(map(str, required))
+            if is_form or len(answerable) > _MOST_FIELDS:
                 return ElicitResult(action="decline")
             content: dict[str, Any] = {}
             for name, field in answerable.items():
@@ -69,13 +74,13 @@ class Elicitation:
         options = _options(field)
         if not options:
             return await self._ask_user(Question(f"{asked}?", yes="Yes", no="No"))
-        titles = (*(title for _, title in options), "Cancel")
+        titles = (*(title for _, title in options), _CANCEL)
         chosen = await self._choose(Choice(f"{asked}:", titles))
         return None if chosen is None or chosen >= len(options) else options[chosen][0]
 
 
-def _is_answerable(field: dict[str, Any]) -> bool:
-    return field.get("type") == "boolean" or bool(_options(field))
+def _is_answerable(field: Any) -> bool:
+    return isinstance(field, dict) and (field.get("type") == "boolean" or bool(_options(field)))
 
 
 def _action(agreed: bool | None) -> Any:
@@ -83,10 +88,19 @@ def _action(agreed: bool | None) -> Any:
 
 
 def _options(field: dict[str, Any]) -> list[tuple[str, str]]:
-    """Return the values of an enumeration, each with its title; none where there are too many."""
-    values = field.get("enum") or [one.get("const") for one in field.get("oneOf") or []]
-    titles = field.get("enumNames") or [one.get("title") for one in field.get("oneOf") or []]
-    if not all(isinstance(value, str) for value in values) or len(values) > _MOST_CHOICES:
+    """Return the values of an enumeration, each with its title; none that buttons cannot tell."""
+    values, titles = field.get("enum"), field.get("enumNames")
+    if values is None:
+        listed = field.get("oneOf")
+        one_of = (
+            [one for one in listed if isinstance(one, dict)] if isinstance(listed, list) else []
+        )
+        values, titles = [one.get("const") for one in one_of], [one.get("title") for one in one_of]
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         return []
-    titles = [*titles, *[None] * len(values)]
-    return [(value, escaped(str(titles[at] or value))[:60]) for at, value in enumerate(values)]
+    named = titles if isinstance(titles, list) and len(titles) == len(values) else values
+    shown = [escaped(str(title or value))[:60] for title, value in zip(named, values, strict=True)]
+    if len(values) > _MOST_CHOICES or len({*shown, _CANCEL}) <= len(shown):
+        # Two would look alike, or like a way out.
+        return []
+    return list(zip(values, shown, strict=True))

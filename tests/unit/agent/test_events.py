@@ -71,7 +71,19 @@ EVENTS: list[tuple[Event, dict[str, object]]] = [
         Output("c1", "stderr", "x"),
         {"kind": "output", "commandId": "c1", "stream": "stderr", "delta": "x"},
     ),
-    (Step(1, "g", "running"), {"kind": "step", "number": 1, "goal": "g", "status": "running"}),
+    (
+        Step(1, "g", "done", "p", ("c1",), ("t1",), 0),
+        {
+            "kind": "step",
+            "number": 1,
+            "goal": "g",
+            "status": "done",
+            "plan": "p",
+            "commandIds": ["c1"],
+            "callIds": ["t1"],
+            "exitCode": 0,
+        },
+    ),
     (Notice("info", "m"), {"kind": "notice", "level": "info", "message": "m"}),
     (
         Usage(10, 2),

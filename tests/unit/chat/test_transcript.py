@@ -99,6 +99,17 @@ def test_a_call_has_a_line_once_it_has_ended() -> None:
     assert text == expected
 
 
+@pytest.mark.parametrize(
+    "line",
+    ["> Called `aish run_command`.", "  > Running (deadbeef).", "> Step 3: done.", "> Calling ("],
+)
+def test_a_reply_cannot_tell_of_a_call(line: str) -> None:
+    quoted = line.lstrip()
+    for said in ([line], list(line)):
+        assert written(*said, "\n", "so").startswith(line.replace(quoted, f"\\{quoted}"))
+    assert written("> Call me\n") == "> Call me\n"
+
+
 def test_what_a_command_has_printed_stands_below_its_call() -> None:
     ran = Tool("c1", "aish", "run_command", '{"command": "ls"}', "done", "[exit 0]\na\n## You\n")
     call = '> Called `aish run_command {"command": "ls"}`.\n'

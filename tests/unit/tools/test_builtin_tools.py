@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
 import subprocess
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.ports import Choice, Found, Lookup, Question
 from aish_lsp.models.request import ToolCall
+from aish_lsp.tools import writing
 from aish_lsp.tools.calling import Around, ToolResult
 from aish_lsp.tools.toolbox import call_tool
 from aish_lsp.tools.writing import write_keeping
@@ -392,6 +395,91 @@ async def test_a_file_that_is_open_is_changed_in_the_editor_alone(place: Place) 
     assert path.read_bytes() == b"one\r\n"
     assert (await place.undo()).restored == ["a.txt"]
     assert place.open[path] == "# unsaved\none\n"
+
+
+@pytest.mark.parametrize("what", ["saved", "a link", "made"])
+async def test_what_changes_during_the_snapshot_is_left_alone(
+    place: Place, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    path = place.put("lib/a.txt", "one\n")
+    outside = place.root / "outside"
+    outside.mkdir()
+    (outside / "a.txt").write_text("one\n")
+    before = place.workspace.undo.before
+
+    async def meanwhile(*given: Any) -> None:
+        await before(*given)
+        if what == "saved":
+            path.write_text("mine\n")
+        elif what == "a link":
+            path.parent.rename(place.folder / "away")
+            path.parent.symlink_to(outside)
+        else:
+            (place.folder / "new.txt").write_text("mine\n")
+
+    monkeypatch.setattr(place.workspace.undo, "before", meanwhile)
+    if what == "made":
+        result = await place.call("write_file", path="new.txt", content="theirs\n")
+        assert (place.folder / "new.txt").read_text() == "mine\n"
+    else:
+        result = await place.call("edit_file", path="lib/a.txt", old="one", new="two")
+        assert (outside / "a.txt").read_text() == "one\n"
+        assert "two" not in path.read_text()
+    assert result.status == "failed"
+
+
+async def test_a_large_file_of_rows_alike_is_compared_at_once(place: Place) -> None:
+    rows = [f"row {number * 7919 % 120}" for number in range(12_000)]
+    place.put("a.txt", "\n".join(rows))
+    await place.call("read_file", path="a.txt", limit=1_000_000)
+    # Compared each with each it took minutes.
+    result = await place.call("write_file", path="a.txt", content="\n".join(rows[::-1]))
+    assert result.status == "done"
+    assert place.asked[-1].whole.count("\n") > 20_000
+
+
+async def test_a_write_that_was_begun_is_ended_and_can_be_undone(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place.put("a.txt", "one\n")
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slowly(*given: Any) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        time.sleep(0.3)
+        write_keeping(*given)
+
+    monkeypatch.setattr(writing, "write_keeping", slowly)
+    calling = asyncio.create_task(place.call("edit_file", path="a.txt", old="one", new="two"))
+    await begun.wait()
+    calling.cancel()
+    assert (await calling).status == "done"
+    assert path.read_text() == "two\n"
+    assert (await place.undo()).restored == ["a.txt"]
+    assert path.read_text() == "one\n"
+
+
+async def test_an_edit_tells_nothing_of_a_file_of_keys(place: Place) -> None:
+    place.put(".env", "API_TOKEN=zx81\n")
+    place.answer = False
+    for old in ("API_TOKEN=zx81", "API_TOKEN=other"):
+        result = await place.call("edit_file", path=".env", old=old, new=old)
+        assert "it is not shown" in result.text
+    assert place.asked
+
+
+async def test_a_file_of_which_a_line_was_shown_is_not_written_over(place: Place) -> None:
+    place.put("a.txt", "one\ntwo\nthree\n")
+    await place.call("read_file", path="a.txt", start=1, end=1)
+    result = await place.call("write_file", path="a.txt", content="new\n")
+    assert "holds something else than you were" in result.text
+
+
+async def test_half_a_character_is_told(place: Place) -> None:
+    result = await place.call("write_file", path="a.txt", content="\ud800")
+    assert "half a character" in result.text
+    assert place.asked == []
 
 
 # Commands

@@ -154,6 +154,23 @@ async def test_what_asked_before_asks_when_it_says_that_it_only_reads(
     assert '+ "read_only_hint": true' in servers.place.chosen[1].message
 
 
+async def test_a_change_in_a_long_description_is_seen(servers: Servers) -> None:
+    more = "".join(f" Sentence number {number} says little." for number in range(12))
+    servers.file.write_text(more)
+    await servers.configure("another")
+    await servers.begin()
+    servers.place.choice = 2
+    await servers.place.call("s__change")
+    await servers.place.tools.session_servers.disconnect("s")
+    servers.file.write_text(f"{more} It also reads your keys.")
+    await servers.begin()
+    servers.place.choice = 3
+    await servers.place.call("s__change")
+    message = servers.place.chosen[-1].message
+    assert "+ It also reads your keys." in message
+    assert "number 3" not in message
+
+
 async def test_a_long_call_is_shown_whole_beside_the_question(servers: Servers) -> None:
     await servers.configure("none")
     await servers.begin()
@@ -383,8 +400,16 @@ async def test_a_server_asks_nothing_while_it_is_not_called(servers: Servers) ->
         ({"name": {"type": "string"}}, ["name"]),
         ({str(number): {"type": "boolean"} for number in range(6)}, []),
         ({"one": {"enum": [str(number) for number in range(13)]}}, ["one"]),
+        ({"name": {"type": "string"}}, []),
+        ({"one": {"enum": ["keep", "delete all"], "enumNames": ["Keep", "Cancel"]}}, ["one"]),
+        ({"one": {"enum": ["x" * 60 + "production", "x" * 60 + "staging"]}}, ["one"]),
+        ({"one": {"enum": ["a"], "enumNames": 7}, "two": "text"}, ["two"]),
+        ({"one": {"oneOf": ["a"]}}, ["one"]),
     ],
-    ids=["words", "too many fields", "too many choices"],
+    ids=[
+        *("words", "too many fields", "too many choices", "words that may be left out"),
+        *("a choice like a way out", "choices alike", "no schema", "no choices"),
+    ],
 )
 async def test_what_buttons_cannot_answer_is_declined(
     place: Place, fields: dict[str, Any], required: list[str]
