@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from aish_lsp.shell.runner import RunResult
     from aish_lsp.tools.calling import Around, ToolResult
 
+#: Digits of a number that is larger than anything that is counted.
+_DIGITS: Final = 10
+
 #: Where whole results are kept, relative to the workspace. Git ignores it; the model may read it.
 OUTPUTS: Final = ".aish/output/"
 
@@ -151,6 +154,8 @@ def text_of(arguments: Mapping[str, Any], key: str, default: str | None = None) 
     value = arguments.get(key, default)
     if not isinstance(value, str):
         raise InvalidArgument(f"`{key}` has to be a text.", path=key)
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidArgument(f"`{key}` holds half a character (a lone surrogate).", path=key)
     return value
 
 
@@ -158,15 +163,15 @@ def number_of(arguments: Mapping[str, Any], key: str, default: int | None = None
     """Return a whole number of at least 1 of a model's arguments; models write them as text too.
 
     Raises:
-        InvalidArgument: it is something else.
+        InvalidArgument: it is something else, or larger than anything that is counted.
     """
     value = arguments.get(key)
     if value is None or value == "":
         return default
-    if isinstance(value, str) and value.isdecimal():
+    if isinstance(value, str) and value.isdecimal() and len(value) < _DIGITS:
         value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 10**_DIGITS:
         raise InvalidArgument(f"`{key}` has to be a whole number from 1.", path=key)
     return value

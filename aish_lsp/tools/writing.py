@@ -16,8 +16,10 @@ from aish_lsp.context.attached.reading import LARGEST
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.files import put_in_place, store_errors
 from aish_lsp.foundation.job import run_uncancellable
+from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.paths import config_file, data_dir
 from aish_lsp.foundation.ports import Approval, Diff, Question
+from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.foundation.text import escaped, hidden_characters, shown_path, with_line_feeds
 from aish_lsp.foundation.wording import count_of
 from aish_lsp.project.safe_read import read_regular
@@ -146,10 +148,11 @@ class Changing:
         text = with_line_feeds(after.removeprefix(_BOM))
         if after == now.raw and (now.exists or now.is_open):
             raise InvalidArgument(f"Nothing would change in {name}.")
-        try:
-            data = after.encode()
-        except UnicodeEncodeError as error:
-            raise InvalidArgument("The text holds half a character (a lone surrogate).") from error
+        if any(mark in text and mark not in now.text for mark in (REDACTED, MASK)):
+            raise InvalidArgument(
+                f"The text holds {REDACTED} or {MASK}, which stands for a secret that you were not"
+                f" shown. Leave that part of {name} as it is: edit_file changes another."
+            )
         answer = await self._at.ask_user(_question(place, now, text))
         if answer is None:
             return ToolResult(f"Not done: nobody could be asked about {name}.", "denied")
@@ -163,7 +166,7 @@ class Changing:
             if now.is_open:
                 return await self._in_editor(place, now, text)
             # A thread goes on, whatever is cancelled: its end belongs to the snapshot behind it.
-            await run_uncancellable(asyncio.to_thread(write_keeping, place.path, data))
+            await run_uncancellable(asyncio.to_thread(write_keeping, place.path, after.encode()))
         self._looking.showed(place.name, text)
         return ToolResult(_told(name, now, text))
 

@@ -176,6 +176,37 @@ async def test_a_goal_is_reached_with_nobody_to_ask_and_undone_in_one(
     assert state(place.folder) == before
 
 
+#: A repository with a failing test: a file, what is wrong in it and right, a test, how it runs.
+JAVASCRIPT = (
+    ("double.js", "exports.double = (x) => x + 1\n", "x + 1", "2 * x"),
+    ("test.js", "require('node:assert').equal(require('./double').double(4), 8)\n"),
+    ("node", "node test.js"),
+)
+
+
+@works
+async def test_another_language(place: Place, calling: LlamaServer) -> None:
+    (name, text, wrong, right), (test, check), (program, command) = JAVASCRIPT
+    if shutil.which(program) is None:
+        pytest.skip(f"{program} is not installed")
+    (place.folder / name).write_text(text)
+    (place.folder / test).write_text(check)
+    before = state(place.folder)
+    edit = {"path": name, "old": wrong, "new": right}
+    replies: list[Reply] = [
+        (f"CMD: {command}\n", ()),
+        ("", [("edit_file", edit)]),
+        (f"CMD: {command}\n", ()),
+        COMPLETE,
+    ]
+    run = await pursue(place, calling, replies, undo=True, allowCaution=True)
+    ended = [one for one in run.steps if one["status"] not in ("planned", "running")]
+    assert [one["exitCode"] == 0 for one in ended if one["exitCode"] is not None] == [False, True]
+    assert run.result == {"outcome": "complete", "steps": 4, "summary": "The test passes."}
+    assert len(run.asked) == 1
+    assert state(place.folder) == before
+
+
 @works
 async def test_tools_reach_a_goal_too(place: Place, calling: LlamaServer) -> None:
     before = state(place.folder)

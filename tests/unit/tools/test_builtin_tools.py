@@ -476,6 +476,25 @@ async def test_a_file_of_which_a_line_was_shown_is_not_written_over(place: Place
     assert "holds something else than you were" in result.text
 
 
+@pytest.mark.parametrize("number", ["9" * 5000, 10**400, 10**10, "0", -1, 1.5, True])
+async def test_a_number_that_is_none_is_told(place: Place, number: Any) -> None:
+    place.put("a.txt", "one\n")
+    result = await place.call("read_file", path="a.txt", start=number)
+    assert result.text == "`start` has to be a whole number from 1."
+    result = await place.call("run_command", command="ls", timeout=number)
+    assert result.text == "`timeout` has to be a whole number from 1."
+
+
+async def test_what_stands_for_a_secret_is_not_written(place: Place) -> None:
+    place.put("settings.py", 'DB_PASSWORD = "zx81kq-7r"\nx = 1\n')
+    await place.call("read_file", path="settings.py")
+    content = 'DB_PASSWORD = "[redacted]"\nx = 2\n'
+    result = await place.call("write_file", path="settings.py", content=content)
+    assert "stands for a secret" in result.text
+    assert place.asked == []
+    assert (await place.call("edit_file", path="settings.py", old="x = 1", new="x = 2")).status
+
+
 async def test_half_a_character_is_told(place: Place) -> None:
     result = await place.call("write_file", path="a.txt", content="\ud800")
     assert "half a character" in result.text
