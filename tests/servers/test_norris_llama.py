@@ -313,6 +313,11 @@ async def test_what_others_say_of_the_goal_ends_nothing(place: Place, calling: L
         ("", {"maxSteps": 3}, "It made 3 steps"),
         ("max_tokens = 5000", {}, "It would take more than 5,000 tokens"),
         ("max_minutes = 0.05", {}, "It took longer than 0.05 minutes"),
+        (
+            "max_dollars = 5.0\n[models.tested.price]\ninput = 1000.0\noutput = 1000.0",
+            {},
+            "It cost ",
+        ),
     ],
 )
 async def test_each_bound_ends_it(
@@ -488,6 +493,44 @@ UNASKED = (
     "rm calc.py",
     "git reset -q --hard",
 )
+
+
+async def test_a_model_that_goes_away_is_told_and_the_run_can_go_on(
+    place: Place, calling: LlamaServer
+) -> None:
+    replies: list[Reply] = [("CMD: echo one\n", ()), ("CMD: echo two\n", ())]
+    caller = Caller(calling, replies)
+
+    async def gone(request: Any, peer: Any) -> None:
+        if len(caller.sent) == 2 and request.path.endswith("/chat/completions"):
+            await peer.reply({"error": {"message": "out of memory"}}, "400 Bad Request")
+            return
+        await caller(request, peer)
+
+    async with FaultServer(gone) as server:
+        place.configure(server.url, context_window=WINDOW)
+        async with place.client() as client:
+            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            await client.initialize(place.folder)
+            fields = {"goal": "Do it.", "partialResultToken": "t"}
+            result = await client.command_result("aish.norris.start", fields, timeout=60)
+            assert (result["outcome"], result["steps"]) == ("error", 3)
+            assert "out of memory" in result["summary"]
+            caller.sent.append(None)
+            caller.replies = [COMPLETE]
+            # A question beside it, in another session, is answered while it goes on.
+            other = await client.command_result("aish.session.new", {"show": False})
+            resumed = {"resume": True, "partialResultToken": "u"}
+            result, beside = await asyncio.gather(
+                client.command_result("aish.norris.start", resumed, timeout=60),
+                client.command_result(
+                    "aish.ask",
+                    {"prompt": "Hm?", "session": other["id"], "partialResultToken": "v"},
+                    timeout=60,
+                ),
+            )
+            assert result["outcome"] == "complete"
+            assert beside["finishReason"] == "stop"
 
 
 @works
