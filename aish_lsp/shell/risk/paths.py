@@ -22,6 +22,9 @@ from aish_lsp.shell.risk.words import UNKNOWN
 #: What a write does: a file is written anew, put there from elsewhere, or changed in part.
 How = Literal["overwrites", "places", "adds"]
 
+#: Bytes of a file that a snapshot holds at most (docs/undo.md).
+_LARGEST_KEPT: Final = 64 << 20
+
 #: No plain files: devices, and what tells of processes.
 _NO_FILE: Final = r"(?:/+|(?:\.\./)+)(?:dev|proc|sys)(?:/[^\n]*)?"
 #: Secret places that are told by their folder.
@@ -256,10 +259,19 @@ def write_risk(
     if reason is None and real is not None and how != "adds" and Path(real).is_file():
         if is_ignored(Path(real)):
             return CAUTION, f"overwrites {target[:60]}, which git ignores"
-        if kept is not None and Path(real).is_relative_to(os.path.realpath(kept)):
+        if kept is not None and _is_kept(Path(real), kept):
             return CAUTION, f"overwrites {target[:60]}, which can be undone"
         reason = f"overwrites {target[:60]}, which exists"
     return (DESTRUCTIVE, reason) if reason else (CAUTION, "writes to a file")
+
+
+def _is_kept(path: Path, kept: Path) -> bool:
+    """Return whether a snapshot of the folder ``kept`` has a file."""
+    try:
+        is_small = path.stat().st_size <= _LARGEST_KEPT
+    except OSError:
+        return False
+    return is_small and path.is_relative_to(os.path.realpath(kept))
 
 
 def why_protected(path: str) -> str | None:

@@ -561,3 +561,22 @@ BY_THE_MANUAL = """COMP_CWORD COMP_LINE COMPREPLY COPROC DIRSTACK EXECIGNORE FIG
 @pytest.mark.parametrize("text", ["IFS=_; x=rm_-rf_src; $x", "IFS=_; x=rm_-rf_src; eval $x"])
 def test_words_that_are_split_in_another_way_may_be_anything(text: str) -> None:
     assert classify(text, "bash").risk == "destructive"
+
+
+def test_what_a_snapshot_holds_may_be_overwritten(tmp_path: Path) -> None:
+    folder, outside = tmp_path / "tree", tmp_path / "outside.txt"
+    folder.mkdir()
+    for path in (folder / "a.txt", outside):
+        path.write_text("x")
+    (folder / "link.txt").symlink_to(outside)
+    with (folder / "large.bin").open("wb") as file:
+        file.truncate(65 << 20)
+    (folder / ".envrc").write_text("x")
+
+    def risk(target: str, kept: Path | None = folder) -> str:
+        return classify(f"echo y > {target}", "bash", folder=folder, kept=kept).risk
+
+    assert risk("a.txt") == "caution"
+    assert risk("a.txt", None) == "destructive"
+    for target in ("link.txt", "../outside.txt", "large.bin", ".envrc", ".git/config", "~/.bashrc"):
+        assert risk(target) == "destructive", target
