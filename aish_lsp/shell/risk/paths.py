@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import stat
 from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,6 +25,9 @@ How = Literal["overwrites", "places", "adds"]
 
 #: Bytes of a file that a snapshot holds at most (docs/undo.md).
 _LARGEST_KEPT: Final = 64 << 20
+
+#: Files that editors keep for themselves, which no snapshot holds either (docs/undo.md).
+_EDITORS_OWN: Final = re.compile(r"\..*\.sw.|#.*#|\.#.*|.*~", re.DOTALL)
 
 #: No plain files: devices, and what tells of processes.
 _NO_FILE: Final = r"(?:/+|(?:\.\./)+)(?:dev|proc|sys)(?:/[^\n]*)?"
@@ -251,27 +255,55 @@ def write_risk(
     if _TERMINALS.fullmatch(target):
         return CAUTION, "writes to a terminal"
     places = [normal(target), *(normal(f"{start}/{target}") for start in folders)]
-    real = None
+    reals: list[Path] = []
     if folder is not None and UNKNOWN not in target:
-        real = os.path.realpath(folder / os.path.expanduser(target))  # noqa: PTH111 - a text
-        places.append(normal(real))
+        reals = real_places(target, folder, folders)
+        places += [normal(os.fspath(real)) for real in reals]
     reason = next(filter(None, (_why_not(place, how) for place in places)), None)
-    if reason is None and real is not None and how != "adds" and Path(real).is_file():
-        if is_ignored(Path(real)):
-            return CAUTION, f"overwrites {target[:60]}, which git ignores"
-        if kept is not None and _is_kept(Path(real), kept):
+    if reason is None and kept is not None:
+        reason = next(filter(None, (why_not_kept(real, kept) for real in reals)), None)
+    there = [] if how == "adds" else [real for real in reals if real.is_file()]
+    if reason is None and there:
+        if kept is not None:
             return CAUTION, f"overwrites {target[:60]}, which can be undone"
+        if all(map(is_ignored, there)):
+            return CAUTION, f"overwrites {target[:60]}, which git ignores"
         reason = f"overwrites {target[:60]}, which exists"
     return (DESTRUCTIVE, reason) if reason else (CAUTION, "writes to a file")
 
 
-def _is_kept(path: Path, kept: Path) -> bool:
-    """Return whether a snapshot of the folder ``kept`` has a file."""
+def real_places(target: str, folder: Path, folders: Iterable[str]) -> list[Path]:
+    """Return the real paths that ``target`` may name, in ``folder`` or one that is changed to."""
+    starts = [folder, *(folder / os.path.expanduser(start) for start in folders)]  # noqa: PTH111
+    found = (os.path.realpath(start / os.path.expanduser(target)) for start in starts)  # noqa: PTH111
+    return [Path(real) for real in dict.fromkeys(found)]
+
+
+def why_not_kept(path: Path, kept: Path) -> str | None:
+    """Return why no snapshot of the folder ``kept`` has a file; None where one has or will.
+
+    ``path`` is real. Nobody sees what a goal's run does: what it takes is to be had back.
+    """
     try:
-        is_small = path.stat().st_size <= _LARGEST_KEPT
+        found = path.stat()
     except OSError:
-        return False
-    return is_small and path.is_relative_to(os.path.realpath(kept))
+        return None
+    if not stat.S_ISREG(found.st_mode):
+        return None
+    root = Path(os.path.realpath(kept))
+    if not path.is_relative_to(root):
+        why = "lies outside of the folder"
+    elif found.st_size > _LARGEST_KEPT:
+        why = "is too large to be kept"
+    elif any(part.lower() == ".git" for part in path.relative_to(root).parts):
+        why = "is git's own"
+    elif _EDITORS_OWN.fullmatch(path.name):
+        why = "is an editor's own"
+    elif is_ignored(path):
+        why = "git ignores"
+    else:
+        return None
+    return f"changes {path.name[:60]}, which {why}: it cannot be undone"
 
 
 def why_protected(path: str) -> str | None:

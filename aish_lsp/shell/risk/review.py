@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Final
 
 from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, Findings
-from aish_lsp.shell.risk.paths import How, names_secret, normal, write_risk
+from aish_lsp.shell.risk.paths import (
+    How,
+    names_secret,
+    normal,
+    real_places,
+    why_not_kept,
+    write_risk,
+)
 from aish_lsp.shell.risk.repository import why_not
 from aish_lsp.shell.risk.rules import OwnTables
 from aish_lsp.shell.risk.syntax import LONGEST
@@ -219,6 +226,10 @@ class Review:
         """Take down that ``source`` is not there any more, where it decides what runs."""
         if write_risk(source, "adds", folders=self.folders, folder=None)[0] == DESTRUCTIVE:
             self.destructive("takes away a file that decides what runs, or who may log in")
+        elif self.kept is not None and self.folder is not None and UNKNOWN not in source:
+            for real in real_places(source, self.folder, self.folders):
+                if reason := why_not_kept(real, self.kept):
+                    self.destructive(reason)
 
     def runs_file(self, path: str) -> str | None:
         """Return the text of a file that is run, where the same command writes it; else None."""

@@ -580,3 +580,36 @@ def test_what_a_snapshot_holds_may_be_overwritten(tmp_path: Path) -> None:
     assert risk("a.txt", None) == "destructive"
     for target in ("link.txt", "../outside.txt", "large.bin", ".envrc", ".git/config", "~/.bashrc"):
         assert risk(target) == "destructive", target
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo y > {}",
+        "echo y >> {}",
+        "sed -i s/x/y/ {}",
+        "cp a.txt {}",
+        "tee {} < a.txt",
+        "mv {} b.txt",
+        "cd sub; echo y > ../{}",
+    ],
+)
+def test_what_no_snapshot_holds_is_not_changed_as_if_one_did(tmp_path: Path, command: str) -> None:
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / ".gitignore").write_text("local.cfg\nout/\n")
+    for folder in ("sub", "out"):
+        (tmp_path / folder).mkdir()
+    names = ("local.cfg", "out/a.txt", "notes~", ".notes.swp", ".git/description")
+    for name in ("a.txt", *names):
+        (tmp_path / name).write_text("x")
+
+    def risk(target: str) -> str:
+        text = command.format(target)
+        return classify(text, "bash", folder=tmp_path, kept=tmp_path).risk
+
+    assert {name: risk(name) for name in ("a.txt", *names)} == {
+        "a.txt": "caution",
+        **dict.fromkeys(names, "destructive"),
+    }
+    # What is new takes nothing from anybody.
+    assert risk("new.txt") == risk("out/new.txt") == "caution"
