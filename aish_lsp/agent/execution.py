@@ -42,6 +42,7 @@ DEFAULT_TIMEOUT = 3600.0
 
 _UNSEEN = "it cannot be confined here, and would run unseen"
 _NO_UNDO = "it could not be undone"
+_NOT_ALONE = "another command runs, and what was changed since that began could not be had back"
 _WAS_CONFINED = (
     "It ran confined, since it seemed only to read, and the system refused it something. The action"
     " *Run without confinement*, or `:run` with its text, runs it unconfined."
@@ -272,7 +273,7 @@ class Execution:
         self._emit = emit
         self._can_confine = False
         pursuit = session.pursuit
-        self._has_agreed = False
+        self._has_agreed = self._has_begun = False
         self._pursuit = pursuit if pursuit and pursuit.group == planned.group else None
         folder = self._workspace.folder / ".aish"
         self._whole = WholeOutput(folder, planned.command_id, self._workspace.without_secrets)
@@ -286,20 +287,20 @@ class Execution:
             NotFound: the folder or the shell is gone.
             InvalidArgument: the text cannot be passed to a shell.
         """
+        covered = False
         try:
             verdict = await self._verdict()
-            covered = False
             if allowed := await self._is_allowed(verdict):
                 covered = await self._snapshot(verdict)
-            if allowed and not covered and self._works_alone(verdict):
-                # Nobody would have agreed to what cannot be undone.
-                allowed = self._has_agreed = await self._ask(replace(verdict, reasons=(_NO_UNDO,)))
-        except asyncio.CancelledError:
-            return self._not_run("cancelled")
-        if not allowed:
-            return self._not_run("denied")
-        try:
+                allowed = await self._is_allowed_with(verdict, covered=covered)
+            if not allowed:
+                return self._not_run("denied")
+            self._has_begun = True
             result = await self._run(verdict)
+        except asyncio.CancelledError:
+            if self._has_begun:
+                raise
+            return self._not_run("cancelled")
         finally:
             if covered:
                 await end_undo(self._session, self._emit)
@@ -317,6 +318,19 @@ class Execution:
         if not self._must_ask(verdict):
             return True
         self._has_agreed = await self._ask(verdict)
+        return self._has_agreed
+
+    async def _is_allowed_with(self, verdict: Verdict, *, covered: bool) -> bool:
+        """Return whether it may run with the snapshot that there is, or is not.
+
+        Nobody would have agreed to what cannot be undone.
+        """
+        if not self._works_alone(verdict):
+            return True
+        if covered and self._workspace.undo.holds(self._plan.group):
+            return True
+        reason = _NOT_ALONE if covered else _NO_UNDO
+        self._has_agreed = await self._ask(replace(verdict, reasons=(reason,)))
         return self._has_agreed
 
     async def _verdict(self) -> Verdict:

@@ -184,10 +184,13 @@ class _User:
         parts = self._session, around.group, label, folder, around.emit
         is_covered = await begin_undo(*parts)
         pursuit = self._session.pursuit
-        if not is_covered and pursuit is not None and pursuit.acts_alone:
-            # Nobody was asked.
-            raise Denied("Not done: it could not be undone. Suggest it as a command, which asks.")
         try:
+            can_undo = is_covered and self._workspace.undo.holds(around.group)
+            if not can_undo and pursuit is not None and pursuit.acts_alone:
+                # Nobody was asked.
+                raise Denied(
+                    "Not done: it could not be undone. Suggest it as a command, which asks."
+                )
             yield
         finally:
             if is_covered:

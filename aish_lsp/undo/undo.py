@@ -140,6 +140,14 @@ class Undo:
             names = named(text, cwd, begun.top, begun.record.before.left_out)
             self._running = _Running(1, begun, names)
 
+    def holds(self, group: str) -> bool:
+        """Return whether the snapshot behind what runs now was taken for ``group``.
+
+        Else it is that of another command, which ran already: what was changed since then, by the
+        user too, is in none.
+        """
+        return self._running is not None and self._running.begun.record.group == group
+
     def saved(self, path: Path) -> None:
         """Take note that the user saved a file: if a command runs, it is not the one to blame."""
         if self._running is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,6 +53,34 @@ async def test_what_is_not_of_the_run_asks(alone: Place) -> None:
     request = RunRequest(text="touch new.txt", group="another", unattended=True)
     assert (await run(alone.workspace.shown, request).result()).finish_reason == "denied"
     assert "could not be undone" not in alone.asked[0].message.split("\n\n")[0]
+
+
+@pytest.fixture
+def beside(place: Place) -> Place:
+    """A place whose goal may act alone, in a repository; the user says no."""
+    subprocess.run(["git", "init", "-q", place.folder], check=True)
+    place.workspace.shown.pursuit = Pursuit("x", "job", "group", allow_caution=True, works=True)
+    place.answer = False
+    return place
+
+
+@pytest.mark.slow
+async def test_what_is_done_while_another_command_runs_asks(beside: Place) -> None:
+    undo, mine = beside.workspace.undo, beside.put("mine.txt", "before\n")
+    await undo.before("another", "sleep 100", beside.folder, "session")
+    # No snapshot has this.
+    mine.write_text("an hour of work\n")
+    request = RunRequest(text="echo x > mine.txt", group="group", unattended=True)
+    report = await run(beside.workspace.shown, request).result()
+    assert report.finish_reason == "denied"
+    assert "- another command runs" in beside.asked[0].message
+    await beside.call("read_file", path="mine.txt")
+    result = await beside.call("write_file", path="mine.txt", content="x")
+    assert result.text.startswith("Not done: it could not be undone.")
+    assert mine.read_text() == "an hour of work\n"
+    # All that began has ended.
+    await undo.after()
+    assert not undo.holds("another")
 
 
 @pytest.mark.parametrize("said", ["complete", "blocked"])
