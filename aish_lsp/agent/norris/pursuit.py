@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.context.prompt import norris_block
+from aish_lsp.context.summary import without_reasoning
 from aish_lsp.shell.blocks import FenceScanner
 
 if TYPE_CHECKING:
@@ -65,16 +66,19 @@ class Pursuit:
         self._gone += filter(None, lines)
 
 
-def goal_said(text: str) -> tuple[Said, str] | None:
+def goal_said(text: str, *, is_whole: bool = True) -> tuple[Said, str] | None:
     """Return what a reply says of its goal, and the summary or the reason; None for nothing.
 
-    It counts on a line of its own, outside of fenced blocks.
+    It counts on a line of its own, outside of fenced blocks and of what the model thinks aloud. Of
+    a reply that is not whole, the last line may be half of one, and says nothing.
     """
+    text = without_reasoning(text)
+    fences, start = FenceScanner(lambda _: False), 0
     for found in _GOAL.finditer(text):
-        fences = FenceScanner()
-        for _ in fences.feed(text[: found.start()]):
+        for _ in fences.feed(text[start : found.start()]):
             pass
-        if not fences.is_open:
+        start = found.start()
+        if not fences.is_open and (is_whole or "\n" in text[start:]):
             said: Said = "complete" if found[1] == "complete" else "blocked"
             return said, text[found.end() :].strip()[:_LONGEST_SUMMARY]
     return None

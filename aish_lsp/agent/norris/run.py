@@ -312,7 +312,7 @@ class _Run:
             return "stopped", ""
         if done.error is not None:
             raise done.error
-        said = goal_said(result.text) if result.finish_reason in ("stop", "tool") else None
+        said = goal_said(result.text, is_whole=result.finish_reason in ("stop", "tool"))
         commands = [] if said else [info for info in result.commands if info.source == "cmd"]
         calls, results = self._work.calls()
         step = Step(

@@ -90,6 +90,24 @@ def test_the_end_of_a_goal(said: str, more: str) -> None:
     assert goal_said(f"So.\nGOAL: {said}{more}") == expected
 
 
+def test_a_reply_that_was_cut_off_says_what_its_whole_lines_do() -> None:
+    cut = "GOAL: complete\nAll is well and so"
+    assert goal_said(cut, is_whole=False) == ("complete", "All is well and so")
+    # It may have gone on with "ly lost".
+    assert goal_said("GOAL: complete", is_whole=False) is None
+
+
+def test_what_a_model_thinks_aloud_is_not_said() -> None:
+    thought = "<think>\nI could say\nGOAL: complete\n</think>\nI look first.\n"
+    assert goal_said(thought) is None
+    assert goal_said(f"{thought}GOAL: blocked: no test") == ("blocked", "no test")
+
+
+@pytest.mark.timeout(20)
+def test_a_fence_full_of_it_takes_no_time() -> None:
+    assert goal_said("```\n" + "GOAL: complete\n" * 10_000) is None
+
+
 @given(st.text(alphabet="a` ~\nGOAL: complete", max_size=80))
 def test_a_goal_is_said_on_a_line_of_its_own_alone(text: str) -> None:
     found = goal_said(text)
