@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.report import ContextReport
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.models.request import ToolCall
+    from aish_lsp.tools.calling import ResultStatus
 
 logger = logging.getLogger(__name__)
 
@@ -68,6 +69,9 @@ _LONGEST_RESULT: Final = 32_000
 
 #: Calls of one reply that are made.
 _MOST_CALLS: Final = 32
+
+#: What a call is answered with, where one before it in a step towards a goal came to nothing.
+_LEFT_OUT: Final = "Not made: the call before it failed, or was refused."
 
 #: What is told of a question that is asked while another is answered.
 WAITS: Final = "Another question is being answered; this one waits."
@@ -109,13 +113,18 @@ async def _all_ended(tasks: Collection[asyncio.Task[ToolResult]]) -> None:
 
 
 class Turn:
-    """The state of one turn while it is taken."""
+    """The state of one turn while it is taken.
+
+    Attributes:
+        broken_off: how the call ended after which a step towards a goal does no more; or None.
+    """
 
     def __init__(self, session: Session, ask: Ask, turn_id: str, emit: Emit) -> None:
         self._session = session
         self._workspace = session.workspace
         self._ask = ask
         self._id = turn_id
+        self.broken_off: ResultStatus | None = None
         self._emit = emit
         self._conversation = Conversation() if ask.ephemeral else session.conversation
         self._chain: FallbackChain | None = None
@@ -413,11 +422,23 @@ class Turn:
         calls = calls[:_MOST_CALLS]
         for reads, group in groupby(calls, lambda call: tools.reads(call.name)):
             for together in [[*group]] if reads else [[call] for call in group]:
-                await self._call(together)
+                if self.broken_off is not None:
+                    await self._leave_out(together)
+                    continue
+                statuses = await self._call(together)
+                if self._session.pursuit is not None and not reads:
+                    self.broken_off = next((one for one in statuses if one != "done"), None)
 
-    async def _call(self, calls: Sequence[ToolCall]) -> None:
-        """Make ``calls`` at the same time."""
+    async def _leave_out(self, calls: Sequence[ToolCall]) -> None:
+        """Tell of ``calls`` that they are not made."""
+        for call in calls:
+            await self._keep_result(call.id, _LEFT_OUT)
+            await self._tell_of(call, "failed", _LEFT_OUT)
+
+    async def _call(self, calls: Sequence[ToolCall]) -> list[ResultStatus]:
+        """Make ``calls`` at the same time; return how each ended."""
         self._has_called = True
+        statuses: list[ResultStatus] = []
         making: list[asyncio.Task[ToolResult]] = []
         try:
             for call in calls:
@@ -429,10 +450,12 @@ class Turn:
                 text = self._workspace.output_without_secrets(result.text)
                 await self._unless_cancelled(self._keep_result(call.id, text))
                 await self._tell_of(call, result.status, text)
+                statuses.append(result.status)
         finally:
             for made in making:
                 made.cancel()
             await run_uncancellable(self._keep_what_was_done(calls, making))
+        return statuses
 
     async def _keep_what_was_done(
         self, calls: Sequence[ToolCall], making: Sequence[asyncio.Task[ToolResult]]

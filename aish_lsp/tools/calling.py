@@ -6,7 +6,7 @@ import hashlib
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.job import Emit
@@ -17,12 +17,16 @@ _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME: Final = 64
 
 
+#: How a call ended.
+ResultStatus: TypeAlias = Literal["done", "failed", "denied"]
+
+
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """What came of a call, as the model is told it."""
 
     text: str
-    status: Literal["done", "failed", "denied"] = "done"
+    status: ResultStatus = "done"
 
 
 @dataclass(frozen=True, slots=True)

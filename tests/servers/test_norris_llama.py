@@ -227,6 +227,30 @@ async def test_tools_reach_a_goal_too(place: Place, calling: LlamaServer) -> Non
     assert state(place.folder) == before
 
 
+@works
+@pytest.mark.parametrize(
+    ("call", "status", "code"),
+    [
+        (("run_command", {"command": "false"}), "failed", 1),
+        (("run_command", {"command": "rm calc.py"}), "denied", None),
+        (("edit_file", {"path": "calc.py", "old": "not there", "new": "x"}), "failed", None),
+    ],
+    ids=["fails", "is refused", "cannot be done"],
+)
+async def test_after_a_call_that_comes_to_nothing_the_rest_of_its_step_is_not_run(
+    place: Place, calling: LlamaServer, call: Any, status: str, code: int | None
+) -> None:
+    more = ("run_command", {"command": "touch by_call.txt"})
+    replies: list[Reply] = [("CMD: touch by_line.txt\n", [call, more]), COMPLETE]
+    run = await pursue(place, calling, replies, answers=[0, 1], allowCaution=True)
+    first = next(one for one in run.steps if one["status"] not in ("planned", "running"))
+    assert (first["status"], first["exitCode"]) == (status, code)
+    assert not {"by_call.txt", "by_line.txt"} & {path.name for path in place.folder.iterdir()}
+    results = [one["content"] for one in run.sent[-1]["messages"] if one["role"] == "tool"]
+    assert results[1] == "Not made: the call before it failed, or was refused."
+    assert "[aish] The rest of the step, 1 command after it was not run." in run.messages[-1]
+
+
 @pytest.mark.parametrize("is_allowed", [True, False])
 async def test_without_allowance_what_changes_something_asks(
     place: Place, calling: LlamaServer, is_allowed: bool

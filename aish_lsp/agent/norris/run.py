@@ -314,7 +314,7 @@ class _Run:
             raise done.error
         said = goal_said(result.text, is_whole=result.finish_reason in ("stop", "tool"))
         commands = [] if said else [info for info in result.commands if info.source == "cmd"]
-        calls, results = self._work.calls()
+        calls, results, code = self._work.calls()
         step = Step(
             self._number,
             self._goal.text,
@@ -324,7 +324,7 @@ class _Run:
             tuple(call_id for call_id, _ in calls),
         )
         await self._emit(step)
-        made = Made(rows=[name for _, name in calls])
+        made = Made(turn.broken_off or "done", code, [name for _, name in calls])
         try:
             await self._work.run_commands(step, commands, made)
         except asyncio.CancelledError:

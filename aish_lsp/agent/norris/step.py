@@ -59,7 +59,10 @@ class StepWork:
         self.exits: dict[str, int] = {}
 
     async def run_commands(self, step: Step, commands: Sequence[CommandInfo], made: Made) -> None:
-        """Run what a step suggests, in order, until something fails."""
+        """Run what a step suggests, in order, until something fails, or where a call has not."""
+        if made.status != "done":
+            _leave_out(len(commands), made)
+            return
         if commands:
             await self._emit(replace(step, status="running"))
         for number, info in enumerate(commands):
@@ -73,10 +76,7 @@ class StepWork:
             else:
                 self._take(report, text, made)
             if made.status != "done":
-                left = len(commands) - number - 1
-                if left:
-                    told = f"{count_of(left, 'command')} after it {'was' if left == 1 else 'were'}"
-                    made.notes.append(f"[aish] The rest of the step, {told} not run.")
+                _leave_out(len(commands) - number - 1, made)
                 return
 
     def _take(self, report: RunReport, text: str, made: Made) -> None:
@@ -117,22 +117,27 @@ class StepWork:
             await run_uncancellable(_ended(job))
             raise
 
-    def calls(self) -> tuple[list[tuple[str, str]], list[str]]:
-        """Return the calls of the step, each with a line on it, and their results."""
+    def calls(self) -> tuple[list[tuple[str, str]], list[str], int | None]:
+        """Return the calls of the step, each with a line on it, their results, and the exit status.
+
+        That is of the last command that a call has run.
+        """
         messages = self._session.conversation.messages
         recent = list(takewhile(lambda one: one.role != "user", reversed(messages)))
         results = {one.tool_call_id: one.content for one in recent if one.role == "tool"}
         calls = [call for one in reversed(recent) for call in one.tool_calls]
         rows: list[tuple[str, str]] = []
+        code: int | None = None
         for call in calls:
             text = clipped(one_line(escaped(f"{call.name} {call.arguments}")), _LINE)
             ran = re.match(r"\[exit (\d+)", results.get(call.id, ""))
             if ran and call.name == "run_command":
+                code = int(ran[1])
                 self.exits.pop(text, None)
-                self.exits[text] = int(ran[1])
-                text += f", exit {ran[1]}"
+                self.exits[text] = code
+                text += f", exit {code}"
             rows.append((call.id, text))
-        return rows, [results.get(call.id, "") for call in calls]
+        return rows, [results.get(call.id, "") for call in calls], code
 
     async def state(self, made: Made, results: Sequence[str]) -> str:
         """Return what is the same where a step has brought nothing."""
@@ -142,6 +147,13 @@ class StepWork:
         names = await self._session.workspace.files.names()
         tree = await asyncio.to_thread(_tree, self._session.workspace.folder, sorted(names))
         return hashlib.sha256(f"{_DURATION.sub('N', told)}\n{tree}".encode()).hexdigest()
+
+
+def _leave_out(count: int, made: Made) -> None:
+    """Have the model told of ``count`` commands that they are not run."""
+    if count:
+        told = f"{count_of(count, 'command')} after it {'was' if count == 1 else 'were'} not run."
+        made.notes.append(f"[aish] The rest of the step, {told}")
 
 
 async def _ended(job: Job[RunReport]) -> None:
