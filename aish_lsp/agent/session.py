@@ -96,6 +96,7 @@ class Session:
         awaiting: what runs a command that nobody could be asked about, by the command's id.
         tools: what its model may call.
         pursuit: the goal that is pursued in it now.
+        goal_job: the job that pursued a goal last, or is about to.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class Session:
         self.awaiting: dict[str, Callable[[], Job[Any]]] = {}
         self.tools: Toolbox = workspace.services.tools_of(self)
         self.pursuit: Pursuit | None = None
+        self.goal_job = ""
         self._last_turn = ""
         self._told: set[str] = set()
         if before is not None:

@@ -91,9 +91,8 @@ async def stop(place: Place, _params: SessionTarget) -> Answer[Nothing]:
         NotFound: none is pursued.
     """
     session = place.session
-    if session.pursuit is None:
+    if not session.jobs.cancel(session.goal_job):
         raise NotFound("No goal is being pursued in this session.")
-    session.jobs.cancel(session.pursuit.job)
     return Answer(Nothing(), "Stopping.")
 
 

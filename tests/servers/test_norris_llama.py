@@ -460,6 +460,33 @@ async def test_it_can_be_stopped_and_goes_on_after_a_restart(
     assert "[norris] goal: Do it.\nIt goes on after a break" in str(last).replace("\\n", "\n")
 
 
+async def test_it_is_stopped_and_the_only_one_while_the_user_is_asked(
+    place: Place, calling: LlamaServer
+) -> None:
+    caller = Caller(calling, [COMPLETE])
+    asked = asyncio.Event()
+
+    async def never(_: Any) -> Any:
+        asked.set()
+        await asyncio.Event().wait()
+
+    async with FaultServer(caller) as server:
+        place.configure(server.url, context_window=WINDOW)
+        async with place.client() as client:
+            client.answers["window/showMessageRequest"] = never
+            await client.initialize(place.folder)
+            fields = {"goal": "Do it.", "partialResultToken": "t"}
+            waiting = asyncio.create_task(
+                client.command_result("aish.norris.start", fields, timeout=60)
+            )
+            await client.within(asked.wait(), "question")
+            with pytest.raises(RpcError, match="being pursued here"):
+                await client.command_result("aish.norris.start", {"goal": "Another."})
+            await client.command_result("aish.norris.stop", {})
+            assert (await waiting)["outcome"] == "stopped"
+    assert not caller.sent
+
+
 async def test_what_the_user_says_goes_with_the_next_step(
     place: Place, calling: LlamaServer
 ) -> None:

@@ -30,7 +30,6 @@ class Pursuit:
 
     Attributes:
         goal: what is to be reached.
-        job: the id of the job that pursues it.
         group: what all that it changes is undone together with.
         allow_caution: whether what is ``caution`` may run unasked, where it can be undone.
         works: whether the profile ``work`` can be had for that.
@@ -39,7 +38,6 @@ class Pursuit:
     """
 
     goal: str
-    job: str
     group: str
     allow_caution: bool = False
     works: bool = False

@@ -76,13 +76,14 @@ def pursue(session: Session, goal: Goal) -> Job[NorrisResult]:
     """
     if not goal.text.strip():
         raise InvalidArgument("Say what is to be reached: `:norris GOAL`.", path="goal")
-    if session.pursuit is not None:
+    if session.goal_job in session.jobs:
         raise Busy("A goal is being pursued here. `:norris stop` ends that.")
     job_id = new_id()
     goal = replace(goal, group=goal.group or job_id)
+    session.goal_job = job_id
     return session.jobs.start(
         job_id,
-        lambda emit: _Run(session, goal, job_id, emit).pursue(),
+        lambda emit: _Run(session, goal, emit).pursue(),
         f"goal: {one_line(goal.text)}",
     )
 
@@ -108,12 +109,12 @@ def unfinished(log: LoadedSession) -> Goal | None:
 class _Run:
     """One run of the loop."""
 
-    def __init__(self, session: Session, goal: Goal, job_id: str, emit: Emit) -> None:
+    def __init__(self, session: Session, goal: Goal, emit: Emit) -> None:
         self._session = session
         self._workspace = session.workspace
         self._goal = goal
         self._emit = emit
-        self._pursuit = Pursuit(goal.text, job_id, goal.group, goal.allow_caution)
+        self._pursuit = Pursuit(goal.text, goal.group, goal.allow_caution)
         self._bounds = session.workspace.config.norris
         self._number = goal.steps
         self._first = goal.steps + 1
