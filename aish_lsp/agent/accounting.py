@@ -15,7 +15,7 @@ from aish_lsp.context.measure import Draft, Measure, MeasuredPrefix, draft_token
 from aish_lsp.context.messages import Message
 from aish_lsp.context.prompt import in_force, request_messages
 from aish_lsp.context.report import Meter, cost_report
-from aish_lsp.context.usage import check_cap
+from aish_lsp.context.usage import check_cap, request_cost
 from aish_lsp.models.request import ModelRequest, goes_back, reply_limit
 
 if TYPE_CHECKING:
@@ -86,6 +86,10 @@ class Accounting:
             CostCap: it could cross ``cost.cap_at_dollars``, or nobody knows what it costs.
         """
         check_cap(self.meter.usage, config.cost, self._priced(preset), tokens)
+
+    def request_cost(self, preset: Preset, tokens: int) -> float:
+        """Return the dollars that a request costs, its reply aside; 0 where nobody knows."""
+        return request_cost(self._priced(preset), tokens)
 
     async def ask_price(self, preset: Preset) -> None:
         """Have the server tell what the model costs, where its list of models does so."""

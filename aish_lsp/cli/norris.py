@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.agent.events import Step
@@ -12,8 +13,6 @@ from aish_lsp.cli.ask import as_json, show_event, watched
 from aish_lsp.cli.terminal import open_workspace, workspace_folder
 
 if TYPE_CHECKING:
-    import argparse
-
     from aish_lsp.foundation.events import Event
 
 
@@ -22,13 +21,19 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     norris = commands.add_parser("norris", parents=[common], help="pursue a goal by itself")
     norris.add_argument("goal", help="what is to be reached")
     norris.add_argument("--model", metavar="M", help="the model that answers")
-    norris.add_argument("--max-steps", type=int, metavar="N", help="steps at most")
+    norris.add_argument("--max-steps", type=_steps, metavar="N", help="steps at most")
     norris.add_argument(
         "--allow-caution",
         action="store_true",
         help="run unasked what can change nothing but the folder's files",
     )
     norris.set_defaults(run=run)
+
+
+def _steps(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of steps: 1 or more")
+    return int(text)
 
 
 async def run(arguments: argparse.Namespace) -> int:

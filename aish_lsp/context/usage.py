@@ -197,6 +197,12 @@ def check_cap(used: UsageTotals, thresholds: Cost, preset: Preset, tokens: int) 
         )
 
 
+def request_cost(preset: Preset, tokens: int) -> float:
+    """Return the dollars that a request of ``tokens`` costs, its reply aside; 0 if nobody knows."""
+    price = price_for(preset, tokens)
+    return _priced(Usage(tokens, 0), price) if price is not None else 0.0
+
+
 def _priced(usage: Usage, price: Price) -> float:
     """Return dollars from dollars a million tokens; cached input has prices of its own."""
     read = price.input if price.cache_read is None else price.cache_read

@@ -340,7 +340,14 @@ async def test_what_others_say_of_the_goal_ends_nothing(place: Place, calling: L
         (
             "max_dollars = 5.0\n[models.tested.price]\ninput = 1000.0\noutput = 1000.0",
             {},
-            "It cost ",
+            "It would cost more than 5 dollars",
+        ),
+        # Before the first request, too.
+        ("max_tokens = 100", {}, "It would take more than 100 tokens"),
+        (
+            "max_dollars = 0\n[models.tested.price]\ninput = 1.0\noutput = 1.0",
+            {},
+            "It would cost more than 0 dollars",
         ),
     ],
 )
@@ -354,7 +361,9 @@ async def test_each_bound_ends_it(
     assert run.result["outcome"] == "limit"
     assert run.result["summary"].startswith(reason)
     if "tokens" in bounds:
-        assert sum(run.read) <= 5000
+        assert sum(run.read) <= int(bounds.rpartition(" ")[2])
+    if "max_dollars" in bounds:
+        assert len(run.read) == (1 if "5.0" in bounds else 0)
 
 
 @pytest.mark.parametrize(

@@ -274,11 +274,14 @@ class _Run:
         most = self._goal.max_steps or bounds.max_steps
         if self._number - self._goal.steps >= most:
             return f"It made {count_of(most, 'step')} (norris.max_steps)."
-        upcoming = self._session.next_request(self._message(self._number + 1)).size.total
-        if self._tokens + (upcoming if self._tokens else 0) > bounds.max_tokens:
+        session = self._session
+        upcoming = session.next_request(self._message(self._number + 1)).size.total
+        if self._tokens + upcoming > bounds.max_tokens:
             return f"It would take more than {bounds.max_tokens:,} tokens (norris.max_tokens)."
-        if self._cost >= bounds.max_dollars and self._cost:
-            return f"It cost {self._cost:.2f} dollars (norris.max_dollars)."
+        if self._cost + session.accounting.request_cost(session.preset, upcoming) > (
+            bounds.max_dollars
+        ):
+            return f"It would cost more than {bounds.max_dollars:g} dollars (norris.max_dollars)."
         if len(self._seen) >= _SAME and len(set(self._seen[-_SAME:])) == 1:
             return f"Nothing changed in {_SAME} steps."
         return ""

@@ -86,3 +86,12 @@ def test_the_offline_model_pursues_nothing(
     done = run(offline, "norris", "Look around.", "--workspace", str(project))
     assert done.returncode == 1
     assert "The offline model cannot pursue a goal: `aish-lsp setup`" in done.stderr
+
+
+@pytest.mark.parametrize("steps", ["0", "-3", "x"])
+def test_a_number_of_steps_is_one(
+    run: CommandLine, model: dict[str, str], project: Path, steps: str
+) -> None:
+    done = run(model, "norris", "Look.", "--max-steps", steps, "--workspace", str(project))
+    assert done.returncode == 2
+    assert "--max-steps" in done.stderr
