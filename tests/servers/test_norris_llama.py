@@ -397,6 +397,31 @@ async def test_where_there_is_no_repository_what_changes_something_asks(
     assert "What may change something asks: " in "\n".join(run.notices)
 
 
+@works
+async def test_a_folder_that_is_reached_by_a_link(place: Place, calling: LlamaServer) -> None:
+    place.folder.rename(place.root / "real")
+    place.folder.symlink_to("real")
+    before = state(place.folder)
+    replies: list[Reply] = [(f"{WRITE}CMD: touch new.txt\n", ()), COMPLETE]
+    run = await pursue(place, calling, replies, answers=[0, 1], allowCaution=True, undo=True)
+    assert len(run.asked) == 1
+    assert (run.undone["restored"], run.undone["removed"]) == (["calc.py"], ["new.txt"])
+    assert state(place.folder) == before
+
+
+@works
+async def test_it_is_told_why_what_changes_something_asks(
+    place: Place, calling: LlamaServer
+) -> None:
+    (place.root / "elsewhere").mkdir()
+    (place.folder / ".vscode").symlink_to(place.root / "elsewhere")
+    replies: list[Reply] = [("CMD: touch new.txt\n", ()), COMPLETE]
+    run = await pursue(place, calling, replies, answers=[0, 1], allowCaution=True)
+    assert len(run.asked) == 2
+    told = next(one for one in run.notices if one.startswith("What may change something asks: "))
+    assert told.endswith("/.vscode is a symbolic link, so that it cannot be protected.")
+
+
 async def test_nothing_begins_where_the_user_does_not_want_it(
     place: Place, calling: LlamaServer
 ) -> None:

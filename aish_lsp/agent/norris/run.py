@@ -249,8 +249,8 @@ class _Run:
         why = why or await workspace.undo.prospect()
         if not why and not await workspace.can_confine():
             why = "commands cannot be confined here (`aish-lsp doctor` says more)"
-        if not why and not await workspace.services.confinement.can_work(workspace.root):
-            why = "the system allows no namespaces to confine them with"
+        if not why:
+            why = await workspace.services.confinement.why_no_work(workspace.root)
         self._pursuit.works = not why
         if why:
             await self._notice("warning", f"What may change something asks: {why}.")

@@ -105,8 +105,8 @@ class Confinement:
         """
         return await self._made(self._make_work_walls, root)
 
-    async def can_work(self, root: Path) -> bool:
-        """Return whether the kernel lets commands be run with ``work_walls``, by trying it."""
+    async def why_no_work(self, root: Path) -> str:
+        """Return why commands cannot be run with ``work_walls`` here, by trying it; empty if so."""
 
         async def ignore(_stream: str, _delta: str) -> None:
             pass
@@ -122,12 +122,15 @@ class Confinement:
                     on_output=ignore,
                     walls=walls,
                 )
-        except (AishError, OSError):
-            return False
+        except AishError as error:
+            # Whoever refuses it says so, and why behind that.
+            return error.message.rpartition("confined: ")[2].rstrip(".")
+        except OSError as error:
+            return error.strerror or str(error)
         if result.finish_reason == "cancelled":
             # The runner takes a cancel as served: here whoever asks is meant.
             raise asyncio.CancelledError
-        return result.exit_code == 0
+        return "" if result.exit_code == 0 else "a command in them does not end well"
 
     async def _made(self, make: Callable[[R], Walls], root: R) -> Walls:
         making = asyncio.create_task(self._made_alone(make, root))
@@ -205,6 +208,8 @@ class Confinement:
         abi = landlock.kernel_version()
         if abi == 0 or not seccomp.supported():
             raise ValueError(_missing())
+        # A mount stands at a real place.
+        root = Path(os.path.realpath(root))
         closed = secret_places(self._environ)
         if os.fspath(root) in closed.parents:
             msg = f"{root} holds secret places"
