@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
 import signal
 from collections.abc import Coroutine
 from contextlib import ExitStack, suppress
@@ -43,6 +44,10 @@ DEFAULT_TIMEOUT = 3600.0
 _UNSEEN = "it cannot be confined here, and would run unseen"
 _NO_UNDO = "it could not be undone"
 _NOT_ALONE = "another command runs, and what was changed since that began could not be had back"
+
+#: What a command has in it that means to change git's own.
+_NAMES_GIT = re.compile(r"(?<![\w.-])git(?![\w.-])")
+
 _WAS_CONFINED = (
     "It ran confined, since it seemed only to read, and the system refused it something. The action"
     " *Run without confinement*, or `:run` with its text, runs it unconfined."
@@ -450,7 +455,10 @@ class Execution:
                 walls = stack.enter_context(made)
             elif self._works_alone(verdict):
                 assert workspace.root is not None
-                made = await workspace.services.confinement.work_walls(workspace.root)
+                keep_git = _NAMES_GIT.search(planned.text) is None
+                made = await workspace.services.confinement.work_walls(
+                    workspace.root, keep_git=keep_git
+                )
                 walls = stack.enter_context(made)
             return await run_command(
                 planned.text,

@@ -398,6 +398,23 @@ async def test_where_there_is_no_repository_what_changes_something_asks(
 
 
 @works
+async def test_what_git_keeps_is_changed_by_git_alone(place: Place, calling: LlamaServer) -> None:
+    own = place.folder / ".git"
+    (place.folder / "clean.py").write_text(
+        "import shutil\nfor name in ('objects', 'refs'):\n    shutil.rmtree(f'.git/{name}')\n"
+    )
+    objects = [path for path in (own / "objects").rglob("*") if path.is_file()]
+    before = {path: path.read_bytes() for path in objects}
+    commit = "git add clean.py && git -c user.name=n -c user.email=e@x commit -qm work"
+    replies: list[Reply] = [("CMD: python3 clean.py\n", ()), (f"CMD: {commit}\n", ()), COMPLETE]
+    run = await pursue(place, calling, replies, allowCaution=True)
+    assert len(run.asked) == 1
+    ended = [one["exitCode"] for one in run.steps if one["status"] not in ("planned", "running")]
+    assert ended == [1, 0, None]
+    assert all(path.read_bytes() == before[path] for path in objects)
+
+
+@works
 async def test_a_folder_that_is_reached_by_a_link(place: Place, calling: LlamaServer) -> None:
     place.folder.rename(place.root / "real")
     place.folder.symlink_to("real")

@@ -202,7 +202,7 @@ class _Run:
             "error": f"Stopped after {made}: the model did not answer.",
         }[how]
         further = "" if how == "complete" else " `:norris resume` goes on."
-        back = " `:undo` takes back all that it changed." if made else ""
+        back = " `:undo` takes back all files that it changed." if made else ""
         return f"{said} {summary}".rstrip() + further + back
 
     def _doubts(self) -> str:

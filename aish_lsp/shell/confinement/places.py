@@ -347,17 +347,20 @@ class Protected:
     held: tuple[Path, ...]
 
 
-def protected_places(root: Path) -> Protected:
-    """Return what is protected in the work tree ``root``.
+def protected_places(root: Path, *, keep_git: bool = False) -> Protected:
+    """Return what is protected in the work tree ``root``; with ``keep_git`` all of git's own, too.
 
     Raises:
         ValueError: one of them is a symbolic link, which somebody could point elsewhere.
     """
     # In the place of a missing file stands an empty folder, which git does not list.
     wanted = {root / name: True for name in (*_FILES, *_FOLDERS)}
-    for folder in _git_folders(root):
-        wanted |= {folder / name: False for name in _GIT_FILES}
-        wanted |= {folder / name: True for name in _GIT_FOLDERS}
+    if keep_git and (root / ".git").is_dir():
+        wanted[root / ".git"] = True
+    else:
+        for folder in _git_folders(root):
+            wanted |= {folder / name: False for name in _GIT_FILES}
+            wanted |= {folder / name: True for name in _GIT_FOLDERS}
     if (root / ".git").is_file():
         wanted[root / ".git"] = False
     missing: dict[Path, bool] = {}

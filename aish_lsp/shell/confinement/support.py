@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -95,15 +96,16 @@ class Confinement:
         """
         return await self._made(self._make_walls, root)
 
-    async def work_walls(self, root: Path) -> Walls:
+    async def work_walls(self, root: Path, *, keep_git: bool = False) -> Walls:
         """Return what a command is started with that may change the work tree ``root``, unasked.
 
+        With ``keep_git`` it cannot change what is git's own, which no snapshot has.
         Whether the kernel lets it is only known when it starts: a refusal is ``Denied`` then.
 
         Raises:
             Denied: it cannot be confined.
         """
-        return await self._made(self._make_work_walls, root)
+        return await self._made(partial(self._make_work_walls, keep_git=keep_git), root)
 
     async def why_no_work(self, root: Path) -> str:
         """Return why commands cannot be run with ``work_walls`` here, by trying it; empty if so."""
@@ -202,7 +204,7 @@ class Confinement:
             program=seccomp.program(abi),
         )
 
-    def _make_work_walls(self, root: Path) -> Walls:
+    def _make_work_walls(self, root: Path, *, keep_git: bool) -> Walls:
         from aish_lsp.shell.confinement import landlock, seccomp  # noqa: PLC0415 - Linux alone
 
         abi = landlock.kernel_version()
@@ -216,7 +218,7 @@ class Confinement:
             raise ValueError(msg)
         lock = _locked(root)
         try:
-            protected = protected_places(root)
+            protected = protected_places(root, keep_git=keep_git)
             temporary = Path(tempfile.mkdtemp(dir=self._temporary_folder()))
             # Of its own: what the command mounts is added to it.
             ruleset = landlock.Ruleset(abi, closed, [temporary, root], network=True)
