@@ -397,6 +397,29 @@ async def test_where_there_is_no_repository_what_changes_something_asks(
     assert "What may change something asks: " in "\n".join(run.notices)
 
 
+async def test_it_ends_where_what_was_agreed_to_is_taken_back(
+    place: Place, calling: LlamaServer
+) -> None:
+    caller = Caller(calling, [("CMD: sleep 3\n", ()), COMPLETE])
+    async with FaultServer(caller) as server:
+        place.configure(server.url, context_window=WINDOW)
+        async with place.client() as client:
+            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            await client.initialize(place.folder)
+            fields = {"goal": "Do it.", "partialResultToken": "t"}
+            running = asyncio.create_task(
+                client.command_result("aish.norris.start", fields, timeout=60)
+            )
+            async with asyncio.timeout(40):
+                while not events(client, "t", "output"):
+                    await asyncio.sleep(0.05)
+            await client.command_result("aish.trust.revoke", {})
+            result = await running
+    assert (result["outcome"], result["steps"]) == ("stopped", 1)
+    assert "not agreed to any more" in result["summary"]
+    assert len(caller.sent) == 1
+
+
 @works
 async def test_what_git_keeps_is_changed_by_git_alone(place: Place, calling: LlamaServer) -> None:
     own = place.folder / ".git"

@@ -223,9 +223,8 @@ class _Run:
         root = self._workspace.root
         if root is None:
             raise Denied("Open a folder first: a goal is pursued in one.")
-        trust = self._workspace.services.trust
         real, pin = await asyncio.to_thread(_identity, root)
-        if trust.granted(root, "norris", real, pin):
+        if await self._is_agreed(root):
             return
         question = Question(
             f"Let the model pursue goals by itself in {shown_path(root)}?\n\nIt runs commands one"
@@ -239,7 +238,18 @@ class _Run:
             raise Denied("Not begun: nobody could be asked whether goals may be pursued here.")
         if not answer:
             raise Denied("Not begun: you did not agree that goals are pursued in this folder.")
-        await asyncio.to_thread(trust.grant, root, "norris", real, pin)
+        await asyncio.to_thread(self._workspace.services.trust.grant, root, "norris", real, pin)
+
+    async def _is_agreed(self, root: Path) -> bool:
+        """Return whether the user has agreed to it, for this very folder, and not taken it back."""
+
+        def look() -> bool:
+            try:
+                return self._workspace.services.trust.granted(root, "norris", *_identity(root))
+            except OSError:
+                return False
+
+        return await asyncio.to_thread(look)
 
     async def _look_whether_it_works(self) -> None:
         """Find out whether commands that change something can be let run unasked."""
@@ -263,6 +273,9 @@ class _Run:
                 return "stopped", ""
             if reason := await self._limit():
                 return "limit", reason
+            root = self._workspace.root
+            if root is None or not await self._is_agreed(root):
+                return "stopped", "That goals are pursued in this folder is not agreed to any more."
             self._number += 1
             ended = await self._step()
             if ended is not None:
