@@ -360,6 +360,7 @@ async def test_each_bound_ends_it(
     run = await pursue(place, calling, replies, bounds=bounds, **params)
     assert run.result["outcome"] == "limit"
     assert run.result["summary"].startswith(reason)
+    assert (":undo" in run.notices[-1]) == (run.result["steps"] > 0)
     if "tokens" in bounds:
         assert sum(run.read) <= int(bounds.rpartition(" ")[2])
     if "max_dollars" in bounds:
@@ -395,6 +396,7 @@ async def test_where_there_is_no_repository_what_changes_something_asks(
     assert len(run.asked) == 2
     assert not (place.folder / "new.txt").exists()
     assert "What may change something asks: " in "\n".join(run.notices)
+    assert ":undo" not in run.notices[-1]
 
 
 async def test_it_ends_where_what_was_agreed_to_is_taken_back(

@@ -180,7 +180,10 @@ class _Run:
         await run_uncancellable(
             self._session.recorder.pursued("end", outcome=how, number=steps, summary=summary)
         )
-        await self._notice("info", self._told(how, summary))
+        told = self._told(how, summary)
+        if steps > self._goal.steps and await self._can_undo():
+            told += " `:undo` takes back all files that it changed."
+        await self._notice("info", told)
         return self._outcome(how, summary, error)
 
     def _outcome(
@@ -202,8 +205,11 @@ class _Run:
             "error": f"Stopped after {made}: the model did not answer.",
         }[how]
         further = "" if how == "complete" else " `:norris resume` goes on."
-        back = " `:undo` takes back all files that it changed." if made else ""
-        return f"{said} {summary}".rstrip() + further + back
+        return f"{said} {summary}".rstrip() + further
+
+    async def _can_undo(self) -> bool:
+        workspace = self._workspace
+        return workspace.config.safety.snapshot and not await workspace.undo.prospect()
 
     def _doubts(self) -> str:
         """Return what speaks against a goal that is said to be reached."""
