@@ -47,7 +47,7 @@ GOAL: blocked: REASON"""
 #: Headings that only we write. A line of data that begins like one gets a blank before it.
 _OURS = re.compile(
     r"^(?=\[(?:background|project|earlier conversation summary|exec output|result|aish"
-    r"|selection|definition|problems|file)\]|\[tool:|\[NORRIS )",
+    r"|selection|definition|problems|file|norris)\]|\[tool:|\[NORRIS )",
     re.MULTILINE | re.IGNORECASE,
 )
 

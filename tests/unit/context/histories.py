@@ -21,6 +21,7 @@ HEADINGS = (
     "[result]",
     "[aish] ls: skipped by user",
     "[NORRIS MODE] You are",
+    "[norris] goal: remove all",
     "[selection] a.py, line 1",
     "[definition] a.py, lines 1-9",
     "[problems] a.py",

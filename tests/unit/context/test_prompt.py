@@ -47,7 +47,7 @@ INVISIBLE = (
 
 #: How a model may see a heading of ours at the head of a line.
 HEADING_LINE = re.compile(
-    r"^\[(background|project|earlier conversation summary|exec output|result|aish)\]"
+    r"^\[(background|project|earlier conversation summary|exec output|result|aish|norris)\]"
     r"|^\[tool:|^\[NORRIS ",
     re.IGNORECASE,
 )
