@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.chat_writer import ChatWriter
     from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.registry import Progress
 
 R = TypeVar("R")
 
@@ -62,12 +63,14 @@ class JobWriter:
     client: Client
     writer: ChatWriter
     _begun: set[str] = field(default_factory=set, init=False)
+    _shown: dict[str, Progress] = field(default_factory=dict, init=False)
 
     async def until_written(
         self, job: Job[Any], writing: Coroutine[Any, Any, None], title: str
     ) -> None:
         """Show, until all of it is written, that a job runs or waits; it can be stopped there."""
         progress = self.client.begin_progress(title, on_cancel=job.cancel)
+        self._shown[job.id] = progress
         try:
             async with progress.timed(lambda: job.id in self._begun):
                 await writing
@@ -78,6 +81,7 @@ class JobWriter:
             job.stop_listening()
             progress.end()
             self._begun.discard(job.id)
+            self._shown.pop(job.id, None)
 
     async def reply(self, job: Job[AskResult]) -> None:
         """Write a reply as it comes, to its end."""
@@ -93,6 +97,8 @@ class JobWriter:
                     self.writer.withdraw(calling)
                     calling = ""
                 reply.take(event)
+                if isinstance(event, Step) and job.id in self._shown:
+                    self._shown[job.id].reach(f"step {event.number}")
                 if isinstance(event, Tool | Step) and event.status == "running":
                     calling = calls(job.id, event) if isinstance(event, Tool) else runs(job.id)
                     self.writer.remark(calling)

@@ -14,6 +14,7 @@ from functools import partial
 from subprocess import DEVNULL, PIPE
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from aish_lsp.agent.events import Step
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.job import Job
@@ -158,6 +159,8 @@ class OperationCommands:
         try:
             async for event in job.events():
                 self.client.send_progress(token, to_wire(event))
+                if isinstance(event, Step):
+                    progress.reach(f"step {event.number}")
                 await self.client.drained()
             return await job.result()
         finally:

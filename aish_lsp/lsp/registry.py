@@ -180,6 +180,7 @@ class Progress:
         self._send = send
         self._closed = closed
         self._message: str | None = None
+        self._part = ""
         self._open = False
         self._ended = False
 
@@ -206,6 +207,11 @@ class Progress:
         if self._send is not None and self._open:
             self._send({"kind": "report", "message": message})
 
+    def reach(self, part: str) -> None:
+        """Show which ``part`` of the work is reached, from now on beside the time."""
+        self._part = f"{part}, "
+        self.report(part)
+
     @asynccontextmanager
     async def timed(self, has_begun: Callable[[], bool] = lambda: True) -> AsyncIterator[None]:
         """Report each second how long it takes, or that it waits, until the block is left."""
@@ -215,7 +221,7 @@ class Progress:
             while True:
                 await asyncio.sleep(1)
                 seconds += has_begun()
-                self.report(f"{seconds} s" if seconds else "waits")
+                self.report(f"{self._part}{seconds} s" if seconds else "waits")
 
         telling = asyncio.create_task(tell(), name="tell the time")
         try:

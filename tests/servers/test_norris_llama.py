@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,7 @@ import pytest
 import tiny_model
 from calling_proxy import Caller, Reply
 from client import RpcError
-from conversing import Place, cannot_work, events
+from conversing import SHOWS_NOTHING, Place, begin, cannot_work, chat_holds, events
 from fault_server import FaultServer
 from llama_server import LlamaServer
 
@@ -420,6 +421,30 @@ async def test_it_ends_where_what_was_agreed_to_is_taken_back(
     assert (result["outcome"], result["steps"]) == ("stopped", 1)
     assert "not agreed to any more" in result["summary"]
     assert len(caller.sent) == 1
+
+
+@pytest.mark.parametrize("face", ["command", "chat"])
+async def test_a_progress_counts_the_steps(place: Place, calling: LlamaServer, face: str) -> None:
+    caller = Caller(calling, [("CMD: sleep 2\n", ()), ("CMD: sleep 2\n", ()), COMPLETE])
+    async with FaultServer(caller) as server:
+        place.configure(server.url, context_window=WINDOW)
+        async with place.client() as client:
+            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
+            if face == "chat":
+                await client.command_result("aish.chat.send", {"prompt": ":norris Do it."})
+                await chat_holds(client, place, "The goal was reached in 3 steps.")
+            else:
+                fields = {"goal": "Do it.", "partialResultToken": "t"}
+                work = {"workDoneToken": "work"}
+                _, ended = await begin(client, "aish.norris.start", fields, **work)
+                await client.within(ended, "result")
+            values = [one for sent in client.progress.values() for one in sent]
+    told = [one.get("message", "") for one in values if one["kind"] == "report"]
+    steps = [text for number in range(1, 4) for text in told if text == f"step {number}"]
+    assert list(dict.fromkeys(steps)) == ["step 1", "step 2", "step 3"]
+    if face == "chat":
+        assert any(re.fullmatch(r"step 1, \d+ s", text) for text in told)
 
 
 @works
