@@ -12,6 +12,7 @@ from aish_lsp.context.calibration import Calibration
 from aish_lsp.foundation.paths import data_dir
 from aish_lsp.foundation.ports import (
     NoLookUp,
+    no_terminal,
     nobody,
     nobody_chooses,
     nothing_edited,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Preset, Tokenize
     from aish_lsp.config.trust import TrustStore
-    from aish_lsp.foundation.ports import AskUser, Choose, EditOpen, LookUp, OpenText
+    from aish_lsp.foundation.ports import AskUser, Choose, EditOpen, LookUp, OpenText, ReadTerminal
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.tokenizer import EndpointTokenizer, RequestCounter
     from aish_lsp.shell.confinement.support import Confinement
@@ -64,6 +65,7 @@ class Services:
         *,
         edit_open: EditOpen = nothing_edited,
         look_up: LookUp | None = None,
+        read_terminal: ReadTerminal = no_terminal,
         tools_of: Callable[[Any], Toolbox] = _no_tools,
     ) -> None:
         self.ask_user = ask_user
@@ -72,6 +74,7 @@ class Services:
         self.open_text = open_text
         self.edit_open = edit_open
         self.look_up: LookUp = look_up or NoLookUp()
+        self.read_terminal = read_terminal
         self.tools_of = tools_of
         self._http: HttpClient | None = None
         self._trust: TrustStore | None = None

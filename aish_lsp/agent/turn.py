@@ -32,6 +32,7 @@ from aish_lsp.agent.round import Round
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.context.attached.consent import secret_selection, sent_along
 from aish_lsp.context.attached.reading import named_files
+from aish_lsp.context.attached.terminal import named_terminal
 from aish_lsp.context.conversation import CANCELLED, Conversation
 from aish_lsp.foundation.errors import (
     AishError,
@@ -305,11 +306,12 @@ class Turn:
             # It is what came of a step.
             return []
         found = await named_files(prompt, workspace.files, workspace.services.open_text)
-        for notice in found.notices:
+        shown, untold = await named_terminal(prompt, workspace.services.read_terminal)
+        for notice in filter(None, (*found.notices, untold)):
             await self._notice("warning", notice)
         secret = found.secret | secret_selection(self._ask.attached, self._ask.at, workspace.folder)
         about, refusals = await self._session.consents.sift(
-            (*self._ask.attached, *found.attached), secret, workspace.services.ask_user
+            (*self._ask.attached, *found.attached, *shown), secret, workspace.services.ask_user
         )
         if not all(part in about for part in self._ask.attached):
             # Without it nobody knows what the question means.

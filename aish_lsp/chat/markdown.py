@@ -23,8 +23,9 @@ AISH: Final = "## aish"
 FIRST_TEXT: Final = f"""\
 # aish
 
-Write below the last `{YOU}` and send it: with *Send* above the heading, with the code action
-*Send*, or with the command `aish.chat.send`. `:help` on a line of its own lists the commands.
+Write below the last `{YOU}` and send it: with *Send* above the heading,
+with the code action *Send*, or with the command `aish.chat.send`.
+`:help` on a line of its own lists the commands.
 
 {YOU}
 

@@ -27,8 +27,8 @@ class Attached:
 
     Attributes:
         kind: the selection, the definition around it, what an editor complains of there, or a file
-            that the question names.
-        path: relative to the workspace where it lies in it.
+            that the question names, or what the terminal's last command printed.
+        path: relative to the workspace where it lies in it; a terminal's is the command.
         text: the text, LF at its line ends.
         language: what it is written in, as editors or file names call it; may be empty.
         first: its first line in the file, from 1; 0 where that means nothing.
@@ -36,7 +36,7 @@ class Attached:
         cut: whether some of it was left out.
     """
 
-    kind: Literal["selection", "definition", "problems", "file"]
+    kind: Literal["selection", "definition", "problems", "file", "terminal"]
     path: str
     text: str
     language: str = ""

@@ -130,6 +130,25 @@ class NoLookUp:
         return None
 
 
+@dataclass(frozen=True, slots=True)
+class TerminalShown:
+    """What the editor's terminal ran last; but for the output, as far as the editor knows it."""
+
+    output: str
+    command: str = ""
+    cwd: str = ""
+    exit_code: int | None = None
+
+
+#: Return what the editor's terminal ran last. None where it ran nothing, or cannot tell.
+ReadTerminal: TypeAlias = Callable[[], Awaitable[TerminalShown | None]]
+
+
+async def no_terminal() -> TerminalShown | None:
+    """Return None, as for an editor that does not tell what its terminal shows."""
+    return None
+
+
 async def nothing_edited(_path: Path, _before: str, _after: str) -> bool | None:
     """Return None, as for an editor that has nothing open."""
     return None

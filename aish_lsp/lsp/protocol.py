@@ -97,6 +97,25 @@ class LookedUp:
 
 
 @dataclass(frozen=True, slots=True)
+class TerminalRequest:
+    """The request ``aish/terminal``: what the editor's terminal ran last."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastInTerminal:
+    """What a client answers to ``aish/terminal``; null where there is no terminal.
+
+    Where it cannot tell where a command begins, ``command`` is empty, and ``output`` what the
+    terminal shows last.
+    """
+
+    command: str
+    cwd: str | None
+    exit_code: int | None
+    output: str
+
+
+@dataclass(frozen=True, slots=True)
 class Copied:
     """The text, and whether it lies in the clipboard now."""
 

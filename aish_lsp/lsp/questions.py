@@ -1,6 +1,7 @@
 """Asking the user through the editor: ``window/showMessageRequest``, where only a yes is a yes.
 
-And asking the client about the code: ``aish/lookup``, which its other language servers answer.
+And asking the client about the code, ``aish/lookup``, which its other language servers answer; and
+for what its terminal ran last, ``aish/terminal``.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Final
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.files import private_dir, write_atomic
 from aish_lsp.foundation.paths import data_dir
-from aish_lsp.foundation.ports import Approval, Choice, Found, Lookup, Question
+from aish_lsp.foundation.ports import Approval, Choice, Found, Lookup, Question, TerminalShown
 from aish_lsp.foundation.text import shown_path, with_line_feeds
 from aish_lsp.lsp.editor import LspEditor
-from aish_lsp.lsp.protocol import ApprovalRequest, DiffShown, LookupRequest
+from aish_lsp.lsp.protocol import ApprovalRequest, DiffShown, LookupRequest, TerminalRequest
 from aish_lsp.lsp.shapes import path_of
 from aish_lsp.operations.ask import Position
 from aish_lsp.shell.suggestions import new_id
@@ -28,7 +29,7 @@ from aish_lsp.shell.suggestions import new_id
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
 
-    from aish_lsp.foundation.ports import AskUser, Choose
+    from aish_lsp.foundation.ports import AskUser, Choose, ReadTerminal
     from aish_lsp.lsp.client import Client
 
 logger = logging.getLogger(__name__)
@@ -269,3 +270,29 @@ def _found(answer: object) -> list[Found] | None:
 def _field(value: object, name: str) -> Any:
     """Return a field of an object of JSON, however pygls has made it; None where it is missing."""
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+
+
+#: Seconds in which a client reads its terminal.
+_TERMINAL_PATIENCE: Final = 10.0
+
+
+def terminal_reader(client: Client) -> ReadTerminal:
+    """Return how to ask what the client's terminal ran last."""
+
+    async def read() -> TerminalShown | None:
+        if not declares(client, "terminal"):
+            return None
+        try:
+            answer = await client.request("aish/terminal", TerminalRequest(), _TERMINAL_PATIENCE)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, it is not told
+            logger.info("the client did not read its terminal: %s", type(error).__name__)
+            return None
+        names = ("command", "output", "cwd", "exitCode")
+        command, output, cwd, code = (_field(answer, name) for name in names)
+        if not (isinstance(command, str) and isinstance(output, str)):
+            return None
+        is_code = isinstance(code, int) and not isinstance(code, bool)
+        folder = cwd if isinstance(cwd, str) else ""
+        return TerminalShown(output, command, folder, code if is_code else None)
+
+    return read

@@ -32,8 +32,10 @@ from aish_lsp.lsp.protocol import (
     Approved,
     Begun,
     BegunCommand,
+    LastInTerminal,
     LookedUp,
     LookupRequest,
+    TerminalRequest,
 )
 from aish_lsp.lsp.registry import CommandSpec
 from aish_lsp.operations.operation import Answer, Operation, Target
@@ -234,7 +236,11 @@ _PLAIN: dict[Any, dict[str, str]] = {
 
 
 def schema() -> dict[str, Any]:
-    """Return the schema of commands, events, errors, notifications, requests, in ``$defs``."""
+    """Return the schema of commands, events, errors, notifications, requests, in ``$defs``.
+
+    ``lines`` are the ``:`` commands of the chat: their arguments for people, and the words that may
+    come first.
+    """
     definitions = _Definitions()
     commands = {name: _command(spec, definitions) for name, spec in COMMANDS.items()}
     told = {event.__dict__["kind"]: definitions.event(event) for event in EVENTS}
@@ -243,6 +249,10 @@ def schema() -> dict[str, Any]:
         "$id": f"https://aish-lsp.invalid/protocol/{__version__}",
         "title": "What an editor and aish-lsp send each other beside LSP",
         "commands": commands,
+        "lines": {
+            row.name: {"usage": row.usage, "help": row.help, "verbs": list(row.verbs)}
+            for row in COLON_COMMANDS.rows.values()
+        },
         "events": told,
         "notifications": {"aish/status": {"params": definitions.of(Status)}},
         "requests": {
@@ -253,6 +263,10 @@ def schema() -> dict[str, Any]:
             "aish/lookup": {
                 "params": definitions.of(LookupRequest),
                 "result": definitions.of(LookedUp | None),
+            },
+            "aish/terminal": {
+                "params": definitions.of(TerminalRequest),
+                "result": definitions.of(LastInTerminal | None),
             },
         },
         "errors": {

@@ -1,8 +1,8 @@
 """Code actions on what the user looks at: a selection, and what the editor complains of there.
 
 *Replace selection* puts a block of a reply in the place of what was asked about. Nothing is
-replaced before the user has agreed: to the editor, where that asks for a yes by itself (change
-annotations), else to a question of ours.
+replaced before the user has agreed: to a diff (``aish/approve``), to the editor where that asks for
+a yes by itself (change annotations), else to a question of ours.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from aish_lsp.chat.markdown import escape_reply
 from aish_lsp.context.attached.mentions import mention_of
 from aish_lsp.context.attached.selection import Point, between, difference, replacement
 from aish_lsp.foundation.errors import Denied, NotFound
-from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.ports import Approval, Diff, Question
 from aish_lsp.foundation.text import (
     clipped,
     escaped,
@@ -30,6 +30,7 @@ from aish_lsp.foundation.text import (
 from aish_lsp.foundation.wording import count_of
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
+from aish_lsp.lsp.questions import declares
 from aish_lsp.lsp.shapes import path_of
 from aish_lsp.shell.blocks import Block, fenced_blocks
 
@@ -243,7 +244,7 @@ class Replacing:
                     yield action
                     continue
                 edit = None
-            if edit is not None and self._annotates():
+            if edit is not None and self._annotates() and not declares(self.client, "approve"):
                 action.edit = edit
             else:
                 # It asks, or says why it cannot be.
@@ -344,7 +345,22 @@ def _question(
     more = len(changes) - _SHOWN_LINES
     rest = f"\n... {count_of(more, 'more line')}" if more > 0 else ""
     message = f"Replace {asked.place} by this?{_warning(block)}\n\n{shown}{rest}"
-    return Question(message, yes="Replace")
+    return Question(message, yes="Replace", approval=_approval(asked, block, lines, start, end))
+
+
+def _approval(
+    asked: Asked, block: Block, lines: list[str], start: Point, end: Point
+) -> Approval | None:
+    """Return the same as a diff; None for what is not a file."""
+    path = path_of(asked.uri)
+    if path is None:
+        return None
+    at, behind = lines[start.line][: start.character], lines[end.line][end.character :]
+    text = replacement(block.text, lines, start, end)
+    after = "\n".join([*lines[: start.line], f"{at}{text}{behind}", *lines[end.line + 1 :]])
+    reasons = tuple(filter(None, (_warning(block).strip(),)))
+    diff = Diff(path, "\n".join(lines), after)
+    return Approval("edit", asked.name, path.parent, "caution", reasons, diff)
 
 
 def _warning(block: Block) -> str:

@@ -35,7 +35,13 @@ from aish_lsp.lsp.messages import MessageId, Outbox
 from aish_lsp.lsp.open_documents import OpenDocuments, edit_open
 from aish_lsp.lsp.overrides import TEXT_SYNC, AishProtocol, Host
 from aish_lsp.lsp.protocol import COMMANDS
-from aish_lsp.lsp.questions import ClientLookUp, OpenQuestions, asker, chooser
+from aish_lsp.lsp.questions import (
+    ClientLookUp,
+    OpenQuestions,
+    asker,
+    chooser,
+    terminal_reader,
+)
 from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler, Progress
 from aish_lsp.lsp.selection_actions import Replacing, selection_actions
 from aish_lsp.lsp.selections import Selections
@@ -74,6 +80,7 @@ class AishServer(Host):
             choose=chooser(self, self.questions),
             edit_open=edit_open(LspEditor(self), self.documents),
             look_up=ClientLookUp(self),
+            read_terminal=terminal_reader(self),
             tools_of=tools_of,
         )
         self.configurations = Configurations(self, self.services)

@@ -138,9 +138,19 @@ class Suggestions:
         if document is None:
             return []
         workspace = self._workspaces.of_document(uri)
-        waiting = _waiting(workspace) if self._chats.at(uri) else {}
+        is_chat = self._chats.at(uri) is not None
+        waiting = _waiting(workspace) if is_chat else {}
         end = len(document) if last is None else last
         found = list(islice(_lines(document, workspace, waiting, first, end), _MOST_LINES))
+        is_growing = is_chat and workspace is not None and workspace.shown.jobs
+        if (
+            found
+            and is_growing
+            and found[-1].waiting is None
+            and _ends_at(document, found[-1].last)
+        ):
+            # The rest of the line is still to come.
+            found.pop()
         if any(suggestion.info.source == "fence" for suggestion in waiting.values()):
             fences = _fences(document, waiting)
             found += (fence for fence in fences if first <= fence.last and fence.first <= end)
@@ -292,6 +302,11 @@ def setup(
     documents.on_change(lambda _uri, _changes: suggestions.changed())
     documents.on_close(suggestions.closed)
     workspaces.on_open(lambda workspace: workspace.subscribe(suggestions.changed))
+
+
+def _ends_at(document: str, line: int) -> bool:
+    """Return whether nothing but blanks stands below a line of a document."""
+    return not "".join(document.split("\n")[line + 1 :]).strip()
 
 
 def _waiting(workspace: Workspace | None) -> dict[str, Suggestion]:

@@ -9,6 +9,7 @@ from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import AskResult
 from aish_lsp.agent.turn import ask as begin
 from aish_lsp.context.attached.reading import named_files
+from aish_lsp.context.attached.terminal import named_terminal
 from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.job import Job
@@ -207,8 +208,9 @@ async def _named(place: Place, prompt: str) -> list[Attached]:
     """Return the files that a question names and that may be sent without asking."""
     workspace = place.workspace
     found = await named_files(prompt, workspace.files, workspace.services.open_text)
+    shown, _ = await named_terminal(prompt, workspace.services.read_terminal)
     return [
         replace(part, text=workspace.without_keys(part.text))
-        for part in found.attached
+        for part in (*found.attached, *shown)
         if part.path not in found.secret
     ]

@@ -44,7 +44,7 @@ class Place:
         """Return a place in the empty folder ``root``, its workspace called ``name``."""
         folder, home, programs = (root / part for part in (name, "home", "bin"))
         for path in (folder / ".git", home, programs):
-            path.mkdir(parents=True)
+            path.mkdir(parents=True, exist_ok=True)
         (folder / "Makefile").write_text("test:\n\t@echo tests ran\n")
         (folder / "main.py").write_text("print()\n")
         sent = root / "sent"
@@ -65,7 +65,7 @@ class Place:
     @property
     def programs(self) -> Path:
         """The folder with ``aish-lsp``, for PATH."""
-        return self.folder.parent / "bin"
+        return Path(self.environment["HOME"]).with_name("bin")
 
     @property
     def config(self) -> Path:

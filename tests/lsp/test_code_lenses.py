@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from client import Client
+from fault_server import FaultServer, Peer, Request, chunk_of
+from test_conversation import until
 
 REFRESH = "workspace/codeLens/refresh"
 
@@ -107,6 +109,32 @@ async def test_the_client_is_told_only_when_the_lenses_that_it_has_are_no_longer
         await document.insert(2, "CMD: pwd\n")
         await document.refreshed(3)
         assert len(await document.lenses()) == 4
+
+
+async def test_a_line_of_the_chat_that_is_still_coming_is_not_offered(
+    folder: Path, clean_home: Path
+) -> None:
+    async def script(request: Request, peer: Peer) -> None:
+        if request.method != "POST":
+            await peer.reply({"data": [{"id": "m"}]})
+            return
+        await peer.head()
+        await peer.event(chunk_of("CMD: ls\nCMD: make cl"))
+        await asyncio.sleep(600)
+
+    async with FaultServer(script) as server, Client() as client:
+        (clean_home / "config.toml").write_text(
+            f'default_model = "m"\n[models.m]\nmodel = "m"\nendpoint = "{server.url}"\n'
+        )
+        await client.initialize(folder)
+        await client.command_result("aish.chat.send", {"prompt": "how?"})
+        chat = folder / ".aish" / "chat.md"
+        text = await until(client, chat, lambda text: "CMD: make cl" in text)
+        document = Document(client, chat)
+        await document.open(text)
+        line = text.split("\n").index("CMD: ls")
+        assert await document.lenses() == [(line, "Run"), (line, "Edit")]
+        await client.command_result("aish.cancel", {})
 
 
 async def test_a_document_without_lenses_is_no_reason_to_ask(folder: Path) -> None:

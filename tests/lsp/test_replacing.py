@@ -33,12 +33,12 @@ async def model(clean_home: Path) -> AsyncIterator[Model]:
 
 @asynccontextmanager
 async def opened(
-    folder: Path, capabilities: Any = CAPABILITIES, text: str = CODE
+    folder: Path, capabilities: Any = CAPABILITIES, text: str = CODE, options: Any = None
 ) -> AsyncIterator[Document]:
     """Open a document in a client, and ask about a part of it."""
     async with Client() as client:
         client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
-        await client.initialize(folder, capabilities=capabilities)
+        await client.initialize(folder, capabilities=capabilities, options=options)
         document = await Document(client, (folder / "a.py").as_uri()).open(text)
         yield document
 
@@ -80,6 +80,29 @@ async def test_an_editor_that_asks_by_itself_gets_an_annotated_edit(
             assert "lines 4-5 of a.py" in annotation["description"]
         assert REPLACE not in await document.actions(span(0, 0, 0, 9))
         assert REPLACE not in await document.actions(SELECTED, only=["quickfix"])
+
+
+@pytest.mark.parametrize("approved", [True, False, None])
+async def test_a_client_that_approves_is_shown_both_texts(
+    folder: Path, model: Model, approved: bool | None
+) -> None:
+    options = {"aish": {"approve": True}}
+    async with opened(folder, ANNOTATING, options=options) as document:
+        document.client.answers["aish/approve"] = lambda _params: {"approved": approved}
+        turn_id = await asked(document)
+        # It has no edit of its own: the client would ask once more.
+        assert "edit" not in (await document.actions(SELECTED))[REPLACE]
+        result = await replace(document, turn_id)
+        assert result == {"applied": approved is True}
+        [question] = document.client.asked("aish/approve")
+        assert (question["kind"], question["text"]) == ("edit", "a.py")
+        assert question["diff"] == {
+            "uri": document.uri,
+            "before": CODE,
+            "after": CODE.replace("    y = x\n    return y\n", "    return x\n"),
+        }
+        assert document.client.asked("window/showMessageRequest") == []
+        assert len(edits(document.client)) == (approved is True)
 
 
 async def test_it_is_followed_through_edits_around_it(folder: Path, model: Model) -> None:

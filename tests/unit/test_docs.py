@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,14 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 def test_the_protocols_page_is_current() -> None:
     page = (ROOT / "docs" / "protocol.md").read_text()
     assert page == reference.render(), "run ./dev docs"
+
+
+def test_the_types_of_the_neovim_plugin_are_current() -> None:
+    made = subprocess.run(
+        [sys.executable, ROOT / "tools" / "lua_types"], capture_output=True, text=True, check=True
+    )
+    path = ROOT / "editors" / "nvim" / "lua" / "aish" / "protocol.lua"
+    assert path.read_text() == made.stdout, "run ./dev docs"
 
 
 def test_every_command_is_bound() -> None:

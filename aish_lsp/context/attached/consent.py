@@ -115,6 +115,7 @@ _IN_WORDS = {
     "definition": "the definition around it ({})",
     "problems": "the problems reported there",
     "file": "{}",
+    "terminal": "the terminal's last command ({})",
 }
 
 

@@ -22,6 +22,7 @@ from aish_lsp.context.attached.selection import (
     language_of,
     selection,
 )
+from aish_lsp.context.attached.terminal import TERMINAL
 from aish_lsp.context.budget import shortened
 from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.redaction import is_secret_file
@@ -60,7 +61,7 @@ class Found:
 async def named_files(question: str, files: FileNames, open_text: OpenText) -> Found:
     """Return what the files hold that ``question`` names."""
     found = Found()
-    named = mentions(question)
+    named = [mention for mention in mentions(question) if TERMINAL not in mention.readings]
     if not named:
         return found
     root = files.root

@@ -15,8 +15,8 @@ end, {
   nargs = "*",
   range = true,
   desc = "Ask aish, or run one of its commands",
-  complete = function(lead, line)
-    return require("aish.command").complete(lead, line)
+  complete = function(lead, line, position)
+    return require("aish.command").complete(lead, line, position)
   end,
 })
 

@@ -8,13 +8,8 @@ local options = require("aish.options")
 
 local M = {}
 
-local signs = vim.api.nvim_create_namespace("aish.signs")
-
---- Milliseconds after the last edit before the chat is saved, and before its outputs are folded.
+--- Milliseconds after the last edit before the chat is saved.
 local PAUSE = 200
-
---- Lines of an output above which it is folded once the reply has ended.
-local FOLDED = 20
 
 ---@class aish.Chat
 ---@field tick integer the buffer's changedtick after our last edit
@@ -22,9 +17,6 @@ local FOLDED = 20
 ---@field saving uv.uv_timer_t
 ---@field is_told boolean whether the user knows that the file is another by now
 local chats = {} ---@type table<integer, aish.Chat>
-
---- Work that the server says it does in a chat, by its progress token.
-local work = {} ---@type table<string, { title: string, message: string? }>
 
 ---@param path string
 local function stamp_of(path)
@@ -78,9 +70,13 @@ local function save_soon(buffer)
   local chat = chats[buffer]
   if chat then
     chat.saving:stop()
-    chat.saving:start(PAUSE, 0, vim.schedule_wrap(function()
-      M.save(buffer)
-    end))
+    chat.saving:start(
+      PAUSE,
+      0,
+      vim.schedule_wrap(function()
+        M.save(buffer)
+      end)
+    )
   end
 end
 
@@ -144,257 +140,14 @@ function M.apply(params, context)
   for _, window in ipairs(windows) do
     vim.api.nvim_win_set_cursor(window, { last, 0 })
   end
-  M.sign(buffer)
+  require("aish.busy").sign(buffer)
   save_soon(buffer)
+  for _, edit in ipairs(changes[1].edits) do
+    if edit.newText:find("> Step ", 1, true) then
+      require("aish.steps").refresh()
+    end
+  end
   return { applied = true }
-end
-
---- What goes on
-
-local FRAMES = { "⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏" }
-local beat = 0
-local ticking = assert(vim.uv.new_timer())
-
---- Show below a chat's last line what the server does.
----@param buffer integer
-function M.sign(buffer)
-  if not vim.api.nvim_buf_is_loaded(buffer) then
-    return
-  end
-  vim.api.nvim_buf_clear_namespace(buffer, signs, 0, -1)
-  local lines = {}
-  for _, one in pairs(work) do
-    local text = ("%s %s"):format(FRAMES[beat % #FRAMES + 1], one.title)
-    if one.message and one.message ~= "" then
-      text = ("%s (%s)"):format(text, one.message)
-    end
-    table.insert(lines, { { text, "AishBusy" } })
-  end
-  if #lines > 0 then
-    local last = vim.api.nvim_buf_line_count(buffer) - 1
-    vim.api.nvim_buf_set_extmark(buffer, signs, last, 0, { virt_lines = lines })
-  end
-end
-
-local function sign_all()
-  beat = beat + 1
-  for buffer in pairs(chats) do
-    M.sign(buffer)
-  end
-end
-
---- Take in what the server tells of its work.
----@param params lsp.ProgressParams
-function M.progress(params)
-  local value, token = params.value, tostring(params.token)
-  if type(value) ~= "table" then
-    return
-  end
-  if value.kind == "begin" then
-    work[token] = { title = value.title, message = value.message }
-    client.emit("AishBegin", { title = value.title })
-  elseif value.kind == "report" and work[token] then
-    work[token].message = value.message
-  elseif value.kind == "end" and work[token] then
-    work[token] = nil
-    client.emit("AishEnd", {})
-    for buffer in pairs(chats) do
-      M.fold(buffer)
-    end
-    require("aish.suggestions").refresh_all()
-  end
-  if next(work) and not ticking:is_active() then
-    ticking:start(100, 100, vim.schedule_wrap(sign_all))
-  elseif not next(work) then
-    ticking:stop()
-  end
-  sign_all()
-end
-
-client.on_stopped(function()
-  work = {}
-  ticking:stop()
-  sign_all()
-end)
-
---- Fold the outputs that are long. Folds are made once, at the end, and not at each piece.
----@param buffer integer
-function M.fold(buffer)
-  local first ---@type integer?
-  local fence ---@type string?
-  local long = {} ---@type { [1]: integer, [2]: integer }[]
-  for number, line in ipairs(vim.api.nvim_buf_get_lines(buffer, 0, -1, false)) do
-    if first then
-      if line == fence then
-        if number - first > FOLDED then
-          table.insert(long, { first, number })
-        end
-        first = nil
-      end
-    else
-      fence = line:match("^(`+)console$")
-      first = fence and number or nil
-    end
-  end
-  for _, window in ipairs(vim.fn.win_findbuf(buffer)) do
-    vim.api.nvim_win_call(window, function()
-      for _, range in ipairs(long) do
-        if vim.fn.foldlevel(range[1] + 1) == 0 then
-          vim.cmd(("silent! %d,%dfold"):format(range[1] + 1, range[2]))
-        end
-      end
-    end)
-  end
-end
-
---- Keys
-
---- Go to the next heading of a message, or to the one before.
----@param count integer
-function M.go(count)
-  local flags = count > 0 and "W" or "bW"
-  for _ = 1, math.abs(count) do
-    vim.fn.search([[^## \(You\|aish\)$]], flags)
-  end
-end
-
---- Yank the fenced block under the cursor, or the last one above it.
-function M.yank()
-  local lines = vim.api.nvim_buf_get_lines(0, 0, -1, false)
-  local here = vim.fn.line(".")
-  local open, fence, found
-  for number, line in ipairs(lines) do
-    local mark = line:match("^(```+)") or line:match("^(~~~+)")
-    if fence then
-      if line == fence then
-        if open < here then
-          found = vim.list_slice(lines, open + 1, number - 1)
-        end
-        fence = nil
-      end
-    elseif mark then
-      open, fence = number, mark
-    end
-  end
-  if not found then
-    return client.tell("there is no block above the cursor", vim.log.levels.INFO)
-  end
-  vim.fn.setreg(vim.v.register, found, "l")
-  client.tell(("%d lines yanked"):format(#found), vim.log.levels.INFO)
-end
-
---- Have the user choose the model that answers from now on.
-function M.choose_model()
-  client.execute("aish.model.list", {}, function(err, result)
-    if err then
-      return client.tell(err.message)
-    end
-    vim.ui.select(result.models, {
-      prompt = "Model",
-      format_item = function(model)
-        local mark = model.name == result.active and "● " or "  "
-        return ("%s%s (%s)"):format(mark, model.name, model.provider)
-      end,
-    }, function(model)
-      if model then
-        client.execute("aish.model.use", { name = model.name })
-      end
-    end)
-  end)
-end
-
---- Send the message, or run the suggestion that the cursor is on.
-function M.send()
-  if not require("aish.suggestions").run() then
-    client.execute("aish.chat.send")
-  end
-end
-
-local ACTIONS = {
-  send = { M.send, "Send, or run the suggestion here" },
-  stop = {
-    function()
-      client.execute("aish.cancel")
-    end,
-    "Stop what runs",
-  },
-  next = {
-    function()
-      M.go(vim.v.count1)
-    end,
-    "Next message",
-  },
-  previous = {
-    function()
-      M.go(-vim.v.count1)
-    end,
-    "Message before",
-  },
-  model = { M.choose_model, "Choose the model" },
-  again = {
-    function()
-      client.execute("aish.chat.send", { prompt = ":retry" })
-    end,
-    "Ask again",
-  },
-  yank = { M.yank, "Yank the block here" },
-  run = {
-    function()
-      if not require("aish.suggestions").run() then
-        client.tell("no suggestion stands here", vim.log.levels.INFO)
-      end
-    end,
-    "Run the suggestion here",
-  },
-  edit = {
-    function()
-      require("aish.suggestions").edit()
-    end,
-    "Edit the suggestion here",
-  },
-  dismiss = {
-    function()
-      require("aish.suggestions").dismiss()
-    end,
-    "Dismiss the suggestion here",
-  },
-  terminal = {
-    function()
-      require("aish.suggestions").to_terminal()
-    end,
-    "Put the suggestion here into a terminal",
-  },
-}
-
---- Show the keys.
-local function help()
-  local order = { "send", "stop", "run", "edit", "dismiss", "terminal" }
-  vim.list_extend(order, { "next", "previous", "model", "again", "yank" })
-  local lines = {}
-  for _, name in ipairs(order) do
-    local keys = options.current.keys[name]
-    if keys and keys ~= "" then
-      table.insert(lines, ("%-6s %s"):format(keys, ACTIONS[name][2]))
-    end
-  end
-  vim.list_extend(lines, { "", "A line that begins with : is a command; :help lists them." })
-  local buffer = require("aish.float").show(lines, { title = " aish " })
-  vim.bo[buffer].modifiable = false
-end
-ACTIONS.help = { help, "Show the keys" }
-
----@param buffer integer
-local function map(buffer)
-  if not options.current.keys then
-    return
-  end
-  for name, keys in pairs(options.current.keys) do
-    if keys ~= "" then
-      local action = ACTIONS[name]
-      local settings = { buffer = buffer, nowait = true, desc = "aish: " .. action[2] }
-      vim.keymap.set("n", keys, action[1], settings)
-    end
-  end
 end
 
 --- Give a chat its keys and its manners. A second time does nothing.
@@ -410,7 +163,7 @@ function M.attach(buffer)
     is_told = false,
   }
   vim.bo[buffer].swapfile = false
-  map(buffer)
+  require("aish.keys").map(buffer)
   local group = vim.api.nvim_create_augroup("aish.chat." .. buffer, {})
   local on = function(events, callback)
     local settings = { group = group, buffer = buffer, callback = callback }
@@ -434,17 +187,26 @@ function M.attach(buffer)
     end
   end)
   on("BufWinEnter", function()
-    vim.wo[0][0].foldmethod = "manual"
+    require("aish.folds").prepare()
     vim.wo[0][0].wrap = true
     vim.wo[0][0].linebreak = true
   end)
-  on({ "BufUnload", "BufDelete" }, function()
+  local function detach()
     local chat = chats[buffer]
     chats[buffer] = nil
     if chat then
       chat.saving:close()
     end
+    require("aish.suggestions").forget(buffer)
     vim.api.nvim_clear_autocmds({ group = group })
+  end
+  on({ "BufUnload", "BufDelete" }, detach)
+  -- Under another name it is a text like any other.
+  on("BufFilePost", function()
+    if not is_chat_name(vim.api.nvim_buf_get_name(buffer)) then
+      require("aish.busy").clear(buffer)
+      detach()
+    end
   end)
   -- Last: the server is started for a buffer with a file type.
   vim.bo[buffer].filetype = "aish"
@@ -470,7 +232,8 @@ function M.show(params)
   if not is_chat_name(path) then
     return nil
   end
-  local buffer = vim.fn.bufadd(path)
+  -- By its name from here, as a status line shows it.
+  local buffer = vim.fn.bufadd(vim.fn.fnamemodify(path, ":."))
   local window = vim.fn.win_findbuf(buffer)[1]
   if not window then
     local how = options.current.window

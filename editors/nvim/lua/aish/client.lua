@@ -85,10 +85,10 @@ local function restart(client_id)
   end, 100 * 2 ^ (#crashes - 1))
 end
 
-local stopped = {} ---@type (fun())[]
+local stopped = {} ---@type (fun(client_id: integer))[]
 
 --- Have `callback` called whenever a server has ended.
----@param callback fun()
+---@param callback fun(client_id: integer)
 function M.on_stopped(callback)
   table.insert(stopped, callback)
 end
@@ -102,7 +102,7 @@ local function ended(_, _, client_id)
   vim.schedule(function()
     M.statuses[client_id] = nil
     for _, callback in ipairs(stopped) do
-      callback()
+      callback(client_id)
     end
     M.emit("AishStopped", { code = code, signal = signal })
     if not leaving and (code ~= 0 or (signal ~= 0 and signal ~= 15)) then
@@ -161,6 +161,12 @@ local handlers = {
   ["window/showMessageRequest"] = function(_, params)
     return require("aish.question").answer(params)
   end,
+  ["aish/approve"] = function(_, params)
+    return require("aish.question").approve(params)
+  end,
+  ["aish/terminal"] = function()
+    return require("aish.terminal").answer()
+  end,
   ["aish/lookup"] = function(_, params)
     return require("aish.lookup").answer(params)
   end,
@@ -174,7 +180,7 @@ local handlers = {
       listener(params.value)
       return
     end
-    require("aish.chat").progress(params)
+    require("aish.busy").progress(params, context.client_id)
     return vim.lsp.handlers["$/progress"](err, params, context)
   end,
   ["aish/status"] = function(_, params, context)
@@ -193,7 +199,12 @@ function M.config()
     -- A reply is written where you may be typing: let the server know each change at once.
     flags = { debounce_text_changes = 0 },
     init_options = {
-      aish = vim.tbl_extend("force", options.current.settings, { status = true, lookup = true }),
+      aish = vim.tbl_extend("force", options.current.settings, {
+        status = true,
+        approve = true,
+        lookup = true,
+        terminal = true,
+      }),
     },
     capabilities = {
       workspace = {
@@ -237,6 +248,8 @@ local function when_ready(client, callback)
       callback(client)
     elseif left > 0 and not client:is_stopped() then
       vim.defer_fn(look, 50)
+    elseif left == 0 then
+      M.tell("the server does not answer. `:checkhealth aish` says what it wrote.")
     end
   end
   look()

@@ -1,6 +1,7 @@
 --- `:Aish`: a word for what the editor does, and every `:` command of the chat.
 
 local client = require("aish.client")
+local lines = require("aish.protocol").lines
 
 local M = {}
 
@@ -64,36 +65,14 @@ M.words = {
     client.execute("aish.cancel")
   end,
   models = function()
-    require("aish.chat").choose_model()
+    require("aish.keys").choose_model()
   end,
   restart = function()
     client.restart()
   end,
-}
-
---- The chat's own commands, which go there as they are typed.
-M.colon = {
-  "approve",
-  "compact",
-  "context",
-  "cost",
-  "help",
-  "history",
-  "memory",
-  "model",
-  "prompt",
-  "redo",
-  "remember",
-  "reset",
-  "resume",
-  "retry",
-  "run",
-  "save",
-  "session",
-  "sessions",
-  "tree",
-  "trust",
-  "undo",
+  steps = function()
+    require("aish.steps").open()
+  end,
 }
 
 --- Run what the user typed behind `:Aish`; nothing opens the chat.
@@ -107,7 +86,7 @@ function M.run(command)
   if own then
     return own(command, rest)
   end
-  if vim.list_contains(M.colon, word) then
+  if lines[word] then
     return client.execute("aish.chat.open", {}, function(err)
       if err then
         return client.tell(err.message)
@@ -118,18 +97,24 @@ function M.run(command)
   client.tell(("%q is not a command; `:Aish ask %s` asks it."):format(word, command.args))
 end
 
+--- Return what may follow: a word, and behind a command of the chat what that may be told.
 ---@param lead string
 ---@param line string
+---@param position integer bytes of `line` before the cursor
 ---@return string[]
-function M.complete(lead, line)
-  if not line:match("^%S*Aish!?%s+%S*$") then
-    return {}
+function M.complete(lead, line, position)
+  local before = line:sub(1, position - #lead):match("Aish!?%s(.*)$") or ""
+  local typed = vim.split(before, "%s+", { trimempty = true })
+  local found = {} ---@type string[]
+  if #typed == 0 then
+    found = vim.list_extend(vim.tbl_keys(M.words), vim.tbl_keys(lines))
+  elseif #typed == 1 and lines[typed[1]] then
+    found = vim.list_slice(lines[typed[1]].verbs)
   end
-  local found = vim.list_extend(vim.tbl_keys(M.words), M.colon)
   table.sort(found)
   return vim.tbl_filter(function(word)
     return vim.startswith(word, lead)
-  end, found)
+  end, vim.fn.uniq(found))
 end
 
 return M

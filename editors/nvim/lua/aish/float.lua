@@ -32,6 +32,21 @@ local function wrapped(lines, width)
   return rows
 end
 
+--- Return how many columns and rows a window may have.
+---@return integer columns
+---@return integer rows
+local function room()
+  return vim.o.columns - 4, vim.o.lines - vim.o.cmdheight - 4
+end
+
+--- Return whether all of these lines are seen at once.
+---@param lines string[]
+---@return boolean
+function M.fits(lines)
+  local columns, rows = room()
+  return wrapped(lines, columns) <= rows
+end
+
 --- Open a window in the middle with these lines; `q` and `<Esc>` close it.
 ---@param lines string[]
 ---@param how aish.Float?
@@ -43,14 +58,15 @@ function M.show(lines, how)
   vim.api.nvim_buf_set_lines(buffer, 0, -1, false, lines)
   vim.bo[buffer].bufhidden = "wipe"
   if how.filetype then
-    pcall(vim.treesitter.start, buffer, how.filetype)
+    if not pcall(vim.treesitter.start, buffer, how.filetype) then
+      vim.bo[buffer].syntax = how.filetype
+    end
   end
   local title = vim.fn.strdisplaywidth(how.title or "")
   local footer = vim.fn.strdisplaywidth(how.footer or "")
-  local most = vim.o.columns - 4
-  local width = math.min(how.width or math.max(widest(lines), title, footer), most)
-  local height = how.height or wrapped(lines, width)
-  height = math.max(1, math.min(height, vim.o.lines - vim.o.cmdheight - 4))
+  local columns, rows = room()
+  local width = math.min(how.width or math.max(widest(lines), title, footer), columns)
+  local height = math.max(1, math.min(how.height or wrapped(lines, width), rows))
   local window = vim.api.nvim_open_win(buffer, true, {
     relative = "editor",
     row = math.max(0, math.floor((vim.o.lines - height) / 2) - 1),

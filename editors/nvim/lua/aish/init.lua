@@ -35,13 +35,14 @@ function M.statusline()
   end
   local parts = { status.model }
   local context = status.context
-  if context and context.budget > 0 then
+  -- Neovim 0.12 has `vim.NIL` where 0.11 leaves out.
+  if type(context) == "table" and context.budget > 0 then
     table.insert(parts, ("%d%%%%"):format(math.floor(100 * context.total / context.budget + 0.5)))
   end
   if type(status.cost) == "number" then
     table.insert(parts, ("$%.2f"):format(status.cost))
   end
-  if status.busy then
+  if status.busy == true then
     table.insert(parts, "…")
   end
   return table.concat(parts, " ")

@@ -118,7 +118,11 @@ local function draw(buffer)
         taken = taken + vim.api.nvim_strwidth(chunk[1])
       end
       local settings = taken <= width
-          and { virt_text = { { INDENT }, unpack(text) }, virt_text_pos = "eol", hl_mode = "combine" }
+          and {
+            virt_text = { { INDENT }, unpack(text) },
+            virt_text_pos = "eol",
+            hl_mode = "combine",
+          }
         or { virt_lines = wrapped(text, width) }
       local at = taken <= width and one.first or one.last
       at = math.min(at, vim.api.nvim_buf_line_count(buffer) - 1)
@@ -196,9 +200,26 @@ end
 function M.refresh_soon(buffer)
   timers[buffer] = timers[buffer] or assert(vim.uv.new_timer())
   timers[buffer]:stop()
-  timers[buffer]:start(150, 0, vim.schedule_wrap(function()
-    M.refresh(buffer)
-  end))
+  timers[buffer]:start(
+    150,
+    0,
+    vim.schedule_wrap(function()
+      M.refresh(buffer)
+    end)
+  )
+end
+
+--- Drop what is known of a buffer that is no chat any more.
+---@param buffer integer
+function M.forget(buffer)
+  shown[buffer] = nil
+  if timers[buffer] then
+    timers[buffer]:close()
+    timers[buffer] = nil
+  end
+  if vim.api.nvim_buf_is_loaded(buffer) then
+    vim.api.nvim_buf_clear_namespace(buffer, marks, 0, -1)
+  end
 end
 
 --- Ask anew for every chat that is shown.
@@ -277,22 +298,7 @@ function M.to_terminal()
   if not one or not one.text then
     return
   end
-  local channel ---@type integer?
-  for _, window in ipairs(vim.api.nvim_tabpage_list_wins(0)) do
-    local buffer = vim.api.nvim_win_get_buf(window)
-    if vim.bo[buffer].buftype == "terminal" then
-      vim.api.nvim_set_current_win(window)
-      channel = vim.bo[buffer].channel
-    end
-  end
-  if not channel then
-    vim.cmd("botright new")
-    channel = vim.fn.jobstart({ vim.o.shell }, { term = true })
-  end
-  -- Bracketed: lines of it are not run one by one.
-  local text = one.text:gsub("\27", "")
-  vim.fn.chansend(channel, ("\27[200~%s\27[201~"):format(text))
-  vim.cmd.startinsert()
+  require("aish.terminal").type(one.text)
 end
 
 return M

@@ -1,0 +1,156 @@
+--- The keys of a chat, and what each does.
+
+local client = require("aish.client")
+local options = require("aish.options")
+
+local M = {}
+
+--- Go to the next heading of a message, or to the one before.
+---@param count integer
+function M.go(count)
+  local flags = count > 0 and "W" or "bW"
+  for _ = 1, math.abs(count) do
+    vim.fn.search([[^## \(You\|aish\)$]], flags)
+  end
+end
+
+--- Yank the fenced block under the cursor, or the last one above it.
+function M.yank()
+  local lines = vim.api.nvim_buf_get_lines(0, 0, -1, false)
+  local here = vim.fn.line(".")
+  local open, fence, found
+  for number, line in ipairs(lines) do
+    local mark = line:match("^(```+)") or line:match("^(~~~+)")
+    if fence then
+      if line == fence then
+        if open < here then
+          found = vim.list_slice(lines, open + 1, number - 1)
+        end
+        fence = nil
+      end
+    elseif mark then
+      open, fence = number, mark
+    end
+  end
+  if not found then
+    return client.tell("there is no block above the cursor", vim.log.levels.INFO)
+  end
+  vim.fn.setreg(vim.v.register, found, "l")
+  client.tell(("%d lines yanked"):format(#found), vim.log.levels.INFO)
+end
+
+--- Have the user choose the model that answers from now on.
+function M.choose_model()
+  client.execute("aish.model.list", {}, function(err, result)
+    if err then
+      return client.tell(err.message)
+    end
+    vim.ui.select(result.models, {
+      prompt = "Model",
+      format_item = function(model)
+        local mark = model.name == result.active and "● " or "  "
+        return ("%s%s (%s)"):format(mark, model.name, model.provider)
+      end,
+    }, function(model)
+      if model then
+        client.execute("aish.model.use", { name = model.name })
+      end
+    end)
+  end)
+end
+
+--- Send the message, or run the suggestion that the cursor is on.
+function M.send()
+  if not require("aish.suggestions").run() then
+    client.execute("aish.chat.send")
+  end
+end
+
+local ACTIONS = {
+  send = { M.send, "Send, or run the suggestion here" },
+  stop = {
+    function()
+      client.execute("aish.cancel")
+    end,
+    "Stop what runs",
+  },
+  next = {
+    function()
+      M.go(vim.v.count1)
+    end,
+    "Next message",
+  },
+  previous = {
+    function()
+      M.go(-vim.v.count1)
+    end,
+    "Message before",
+  },
+  model = { M.choose_model, "Choose the model" },
+  again = {
+    function()
+      client.execute("aish.chat.send", { prompt = ":retry" })
+    end,
+    "Ask again",
+  },
+  yank = { M.yank, "Yank the block here" },
+  run = {
+    function()
+      if not require("aish.suggestions").run() then
+        client.tell("no suggestion stands here", vim.log.levels.INFO)
+      end
+    end,
+    "Run the suggestion here",
+  },
+  edit = {
+    function()
+      require("aish.suggestions").edit()
+    end,
+    "Edit the suggestion here",
+  },
+  dismiss = {
+    function()
+      require("aish.suggestions").dismiss()
+    end,
+    "Dismiss the suggestion here",
+  },
+  terminal = {
+    function()
+      require("aish.suggestions").to_terminal()
+    end,
+    "Put the suggestion here into a terminal",
+  },
+}
+
+--- Show the keys.
+local function help()
+  local order = { "send", "stop", "run", "edit", "dismiss", "terminal" }
+  vim.list_extend(order, { "next", "previous", "model", "again", "yank" })
+  local lines = {}
+  for _, name in ipairs(order) do
+    local keys = options.current.keys[name]
+    if keys and keys ~= "" then
+      table.insert(lines, ("%-6s %s"):format(keys, ACTIONS[name][2]))
+    end
+  end
+  vim.list_extend(lines, { "", "A line that begins with : is a command; :help lists them." })
+  local buffer = require("aish.float").show(lines, { title = " aish " })
+  vim.bo[buffer].modifiable = false
+end
+ACTIONS.help = { help, "Show the keys" }
+
+---@param buffer integer
+function M.map(buffer)
+  if not options.current.keys then
+    return
+  end
+  for name, keys in pairs(options.current.keys) do
+    if keys ~= "" then
+      local action = ACTIONS[name]
+      local settings = { buffer = buffer, nowait = true, desc = "aish: " .. action[2] }
+      vim.keymap.set("n", keys, action[1], settings)
+    end
+  end
+end
+
+return M
