@@ -59,8 +59,14 @@ function M.save(buffer)
     return
   end
   vim.api.nvim_buf_call(buffer, function()
-    -- No formatter of the user's should have a hand in it.
+    -- No formatter of the user's should have a hand in it, and nobody should wait for the disk: what
+    -- was said is in the session's log.
+    local fsync = vim.go.fsync
+    vim.cmd("noautocmd set nofsync")
     vim.cmd("silent! noautocmd lockmarks write")
+    if fsync then
+      vim.cmd("noautocmd set fsync")
+    end
   end)
   chat.stamp = stamp_of(path)
 end
@@ -210,7 +216,8 @@ function M.attach(buffer)
   end)
   -- Last: the server is started for a buffer with a file type.
   vim.bo[buffer].filetype = "aish"
-  pcall(vim.treesitter.start, buffer, "markdown")
+  -- Not tree-sitter: it would parse all that was said once more when a long reply has ended.
+  vim.bo[buffer].syntax = "markdown"
 end
 
 -- `:qa` must not stumble over what we have not written yet.

@@ -31,11 +31,14 @@ local INDENT = "  "
 ---@param line integer from 0
 ---@return integer
 local function last_line(buffer, line)
-  local lines = vim.api.nvim_buf_get_lines(buffer, line, line + 200, false)
-  local fence = lines[1] and lines[1]:match("^%s*([`~][`~][`~]+)")
-  for number = 2, fence and #lines or 0 do
-    if vim.trim(lines[number]) == fence then
-      return line + number - 1
+  local first = vim.api.nvim_buf_get_lines(buffer, line, line + 1, false)[1]
+  local fence = first and first:match("^%s*([`~][`~][`~]+)")
+  if fence then
+    local below = vim.api.nvim_buf_get_lines(buffer, line + 1, line + 200, false)
+    for number, text in ipairs(below) do
+      if vim.trim(text) == fence then
+        return line + number
+      end
     end
   end
   return line
