@@ -22,9 +22,9 @@ from typing import Any
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / part) for part in ("editors", "servers", "lsp")]
 
-from editor_parts import Place, blocks
-from fault_server import Peer, Request, chunk_of, served
-from test_neovim import Neovim, opened
+from editor_parts import Place, blocks  # noqa: E402 - the folders of the tests come first
+from fault_server import Peer, Request, chunk_of, served  # noqa: E402 - the folders of the tests come first
+from test_neovim import Neovim, opened  # noqa: E402 - the folders of the tests come first
 
 PLUGIN = TESTS.parent / "editors" / "nvim"
 
@@ -132,9 +132,8 @@ def main(deltas: int) -> None:
 
 def told(name: str, frames: list[float]) -> None:
     longest, most, late = frames
-    sys.stdout.write(
-        f"{name:8} longest frame {longest:7.1f} ms, 99 % below {most:6.1f} ms, {late:3.0f} over 50 ms\n"
-    )
+    rest = f"99 % below {most:.1f} ms, {late:.0f} over 50 ms"
+    sys.stdout.write(f"{name:8} longest frame {longest:7.1f} ms, {rest}\n")
 
 
 if __name__ == "__main__":

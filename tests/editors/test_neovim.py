@@ -96,6 +96,10 @@ class Neovim:
         """Wait until ``condition`` is true, and nothing waits for the user; return it."""
         return self._until(what, NORMAL, condition)
 
+    def until_in_terminal(self, what: str, condition: Callable[[], T]) -> T:
+        """Wait as ``until`` does, where keys go to a terminal."""
+        return self._until(what, TERMINAL, condition)
+
     def choose(self, number: int, question: str) -> str:
         """Choose from a list of ``vim.ui.select``; return the screen that showed it."""
 
@@ -157,6 +161,7 @@ class Neovim:
 
 NORMAL = frozenset({"n", "i", "ic"})
 CHOOSING = frozenset({"c"})
+TERMINAL = frozenset({"t"})
 #: "Press ENTER", "-- More --", a question of Neovim's own.
 PROMPTS = frozenset({"r", "rm", "r?"})
 

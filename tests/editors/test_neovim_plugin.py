@@ -198,7 +198,7 @@ def test_without_a_server_one_message_says_what_to_do(
         check=True,
         timeout=60,
     )
-    assert "no-such-aish is not there. Install it with `pipx install aish-lsp`" in done.stderr
+    assert "no-such-aish not found: `pipx install aish-lsp` (:help aish)" in done.stderr
 
 
 def test_the_line_of_the_page_sets_the_plugin_up(place: Place, tmp_path: Path) -> None:

@@ -31,12 +31,18 @@ vim.api.nvim_create_autocmd({ "BufReadPost", "BufNewFile" }, {
   end,
 })
 
-for name, link in pairs({
-  AishSafe = "DiagnosticOk",
-  AishCaution = "DiagnosticWarn",
-  AishDestructive = "DiagnosticError",
-  AishHint = "Comment",
-  AishBusy = "DiagnosticInfo",
-}) do
-  vim.api.nvim_set_hl(0, name, { link = link, default = true })
+local function highlight()
+  for name, link in pairs({
+    AishSafe = "DiagnosticOk",
+    AishCaution = "DiagnosticWarn",
+    AishDestructive = "DiagnosticError",
+    AishHint = "Comment",
+    AishBusy = "DiagnosticInfo",
+  }) do
+    vim.api.nvim_set_hl(0, name, { link = link, default = true })
+  end
 end
+
+highlight()
+-- A color scheme clears what it does not know.
+vim.api.nvim_create_autocmd("ColorScheme", { group = group, callback = highlight })

@@ -16,6 +16,7 @@ local PAUSE = 200
 ---@field stamp string what the file was when it was read or written last
 ---@field saving uv.uv_timer_t
 ---@field is_told boolean whether the user knows that the file is another by now
+---@field is_mending boolean whether it is opened for the server alone, and not to be looked at
 local chats = {} ---@type table<integer, aish.Chat>
 
 ---@param path string
@@ -54,7 +55,7 @@ function M.save(buffer)
   if now ~= "" and now ~= chat.stamp then
     if not chat.is_told then
       chat.is_told = true
-      client.tell("the chat's file was changed by something else: :e! loads it, :w! keeps yours.")
+      client.tell("the chat's file has changed: :e! loads it, :w! keeps yours")
     end
     return
   end
@@ -167,6 +168,7 @@ function M.attach(buffer)
     stamp = stamp_of(vim.api.nvim_buf_get_name(buffer)),
     saving = assert(vim.uv.new_timer()),
     is_told = false,
+    is_mending = false,
   }
   vim.bo[buffer].swapfile = false
   require("aish.keys").map(buffer)
@@ -211,6 +213,7 @@ function M.attach(buffer)
   on("BufFilePost", function()
     if not is_chat_name(vim.api.nvim_buf_get_name(buffer)) then
       require("aish.busy").clear(buffer)
+      require("aish.keys").unmap(buffer)
       detach()
     end
   end)
@@ -229,6 +232,16 @@ vim.api.nvim_create_autocmd({ "QuitPre", "VimLeavePre" }, {
   end,
 })
 
+--- Have a new server end what the one before has begun to write.
+function M.mend()
+  for buffer, chat in pairs(chats) do
+    chat.is_mending = true
+    client.execute("aish.chat.open", { uri = vim.uri_from_bufnr(buffer) }, function(err)
+      chat.is_mending = chat.is_mending and not err
+    end)
+  end
+end
+
 --- Windows
 
 --- Show a document as the server asks. Return its answer; nil where it is not a chat.
@@ -241,6 +254,11 @@ function M.show(params)
   end
   -- By its name from here, as a status line shows it.
   local buffer = vim.fn.bufadd(vim.fn.fnamemodify(path, ":."))
+  local chat = chats[buffer]
+  if chat and chat.is_mending then
+    chat.is_mending = false
+    return { success = true }
+  end
   local window = vim.fn.win_findbuf(buffer)[1]
   if not window then
     local how = options.current.window

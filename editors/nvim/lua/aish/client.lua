@@ -23,6 +23,7 @@ local crashes = {} ---@type number[] seconds
 local leaving = false
 local asked = false
 
+--- Tell the user something, in 60 cells or so: Neovim asks for Enter after what does not fit.
 ---@param message string
 ---@param level integer?
 function M.tell(message, level)
@@ -43,10 +44,7 @@ function M.command()
   if vim.fn.executable(cmd[1]) == 1 then
     return cmd
   end
-  return nil,
-    ("%s is not there. Install it with `pipx install aish-lsp` or `uv tool install aish-lsp`,"):format(
-      cmd[1]
-    ) .. ' or name it: require("aish").setup{ cmd = { "/path/to/aish-lsp" } }'
+  return nil, ("%s not found: `pipx install aish-lsp` (:help aish)"):format(cmd[1])
 end
 
 local function seconds()
@@ -62,12 +60,10 @@ local function restart(client_id)
   table.insert(crashes, now)
   local most = options.current.restarts
   if #crashes > most then
-    M.tell(
-      ("the server ended %d times within a minute and is not started again. `:checkhealth aish`"):format(
-        #crashes
-      ) .. " says what it wrote; `:Aish restart` tries anew.",
-      vim.log.levels.ERROR
+    local message = ("the server ended %d times in a minute: see :checkhealth aish"):format(
+      #crashes
     )
+    M.tell(message, vim.log.levels.ERROR)
     return
   end
   local buffers = served[client_id] or {}
@@ -77,9 +73,14 @@ local function restart(client_id)
       return
     end
     M.start(buffers, function()
-      M.tell("the server ended and was started again; the conversation goes on.")
+      M.tell("the server ended and was started again; nothing is lost.")
+      local function mend()
+        require("aish.chat").mend()
+      end
       if asked then
-        M.execute("aish.session.resume", {}, function() end)
+        M.execute("aish.session.resume", {}, mend)
+      else
+        mend()
       end
     end)
   end, 100 * 2 ^ (#crashes - 1))
@@ -136,8 +137,7 @@ vim.api.nvim_create_autocmd("VimLeavePre", {
 local function initialized(client, result)
   local version = result.serverInfo and result.serverInfo.version or "0"
   if vim.version.lt(version, M.OLDEST) then
-    local wanted = "`pipx upgrade aish-lsp` brings a newer one."
-    M.tell(("aish-lsp %s is too old: %s is needed. %s"):format(version, M.OLDEST, wanted))
+    M.tell(("aish-lsp %s is too old: `pipx upgrade aish-lsp`"):format(version))
   end
   M.emit("AishStarted", { id = client.id })
 end
@@ -249,7 +249,7 @@ local function when_ready(client, callback)
     elseif left > 0 and not client:is_stopped() then
       vim.defer_fn(look, 50)
     elseif left == 0 then
-      M.tell("the server does not answer. `:checkhealth aish` says what it wrote.")
+      M.tell("the server does not answer: see :checkhealth aish")
     end
   end
   look()

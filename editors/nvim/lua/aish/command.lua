@@ -94,7 +94,7 @@ function M.run(command)
       client.execute("aish.chat.send", { prompt = vim.trim((":%s %s"):format(word, rest)) })
     end)
   end
-  client.tell(("%q is not a command; `:Aish ask %s` asks it."):format(word, command.args))
+  client.tell(("%q is not a command; `:Aish ask` asks a question"):format(word))
 end
 
 --- Return what may follow: a word, and behind a command of the chat what that may be told.

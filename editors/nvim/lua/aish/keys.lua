@@ -141,14 +141,21 @@ ACTIONS.help = { help, "Show the keys" }
 
 ---@param buffer integer
 function M.map(buffer)
-  if not options.current.keys then
-    return
-  end
-  for name, keys in pairs(options.current.keys) do
+  for name, keys in pairs(options.current.keys or {}) do
     if keys ~= "" then
       local action = ACTIONS[name]
       local settings = { buffer = buffer, nowait = true, desc = "aish: " .. action[2] }
       vim.keymap.set("n", keys, action[1], settings)
+    end
+  end
+end
+
+--- Take the keys away from a buffer that is no chat any more.
+---@param buffer integer
+function M.unmap(buffer)
+  for _, keys in pairs(options.current.keys or {}) do
+    if keys ~= "" then
+      pcall(vim.keymap.del, "n", keys, { buffer = buffer })
     end
   end
 end

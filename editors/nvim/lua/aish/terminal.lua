@@ -91,9 +91,18 @@ function M.answer()
   }
 end
 
+--- Shells that take a paste of several lines as one, and wait for Enter.
+local PASTES = { bash = true, fish = true, zsh = true }
+
 --- Type a text into a terminal, where the user looks at it and presses Enter.
 ---@param text string
 function M.type(text)
+  local typed, count = vim.trim(text):gsub("[%z\1-\9\11-\31\127]", ""):gsub("\n", "\n")
+  local shell = vim.fs.basename(vim.split(vim.o.shell, " ")[1])
+  if count > 0 and not PASTES[shell] then
+    local why = ("%s would run its lines one by one: run it here, or yank it"):format(shell)
+    return require("aish.client").tell(why)
+  end
   local buffer = last_terminal()
   local window = buffer and vim.fn.win_findbuf(buffer)[1]
   if window then
@@ -104,9 +113,8 @@ function M.type(text)
     buffer = vim.api.nvim_get_current_buf()
   end
   of(buffer).sent = text
-  -- Bracketed: lines of it are not run one by one.
-  local typed = text:gsub("\27", "")
-  vim.fn.chansend(vim.bo[buffer].channel, ("\27[200~%s\27[201~"):format(typed))
+  local sent = count > 0 and ("\27[200~%s\27[201~"):format(typed) or typed
+  vim.fn.chansend(vim.bo[buffer].channel, sent)
   vim.cmd.startinsert()
 end
 
