@@ -218,15 +218,24 @@ def open_place(text: str) -> Place | None:
     return place
 
 
+def heading_of(text: str, place: Place | None) -> Place | None:
+    """Return where the heading is that the user writes under, if there is one.
+
+    Where it is not at its ``place`` (it was edited, an editor has yet to load the file, or the
+    place is not known), the last one of the document counts, unless a reply follows it: what was
+    answered is not a new message.
+    """
+    if place is not None and _is_heading(lines_of(text), place.line):
+        return place
+    return open_place(text)
+
+
 def prompt_after(text: str, place: Place | None) -> str:
     r"""Return what the user wrote: all that follows the heading, without blank lines around it.
 
-    Where the heading is not at its place (it was edited, or the place is not known), the last one
-    of the document counts, unless a reply follows it: what was answered is not a new message.
-
     Args:
         text: the whole document.
-        place: where the heading is, as far as is known.
+        place: where the heading is, as ``heading_of`` takes it.
 
     Returns:
         The message, its lines joined by ``\n``; empty where nothing is written.
@@ -234,16 +243,14 @@ def prompt_after(text: str, place: Place | None) -> str:
     Raises:
         NotFound: there is no heading to write under.
     """
-    lines = lines_of(text)
-    if place is None or not _is_heading(lines, place.line):
-        place = open_place(text)
-        if place is None:
-            raise NotFound(
-                f"The chat has no open `{YOU}` heading. Write `{YOU}` on a line of its own at the"
-                " end of .aish/chat.md, and your message below it. To start afresh, delete the"
-                " file and run aish.chat.open."
-            )
-    return without_blank_lines("\n".join(lines[place.line + 1 :]))
+    place = heading_of(text, place)
+    if place is None:
+        raise NotFound(
+            f"The chat has no open `{YOU}` heading. Write `{YOU}` on a line of its own at the end"
+            " of .aish/chat.md, and your message below it. To start afresh, delete the file and run"
+            " aish.chat.open."
+        )
+    return without_blank_lines("\n".join(lines_of(text)[place.line + 1 :]))
 
 
 def without_blank_lines(text: str) -> str:

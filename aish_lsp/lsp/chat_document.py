@@ -23,6 +23,7 @@ from aish_lsp.chat.colon import (
 )
 from aish_lsp.chat.file import LARGEST
 from aish_lsp.chat.insertion import (
+    heading_of,
     last_place,
     open_place,
     prompt_after,
@@ -34,7 +35,7 @@ from aish_lsp.chat.markdown import (
     quote,
 )
 from aish_lsp.chat.transcript import first_line, left_behind, waits
-from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument
+from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument, NotFound
 from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
@@ -104,9 +105,10 @@ class ChatDocument:
 
     def heading(self) -> int | None:
         """Return the line of the heading that the user writes under, where there is one."""
-        place = self._sections.place
-        if place is None and (document := self._editor.document(self._writer.path)) is not None:
-            place = open_place(document.text) if len(document.text) <= LARGEST else None
+        document = self._editor.document(self._writer.path)
+        if document is None or len(document.text) > LARGEST:
+            return None
+        place = heading_of(document.text, self._sections.place)
         return None if place is None else place.line
 
     async def open(self, prompt: str | None = None) -> str:
@@ -115,16 +117,28 @@ class ChatDocument:
         The prompt takes the place of one that was put there before; over anything that the user
         wrote it is not put, and they are told. While a reply is written it waits for the end.
 
-        Where it is open already, nothing is waited for: an editor that waits for the answer to a
-        command makes no edit meanwhile.
+        Where it is open already, no edit is waited for.
+
+        Raises:
+            StoreUnavailable: it cannot be made, or what is there must not be used.
+        """
+        await self._made()
+        self._client.spawn(self._show(prompt), "show the chat document")
+        return self.uri
+
+    async def _made(self) -> None:
+        """Make the document, and a heading to write under unless the editor would have to.
+
+        An editor that waits for the answer to a command makes no edit meanwhile: where it has the
+        document open, who writes there makes it ``_ready`` behind that answer.
 
         Raises:
             StoreUnavailable: it cannot be made, or what is there must not be used.
         """
         if self._editor.document(self._writer.path) is None:
             await self._ready()
-        self._client.spawn(self._show(prompt), "show the chat document")
-        return self.uri
+        else:
+            await self._writer.make()
 
     async def _show(self, prompt: str | None) -> None:
         try:
@@ -184,7 +198,7 @@ class ChatDocument:
             StoreUnavailable: it cannot be made.
         """
         if show:
-            await self._ready()
+            await self._made()
             await self._writer.show()
 
     def follow(self, operation: Operation, job: Job[Any], prompt: str) -> None:
@@ -217,13 +231,13 @@ class ChatDocument:
             Busy: it is being sent already, or something is being written.
             StoreUnavailable, NotFound: there is no document to read, or no heading in it.
         """
-        await self._ready()
+        await self._made()
         # What is sent while another session is about to be shown is meant for that one.
         await self._workspace.sessions.named(None)
         message = prompt
         if message is None:
             # From here on nothing is awaited: a second request must not read the same message.
-            message = self._sections.message(await self._writer.text())
+            message = self._message(await self._writer.text())
         is_open = self._editor.document(self._writer.path) is not None
         if not message.strip():
             raise InvalidArgument(
@@ -246,6 +260,20 @@ class ChatDocument:
             self._client.spawn(decide, f":{below.command.name}")
             return None
         return self._ask_message(message, written)
+
+    def _message(self, text: str) -> str:
+        """Return what the user wrote; nothing where there was no heading for it: one comes.
+
+        Raises:
+            Busy, NotFound: as ``ChatSections.message``.
+        """
+        try:
+            return self._sections.message(text)
+        except NotFound:
+            if self._sections.place is not None and last_place(text) is not None:
+                raise
+            self._client.spawn(self._show(None), "show the chat document")
+            return ""
 
     def _ask_message(self, message: str, written: str | None) -> str:
         """Begin the turn of a message; ``written`` is written down before. Return its id."""
@@ -336,10 +364,11 @@ class ChatDocument:
                 return
             async with self._sections.lock:
                 text = await self._writer.text()
-                for remark in left_behind(text, self._workspace.shown.jobs.__contains__):
-                    self._writer.withdraw(remark)
-                await self._writer.flush()
-                text = await self._writer.text()
+                if not self._has_begun:
+                    for remark in left_behind(text, self._workspace.shown.jobs.__contains__):
+                        self._writer.withdraw(remark)
+                    await self._writer.flush()
+                    text = await self._writer.text()
                 if open_place(text) is None:
                     cut_off = last_place(text) is not None
                     self._writer.begin(f"{quote(_CUT_OFF)}\n{YOU}\n\n" if cut_off else f"{YOU}\n\n")
@@ -355,7 +384,20 @@ class ChatDocument:
     def _follow(self, job: Job[R], writing: Coroutine[Any, Any, None], title: str) -> None:
         self._client.spawn(self._jobs.until_written(job, writing, title), title)
 
+    async def _ready_to_answer(self) -> None:
+        """As ``_ready``, for a message that was sent: it counts as answered where that fails.
+
+        Raises:
+            StoreUnavailable: as ``_ready``.
+        """
+        try:
+            await self._ready()
+        except BaseException:
+            self._sections.unanswered -= 1
+            raise
+
     async def _turn(self, job: Job[AskResult], prompt: str | None) -> None:
+        await self._ready_to_answer()
         async with self._in_turn(job.id, prompt):
             is_above = await self._sections.begin(prompt)
             try:
@@ -393,6 +435,11 @@ class ChatDocument:
         ``draft`` is what stood under the heading, and may have come there without the user; an
         editor had the chat open or not.
         """
+        try:
+            await self._ready_to_answer()
+        except AishError as error:
+            self._client.tell(error.message, error=True)
+            return
         is_typed = draft is None or await self._typed.was_seen(draft, is_open=is_open)
         carried: Carried | None = None
         face = ChatFace(self._client, self._writer.text)

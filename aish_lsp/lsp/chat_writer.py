@@ -62,10 +62,8 @@ class ChatWriter:
         """The file of the document."""
         return self._file.path
 
-    async def ensure(self) -> None:
-        """Make the folder, the file, and a heading to write under, where they are missing.
-
-        To be called before a turn or a command writes.
+    async def make(self) -> None:
+        """Make the folder and the file, where they are missing; an editor is waited for by none.
 
         Raises:
             StoreUnavailable: they cannot be made, or what is there must not be used.
@@ -74,6 +72,16 @@ class ChatWriter:
         if document is not None and len(document.text) > LARGEST:
             raise too_large(self.path)
         await asyncio.to_thread(self._file.ensure, is_open=document is not None)
+
+    async def ensure(self) -> None:
+        """As ``make``, with a heading to write under.
+
+        To be called before a turn or a command writes.
+
+        Raises:
+            StoreUnavailable: they cannot be made, or what is there must not be used.
+        """
+        await self.make()
         text = await self.text()
         if last_place(text) is None:
             self.begin(f"{YOU}\n\n" if text.strip() else FIRST_TEXT)
@@ -166,6 +174,7 @@ class ChatWriter:
         now = "" if document is None else with_line_feeds(document.text)
         if not changes:
             self._reopens_until = monotonic() + REOPEN_TIMEOUT
+            self._opens_documents = self._opens_documents or document is not None
         self._held.append(hash(now))
         self._note_loaded(now)
 
@@ -250,14 +259,15 @@ class ChatWriter:
         """Have the editor open the document; return it, or None where it does not in time.
 
         A file that is written while the editor opens it is newer than what the editor has read: the
-        user would be asked which of the two to keep. An editor that failed once is not waited for.
+        user would be asked which of the two to keep. An editor that failed once is not asked and
+        not waited for again, until it has the document open.
 
         Raises:
             StoreUnavailable: the file cannot be read, or must not be used.
         """
-        if not self._is_opening():
-            await self.show()
         if self._opens_documents:
+            if not self._is_opening():
+                await self.show()
             await self._edits.until(self._is_open, self._opens_until - monotonic())
         document = self._edits.document
         self._opens_documents = document is not None

@@ -20,7 +20,7 @@ from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.text import escaped, shown_path
 from aish_lsp.lsp.protocol import Begun, BegunCommand, Copied
-from aish_lsp.lsp.questions import can_choose
+from aish_lsp.lsp.questions import answer_before_asking, can_choose
 from aish_lsp.lsp.selections import selected
 from aish_lsp.lsp.shapes import path_of
 from aish_lsp.operations.ask import AskParams, RetryParams
@@ -114,7 +114,10 @@ class OperationCommands:
             place = _asked_at(place, params, about, guess)
         if isinstance(params, ModelAdd) and params.choice is None and not can_choose(self.client):
             return await self._add_model_in_chat(place)
-        done = await operation.run(place, params)
+        work = operation.run(place, params)
+        if not operation.comes_in_pieces:
+            work = answer_before_asking(self.client, work, lambda answer: str(answer.text))
+        done = await work
         if isinstance(done, Answer):
             return self._answered(done)
         if about is not None:

@@ -12,10 +12,11 @@ import logging
 import os
 import time
 from contextlib import suppress
+from contextvars import ContextVar, copy_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import private_dir, write_atomic
 from aish_lsp.foundation.paths import data_dir
 from aish_lsp.foundation.ports import Approval, Choice, Found, Lookup, Question, TerminalShown
@@ -27,12 +28,17 @@ from aish_lsp.operations.ask import Position
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from aish_lsp.foundation.ports import AskUser, Choose, ReadTerminal
     from aish_lsp.lsp.client import Client
 
+R = TypeVar("R")
+
 logger = logging.getLogger(__name__)
+
+#: What is set before a question is asked by what runs in this context.
+_ASKS: ContextVar[asyncio.Event | None] = ContextVar("asks", default=None)
 
 #: Seconds that a question stands. Nobody's answer after that is a no.
 _PATIENCE = 600.0
@@ -161,11 +167,57 @@ def can_choose(client: Client) -> bool:
     return bool(window and window.show_message and window.show_message.message_action_item)
 
 
+async def answer_before_asking(client: Client, work: Awaitable[R], told: Callable[[R], str]) -> R:
+    """Return what the work for a command comes to, unless its user has to be asked for it.
+
+    Who does not say that questions have buttons may read none until the command is answered, as
+    eglot, or no longer wait for the answer, as Helix after 20 seconds. There the question comes
+    after the answer, and a message with what is ``told`` of the result once it has one.
+
+    Raises:
+        Busy: the user is asked now.
+    """
+    if can_choose(client):
+        return await work
+    asks, context = asyncio.Event(), copy_context()
+    context.run(_ASKS.set, asks)
+    task = asyncio.create_task(_awaited(work), name="what may ask", context=context)
+    asked = asyncio.create_task(asks.wait())
+    try:
+        await asyncio.wait([task, asked], return_when=asyncio.FIRST_COMPLETED)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    finally:
+        asked.cancel()
+    if task.done():
+        return task.result()
+    client.spawn(_tell_later(client, task, told), "tell what comes of a question")
+    raise Busy("aish asks you first. What comes of your answer is told in a message.")
+
+
+async def _awaited(work: Awaitable[R]) -> R:
+    return await work
+
+
+async def _tell_later(client: Client, task: asyncio.Task[R], told: Callable[[R], str]) -> None:
+    """Show the user what a command has come to that was answered before."""
+    try:
+        message = told(await task)
+    except AishError as error:
+        client.tell(error.message, error=True)
+    else:
+        if message:
+            client.tell(message)
+
+
 async def _ask(
     client: Client, questions: OpenQuestions, message: str, titles: Sequence[str]
 ) -> str | None:
     """Return the title that the user chose, as the client sent it; None for no answer."""
     params = {"type": 2, "message": message, "actions": [{"title": title} for title in titles]}
+    if (asks := _ASKS.get()) is not None:
+        asks.set()
     await asyncio.sleep(_PRECEDENCE)
     patience = _PATIENCE if can_choose(client) else questions.patience
     asking = client.request("window/showMessageRequest", params, patience)

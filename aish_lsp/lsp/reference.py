@@ -61,6 +61,11 @@ kept, marked as cut off, and the request is answered with it and `finishReason: 
 written into the chat document, `.aish/chat.md` in the workspace, behind a cancellable
 `window/workDoneProgress` of the server's.
 
+Some other commands ask the user (`aish.memory.clear`, `aish.trust.grant`, ...). A client that
+declares `window.showMessage.messageActionItem` has the result once they have answered. Any other
+may read no question until its command is answered, or give that up: it has the error `busy` at
+once, then the question, and what came of it in a `window/showMessage`.
+
 ## The chat document
 
 The user writes under the last `## You` and sends it with the code lens or the code action *Send*,

@@ -30,7 +30,7 @@ from aish_lsp.foundation.text import (
 from aish_lsp.foundation.wording import count_of
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
-from aish_lsp.lsp.questions import declares
+from aish_lsp.lsp.questions import answer_before_asking, declares
 from aish_lsp.lsp.shapes import path_of
 from aish_lsp.shell.blocks import Block, fenced_blocks
 
@@ -211,9 +211,13 @@ class Replacing:
         """Put a block there, once the user has agreed.
 
         Raises:
+            Busy: the client makes no edit before it is answered; the user is asked behind that.
             Denied: nobody answered.
             NotFound: there is no such block, or the text has changed.
         """
+        return await answer_before_asking(self.client, self._replace(params), lambda _: "")
+
+    async def _replace(self, params: ReplaceParams) -> Replaced:
         asked, block = self.selections.of_turn(params.turn_id, params.block)
         # Not to ask in vain; it is looked at again below.
         question = _question(asked, block, *self.selections.found(asked))

@@ -367,10 +367,11 @@ def _actions_of(
     """Yield the actions for what can be run, each with its rank.
 
     ``is_here``: it is what was pointed at; ``is_chat``: in the chat, where what can do harm is
-    edited first and run last. Of a fence *Run* is never the first of its kind, either: some editors
-    take the first without a question.
+    edited first and run last. Of that, and of a fence, *Run* is nowhere the first of its kind: some
+    editors take the first without a question, or where return is pressed.
     """
     dangerous = found.risk == "destructive"
+    edits_first = dangerous or found.is_fence
     rank = _Rank.HERE if is_here else _Rank.OTHER
     if dangerous:
         rank = _Rank.DANGEROUS
@@ -387,12 +388,12 @@ def _actions_of(
     )
     edit = types.CodeAction(
         title=f"Edit and run: {title}{warning}",
-        kind=RUN_KIND if found.is_fence else REFACTOR_KIND,
+        kind=RUN_KIND if edits_first else REFACTOR_KIND,
         command=types.Command("Edit", "aish.chat.open", arguments=[found.edit(uri)]),
     )
     offered = [run] if found.runs else []
     if not found.obstacle:
-        offered = [edit, *offered] if found.is_fence else [*offered, edit]
+        offered = [edit, *offered] if edits_first else [*offered, edit]
     if found.waiting is not None:
         argument = {"commandId": found.waiting.info.id, "uri": uri}
         for verb, command in (("Copy", "aish.commands.copy"), ("Dismiss", "aish.commands.dismiss")):

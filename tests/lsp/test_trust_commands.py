@@ -97,7 +97,7 @@ async def test_the_editors_settings_are_granted_too(folder: Path) -> None:
     async with Client() as client:
         client.answers["workspace/configuration"] = lambda _: [{"safety": {"shell": "zsh"}}]
         client.answers["window/showMessageRequest"] = lambda params: params["actions"][0]
-        await client.initialize(folder, capabilities={"workspace": {"configuration": True}})
+        await client.initialize(folder)
         granted = await client.command_result("aish.trust.grant")
         (request,) = granted["requests"]
         assert (request["what"], request["granted"]) == ("settings", True)
