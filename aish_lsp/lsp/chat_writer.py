@@ -56,6 +56,8 @@ class ChatWriter:
         self._wrote: deque[int] = deque(maxlen=_REMEMBERED)
         # The last text went to the file, which the editor may not have loaded since.
         self._file_is_ahead = False
+        # What is being written to the file, as a hash; None once the editor has loaded that.
+        self._to_be_loaded: int | None = None
 
     @property
     def path(self) -> Path:
@@ -176,6 +178,8 @@ class ChatWriter:
             self._reopens_until = monotonic() + REOPEN_TIMEOUT
             self._opens_documents = self._opens_documents or document is not None
         self._held.append(hash(now))
+        if hash(now.rstrip("\n")) == self._to_be_loaded:
+            self._to_be_loaded = None
         self._note_loaded(now)
 
     async def settle(self) -> None:
@@ -351,17 +355,22 @@ class ChatWriter:
                 base = document.text
             text, line_end = with_line_feeds(base), line_end_of(base)
             step = self._anchor.plan(text, batch)
+            known = self._anchor.offset, self._anchor.section, self._anchor.is_unsure
             insertion = step.insertion
             if step.edit.made_in(text) == text:
                 return
             end = insertion.text.replace("\n", line_end)
             whole = step.edit.made_in(text).replace("\n", line_end)
             appends = base == on_disk and insertion.offset == len(text)
+            self._to_be_loaded = hash(step.edit.made_in(text).rstrip("\n"))
             if await asyncio.to_thread(
                 self._file.write, on_disk, end if appends else whole, appends=appends
             ):
                 break
+        # What the editor told while it was written is of its document, not of the file.
+        self._anchor.text = text
+        self._anchor.offset, self._anchor.section, self._anchor.is_unsure = known
         self._anchor.wrote(step)
         self._held.append(hash(self._anchor.text))
         self._wrote.append(hash(self._anchor.text))
-        self._file_is_ahead = True
+        self._file_is_ahead = self._to_be_loaded is not None

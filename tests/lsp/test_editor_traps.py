@@ -10,7 +10,7 @@ Where each is shown (``eglot``, ``files`` and ``requests``: ``test_editor_traps_
   ``test_chat_waiting.py``. It refuses edits of an older version:
   ``test_edits_that_typing_has_overtaken_are_made_anew``, and in all orders
   ``unit/lsp/test_chat_writer.py`` and ``test_chat_torn.py``. Each edit is an entry of its undo:
-  ``test_what_piles_up_is_one_edit``, and ten a second ``unit/lsp/test_chat_writer.py``.
+  ``test_a_reply_is_few_entries_of_the_undo``, ``test_what_piles_up_is_one_edit``.
 - Neovim shows a message over a question: ``test_nothing_is_told_while_neovim_shows_a_question``.
 - The chat is shown once, where the reply will stand, to who shows documents:
   ``test_the_chat_is_shown_*``. Its answer is not waited for: ``unit/lsp/test_lsp_editor.py``.
@@ -28,6 +28,7 @@ Where each is shown (``eglot``, ``files`` and ``requests``: ``test_editor_traps_
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,23 @@ async def test_edits_that_typing_has_overtaken_are_made_anew(
         assert editor.file == on_disk
 
 
+async def test_a_reply_is_few_entries_of_the_undo(folder: Path, model: PacedModel) -> None:
+    async with Client() as client:
+        editor = await asked(client, folder, "how?\n")
+        await client.command_result("aish.chat.send")
+        await model.until_asked()
+        began = time.monotonic()
+        words = [f"w{number} " for number in range(80)]
+        for word in words:
+            model.say(word)
+            await asyncio.sleep(0.01)
+        model.end()
+        text = await editor.ends(HEADING)
+        assert "".join(words).rstrip() in text
+        # Ten a second, however long it took, and not one for each word.
+        assert len(editor.undo) <= 10 * (time.monotonic() - began) + 2
+
+
 async def test_what_piles_up_is_one_edit(folder: Path, model: PacedModel) -> None:
     async with Client() as client:
         editor = await asked(client, folder, "how?\n")
@@ -267,6 +285,8 @@ async def test_the_chat_is_shown_where_the_reply_will_stand(
         model.end()
         text = await editor.ends(HEADING)
         assert text.count("how?\n\n## aish\n\nOne. Two.\n") == 1
+        await progress_is_over(client)
+        await client.command_result("aish.status")
         # Once: who reads on elsewhere is not taken back with each piece.
         [shown] = client.asked("window/showDocument")
         assert shown["uri"] == editor.path.as_uri()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -525,6 +526,44 @@ async def test_what_an_editor_loaded_before_a_remark_went_is_not_taken_for_newer
     await writer.flush()
     assert writer.path.read_text().endswith("\n## aish\n\nSo.\nDone.\n")
     assert writer.path.read_text().count(AISH) == 1
+
+
+@pytest.mark.parametrize("typed", ["", "typed above\n"])
+async def test_an_editor_that_loads_the_file_before_its_writing_has_returned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, typed: str
+) -> None:
+    ChatFile(tmp_path).ensure()
+    editor = FakeEditor("", capabilities=EditorCapabilities())
+    writer = chat_in(tmp_path, editor)
+    editor.change(FIRST_TEXT)
+    loop, write = asyncio.get_running_loop(), ChatFile.write
+
+    def watched(file: ChatFile, expected: str, text: str, *, appends: bool) -> bool:
+        done = write(file, expected, text, appends=appends)
+        loaded = threading.Event()
+
+        def load() -> None:
+            editor.change(file.path.read_text())
+            if typed:
+                editor.change(f"{typed}{editor.buffer}")
+            loaded.set()
+
+        loop.call_soon_threadsafe(load)
+        assert loaded.wait(10)
+        return done
+
+    monkeypatch.setattr(ChatFile, "write", watched)
+    writer.begin(f"{AISH}\n\nSo.")
+    await writer.flush()
+    monkeypatch.undo()
+    hurry(monkeypatch.setattr)
+    # It has loaded the file, so what is typed there and not saved counts.
+    editor.change(f"{editor.buffer}\n\n{YOU}\n\nand?\n")
+    writer.begin(f"{AISH}\n\nSo too.")
+    await writer.flush()
+    assert writer.path.read_text() == (
+        f"{typed}{FIRST_TEXT}{AISH}\n\nSo.\n\n{YOU}\n\nand?\n\n{AISH}\n\nSo too."
+    )
 
 
 async def test_an_editor_that_did_not_reload_loses_nothing_of_ours(tmp_path: Path) -> None:
