@@ -126,7 +126,7 @@ class Screens:
         neovim.lua(SETTLED)
         rows: list[str] = neovim.lua(ROWS)
         assert max(map(len, rows)) <= 80
-        text = "\n".join(row.rstrip() for row in rows).rstrip()
+        text = "\n".join(row.rstrip() for row in rows).rstrip().replace("\N{NO-BREAK SPACE}", " ")
         for pattern, instead in (
             (r"\([0-9a-f]{8}\)", "(5d0c2f1e)"),
             (r"^[⠀-⣿] (aish [a-z ]+?)(?: \(.*\))?$", r"⠋ \1 (3 s)"),

@@ -185,15 +185,17 @@ function M.attach(buffer)
     chats[buffer].stamp = stamp_of(vim.api.nvim_buf_get_name(buffer))
     chats[buffer].is_told = false
   end)
-  on("LspAttach", function(event)
-    local found = vim.lsp.get_client_by_id(event.data.client_id)
-    if found and found.name == "aish" then
+  local function served()
+    for _, found in ipairs(vim.lsp.get_clients({ name = "aish", bufnr = buffer })) do
       -- What the hints say is shown beside the suggestions.
       local hints = vim.lsp.diagnostic.get_namespace(found.id)
       vim.diagnostic.enable(false, { bufnr = buffer, ns_id = hints })
-      require("aish.suggestions").refresh_soon(buffer)
     end
-  end)
+    require("aish.suggestions").refresh_soon(buffer)
+  end
+  on("LspAttach", served)
+  -- It may be so already, for the file type that Neovim has found.
+  served()
   on("BufWinEnter", function()
     require("aish.folds").prepare()
     vim.wo[0][0].wrap = true

@@ -50,7 +50,8 @@ end
 local function hint(keys, what)
   local map = require("aish.options").current.keys
   local key = map and map[keys]
-  return key and key ~= "" and ("%s %s"):format(key, what) or ""
+  -- A blank at which no line is parted.
+  return key and key ~= "" and ("%s\194\160%s"):format(key, what) or ""
 end
 
 ---@param one aish.Suggestion
