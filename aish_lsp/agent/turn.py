@@ -336,7 +336,7 @@ class Turn:
         recorder = self._session.recorder
         again = self._asked_before.messages[0].n if self._asked_before else 0
         pursuit = self._session.pursuit
-        asking = recorder.question(question, again, is_step=bool(pursuit and pursuit.steps))
+        asking = recorder.question(question, again, is_step=bool(pursuit and pursuit.is_under_way))
         writing = asyncio.create_task(asking, name="write a question")
         try:
             await asyncio.shield(writing)

@@ -107,6 +107,14 @@ class Undo:
             return _reason(error)
         return self._refusal
 
+    async def is_last(self, group: str) -> bool:
+        """Return whether the last commands that can be undone are those of ``group``."""
+        try:
+            last = await self._in_thread(lambda worker: worker.last_group(), SNAPSHOT_SECONDS)
+        except (NoUndo, AishError, OSError):
+            return False
+        return last == group
+
     async def before(self, group: str, text: str, cwd: Path, session: str) -> None:
         """Take a snapshot before a command of ``session`` runs. Those of one group are one undo.
 

@@ -151,6 +151,16 @@ class Worker:
             ref = self._records(git).begin(record)
             return Begun(git.top, ref, record, frozenset(listing.files))
 
+    def last_group(self) -> str:
+        """Return the group that was begun last; empty where there is none.
+
+        Raises:
+            NoUndo, AishError, OSError: as for ``begin``.
+        """
+        with self._git() as git:
+            group = self._records(git).last_group()
+            return group[-1][1].group if group else ""
+
     def forget(self, group: str) -> None:
         """Drop what ``begin`` has written, or has not, for a command that does not run after all.
 

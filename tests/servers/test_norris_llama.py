@@ -561,6 +561,46 @@ async def test_it_can_be_stopped_and_goes_on_after_a_restart(
     assert "[norris] goal: Do it.\nIt goes on after a break" in str(last).replace("\\n", "\n")
 
 
+@works
+async def test_a_command_of_the_users_parts_what_is_undone(
+    place: Place, calling: LlamaServer
+) -> None:
+    before = state(place.folder)
+    more = "CMD: echo more > more.txt\n"
+    caller = Caller(calling, [(WRITE, ()), (more, ()), COMPLETE])
+    async with FaultServer(caller) as server:
+        place.configure(server.url, context_window=WINDOW)
+        async with place.client() as client:
+            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            await client.initialize(place.folder)
+            fields = {"goal": "Do it.", "allowCaution": True, "partialResultToken": "t"}
+            result = await client.command_result(
+                "aish.norris.start", fields | {"maxSteps": 1}, timeout=60
+            )
+            assert result["outcome"] == "limit"
+            assert "takes back all files that it changed." in told(client, "t")
+            first = state(place.folder)
+            run = {"text": "echo own > own.txt", "partialResultToken": "r"}
+            await client.command_result("aish.run", run)
+            own = state(place.folder)
+            again = {"resume": True, "partialResultToken": "u"}
+            result = await client.command_result("aish.norris.start", again, timeout=60)
+            assert (result["outcome"], result["steps"]) == ("complete", 2)
+            assert "takes back all files that it changed since it went on." in told(client, "u")
+            [session] = (await client.command_result("aish.session.list", {}))["sessions"]
+            for expected in (own, first, before):
+                await client.command_result("aish.undo", {})
+                assert state(place.folder) == expected
+    # The goal is the only question of the user's.
+    assert session["questions"] == 1
+
+
+def told(client: Any, token: str) -> str:
+    """Return the last notice of a run."""
+    notices: list[str] = [one["message"] for one in events(client, token, "notice")]
+    return notices[-1]
+
+
 async def test_it_is_stopped_and_the_only_one_while_the_user_is_asked(
     place: Place, calling: LlamaServer
 ) -> None:
@@ -586,6 +626,15 @@ async def test_it_is_stopped_and_the_only_one_while_the_user_is_asked(
             await client.command_result("aish.norris.stop", {})
             assert (await waiting)["outcome"] == "stopped"
     assert not caller.sent
+
+
+@works
+async def test_what_the_model_thinks_aloud_is_not_run(place: Place, calling: LlamaServer) -> None:
+    thought = "<think>\nCMD: touch thought.txt\n</think>\nI do this.\nCMD: touch said.txt\n"
+    run = await pursue(place, calling, [(thought, ()), COMPLETE], allowCaution=True)
+    assert run.result["outcome"] == "complete"
+    assert (place.folder / "said.txt").exists()
+    assert not (place.folder / "thought.txt").exists()
 
 
 async def test_what_the_user_says_goes_with_the_next_step(

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from aish_lsp.context.prompt import norris_block
 from aish_lsp.context.summary import without_reasoning
 from aish_lsp.shell.blocks import FenceScanner
+from aish_lsp.shell.suggestions import suggestions_of
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.events import CommandInfo
     from aish_lsp.context.messages import Message
 
 #: What a model says of its goal.
@@ -33,6 +35,7 @@ class Pursuit:
         group: what all that it changes is undone together with.
         allow_caution: whether what is ``caution`` may run unasked, where it can be undone.
         works: whether the profile ``work`` can be had for that.
+        is_resumed: whether it goes on with one that was stopped.
         said: what the user added, for the next step's message.
         steps: a line on each step that is over, by its exchange.
     """
@@ -41,9 +44,15 @@ class Pursuit:
     group: str
     allow_caution: bool = False
     works: bool = False
+    is_resumed: bool = False
     said: list[str] = field(default_factory=list)
     steps: dict[str, str] = field(default_factory=dict)
     _gone: list[str] = field(default_factory=list)
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether a step was made, so that the next question is not one of the user's."""
+        return self.is_resumed or bool(self.steps)
 
     @property
     def acts_alone(self) -> bool:
@@ -62,6 +71,12 @@ class Pursuit:
         """Keep a line of each step that is sent no more."""
         lines = (self.steps.get(one.exchange, "") for one in messages if one.role == "user")
         self._gone += filter(None, lines)
+
+
+def meant(commands: Iterable[CommandInfo], text: str) -> list[CommandInfo]:
+    """Return the `CMD: ` lines of a reply, but for what the model has only thought aloud."""
+    said = {found.text for found in suggestions_of(without_reasoning(text))}
+    return [info for info in commands if info.source == "cmd" and info.text in said]
 
 
 def goal_said(text: str, *, is_whole: bool = True) -> tuple[Said, str] | None:

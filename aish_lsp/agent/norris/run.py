@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.agent.events import Notice, Step
-from aish_lsp.agent.norris.pursuit import Pursuit, goal_said
+from aish_lsp.agent.norris.pursuit import Pursuit, goal_said, meant
 from aish_lsp.agent.norris.step import Made, StepWork
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import WAITS, AskResult, Turn
@@ -114,10 +114,13 @@ class _Run:
         self._workspace = session.workspace
         self._goal = goal
         self._emit = emit
-        self._pursuit = Pursuit(goal.text, goal.group, goal.allow_caution)
+        self._pursuit = Pursuit(
+            goal.text, goal.group, goal.allow_caution, is_resumed=goal.steps > 0
+        )
         self._bounds = session.workspace.config.norris
         self._number = goal.steps
         self._first = goal.steps + 1
+        self._since = ""
         self._model: str | None = None
         self._notes: list[str] = []
         self._tokens = 0
@@ -157,6 +160,9 @@ class _Run:
         if self._goal.allow_caution:
             await self._look_whether_it_works()
         goal = self._goal
+        if goal.steps and not await self._workspace.undo.is_last(goal.group):
+            # Another command ran since: it is undone before what lies behind it.
+            self._since = " since it went on"
         await self._session.recorder.pursued(
             "start", goal=goal.text, group=goal.group, allowCaution=goal.allow_caution
         )
@@ -182,7 +188,7 @@ class _Run:
         )
         told = self._told(how, summary)
         if steps > self._goal.steps and await self._can_undo():
-            told += " `:undo` takes back all files that it changed."
+            told += f" `:undo` takes back all files that it changed{self._since}."
         await self._notice("info", told)
         return self._outcome(how, summary, error)
 
@@ -336,7 +342,7 @@ class _Run:
         if done.error is not None:
             raise done.error
         said = goal_said(result.text, is_whole=result.finish_reason in ("stop", "tool"))
-        commands = [] if said else [info for info in result.commands if info.source == "cmd"]
+        commands = [] if said else meant(result.commands, result.text)
         calls, results, code = self._work.calls()
         step = Step(
             self._number,

@@ -42,6 +42,8 @@ _NAMED: Final = re.compile(r"\$\{?(\w+)\}?")
 _NO_SIGNS: Final = re.compile(r"[\w./~-]*")
 #: The grammar takes a line that begins so for words of the line before it.
 _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
+#: A shell in a shell, which the grammar takes for arithmetic.
+_DOUBLED: Final = re.compile(r"\((?=\()")
 
 
 def walk(review: Review, text: str, depth: int) -> None:
@@ -55,7 +57,16 @@ def walk(review: Review, text: str, depth: int) -> None:
 class _Walk:
     """The walk through one text."""
 
-    __slots__ = ("_depth", "_resolver", "_review", "_source", "_stack", "_text", "_visited")
+    __slots__ = (
+        "_depth",
+        "_gave_up",
+        "_resolver",
+        "_review",
+        "_source",
+        "_stack",
+        "_text",
+        "_visited",
+    )
 
     def __init__(self, review: Review, text: str, depth: int) -> None:
         self._review = review
@@ -65,6 +76,7 @@ class _Walk:
         self._resolver = Resolver(self._source, review.variables, confined=review.confined)
         self._stack: list[tuple[Node, int, Input]] = []
         self._visited: set[int] = set()
+        self._gave_up = False
 
     def run(self) -> None:
         root = parse(self._source)
@@ -72,6 +84,9 @@ class _Walk:
         if root.has_error:
             self._review.caution("is not understood as bash")
             look_through(self._review, text, self._depth)
+            if "((" in text:
+                # The shell takes it for arithmetic first, too, and then for a shell in a shell.
+                _Walk(self._review, _DOUBLED.sub("( ", text), self._depth).run()
         elif "\n" in text and _SWALLOWED.search(text):
             self._review.caution("has lines that begin with a backslash")
             look_through(self._review, text, self._depth)
@@ -81,17 +96,23 @@ class _Walk:
             self._review.destructive(TOO_MUCH)
             return
         self._push(root.children, 0, None)
-        while self._stack:
+        self._walk(0)
+        if not self._gave_up:
+            self._prove(root)
+
+    def _walk(self, kept: int) -> None:
+        """Go through what lies on the stack, but for the first so many."""
+        while len(self._stack) > kept and not self._gave_up:
             node, level, given = self._stack.pop()
             if level > DEEPEST:
                 self._review.destructive(TOO_MUCH)
+                self._gave_up = True
                 return
             handler = _HANDLERS.get(node.type)
             if handler is not None:
                 handler(self, node, level, given)
             elif node.child_count:
                 self._push(node.children, level, _shared(given))
-        self._prove(root)
 
     def _prove(self, root: Node) -> None:
         """Take down what this walk may not have seen."""
@@ -184,7 +205,7 @@ class _Walk:
 
     def redirected(self, node: Node, level: int, given: Input) -> None:
         """A statement with redirections: what it reads, what it writes, and where."""
-        body = node.child_by_field_name("body")
+        body = self._before_the_last(node.child_by_field_name("body"), level, given)
         unclear = _reads_in_doubt(node)
         further: list[Node] = []
         targets = []
@@ -211,6 +232,19 @@ class _Walk:
         if body.type == "command" or ((further or reads) and last is not None):
             self.command(last or body, level, given, tuple(further), unclear=unclear)
         self._stack += reversed(after)
+
+    def _before_the_last(self, body: Node | None, level: int, given: Input) -> Node | None:
+        """Return what redirections belong to: of a list the last, once the rest was judged.
+
+        The grammar gives them to all of ``cd a && ls > b``, where the shell opens ``b`` in ``a``.
+        """
+        while body is not None and body.type == "list":
+            *rest, last = [child for child in body.children if child.is_named]
+            kept = len(self._stack)
+            self._stack += [(child, level + 1, _shared(given)) for child in reversed(rest)]
+            self._walk(kept)
+            body = last
+        return body
 
     def _input(self, node: Node, given: Input) -> Input:
         """Return what a command reads behind the redirection ``node``: of a file, what we know."""
