@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -177,21 +178,40 @@ async def test_a_goal_is_reached_with_nobody_to_ask_and_undone_in_one(
     assert state(place.folder) == before
 
 
-#: A repository with a failing test: a file, what is wrong in it and right, a test, how it runs.
-JAVASCRIPT = (
-    ("double.js", "exports.double = (x) => x + 1\n", "x + 1", "2 * x"),
-    ("test.js", "require('node:assert').equal(require('./double').double(4), 8)\n"),
-    ("node", "node test.js"),
-)
+#: Repositories with a failing test: a program; a file, what is wrong in it and right; another; how
+#: the test is run.
+LANGUAGES = {
+    "node": (
+        ("double.js", "exports.double = (x) => x + 1\n", "x + 1", "2 * x"),
+        ("test.js", "require('node:assert').equal(require('./double').double(4), 8)\n"),
+        "node test.js",
+    ),
+    "rustc": (
+        ("double.rs", "pub fn double(x: i32) -> i32 {\n    x + 1\n}\n", "x + 1", "2 * x"),
+        (
+            "test.rs",
+            "mod double;\n#[test]\nfn doubles() {\n    assert_eq!(double::double(4), 8);\n}\n",
+        ),
+        "rustc --test test.rs -o built && ./built",
+    ),
+}
 
 
 @works
-async def test_another_language(place: Place, calling: LlamaServer) -> None:
-    (name, text, wrong, right), (test, check), (program, command) = JAVASCRIPT
+@pytest.mark.parametrize("program", LANGUAGES)
+async def test_another_language(
+    place: Place, calling: LlamaServer, program: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (name, text, wrong, right), (test, check), command = LANGUAGES[program]
+    # What rustup puts on PATH looks for its toolchains in the home of whoever has installed them.
+    home = Path(pwd.getpwuid(os.getuid()).pw_dir)
+    monkeypatch.setenv("RUSTUP_HOME", str(home / ".rustup"))
     if shutil.which(program) is None:
         pytest.skip(f"{program} is not installed")
     (place.folder / name).write_text(text)
     (place.folder / test).write_text(check)
+    with (place.folder / ".gitignore").open("a") as ignored:
+        ignored.write("built\n")
     before = state(place.folder)
     edit = {"path": name, "old": wrong, "new": right}
     replies: list[Reply] = [
@@ -732,6 +752,33 @@ async def test_a_model_that_goes_away_is_told_and_the_run_can_go_on(
             )
             assert result["outcome"] == "complete"
             assert beside["finishReason"] == "stop"
+
+
+async def test_a_network_that_is_gone_is_told_and_the_run_can_go_on(
+    place: Place, calling: LlamaServer
+) -> None:
+    caller = Caller(calling, [("CMD: sleep 3\n", ()), COMPLETE])
+    async with place.client() as client:
+        client.answers["window/showMessageRequest"] = partial(pressed, 0)
+        async with FaultServer(caller) as server:
+            place.configure(server.url, context_window=WINDOW)
+            await client.initialize(place.folder)
+            fields = {"goal": "Do it.", "partialResultToken": "t"}
+            running = asyncio.create_task(
+                client.command_result("aish.norris.start", fields, timeout=120)
+            )
+            await client.wait_for(
+                lambda: any(step["status"] == "running" for step in events(client, "t", "step")),
+                "the first step",
+            )
+        result = await running
+        assert (result["outcome"], result["steps"]) == ("error", 2)
+        assert server.url in result["summary"], result
+        async with FaultServer(caller) as server:
+            place.configure(server.url, context_window=WINDOW)
+            resumed = {"resume": True, "partialResultToken": "u"}
+            result = await client.command_result("aish.norris.start", resumed, timeout=60)
+            assert result["outcome"] == "complete"
 
 
 @works
