@@ -26,6 +26,35 @@ def blocks(page: str, language: str) -> list[str]:
 
 
 @dataclass(frozen=True)
+class Conversation:
+    """What is said in each editor, and what its session's log holds of it then."""
+
+    question: str = "how do I run the tests here?"
+    destructive: str = ":run rm main.py"
+    follow_up: str = "did that work?"
+    long: str = ":run sleep 600"
+
+    @property
+    def expected(self) -> list[str]:
+        """What is logged: questions, and commands with how they ended."""
+        return [self.question, "make test: 0", self.follow_up, "sleep 600: 143"]
+
+    @staticmethod
+    def shown_in(records: list[dict[str, Any]]) -> list[str]:
+        """Return the same of the records of a log."""
+        found = []
+        for record in records:
+            if record.get("role") == "user":
+                found.append(record["content"])
+            elif record.get("event") == "exec":
+                found.append(f"{record['command']}: {record.get('exit')}")
+        return found
+
+
+CONVERSATION = Conversation()
+
+
+@dataclass(frozen=True)
 class Place:
     """A workspace, and on PATH a server that keeps what it is sent.
 
@@ -75,6 +104,14 @@ class Place:
     def ask_always(self) -> None:
         """Have the user asked about every command."""
         self.config.write_text('[safety]\nconfirm = "always"\n')
+
+    def sessions(self) -> list[dict[str, Any]]:
+        """Return the records of the sessions' logs, in their order."""
+        return [
+            json.loads(line)
+            for path in sorted(Path(self.environment["AISH_DATA_DIR"]).rglob("*.jsonl"))
+            for line in path.read_text(encoding="utf-8").splitlines()
+        ]
 
     @property
     def chat(self) -> Path:

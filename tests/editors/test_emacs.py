@@ -1,4 +1,4 @@
-"""Emacs with the configuration of docs/editors/emacs.md, by the keys that a user presses."""
+"""Emacs with editors/emacs, set up as docs/editors/emacs.md says, by a user's keys."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from editor_parts import QUESTION, Place, blocks
+from editor_parts import CONVERSATION, QUESTION, Place, blocks
 from lsprotocol import types
 
 pytestmark = pytest.mark.editor
 
 TIMEOUT = 60.0
+
+PACKAGE = Path(__file__).resolve().parents[2] / "editors" / "emacs" / "aish.el"
 
 #: Without the user's own files; those of the site say where Debian's packages are.
 CLEAN = ["-q", "--no-splash"]
@@ -168,7 +170,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 def emacs(place: Place, tmp_path: Path) -> Iterator[Emacs]:
     place.ask_always()
     init = tmp_path / "init.el"
-    init.write_text("\n".join(blocks("emacs.md", "elisp")))
+    [page] = blocks("emacs.md", "elisp")
+    shutil.copy(PACKAGE, tmp_path / "aish.el")
+    init.write_text(page.replace("~/src/aish-lsp/editors/emacs", str(tmp_path)))
     started = Emacs(init, place.folder / "main.py")
     yield started
     started.close()
@@ -184,8 +188,8 @@ def test_a_conversation(emacs: Emacs, place: Place) -> None:
     emacs.keys("\x1b<^s CMD: make\r^c aa")
     emacs.until_asked("Pick an action")
     emacs.keys("\r")
-    emacs.until_asked("Choose an option")
-    emacs.keys("\r")
+    emacs.until_asked("default Cancel")
+    emacs.keys("Run\r")
     emacs.until("some output", '(string-match-p "^tests ran" (buffer-string))')
     emacs.until("the output", '(string-match-p "tests ran\\n````\\n\\n> exit 0" (buffer-string))')
 
@@ -213,16 +217,100 @@ def test_the_default_on_a_line_of_the_chat_is_to_run_it_or_to_edit_what_can_do_h
         emacs.until("no question", "(not (active-minibuffer-window))")
 
 
-def test_after_a_question_was_quit_the_next_command_goes_on(emacs: Emacs) -> None:
+def in_the_chat(emacs: Emacs) -> None:
     emacs.keys("^c ao")
     emacs.until("the chat and its server", '(and (string-suffix-p "chat.md" buffer-file-name)'
                 " (eglot-current-server) (eglot-managed-p))")  # fmt: skip
-    emacs.keys("\x1b>:run make^c as")
-    emacs.until_asked("Choose an option")
-    emacs.keys("^g ")
+
+
+@pytest.mark.parametrize("answer", ["^g ", "\r", "Cancel\r"])
+def test_to_quit_a_question_and_to_take_its_default_is_a_no(emacs: Emacs, answer: str) -> None:
+    in_the_chat(emacs)
+    emacs.keys("\x1b>:run rm main.py^c as")
+    emacs.until_asked("default Cancel")
+    emacs.keys(answer)
     emacs.until("no question", "(not (active-minibuffer-window))")
-    emacs.keys("\x1b>:help^c as")
-    emacs.until("how to go on", '(string-match-p "`:approve [0-9a-f]+` runs it" (buffer-string))')
+    # At once, and not with the next command.
+    emacs.until("a word", '(string-match-p "^> Not run" (buffer-string))')
+    assert emacs.evaluate('(file-exists-p "../main.py")') == "t"
+
+
+def test_a_region_is_asked_about_from_any_buffer(emacs: Emacs) -> None:
+    emacs.keys("^x h^c ar")
+    emacs.until_asked("Ask about the region")
+    emacs.keys("what is this?\r")
+    emacs.until("a reply", headings(2))
+    assert emacs.evaluate('(string-match-p "Sent along: main.py, line 1" (buffer-string))') != "nil"
+
+
+def test_nothing_floods_the_messages(emacs: Emacs) -> None:
+    in_the_chat(emacs)
+    emacs.keys("\x1b>how do I run the tests here?^c as")
+    emacs.until("a reply", headings(2))
+    messages = (
+        '(with-current-buffer "*Messages*" (how-many "eglot. \\(apply\\|Edit\\)" (point-min)))'
+    )
+    assert emacs.evaluate(messages) == "0"
+    emacs.until("nothing goes on", '(equal (aish--mode-line) "")')
+
+
+def test_what_the_server_refuses_is_seen(emacs: Emacs) -> None:
+    in_the_chat(emacs)
+    # Nothing stands below the heading.
+    emacs.keys("\x1b>^c as")
+    emacs.until(
+        "a word",
+        '(with-current-buffer "*Messages*" (string-match-p "^aish: " (buffer-string)))',
+    )
+
+
+def test_a_server_that_is_not_there_is_told(emacs: Emacs) -> None:
+    emacs.evaluate('(setq aish-command (list "no-such-aish"))')
+    emacs.keys("^c ao")
+    emacs.until(
+        "a word",
+        '(with-current-buffer "*Messages*" (string-match-p'
+        ' "no-such-aish is not there: pipx install aish-lsp" (buffer-string)))',
+    )
+
+
+def test_a_conversation_by_keys(emacs: Emacs, place: Place) -> None:
+    """The same as in Vim: ``CONVERSATION``."""
+    place.config.write_text("")
+    in_the_chat(emacs)
+    emacs.keys(f"{CONVERSATION.question}^c ^c ")
+    emacs.until("a reply", headings(2))
+    emacs.keys("\x1b<^s CMD: \r^c ^c ")
+    emacs.until("the output", '(string-match-p "> exit 0" (buffer-string))')
+    emacs.keys(f"\x1b>{CONVERSATION.destructive}^c ^c ")
+    emacs.until_asked("default Cancel")
+    emacs.keys("\r")
+    emacs.until("a word", '(string-match-p "^> Not run" (buffer-string))')
+    emacs.until("a heading", headings(3))
+    emacs.keys(f"\x1b>{CONVERSATION.follow_up}^c ^c ")
+    emacs.until("a reply", headings(4))
+    emacs.keys(f"\x1b>{CONVERSATION.long}^c ^c ")
+    emacs.until("it runs", '(string-match-p "^> Running" (buffer-string))')
+    emacs.keys("^c ^k ")
+    emacs.until("the end", headings(5))
+    assert CONVERSATION.shown_in(place.sessions()) == CONVERSATION.expected
+
+
+def test_it_compiles_without_a_warning(tmp_path: Path) -> None:
+    shutil.copy(PACKAGE, tmp_path / "aish.el")
+    compiling = ["--eval", "(setq byte-compile-error-on-warn t)", "-f", "batch-byte-compile"]
+    done = subprocess.run(
+        [find(), *CLEAN, "--batch", *compiling, str(tmp_path / "aish.el")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    check = f'(progn (require (quote checkdoc)) (checkdoc-file "{tmp_path / "aish.el"}"))'
+    done = subprocess.run(
+        [find(), *CLEAN, "--batch", "--eval", check], capture_output=True, text=True, check=True
+    )
+    assert "Warning" not in done.stderr
 
 
 def told(place: Place) -> str:
