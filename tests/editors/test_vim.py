@@ -1,4 +1,4 @@
-"""Vim with ALE and the configuration of docs/editors/vim.md, by the keys that a user presses."""
+"""Vim with ALE and editors/vim, set up as docs/editors/vim.md says, by a user's keys."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from editor_parts import Place, blocks
+from editor_parts import CONVERSATION, Place, blocks
 
 pytestmark = pytest.mark.editor
 
 TIMEOUT = 60.0
 
-ALE, VIM_LSP = blocks("vim.md", "vim")
+PLUGIN = Path(__file__).resolve().parents[2] / "editors" / "vim"
 
 
 def find() -> str:
@@ -92,7 +92,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 
 def configure(text: str) -> None:
-    Path(os.environ["HOME"], ".vimrc").write_text(text)
+    """Install the plugin as the page says, with this in the user's configuration."""
+    home = Path(os.environ["HOME"])
+    shutil.copytree(PLUGIN, home / ".vim" / "pack" / "aish" / "start" / "aish")
+    (home / ".vimrc").write_text(text)
 
 
 @pytest.fixture
@@ -100,7 +103,8 @@ def vim(place: Place) -> Iterator[Vim]:
     probe = "if globpath(&packpath, 'pack/*/opt/ale') == '' | cquit | else | quit | endif"
     if subprocess.run([find(), "-Nes", "-c", probe], check=False).returncode:
         pytest.skip("Vim has no ALE: apt-get install vim-ale")
-    configure(f"packadd! ale\n{ALE}")
+    [page] = blocks("vim.md", "vim")
+    configure(page)
     started = Vim(place.folder / "main.py")
     yield started
     started.close()
@@ -179,6 +183,8 @@ def test_with_vim_lsp_the_server_is_told_of_its_edits_without_a_key(place: Place
         "function! lsp#get_server_status(name) abort\n"
         "  return a:name ==# 'aish' ? 'running' : 'unknown server'\n"
         "endfunction\n"
+        "function! lsp#register_server(server) abort\n"
+        "endfunction\n"
         "function! lsp#ensure_flush_all(buffer, names) abort\n"
         f"  call writefile(getbufline(a:buffer, 1, '$') + a:names, '{told}')\n"
         "endfunction\n"
@@ -187,8 +193,7 @@ def test_with_vim_lsp_the_server_is_told_of_its_edits_without_a_key(place: Place
     place.chat.parent.mkdir()
     place.chat.write_text("## You\n")
     configure(
-        f"{VIM_LSP}\n"
-        "set hidden\n"
+        "autocmd VimEnter * doautocmd User lsp_setup\n"
         f"call timer_start(500, {{-> setbufline(bufnr('{place.chat.name}'), 1, '## aish')}})\n"
     )
     started = Vim(place.chat)
@@ -201,15 +206,64 @@ def test_with_vim_lsp_the_server_is_told_of_its_edits_without_a_key(place: Place
         started.close()
 
 
-def test_the_lines_for_vim_lsp_are_vim_script(place: Place) -> None:
-    """Without the plugin, which makes use of them: nothing but that they are read."""
-    configure(VIM_LSP)
-    there = r"exists('*AishChat') && maparg('\as', 'n') != '' && exists('#aish#User')"
-    check = f"if {there} | quit | else | cquit | endif"
-    done = subprocess.run(
-        [find(), "-N", "-u", str(Path(os.environ["HOME"], ".vimrc")), "-es", "-c", check],
+def test_a_conversation_by_keys(vim: Vim, place: Place) -> None:
+    """The same as in Emacs: ``CONVERSATION``."""
+
+    def holds(text: str, times: int = 1) -> Callable[[], bool]:
+        return lambda: place.chat.exists() and place.chat.read_text().count(text) == times
+
+    def ask(text: str, headings: int) -> None:
+        vim.keys(f":checktime\rG:execute 'normal! A{text}'\r\\as")
+        vim.until(text, holds("## You", headings))
+
+    vim.until_shown("print()")
+    vim.keys("\\ao")
+    vim.until_shown("## You")
+    ask(CONVERSATION.question, 2)
+    vim.until_shown("CMD: ")
+    vim.keys("gg/^CMD: make\r\\aa")
+    vim.until_shown("Type number")
+    vim.keys("1\r")
+    vim.until("the output", holds("> exit 0"))
+    vim.until_shown("> exit 0")
+    # Nobody can be asked: it is not run.
+    vim.keys(f":checktime\rG:execute 'normal! A{CONVERSATION.destructive}'\r\\as")
+    vim.until("it asks", lambda: CONVERSATION.destructive in place.chat.read_text())
+    said = holds("## You", 3)
+    while not said():
+        # It may not have come there yet.
+        vim.keys("\\ac")
+        time.sleep(0.5)
+    vim.until("a word", holds("## You", 3))
+    assert (place.folder / "main.py").exists()
+    ask(CONVERSATION.follow_up, 4)
+    vim.keys(f":checktime\rG:execute 'normal! A{CONVERSATION.long}'\r\\as")
+    vim.until("it runs", holds("> Running ("))
+    vim.keys("\\ac")
+    vim.until("the end", holds("## You", 5))
+    assert CONVERSATION.shown_in(place.sessions()) == CONVERSATION.expected
+
+
+def run_script(*commands: str) -> subprocess.CompletedProcess[str]:
+    """Run Vim without a screen, with the user's configuration; return what it said."""
+    arguments = [part for command in commands for part in ("-c", command)]
+    return subprocess.run(
+        [find(), "-N", "-u", str(Path(os.environ["HOME"], ".vimrc")), "-es", *arguments],
         capture_output=True,
+        text=True,
         check=False,
         timeout=TIMEOUT,
     )
+
+
+def test_without_a_client_one_message_says_what_to_do(place: Place) -> None:
+    configure("")
+    done = run_script("runtime! plugin/aish.vim", "AishChat", "verbose messages", "quit")
+    assert "it needs vim-lsp or ALE" in done.stdout + done.stderr
+
+
+def test_keys_of_the_users_are_left_alone(place: Place) -> None:
+    configure("let g:mapleader = ' '\nmap <leader>x <Plug>(aish-chat)\nlet g:aish_client = 'vim_lsp'\n")
+    there = "maparg(' ao', 'n') == '' && maparg(' as', 'n') != '' && exists(':AishStop')"
+    done = run_script("runtime! plugin/aish.vim", f"if {there} | quit | else | cquit | endif")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -73,7 +73,8 @@ async def clicked(scene: Scene, stands: str, command: str) -> str:
     if stands == "another document":
         readme = scene.folder / f"README-{len(list(scene.folder.glob('README*')))}.md"
         readme.write_text(f"CMD: {command}\n")
-        [run, *_] = await scene.actions(await scene.open(readme), 0)
+        actions = await scene.actions(await scene.open(readme), 0)
+        run = next(one for one in actions if one["command"]["command"] == "aish.run")
         result = await scene.run(**run["command"]["arguments"][0])
     else:
         result = await scene.run_suggested(command)

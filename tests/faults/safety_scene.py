@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from client import CAPABILITIES, Client, RpcError
-from conversing import Place, ask, chat_until
+from client import Client, RpcError
+from conversing import SHOWS_NOTHING, Place, ask, chat_until
 from fault_server import FaultServer, Peer, Request, chunk_of
 
 #: What the user's own key is in every scene.
@@ -161,8 +161,7 @@ async def acted(
                 settings for _ in params["items"]
             ]
         async with client:
-            capabilities = CAPABILITIES | {"window": {"workDoneProgress": True}}
-            await client.initialize(place.folder, capabilities=capabilities)
+            await client.initialize(place.folder, capabilities=SHOWS_NOTHING)
             yield scene
 
 

@@ -24,7 +24,12 @@ UNSET = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KE
 
 
 #: A client that shows progress and no documents: its chat is written into the file at once.
-SHOWS_NOTHING = CAPABILITIES | {"window": {"workDoneProgress": True}}
+SHOWS_NOTHING = CAPABILITIES | {
+    "window": {
+        "workDoneProgress": True,
+        "showMessage": {"messageActionItem": {"additionalPropertiesSupport": False}},
+    }
+}
 
 
 @dataclass(frozen=True)

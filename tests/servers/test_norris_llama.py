@@ -650,10 +650,13 @@ async def test_it_is_stopped_and_the_only_one_while_the_user_is_asked(
 
 @works
 async def test_what_the_model_thinks_aloud_is_not_run(place: Place, calling: LlamaServer) -> None:
-    thought = "<think>\nCMD: touch thought.txt\n</think>\nI do this.\nCMD: touch said.txt\n"
+    thought = (
+        "<think>\nCMD: touch thought.txt\nCMD: echo x >> said.txt\n</think>\nI do this.\n"
+        "CMD: echo x >> said.txt\n"
+    )
     run = await pursue(place, calling, [(thought, ()), COMPLETE], allowCaution=True)
     assert run.result["outcome"] == "complete"
-    assert (place.folder / "said.txt").exists()
+    assert (place.folder / "said.txt").read_text() == "x\n"
     assert not (place.folder / "thought.txt").exists()
 
 

@@ -46,7 +46,8 @@ Cell: TypeAlias = tuple[str, Mapping[str, Any]]
 
 def main() -> None:
     """Write the picture to standard output."""
-    with tempfile.TemporaryDirectory() as folder:
+    # The server may write a last line while it ends.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         root = Path(folder).resolve()
         project = prepare(root)
         init = root / "init.lua"

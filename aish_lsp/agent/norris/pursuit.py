@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -75,8 +76,14 @@ class Pursuit:
 
 def meant(commands: Iterable[CommandInfo], text: str) -> list[CommandInfo]:
     """Return the `CMD: ` lines of a reply, but for what the model has only thought aloud."""
-    said = {found.text for found in suggestions_of(without_reasoning(text))}
-    return [info for info in commands if info.source == "cmd" and info.text in said]
+    said = Counter(found.text for found in suggestions_of(without_reasoning(text)))
+    found: list[CommandInfo] = []
+    # What was thought comes first.
+    for info in reversed([*commands]):
+        if info.source == "cmd" and said[info.text]:
+            said[info.text] -= 1
+            found.append(info)
+    return found[::-1]
 
 
 def goal_said(text: str, *, is_whole: bool = True) -> tuple[Said, str] | None:

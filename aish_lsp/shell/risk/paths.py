@@ -235,19 +235,25 @@ def is_of_system(path: str) -> bool:
     return is_system(path) or _WHERE_SYSTEM_IS.fullmatch(normal(path)) is not None
 
 
-def write_risk(
+def write_risk(  # noqa: PLR0911 - for each kind of place
     target: str,
     how: How,
     *,
     folders: Iterable[str],
     folder: Path | None,
     kept: Path | None = None,
+    lost: bool = False,
 ) -> tuple[int, str]:
     """Return the level and the reason of writing to ``target``.
 
     ``folders`` are those that the command changes to, ``folder`` is where it runs, if known: what
     exists there already would be lost, unless it lies in ``kept``, of which there is a snapshot.
+    ``lost`` says that it may be in yet another folder. What can be had back from a snapshot must be
+    told by its name.
     """
+    is_untold = UNKNOWN in target or (lost and not target.startswith("/"))
+    if kept is not None and how == "overwrites" and is_untold:
+        return DESTRUCTIVE, "may overwrite a file that cannot be told"
     if UNKNOWN in target and target.strip(UNKNOWN) == "":
         return CAUTION, "writes to a file whose name is computed"
     if _WRITABLE_DEVICES.fullmatch(target):

@@ -33,6 +33,9 @@ _FOLDERS: Final = 30
 #: What makes a folder's name one that is only known when the command runs.
 _CANNOT_TELL: Final = re.compile(rf"[{UNKNOWN}*?\[$]|^-|^~[^/]")
 
+#: What changes to another folder, or may: a text that runs a text.
+_MOVES: Final = re.compile(r"\b(?:cd|pushd|popd|eval|source)\b|(?:^|[;&|\s])\.\s")
+
 #: What in a folder's name makes more than one word of it for a shell, or another command.
 _SEVERAL: Final = re.compile(r"[^\w./~@%+=:,-]")
 
@@ -168,7 +171,7 @@ class Review:
     def writes(self, target: str, how: How = "overwrites", text: str = UNKNOWN) -> None:
         """Take down that ``text`` is written to ``target``."""
         level, reason = write_risk(
-            target, how, folders=self.folders, folder=self.folder, kept=self.kept
+            target, how, folders=self.folders, folder=self.folder, kept=self.kept, lost=self.lost
         )
         self.findings.add(level, reason)
         if level:
@@ -176,9 +179,16 @@ class Review:
             before = self.written.get(place, UNKNOWN) if how == "adds" else ""
             self.written[place] = before + text
 
+    def may_run(self, text: str) -> None:
+        """Take down that a text runs where this command is: it may change to another folder."""
+        if UNKNOWN in text or _MOVES.search(text):
+            self.lost = True
+            self._note_folder(UNKNOWN)
+
     def enters(self, place: str) -> None:
         """Take down that a command changes to a folder, from any that it may be in."""
-        if len(self.folders) > _FOLDERS or _CANNOT_TELL.search(place):
+        is_moved_home = place[:1] == "~" and "HOME" in self.variables.counts()
+        if len(self.folders) > _FOLDERS or is_moved_home or _CANNOT_TELL.search(place):
             self.lost = True
             self._note_folder(UNKNOWN)
             if names_secret([place]):

@@ -111,6 +111,7 @@ def _script(review: Review, path: str, depth: int) -> None:
 
 def source(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
     """``source FILE``: runs it here."""
+    review.may_run(UNKNOWN)
     if len(words) > 1 and words[1] in {"-", "/dev/stdin"}:
         review.add_input(given, depth + 1, or_else="runs its input")
     elif len(words) > 1:
@@ -122,6 +123,7 @@ def source(review: Review, words: Sequence[str], depth: int, given: Input) -> bo
 
 def evaluate(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
     """``eval WORD ...``: runs its words, joined."""
+    review.may_run(" ".join(words[1:]))
     review.add_joined(words[1:], depth + 1)
     return True
 
@@ -130,6 +132,7 @@ def trap(review: Review, words: Sequence[str], depth: int, _given: Input) -> boo
     """``trap TEXT SIGNAL ...``: runs the text later."""
     operands = [word for word in words[1:] if word[:1] != "-" or len(word) == 1]
     if len(operands) > 1:
+        review.may_run(operands[0])
         review.add_text(operands[0] if operands[0] != "-" else "", depth + 1)
     return True
 
@@ -140,6 +143,7 @@ def alias(review: Review, words: Sequence[str], depth: int, _given: Input) -> bo
         _name, equals, text = word.partition("=")
         if equals:
             review.caution("gives a name another meaning")
+            review.may_run(text)
             review.add_text(text, depth + 1)
     return True
 

@@ -84,3 +84,20 @@ def test_what_overwrites_a_file_is_known_to(text: str) -> None:
 def test_a_redirection_belongs_to_the_last_of_a_list(tmp_path: Path, text: str, risk: str) -> None:
     make(tmp_path)
     assert classify(text, "bash", folder=tmp_path).risk == risk
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("eval 'cd a' && echo x > f", "eval 'cd a'; echo x > f", "x='cd a'; eval $x; echo x > f"),
+        *("eval 'pushd a'; echo x | tee f", 'eval "$(echo cd a)"; echo x > f'),
+        *("source ./s; echo x > f", ". ./s && echo x > f", "trap 'cd a' DEBUG; true; echo x > f"),
+        *("alias q='cd a'\nq\necho x > f", "cd ~+/a; echo x > f", "HOME=a; cd; echo x > f"),
+        *("set -- a; cd $1; echo x > f", "read d <<< a; cd $d; echo x > f"),
+        *("OLDPWD=$PWD/a; cd -; echo x > f", "f=$1; echo x > $f", "echo x > a/$f"),
+    ],
+)
+def test_what_cannot_be_told_is_not_what_a_snapshot_has(tmp_path: Path, text: str) -> None:
+    make(tmp_path)
+    assert classify(text, "bash", folder=tmp_path, kept=tmp_path).risk == "destructive"
+    assert classify(text, "bash", folder=tmp_path).risk in ("caution", "destructive")

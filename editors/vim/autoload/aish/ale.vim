@@ -1,0 +1,44 @@
+" ALE: it makes no edits, so a reply comes by the chat's file.
+
+" Languages whose files have the commands of the last reply.
+let s:languages = ['markdown', 'text', 'python', 'sh', 'c', 'javascript']
+
+" Have ALE know the server, and Vim look at the chat's file.
+function! aish#ale#register() abort
+  let g:ale_linters = get(g:, 'ale_linters', {})
+  for l:language in get(g:, 'aish_languages', s:languages)
+    let g:ale_linters[l:language] = get(g:ale_linters, l:language, []) + ['aish']
+    call ale#linter#Define(l:language, {
+          \ 'name': 'aish',
+          \ 'lsp': 'stdio',
+          \ 'executable': get(g:, 'aish_executable', 'aish-lsp'),
+          \ 'command': '%e',
+          \ 'project_root': function('aish#root'),
+          \ })
+  endfor
+  call timer_start(500, function('s:reload'), {'repeat': -1})
+endfunction
+
+function! s:reload(timer) abort
+  if expand('%:p') =~# '/\.aish/chat\.md$' && !&modified && mode() ==# 'n'
+    silent! checktime %
+  endif
+endfunction
+
+" List what can be done here. The server reads the chat's file, so it is written first.
+function! aish#ale#actions(mode) abort
+  if empty(a:mode)
+    update
+    ALECodeAction
+  else
+    '<,'>ALECodeAction
+  endif
+endfunction
+
+" Have the server execute a command, by the process that ALE has started for this buffer.
+function! aish#ale#execute(command) abort
+  update
+  let l:uri = ale#util#ToURI(expand('%:p'))
+  let l:message = ale#lsp#message#ExecuteCommand(a:command, [{'uri': l:uri}])
+  call ale#lsp_linter#SendRequest(bufnr('%'), 'aish', l:message, {-> 0})
+endfunction
