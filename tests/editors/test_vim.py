@@ -263,7 +263,9 @@ def test_without_a_client_one_message_says_what_to_do(place: Place) -> None:
 
 
 def test_keys_of_the_users_are_left_alone(place: Place) -> None:
-    configure("let g:mapleader = ' '\nmap <leader>x <Plug>(aish-chat)\nlet g:aish_client = 'vim_lsp'\n")
+    configure(
+        "let g:mapleader = ' '\nmap <leader>x <Plug>(aish-chat)\nlet g:aish_client = 'vim_lsp'\n"
+    )
     there = "maparg(' ao', 'n') == '' && maparg(' as', 'n') != '' && exists(':AishStop')"
     done = run_script("runtime! plugin/aish.vim", f"if {there} | quit | else | cquit | endif")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -757,6 +757,26 @@ async def test_a_model_that_goes_away_is_told_and_the_run_can_go_on(
             assert beside["finishReason"] == "stop"
 
 
+async def test_what_the_user_adds_too_late_is_told(place: Place, calling: LlamaServer) -> None:
+    caller = Caller(calling, [("CMD: sleep 2\n", ())])
+    async with FaultServer(caller) as server:
+        place.configure(server.url, context_window=WINDOW)
+        async with place.client() as client:
+            client.answers["window/showMessageRequest"] = partial(pressed, 0)
+            await client.initialize(place.folder)
+            fields = {"goal": "Do it.", "maxSteps": 1, "partialResultToken": "t"}
+            running = asyncio.create_task(
+                client.command_result("aish.norris.start", fields, timeout=60)
+            )
+            await client.wait_for(
+                lambda: any(step["status"] == "running" for step in events(client, "t", "step")),
+                "the step",
+            )
+            await client.command_result("aish.norris.say", {"text": "Mind the tests."})
+            assert (await running)["outcome"] == "limit"
+            assert "What you added last was not sent" in told(client, "t")
+
+
 async def test_a_network_that_is_gone_is_told_and_the_run_can_go_on(
     place: Place, calling: LlamaServer
 ) -> None:

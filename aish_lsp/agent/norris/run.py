@@ -189,6 +189,8 @@ class _Run:
         told = self._told(how, summary)
         if steps > self._goal.steps and await self._can_undo():
             told += f" `:undo` takes back all files that it changed{self._since}."
+        if self._pursuit.said:
+            told += " What you added last was not sent any more."
         await self._notice("info", told)
         return self._outcome(how, summary, error)
 
@@ -208,7 +210,7 @@ class _Run:
             "blocked": f"The goal cannot be reached: stopped after {made}.",
             "stopped": f"Stopped after {made}.",
             "limit": f"Stopped after {made}, at a limit.",
-            "error": f"Stopped after {made}: the model did not answer.",
+            "error": f"Stopped after {made} by an error.",
         }[how]
         further = "" if how == "complete" else " `:norris resume` goes on."
         return f"{said} {summary}".rstrip() + further
