@@ -244,11 +244,28 @@ What does nothing is the default, and to quit is a no."
          (actions (plist-get params :actions))
          (titles (mapcar (lambda (action) (plist-get action :title)) actions))
          (no (or (car (member "Cancel" titles)) (car (last titles))))
-         (prompt (format "%s\n(%s; default %s): " message (string-join titles ", ") no))
-         (choice (condition-case nil
-                     (completing-read prompt titles nil t nil nil no)
-                   (quit nil))))
+         (prompt (format "%s (default %s): " (string-join titles ", ") no))
+         (window (aish--show message))
+         (choice (unwind-protect
+                     (condition-case nil
+                         (completing-read prompt titles nil t nil nil no)
+                       (quit nil))
+                   (when (window-live-p window)
+                     (quit-restore-window window 'kill)))))
     (and (member choice titles) (list :title choice))))
+
+(defun aish--show (message)
+  "Return a window with all of MESSAGE.
+The minibuffer may be too small for it."
+  (with-current-buffer (get-buffer-create "*aish asks*")
+    (let ((inhibit-read-only t))
+      (erase-buffer)
+      (insert message "\n")
+      (goto-char (point-min)))
+    (special-mode)
+    (visual-line-mode)
+    (display-buffer (current-buffer) '(display-buffer-at-bottom
+                                       (window-height . fit-window-to-buffer)))))
 
 ;; Emacs 30 asks by this one.
 (defvar eglot-confirm-server-edits)

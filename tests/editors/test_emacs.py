@@ -228,10 +228,17 @@ def test_to_quit_a_question_and_to_take_its_default_is_a_no(emacs: Emacs, answer
     in_the_chat(emacs)
     emacs.keys("\x1b>:run rm main.py^c as")
     emacs.until_asked("default Cancel")
+    # All of it is seen, although the minibuffer is small.
+    shown = (
+        '(with-current-buffer "*aish asks*" (string-match-p "^    rm main.py$" (buffer-string)))'
+    )
+    emacs.until("what would run", shown)
+    assert emacs.evaluate('(and (get-buffer-window "*aish asks*") t)') == "t"
     emacs.keys(answer)
     emacs.until("no question", "(not (active-minibuffer-window))")
     # At once, and not with the next command.
     emacs.until("a word", '(string-match-p "^> Not run" (buffer-string))')
+    assert emacs.evaluate('(get-buffer "*aish asks*")') == "nil"
     assert emacs.evaluate('(file-exists-p "../main.py")') == "t"
 
 
