@@ -28,6 +28,21 @@ def test_the_configuration_of_helix_is_toml() -> None:
     assert all(key.startswith(":") for key in keys["keys"]["normal"]["space"]["i"].values())
 
 
+def test_the_settings_of_kate_and_sublime_are_json() -> None:
+    [kate] = (json.loads(block) for block in blocks("kate.md", "json"))
+    assert kate["servers"]["aish"]["command"] == ["aish-lsp"]
+    settings, commands = (json.loads(block) for block in blocks("sublime.md", "json"))
+    assert settings["clients"]["aish"]["command"] == ["aish-lsp"]
+    named = {item["args"]["command_name"] for item in commands}
+    assert named <= COMMANDS.keys()
+
+
+def test_the_extension_of_zed_names_the_server() -> None:
+    extension, package = (tomllib.loads(block) for block in blocks("zed.md", "toml"))
+    assert list(extension["language_servers"]) == [extension["id"]] == ["aish"]
+    assert package["lib"]["crate-type"] == ["cdylib"]
+
+
 def test_the_extension_of_vscode_contributes_commands_that_exist(tmp_path: Path) -> None:
     [manifest] = (json.loads(block) for block in blocks("vscode.md", "json"))
     contributed = {item["command"] for item in manifest["contributes"]["commands"]}
