@@ -42,12 +42,14 @@ class Model:
         self.rest = rest
         self.goes_on = threading.Event()
         self.asked: list[str] = []
+        self.requests: list[object] = []
 
     async def __call__(self, request: Request, peer: Peer) -> None:
         """Answer a request."""
         if request.method != "POST":
             await peer.reply({"data": [{"id": "m"}]})
             return
+        self.requests.append(request.json)
         self.asked.append(request.json["messages"][-1]["content"])
         await peer.head()
         await peer.event(chunk_of(self.reply))

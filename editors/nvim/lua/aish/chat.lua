@@ -59,6 +59,7 @@ function M.save(buffer)
     end
     return
   end
+  local is_ours = chat.tick == vim.api.nvim_buf_get_changedtick(buffer)
   vim.api.nvim_buf_call(buffer, function()
     -- No formatter of the user's should have a hand in it, and nobody should wait for the disk: what
     -- was said is in the session's log.
@@ -70,6 +71,10 @@ function M.save(buffer)
     end
   end)
   chat.stamp = stamp_of(path)
+  if is_ours then
+    -- To write counts as a change; the rest of a reply still belongs to the same step of undo.
+    chat.tick = vim.api.nvim_buf_get_changedtick(buffer)
+  end
 end
 
 ---@param buffer integer
@@ -234,13 +239,16 @@ vim.api.nvim_create_autocmd({ "QuitPre", "VimLeavePre" }, {
   end,
 })
 
---- Have a new server end what the one before has begun to write.
-function M.mend()
+--- Have a new server end what the one before has begun to write in its chats.
+---@param client_id integer
+function M.mend(client_id)
   for buffer, chat in pairs(chats) do
-    chat.is_mending = true
-    client.execute("aish.chat.open", { uri = vim.uri_from_bufnr(buffer) }, function(err)
-      chat.is_mending = chat.is_mending and not err
-    end)
+    if vim.lsp.buf_is_attached(buffer, client_id) then
+      chat.is_mending = true
+      client.execute("aish.chat.open", { uri = vim.uri_from_bufnr(buffer) }, function(err)
+        chat.is_mending = chat.is_mending and not err
+      end)
+    end
   end
 end
 

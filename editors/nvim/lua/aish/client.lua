@@ -21,7 +21,10 @@ local listeners = {}
 local served = {}
 local crashes = {} ---@type number[] seconds
 local leaving = false
-local asked = false
+
+--- The clients whose server was asked something: another one goes on with that conversation.
+---@type table<integer, boolean>
+local asked = {}
 
 --- Tell the user something, in 60 cells or so: Neovim asks for Enter after what does not fit.
 ---@param message string
@@ -51,6 +54,35 @@ local function seconds()
   return vim.uv.hrtime() / 1e9
 end
 
+--- Drop what is known of a client that has ended.
+---@param client_id integer
+---@return integer[] buffers those that it served
+---@return boolean had_asked whether its server was asked something
+local function forget(client_id)
+  local buffers, had_asked = served[client_id] or {}, asked[client_id] == true
+  served[client_id], asked[client_id] = nil, nil
+  return buffers, had_asked
+end
+
+--- Start a server in the place of one that has ended, and go on with its conversation.
+---@param buffers integer[]
+---@param had_asked boolean
+---@param message string
+---@param level integer?
+local function start_again(buffers, had_asked, message, level)
+  M.start(buffers, function(client, about)
+    M.tell(message, level)
+    local function mend()
+      require("aish.chat").mend(client.id)
+    end
+    if had_asked then
+      M.execute("aish.session.resume", { uri = M.uri(about) }, mend)
+    else
+      mend()
+    end
+  end)
+end
+
 ---@param client_id integer
 local function restart(client_id)
   local now = seconds()
@@ -66,23 +98,11 @@ local function restart(client_id)
     M.tell(message, vim.log.levels.ERROR)
     return
   end
-  local buffers = served[client_id] or {}
-  served[client_id] = nil
+  local buffers, had_asked = forget(client_id)
   vim.defer_fn(function()
-    if leaving then
-      return
+    if not leaving then
+      start_again(buffers, had_asked, "the server ended and was started again; nothing is lost.")
     end
-    M.start(buffers, function()
-      M.tell("the server ended and was started again; nothing is lost.")
-      local function mend()
-        require("aish.chat").mend()
-      end
-      if asked then
-        M.execute("aish.session.resume", {}, mend)
-      else
-        mend()
-      end
-    end)
   end, 100 * 2 ^ (#crashes - 1))
 end
 
@@ -108,6 +128,8 @@ local function ended(_, _, client_id)
     M.emit("AishStopped", { code = code, signal = signal })
     if not leaving and (code ~= 0 or (signal ~= 0 and signal ~= 15)) then
       restart(client_id)
+    else
+      forget(client_id)
     end
   end)
 end
@@ -257,7 +279,7 @@ end
 
 --- Start the server for these buffers, or for the working folder where there are none.
 ---@param buffers integer[]
----@param callback fun(client: vim.lsp.Client)
+---@param callback fun(client: vim.lsp.Client, buffer: integer) called with the first of them
 function M.start(buffers, callback)
   local command, problem = M.command()
   if not command then
@@ -265,41 +287,54 @@ function M.start(buffers, callback)
   end
   local config = vim.tbl_extend("force", vim.lsp.config[NAME], { name = NAME })
   local first ---@type integer?
-  local wanted = vim.tbl_filter(function(buffer)
-    return vim.api.nvim_buf_is_loaded(buffer) and vim.bo[buffer].buftype == ""
-  end, buffers)
-  for _, buffer in ipairs(#wanted > 0 and wanted or { 0 }) do
-    local name = vim.api.nvim_buf_get_name(buffer)
-    local root = vim.fs.root(name ~= "" and buffer or vim.fn.getcwd(), config.root_markers)
+  local wanted = vim.tbl_filter(vim.api.nvim_buf_is_loaded, buffers)
+  local files = vim.tbl_filter(M.uri, wanted)
+  wanted = #files > 0 and files or { vim.api.nvim_get_current_buf() }
+  for _, buffer in ipairs(wanted) do
+    -- A terminal and the like is no document: its text is nobody's business.
+    local is_file = M.uri(buffer) ~= nil
+    local root = vim.fs.root(is_file and buffer or vim.fn.getcwd(), config.root_markers)
     local own = vim.tbl_extend("force", config, { root_dir = root })
-    local id = vim.lsp.start(own, { bufnr = buffer, attach = name ~= "" })
+    local id = vim.lsp.start(own, { bufnr = buffer, attach = is_file })
     first = first or id
   end
   local client = first and vim.lsp.get_client_by_id(first)
   if client then
-    when_ready(client, callback)
+    when_ready(client, function()
+      callback(client, wanted[1])
+    end)
   end
 end
 
 --- Call back with a client; it is started where none is there.
+---@param buffer integer 0 for the current one
 ---@param callback fun(client: vim.lsp.Client)
-function M.with(callback)
-  local client = M.get()
+function M.with(buffer, callback)
+  local client = M.get(buffer)
   if client then
     return when_ready(client, callback)
   end
-  M.start({ vim.api.nvim_get_current_buf() }, callback)
+  M.start({ buffer == 0 and vim.api.nvim_get_current_buf() or buffer }, callback)
 end
 
---- Run a command of the server. Errors are told, unless `on_result` takes them.
+--- Run a command of the server: of the one that serves `argument.uri`, the current buffer's by
+--- default. Errors are told, unless `on_result` takes them.
 ---@param command string
 ---@param argument table?
 ---@param on_result fun(err: table?, result: any)?
 function M.execute(command, argument, on_result)
   argument = vim.tbl_extend("keep", argument or {}, { uri = M.uri() })
-  M.with(function(client)
-    if vim.startswith(command, "aish.ask") or command == "aish.chat.send" then
-      asked = true
+  if next(argument) == nil then
+    -- As JSON an empty table would be a list.
+    argument = vim.empty_dict()
+  end
+  M.with(argument.uri and vim.uri_to_bufnr(argument.uri) or 0, function(client)
+    if
+      vim.startswith(command, "aish.ask")
+      or command == "aish.chat.send"
+      or command == "aish.session.resume"
+    then
+      asked[client.id] = true
     end
     local params = { command = command, arguments = { argument } }
     client:request("workspace/executeCommand", params, function(err, result)
@@ -312,13 +347,15 @@ function M.execute(command, argument, on_result)
   end)
 end
 
---- Return the URI of the current buffer; nil where it is no file.
+--- Return the URI of a buffer, the current one by default; nil where it is no file.
+---@param buffer integer?
 ---@return string?
-function M.uri()
-  if vim.bo.buftype ~= "" or vim.api.nvim_buf_get_name(0) == "" then
+function M.uri(buffer)
+  buffer = buffer or 0
+  if vim.bo[buffer].buftype ~= "" or vim.api.nvim_buf_get_name(buffer) == "" then
     return nil
   end
-  return vim.uri_from_bufnr(0)
+  return vim.uri_from_bufnr(buffer)
 end
 
 --- Run a command that streams: `on_event` gets each event, `on_result` its end.
@@ -336,18 +373,20 @@ function M.stream(command, argument, on_event, on_result)
   end)
 end
 
---- Stop the server and start it again, with a clean count of its crashes.
+--- Stop each server and start it again, with a clean count of its crashes.
 function M.restart()
   crashes = {}
-  local buffers = {}
-  for _, client in ipairs(vim.lsp.get_clients({ name = NAME })) do
-    vim.list_extend(buffers, vim.tbl_keys(client.attached_buffers))
+  local clients = vim.lsp.get_clients({ name = NAME })
+  local before = {} ---@type [integer[], boolean][]
+  for _, client in ipairs(clients) do
+    local buffers, had_asked = vim.tbl_keys(client.attached_buffers), asked[client.id] == true
+    table.insert(before, { buffers, had_asked })
     client:stop(true)
   end
   vim.defer_fn(function()
-    M.start(buffers, function()
-      M.tell("the server was started again", vim.log.levels.INFO)
-    end)
+    for _, one in ipairs(#before > 0 and before or { { {}, false } }) do
+      start_again(one[1], one[2], "the server was started again", vim.log.levels.INFO)
+    end
   end, 500)
 end
 

@@ -33,7 +33,8 @@ function M.statusline()
   if not status then
     return ""
   end
-  local parts = { status.model }
+  -- A model's name comes from outside: nothing in it is to be evaluated.
+  local parts = { (tostring(status.model):gsub("%%", "%%%%")) }
   local context = status.context
   -- Neovim 0.12 has `vim.NIL` where 0.11 leaves out.
   if type(context) == "table" and context.budget > 0 then

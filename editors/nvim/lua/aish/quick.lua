@@ -17,17 +17,21 @@ local function stream(prompt, argument)
     filetype = "markdown",
   })
   local turn ---@type string?
-  local has_ended = false
+  local has_ended, is_closed = false, false
+  local function stop()
+    if turn and not has_ended then
+      client.execute("aish.cancel", { turnId = turn, uri = argument.uri })
+    end
+  end
   vim.api.nvim_create_autocmd("BufWipeout", {
     buffer = buffer,
     callback = function()
-      if turn and not has_ended then
-        client.execute("aish.cancel", { turnId = turn })
-      end
+      is_closed = true
+      stop()
     end,
   })
   local function put(text)
-    if not vim.api.nvim_buf_is_valid(buffer) then
+    if not vim.api.nvim_buf_is_valid(buffer) or not vim.api.nvim_win_is_valid(window) then
       return
     end
     local follows = vim.api.nvim_win_get_cursor(window)[1] == vim.api.nvim_buf_line_count(buffer)
@@ -41,6 +45,9 @@ local function stream(prompt, argument)
   client.stream("aish.ask", argument, function(event)
     if event.kind == "start" then
       turn = event.turnId
+      if is_closed then
+        stop()
+      end
     elseif event.kind == "text" then
       put(event.delta)
     elseif event.kind == "notice" then
