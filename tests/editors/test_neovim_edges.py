@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,147 @@ def test_restarting_by_hand_goes_on_with_the_conversation(place: Place, profile:
         )
         ask(neovim, "and now?", neovim.lines.count("## You") + 1)
         assert "what?" in str(model.requests[-1])
+
+
+#: A question as the server asks it; what was answered is kept in ``answers``.
+APPROVE = """
+local name, folder = ...
+_G.answers = _G.answers or {}
+local params = { kind = "command", text = name, cwd = vim.uri_from_fname(vim.fn.getcwd()),
+  risk = "caution", reasons = { "holds\\na line" } }
+coroutine.wrap(function()
+  _G.answers[name] = require("aish.question").approve(params).approved
+end)()
+"""
+
+
+def approve(neovim: Neovim, name: str) -> None:
+    neovim.lua(APPROVE.replace("...", f"{name!r}"))
+
+
+def test_questions_wait_for_each_other(place: Place, profile: Path) -> None:
+    with opened(place, profile) as neovim:
+        for name in ("one", "two", "three"):
+            approve(neovim, name)
+        for name, key in (("one", "2"), ("two", "1"), ("three", "2")):
+            shown = neovim.until(
+                name, lambda one=name: one in (neovim.lua(FLOAT)) and neovim.lua(FLOAT)
+            )  # type: ignore[misc]
+            assert "- holds" in shown
+            assert "a line" in shown
+            neovim.keys(key)
+        neovim.until("no window", lambda: neovim.lua(FLOAT) == [])
+        answers = neovim.lua("return _G.answers")
+        assert answers == {"one": True, "two": False, "three": True}
+
+
+def test_what_somebody_goes_on_typing_answers_no_question(place: Place, profile: Path) -> None:
+    with opened(place, profile) as neovim:
+        neovim.keys("Ohello ")
+        neovim.until("insert mode", lambda: neovim.lines[0] == "hello ")
+        approve(neovim, "one")
+        neovim.lua("require('aish.question').SEEN = 1e9")
+        neovim.until("the question", lambda: "one" in neovim.lua(FLOAT))
+        neovim.keys("2j<CR>2 files<Esc>q")
+        # Keys and requests are taken in their order.
+        neovim.until("the question", lambda: "one" in neovim.lua(FLOAT))
+        assert neovim.lua("return _G.answers.one") is None
+        # Whoever has paused is heard.
+        neovim.lua("require('aish.question').SEEN = 0")
+        neovim.keys("2")
+        neovim.until("an answer", lambda: neovim.lua("return _G.answers.one"))
+
+
+def test_a_terminal_whose_shell_has_ended_is_left_alone(place: Place, profile: Path) -> None:
+    with opened(place, profile) as neovim:
+        neovim.lua("""
+            vim.cmd("botright new")
+            local job = vim.fn.jobstart({ "sh", "-c", "exit 3" }, { term = true })
+            vim.fn.jobwait({ job }, 20000)
+            _G.ended = vim.api.nvim_get_current_buf()
+            vim.cmd("wincmd p")
+            vim.o.shell = "/bin/sh"
+            require("aish.terminal").type("echo typed")
+        """)
+        shown = "return table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false))"
+        neovim.until_in_terminal("it is typed", lambda: "echo typed" in neovim.lua(shown))
+        assert neovim.lua("return vim.api.nvim_get_current_buf() ~= _G.ended")
+
+
+def test_lines_are_not_typed_into_what_would_run_each(place: Place, profile: Path) -> None:
+    with opened(place, profile) as neovim:
+        neovim.lua("""
+            vim.o.shell = "/bin/bash"
+            vim.cmd("botright new")
+            vim.fn.jobstart({ "cat" }, { term = true })
+            vim.cmd("wincmd p")
+            require("aish.terminal").type("echo one\\necho two")
+        """)
+        told = "aish: cat would run its lines one by one"
+        neovim.until("a word", lambda: told in neovim.messages)
+
+
+def test_what_a_reply_says_about_modelines_sets_nothing(place: Place, profile: Path) -> None:
+    model = Model("Put this at the end:\n\n    # vim: set nomodifiable tabstop=3:\n")
+    with talking(place, profile, model) as neovim:
+        ask(neovim, "how?", 2)
+        neovim.until("saved", lambda: neovim.lua(SAVED))
+        neovim.keys(":set modeline<CR>:edit!<CR>")
+        neovim.until("loaded", lambda: neovim.lines.count("## You") == 2)
+        assert neovim.lua("return vim.bo.modifiable and vim.bo.tabstop") == 8
+
+
+def test_the_chat_takes_no_list_and_no_text_away(place: Place, profile: Path) -> None:
+    profile.write_text(profile.read_text().replace("window = 'current'", ""))
+    with opened(place, profile) as neovim:
+        neovim.lua("vim.o.hidden = false")
+        neovim.keys(":copen<CR>")
+        neovim.until("a list", lambda: neovim.lua("return vim.bo.buftype") == "quickfix")
+        neovim.keys(":Aish<CR>")
+        neovim.until("the chat", lambda: neovim.name == str(place.chat))
+        assert neovim.lua("return vim.fn.getqflist({ winid = 0 }).winid ~= 0")
+        neovim.keys(":bwipeout<CR>:cclose<CR>:only<CR>:enew<CR>")
+        neovim.until("no name", lambda: neovim.name == "")
+        neovim.keys("imine<Esc>:Aish<CR>")
+        neovim.until("the chat", lambda: neovim.name == str(place.chat))
+        assert neovim.lua("return #vim.api.nvim_list_wins()") == 2
+
+
+def test_code_actions_are_reached_in_the_chat(place: Place, profile: Path) -> None:
+    with opened(place, profile) as neovim:
+        opened_chat(neovim, place)
+        ask(neovim, "how do I run the tests here?", 2)
+        # Key by key, without a limit of time.
+        neovim.lua("vim.o.timeout = false")
+        neovim.keys("gg/^CMD: make<CR>gr")
+        neovim.keys("a")
+        neovim.choose_titled("Run: make test")
+        neovim.until("the output", lambda: any("exit 0" in line for line in neovim.lines))
+        neovim.lua("vim.o.timeout = true")
+        # And the shorter one still asks again.
+        neovim.keys("Gothanks<Esc><CR>")
+        neovim.until("a reply", lambda: neovim.lines.count("## You") == 3)
+        neovim.keys("gr")
+        neovim.until("another", lambda: neovim.lines.count("## You") == 4)
+
+
+def test_health_of_a_command_of_several_words(place: Place, profile: Path) -> None:
+    command = f"cmd = {{ {sys.executable!r}, '-m', 'aish_lsp' }}, window ="
+    profile.write_text(profile.read_text().replace("window =", command))
+    with opened(place, profile) as neovim:
+        neovim.keys(":checkhealth aish<CR>")
+        neovim.until("a report", lambda: any("A server runs for" in line for line in neovim.lines))
+        assert any("aish-lsp" in line and "OK" in line for line in neovim.lines), neovim.lines
+
+
+def test_a_question_that_cannot_be_shown_is_a_no(place: Place, profile: Path) -> None:
+    with opened(place, profile) as neovim:
+        neovim.keys("q:")
+        neovim.until("the window", lambda: neovim.lua("return vim.fn.getcmdwintype()") == ":")
+        approve(neovim, "one")
+        neovim.until("an answer", lambda: neovim.lua("return _G.answers.one ~= nil"))
+        assert neovim.lua("return _G.answers.one") is False
+        neovim.keys(":quit<CR>")
+        neovim.until("a file", lambda: neovim.lua("return vim.fn.getcmdwintype()") == "")
+        approve(neovim, "two")
+        neovim.until("the question", lambda: "two" in neovim.lua(FLOAT))

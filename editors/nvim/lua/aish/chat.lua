@@ -176,6 +176,8 @@ function M.attach(buffer)
     is_mending = false,
   }
   vim.bo[buffer].swapfile = false
+  -- What a reply says about `vim: set nomodifiable:` is no setting of the chat's.
+  vim.bo[buffer].modeline = false
   require("aish.keys").map(buffer)
   local group = vim.api.nvim_create_augroup("aish.chat." .. buffer, {})
   local on = function(events, callback)
@@ -272,7 +274,10 @@ function M.show(params)
   local window = vim.fn.win_findbuf(buffer)[1]
   if not window then
     local how = options.current.window
-    if how ~= "current" and vim.api.nvim_buf_get_name(0) ~= "" then
+    local is_free = vim.api.nvim_buf_get_name(0) == ""
+      and vim.bo.buftype == ""
+      and not vim.bo.modified
+    if how ~= "current" and not is_free then
       vim.cmd(({ vsplit = "botright vsplit", split = "botright split", tab = "tab split" })[how])
     end
     window = vim.api.nvim_get_current_win()

@@ -16,7 +16,11 @@ function M.check()
     health.error(problem or "")
     return
   end
-  local shown = vim.system({ command[1], "--version" }, { text = true, timeout = 10000 }):wait()
+  local function run(word)
+    local words = vim.list_extend(vim.list_slice(command), { word })
+    return vim.system(words, { text = true, timeout = 20000 }):wait()
+  end
+  local shown = run("--version")
   if shown.code == 0 then
     health.ok(("%s: %s"):format(vim.fn.exepath(command[1]), vim.trim(shown.stdout)))
   else
@@ -34,7 +38,7 @@ function M.check()
       health.info(("It answers by %s"):format(status.model))
     end
   end
-  local doctor = vim.system({ command[1], "doctor" }, { text = true, timeout = 20000 }):wait()
+  local doctor = run("doctor")
   health.info(vim.trim(doctor.stdout or ""))
   health.info("What the server wrote: " .. vim.lsp.get_log_path())
 end

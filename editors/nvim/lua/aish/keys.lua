@@ -144,7 +144,9 @@ function M.map(buffer)
   for name, keys in pairs(options.current.keys or {}) do
     if keys ~= "" then
       local action = ACTIONS[name]
-      local settings = { buffer = buffer, nowait = true, desc = "aish: " .. action[2] }
+      -- `gra` and the like of Neovim's own go on to work behind `gr`, which can wait.
+      local nowait = name ~= "again"
+      local settings = { buffer = buffer, nowait = nowait, desc = "aish: " .. action[2] }
       vim.keymap.set("n", keys, action[1], settings)
     end
   end

@@ -4,6 +4,13 @@ local M = {}
 
 local marks = vim.api.nvim_create_namespace("aish.question")
 
+--- Milliseconds without a key after which somebody who was typing is taken to have seen a question.
+M.SEEN = 500
+
+--- Whether a question is shown, and those that wait for its answer: one would close another.
+local is_shown = false
+local queue = {} ---@type function[]
+
 --- Return the choices with what does nothing first; the server puts it last.
 ---@param actions lsp.MessageActionItem[]
 ---@return lsp.MessageActionItem[]
@@ -34,26 +41,57 @@ local function laid_out(told, choices)
   return vim.list_extend(vim.list_extend(titles, { "" }), told), 1
 end
 
+--- Drop the keys of somebody who types on when a question comes, until they pause: `2` or `j` and
+--- <CR> in a message would agree to a command that was never read.
+---@param buffer integer
+local function ignore_typing(buffer)
+  local last = vim.uv.hrtime()
+  vim.on_key(function(_, typed)
+    if typed == "" or vim.api.nvim_get_current_buf() ~= buffer then
+      return nil
+    end
+    local before = last
+    last = vim.uv.hrtime()
+    if (last - before) / 1e6 < M.SEEN then
+      return ""
+    end
+    vim.on_key(nil, marks)
+  end, marks)
+end
+
 ---@class aish.Asking
 ---@field filetype string? what the text is written in
 
---- Ask; `on_choice` gets the choice, or nil where the user turned away. It is called once.
+--- Ask the question that waits, once another is answered.
+local function ask_next()
+  local following = table.remove(queue, 1)
+  if following then
+    following()
+  end
+end
+
 ---@param told string[]
 ---@param actions lsp.MessageActionItem[]
 ---@param on_choice fun(action: lsp.MessageActionItem?)
 ---@param how aish.Asking?
-function M.ask(told, actions, on_choice, how)
+local function show(told, actions, on_choice, how)
   local choices = ordered(actions)
+  -- What a reason quotes may have lines of its own.
+  told = vim.split(table.concat(told, "\n"), "\n", { plain = true })
   local lines, first = laid_out(told, choices)
   local before = vim.api.nvim_get_current_win()
-  -- Keys that were meant for something else must not answer: the mode is left first.
+  local is_typing = vim.fn.mode():find("^[iRtc]") ~= nil
   vim.cmd.stopinsert()
   local buffer, window = require("aish.float").show(lines, {
     title = " aish asks ",
     footer = " <CR> chooses · <Esc> cancels ",
     filetype = how and how.filetype,
   })
+  is_shown = true
   vim.bo[buffer].modifiable = false
+  if is_typing then
+    ignore_typing(buffer)
+  end
   vim.wo[window].cursorline = true
   vim.api.nvim_win_set_cursor(window, { first, 2 })
   for number = 1, #choices do
@@ -67,7 +105,8 @@ function M.ask(told, actions, on_choice, how)
     if is_answered then
       return
     end
-    is_answered = true
+    is_answered, is_shown = true, false
+    vim.on_key(nil, marks)
     if vim.api.nvim_win_is_valid(window) then
       vim.api.nvim_win_close(window, true)
     end
@@ -75,6 +114,7 @@ function M.ask(told, actions, on_choice, how)
       vim.api.nvim_set_current_win(before)
     end
     on_choice(action)
+    ask_next()
   end
   local function map(keys, action)
     vim.keymap.set("n", keys, action, { buffer = buffer, nowait = true })
@@ -102,7 +142,29 @@ function M.ask(told, actions, on_choice, how)
       end)
     end,
   })
-  require("aish.client").emit("AishQuestion", { message = table.concat(told, "\n") })
+end
+
+--- Ask; `on_choice` gets the choice, or nil where the user turned away. It is called once.
+---@param told string[]
+---@param actions lsp.MessageActionItem[]
+---@param on_choice fun(action: lsp.MessageActionItem?)
+---@param how aish.Asking?
+function M.ask(told, actions, on_choice, how)
+  if is_shown then
+    table.insert(queue, function()
+      M.ask(told, actions, on_choice, how)
+    end)
+    return
+  end
+  local done = pcall(show, told, actions, on_choice, how)
+  if done then
+    return require("aish.client").emit("AishQuestion", { message = table.concat(told, "\n") })
+  end
+  -- No window opens above that of the command line, `q:`.
+  is_shown = false
+  require("aish.client").tell("no room for a question: nothing was done")
+  on_choice(nil)
+  ask_next()
 end
 
 --- Ask in a coroutine, which waits for the user; nil where they turned away, or nobody can wait.

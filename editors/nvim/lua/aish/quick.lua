@@ -16,6 +16,7 @@ local function stream(prompt, argument)
     height = height,
     filetype = "markdown",
   })
+  vim.wo[window].linebreak = true
   local turn ---@type string?
   local has_ended, is_closed = false, false
   local function stop()

@@ -49,12 +49,20 @@ vim.api.nvim_create_autocmd("TermRequest", {
   end,
 })
 
+--- Return whether what was started in a terminal still runs.
+---@param buffer integer
+---@return boolean
+local function is_alive(buffer)
+  return vim.fn.jobwait({ vim.bo[buffer].channel }, 0)[1] == -1
+end
+
 --- Return the terminal that is shown, or the one that was used last.
+---@param suits (fun(buffer: integer): boolean)?
 ---@return integer?
-local function last_terminal()
+local function last_terminal(suits)
   local found ---@type table?
   for _, info in ipairs(vim.fn.getbufinfo({ bufloaded = 1 })) do
-    if vim.bo[info.bufnr].buftype == "terminal" then
+    if vim.bo[info.bufnr].buftype == "terminal" and (not suits or suits(info.bufnr)) then
       local is_shown, was_shown = #info.windows > 0, found ~= nil and #found.windows > 0
       local is_later = found == nil or info.lastused >= found.lastused
       if (is_shown and not was_shown) or (is_shown == was_shown and is_later) then
@@ -94,16 +102,29 @@ end
 --- Shells that take a paste of several lines as one, and wait for Enter.
 local PASTES = { bash = true, fish = true, zsh = true }
 
+--- Return the name of what a terminal runs, or would run.
+---@param buffer integer?
+---@return string
+local function program(buffer)
+  local argv = buffer and vim.api.nvim_get_chan_info(vim.bo[buffer].channel).argv
+    or vim.split(vim.o.shell, " ")
+  -- `:terminal python3` is a shell that does nothing else.
+  local _, runs = vim.iter(argv):enumerate():find(function(_, word)
+    return word == "-c"
+  end)
+  return vim.fs.basename(runs and argv[#argv] or argv[1])
+end
+
 --- Type a text into a terminal, where the user looks at it and presses Enter.
 ---@param text string
 function M.type(text)
   local typed, count = vim.trim(text):gsub("[%z\1-\9\11-\31\127]", ""):gsub("\n", "\n")
-  local shell = vim.fs.basename(vim.split(vim.o.shell, " ")[1])
+  local buffer = last_terminal(is_alive)
+  local shell = program(buffer)
   if count > 0 and not PASTES[shell] then
     local why = ("%s would run its lines one by one: run it here, or yank it"):format(shell)
     return require("aish.client").tell(why)
   end
-  local buffer = last_terminal()
   local window = buffer and vim.fn.win_findbuf(buffer)[1]
   if window then
     vim.api.nvim_set_current_win(window)
