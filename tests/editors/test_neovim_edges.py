@@ -169,6 +169,9 @@ end)()
 """
 
 
+ANSWERS = "return vim.tbl_keys(_G.answers)"
+
+
 def approve(neovim: Neovim, name: str) -> None:
     neovim.lua(APPROVE.replace("...", f"{name!r}"))
 
@@ -178,12 +181,12 @@ def test_questions_wait_for_each_other(place: Place, profile: Path) -> None:
         for name in ("one", "two", "three"):
             approve(neovim, name)
         for name, key in (("one", "2"), ("two", "1"), ("three", "2")):
-            shown = neovim.until(
-                name, lambda one=name: one in (neovim.lua(FLOAT)) and neovim.lua(FLOAT)
-            )  # type: ignore[misc]
+            shown = neovim.until(name, lambda: neovim.lua(FLOAT))
+            assert name in shown
             assert "- holds" in shown
             assert "a line" in shown
             neovim.keys(key)
+            neovim.until("its answer", lambda one=name: one in neovim.lua(ANSWERS))  # type: ignore[misc]
         neovim.until("no window", lambda: neovim.lua(FLOAT) == [])
         answers = neovim.lua("return _G.answers")
         assert answers == {"one": True, "two": False, "three": True}
