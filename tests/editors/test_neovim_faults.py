@@ -256,6 +256,17 @@ def test_a_chat_that_is_renamed_is_a_text_like_any_other(place: Place, profile: 
         assert (place.folder / "mine.md").read_text().splitlines() == mine
 
 
+def test_a_file_whose_text_is_here_already_is_no_conflict(place: Place, profile: Path) -> None:
+    with talking(place, profile, Model("Yes.\n")) as neovim:
+        ask(neovim, "what?", 2)
+        neovim.until("saved", lambda: not neovim.lua("return vim.bo.modified"))
+        # As by a server that did not know yet that the chat is open.
+        place.chat.write_text("\n".join(neovim.lines[:-2]) + "\n\n")
+        neovim.keys("Giand now?<Esc>")
+        neovim.until("saved", lambda: "and now?" in place.chat.read_text())
+        assert "has changed" not in neovim.messages
+
+
 def test_two_editors_on_one_chat_lose_nothing(place: Place, profile: Path) -> None:
     model = Model("Yes.\n")
     with (

@@ -71,7 +71,7 @@ class Streaming(Caller):
     """A ``Caller`` whose replies without calls come as llama.cpp streams them."""
 
     #: A reply that goes on until it is stopped.
-    ENDLESS = "?"
+    ENDLESS = 'root ::= [a-z] [a-z] [a-z] [a-z] " " root'
 
     async def __call__(self, request: Request, peer: Peer) -> None:
         """Answer a request."""
@@ -79,7 +79,7 @@ class Streaming(Caller):
             await super().__call__(request, peer)
             return
         said, _ = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
-        grammar = llama_server.ENDLESS if said == self.ENDLESS else llama_server.says(said)
+        grammar = self.ENDLESS if said == self.ENDLESS else llama_server.says(said)
         self.sent.append(request.json)
         body = request.json | {"grammar": grammar, "tool_choice": "none"}
         forced = replace(request, body=json.dumps(body).encode())
@@ -120,9 +120,10 @@ class Screens:
         self.page = PAGE.read_text(encoding="utf-8")
         self.seen: dict[str, str] = {}
 
-    def take(self, name: str, neovim: Neovim) -> None:
-        """Take the screen as it is, less what differs each time."""
-        neovim.until("the chat is saved", lambda: not neovim.lua(UNSAVED))
+    def take(self, name: str, neovim: Neovim, since: str = "") -> None:
+        """Take the screen as it is, less what differs each time; or what of it is since a text."""
+        # While a reply comes there is always something to save.
+        neovim.until("the chat is saved", lambda: since or not neovim.lua(UNSAVED))
         neovim.lua(SETTLED)
         rows: list[str] = neovim.lua(ROWS)
         assert max(map(len, rows)) <= 80
@@ -134,6 +135,15 @@ class Screens:
             (r"\d{4}-\d\d-\d\d", "2026-01-31"),
         ):
             text = re.sub(pattern, instead, text, flags=re.MULTILINE)
+        if since:
+            # How much of the reply is there, and so what stands above it, differs.
+            text = since + text.rpartition(since)[2].rpartition("\n.aish/chat.md")[0].rstrip("~\n ")
+            text = re.sub(
+                r"^[a-z]{1,4}(?:[ \n][a-z]{1,4})*$",
+                "once upon a time ...",
+                text,
+                flags=re.MULTILINE,
+            )
         self.seen[name] = text
 
     def compare(self) -> None:
@@ -227,9 +237,11 @@ def test_a_day(place: Place, profile: Path, calling: llama_server.LlamaServer) -
 
         caller.replies = [(Streaming.ENDLESS, ())]
         ask(neovim, "Tell me a story.")
-        neovim.until("a reply", lambda: re.fullmatch("[a-z]{40,}", neovim.lines[-1]))
+        neovim.until("a reply", lambda: re.match("[a-z]{4} [a-z]{4} ", neovim.lines[-1]))
+        screens.take("A reply that comes", neovim, since="Tell me a story.")
         neovim.keys("q")
         headings(neovim, 9)
         assert "> Stopped." in neovim.lines
+        screens.take("A reply that was stopped", neovim, since="Tell me a story.")
 
     screens.compare()

@@ -43,6 +43,23 @@ function M.buffers()
   return vim.tbl_keys(chats)
 end
 
+--- Return whether a buffer begins with all that a file holds, but for blank lines at its end.
+---
+--- The server may write into a chat that Neovim is just loading, and then make the same edits here.
+---@param path string
+---@param buffer integer
+---@return boolean
+local function holds(path, buffer)
+  local read, lines = pcall(vim.fn.readfile, path)
+  if not read then
+    return false
+  end
+  while #lines > 0 and lines[#lines] == "" do
+    table.remove(lines)
+  end
+  return vim.deep_equal(lines, vim.api.nvim_buf_get_lines(buffer, 0, #lines, false))
+end
+
 --- Save the chat, unless somebody else has written its file meanwhile.
 ---@param buffer integer
 function M.save(buffer)
@@ -52,7 +69,7 @@ function M.save(buffer)
   end
   local path = vim.api.nvim_buf_get_name(buffer)
   local now = stamp_of(path)
-  if now ~= "" and now ~= chat.stamp then
+  if now ~= "" and now ~= chat.stamp and not holds(path, buffer) then
     if not chat.is_told then
       chat.is_told = true
       client.tell("the chat's file has changed: :e! loads it, :w! keeps yours")
@@ -65,7 +82,8 @@ function M.save(buffer)
     -- was said is in the session's log.
     local fsync = vim.go.fsync
     vim.cmd("noautocmd set nofsync")
-    vim.cmd("silent! noautocmd lockmarks write")
+    -- With "!": Neovim would ask whether a file that is newer is to be overwritten.
+    vim.cmd("silent! noautocmd lockmarks write!")
     if fsync then
       vim.cmd("noautocmd set fsync")
     end
