@@ -32,7 +32,7 @@
 
 (defclass aish-server (eglot-lsp-server)
   ((working :initform nil :accessor aish-server-working
-            :documentation "What goes on, an alist of texts by progress token."))
+            :documentation "What goes on: by progress token, its title and its message."))
   "The server of a chat.")
 
 (defun aish--contact (&rest _)
@@ -68,6 +68,7 @@
   "The chat with aish: write below the last heading and send it."
   (setq-local font-lock-defaults '(aish-chat-font-lock-keywords t))
   (setq-local mode-line-process '(:eval (aish--mode-line)))
+  (setq-local project-find-functions (list #'aish--project))
   (visual-line-mode))
 
 (put 'aish-chat-mode 'eglot-language-id "markdown")
@@ -75,11 +76,18 @@
 ;;;###autoload
 (add-to-list 'auto-mode-alist '("/\\.aish/chat\\.md\\'" . aish-chat-mode))
 
+(defun aish--project (folder)
+  "Return the project whose chat lies in FOLDER, a repository or not."
+  (cons 'transient (file-name-directory (directory-file-name folder))))
+
 (defun aish--mode-line ()
   "Return what the server does, for the mode line."
   (let* ((server (eglot-current-server))
          (working (and (cl-typep server 'aish-server) (aish-server-working server))))
-    (if working (concat " " (cdar working)) "")))
+    (if working
+        ;; A percent sign would be a code of the mode line's.
+        (string-replace "%" "%%" (concat " " (string-join (delq nil (cdar working)) " ")))
+      "")))
 
 (defun aish-next-message (&optional count)
   "Go to the heading of the next message, or of the COUNTth."
@@ -232,7 +240,8 @@ Nothing waits for its end."
   "Add that questions are asked with all their choices."
   (let ((found (cl-call-next-method)))
     (plist-put found :window
-               (append (list :showMessage
+               (append (list :workDoneProgress t
+                             :showMessage
                              '(:messageActionItem (:additionalPropertiesSupport :json-false)))
                        (plist-get found :window)))))
 
@@ -246,6 +255,8 @@ What does nothing is the default, and to quit is a no."
          (no (or (car (member "Cancel" titles)) (car (last titles))))
          (prompt (format "%s (default %s): " (string-join titles ", ") no))
          (window (aish--show message))
+         ;; The user may be in the minibuffer.
+         (enable-recursive-minibuffers t)
          (choice (unwind-protect
                      (condition-case nil
                          (completing-read prompt titles nil t nil nil no)
@@ -257,7 +268,7 @@ What does nothing is the default, and to quit is a no."
 (defun aish--show (message)
   "Return a window with all of MESSAGE.
 The minibuffer may be too small for it."
-  (with-current-buffer (get-buffer-create "*aish asks*")
+  (with-current-buffer (generate-new-buffer "*aish asks*")
     (let ((inhibit-read-only t))
       (erase-buffer)
       (insert message "\n")
@@ -304,10 +315,11 @@ There is no question and no message for each piece of a reply."
   "Show in the mode line what SERVER does, which is in PARAMS."
   (let* ((token (plist-get params :token))
          (value (plist-get params :value))
-         (text (string-join (delq nil (list (plist-get value :title) (plist-get value :message)))
-                           " ")))
+         (known (assoc token (aish-server-working server)))
+         (message (plist-get value :message)))
     (pcase (plist-get value :kind)
-      ("begin" (push (cons token text) (aish-server-working server)))
+      ("begin" (push (list token (plist-get value :title) message) (aish-server-working server)))
+      ("report" (when known (setf (nth 2 known) message)))
       ("end" (setf (aish-server-working server)
                    (assoc-delete-all token (aish-server-working server)))))
     (force-mode-line-update t)))

@@ -258,7 +258,35 @@ def test_nothing_floods_the_messages(emacs: Emacs) -> None:
         '(with-current-buffer "*Messages*" (how-many "eglot. \\(apply\\|Edit\\)" (point-min)))'
     )
     assert emacs.evaluate(messages) == "0"
+    emacs.keys("\x1b>:run sleep 600^c as")
+    emacs.until_asked("default Cancel")
+    emacs.keys("Run\r")
+    emacs.until("it goes on", '(string-match-p "sleep 600" (aish--mode-line))')
+    emacs.keys("^c ak")
     emacs.until("nothing goes on", '(equal (aish--mode-line) "")')
+
+
+def test_outside_of_a_repository_the_chat_is_the_folders(emacs: Emacs, place: Place) -> None:
+    (place.folder / ".git").rmdir()
+    folder = lisp(f"{place.folder}/")
+    finds = f"(lambda (_) (cons 'transient {folder}))"
+    emacs.evaluate(f"(setq project-find-functions (list {finds}))")
+    in_the_chat(emacs)
+    emacs.keys("what is here?^c ^c ")
+    emacs.until("a reply", headings(2))
+    assert not (place.folder / ".aish" / ".aish").exists()
+
+
+def test_a_question_is_asked_while_the_minibuffer_is_in_use(emacs: Emacs, place: Place) -> None:
+    in_the_chat(emacs)
+    emacs.keys("\x1b>:run rm main.py^c as\x1bx")
+    emacs.until_asked("default Cancel")
+    emacs.keys("^g ")
+    emacs.until(
+        "a word", '(string-match-p "Not run" (with-current-buffer "chat.md" (buffer-string)))'
+    )
+    emacs.keys("^g ")
+    assert (place.folder / "main.py").exists()
 
 
 def test_what_the_server_refuses_is_seen(emacs: Emacs) -> None:

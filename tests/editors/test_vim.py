@@ -256,6 +256,43 @@ def run_script(*commands: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_what_the_server_refuses_is_seen_with_ale(vim: Vim, place: Place) -> None:
+    vim.until_shown("print()")
+    vim.keys("\\ao")
+    vim.until_shown("## You")
+    # Nothing stands below the heading.
+    vim.keys("\\as")
+    vim.until_shown("aish: ")
+
+
+def test_a_file_that_ale_has_no_server_for_is_told(vim: Vim) -> None:
+    vim.until_shown("print()")
+    vim.keys(":edit Makefile\r")
+    vim.until_shown("tests ran")
+    vim.keys("\\ac")
+    vim.until_shown("aish: no server for this kind of file")
+
+
+def test_the_linters_that_ale_would_choose_are_still_there(vim: Vim, place: Place) -> None:
+    """ALE takes what is listed for a language in place of its own choice."""
+    vim.until_shown("print()")
+    found = {}
+    for name, before in (("with", ""), ("without", "let g:loaded_aish = 1\n")):
+        home = Path(os.environ["HOME"])
+        home.joinpath(".vimrc").write_text(f"{before}packadd! ale\n")
+        file = place.folder / name
+        languages = ["python", "sh", "c", "javascript", "markdown", "text"]
+        chosen = f"map({languages}, {{_, l -> join(map(ale#linter#Get(l), 'v:val.name'))}})"
+        done = run_script(
+            "runtime! plugin/*.vim", "runtime! plugin/aish.vim",
+            f"call writefile({chosen}, '{file}')", "quit",
+        )  # fmt: skip
+        assert file.exists(), done
+        found[name] = [line.split() for line in file.read_text().splitlines()]
+    assert any(found["without"])
+    assert found["with"] == [[*chosen, "aish"] for chosen in found["without"]]
+
+
 def test_without_a_client_one_message_says_what_to_do(place: Place) -> None:
     configure("")
     done = run_script("runtime! plugin/aish.vim", "AishChat", "verbose messages", "quit")

@@ -14,7 +14,7 @@ endfunction
 " Tell something in red.
 function! aish#tell(message) abort
   echohl WarningMsg
-  echomsg 'aish: ' . a:message
+  echomsg 'aish: ' . tr(a:message, "\n", ' ')
   echohl None
 endfunction
 

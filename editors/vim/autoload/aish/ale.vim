@@ -7,7 +7,8 @@ let s:languages = ['markdown', 'text', 'python', 'sh', 'c', 'javascript']
 function! aish#ale#register() abort
   let g:ale_linters = get(g:, 'ale_linters', {})
   for l:language in get(g:, 'aish_languages', s:languages)
-    let g:ale_linters[l:language] = get(g:ale_linters, l:language, []) + ['aish']
+    " ALE takes a list in place of its own choice, so what it would choose is in the list, too.
+    let l:chosen = map(ale#linter#Get(l:language), 'v:val.name')
     call ale#linter#Define(l:language, {
           \ 'name': 'aish',
           \ 'lsp': 'stdio',
@@ -15,6 +16,7 @@ function! aish#ale#register() abort
           \ 'command': '%e',
           \ 'project_root': function('aish#root'),
           \ })
+    let g:ale_linters[l:language] = l:chosen + ['aish']
   endfor
   call timer_start(500, function('s:reload'), {'repeat': -1})
 endfunction
@@ -37,8 +39,19 @@ endfunction
 
 " Have the server execute a command, by the process that ALE has started for this buffer.
 function! aish#ale#execute(command) abort
+  if index(map(ale#linter#Get(&filetype), 'v:val.name'), 'aish') < 0
+    call aish#tell('no server for this kind of file: go to the chat, :AishChat')
+    return
+  endif
   update
   let l:uri = ale#util#ToURI(expand('%:p'))
   let l:message = ale#lsp#message#ExecuteCommand(a:command, [{'uri': l:uri}])
-  call ale#lsp_linter#SendRequest(bufnr('%'), 'aish', l:message, {-> 0})
+  call ale#lsp_linter#SendRequest(bufnr('%'), 'aish', l:message, function('s:answered'))
+endfunction
+
+" Tell what the server refused.
+function! s:answered(response) abort
+  if has_key(a:response, 'error')
+    call aish#tell(a:response.error.message)
+  endif
 endfunction

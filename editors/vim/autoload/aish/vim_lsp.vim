@@ -30,6 +30,16 @@ endfunction
 
 " Have the server execute a command.
 function! aish#vim_lsp#execute(command) abort
-  call lsp#ui#vim#execute_command#_execute({
-        \ 'server_name': 'aish', 'command_name': a:command, 'command_args': v:null, 'sync': v:false})
+  call lsp#send_request('aish', {
+        \ 'method': 'workspace/executeCommand',
+        \ 'params': {'command': a:command},
+        \ 'on_notification': function('s:answered'),
+        \ })
+endfunction
+
+" Tell what the server refused.
+function! s:answered(data) abort
+  if lsp#client#is_error(a:data.response)
+    call aish#tell(a:data.response.error.message)
+  endif
 endfunction
