@@ -20,6 +20,9 @@ pytestmark = pytest.mark.editor
 WORDS = [f"run it so{number} " for number in range(36)]
 OLDER = "## You\n\nhow do I run it?\n\n## aish\n\nrun it so0 run it so1 \n\n" * 200
 END = "".join(WORDS) + "\n\n## You\n\n"
+#: The words after which the buffer goes. Each time two more are to come: a reply that is there as a
+#: whole goes with its buffer, and does not come again.
+GOES_AFTER = range(2, len(WORDS) - 2, 2)
 NOTES = "notes of another\n\n"
 NOTE = "its place could not be found again"
 
@@ -103,7 +106,7 @@ def test_whatever_becomes_of_the_buffer_the_reply_comes_whole(
     model = Model()
     with served(model.answer) as url, opened(place, init, f'endpoint = "{url}"') as neovim:
         ask(neovim, place, saves=saves)
-        for number in range(2, len(WORDS), 2):
+        for number in GOES_AFTER:
             model.asked = number
             neovim.until(f"word {number}", partial(shows, neovim, place, f"so{number} "))
             # A word comes before the buffer goes, or meanwhile; the next one, after it has gone.
@@ -113,6 +116,9 @@ def test_whatever_becomes_of_the_buffer_the_reply_comes_whole(
                 another_writes(place)
             if gone != ":bd!<CR>" or number == 2:
                 neovim.keys(keys)
+        # They are only queued so far, and the rest of the reply is not to come before them.
+        neovim.keys(":let g:has_gone = 1<CR>")
+        neovim.until("the last keys", lambda: neovim.lua("return vim.g.has_gone == 1"))
         model.asked = len(WORDS)
         if gone == ":bd!<CR>":
             neovim.until("no chat", lambda: neovim.name != str(place.chat))
@@ -120,7 +126,7 @@ def test_whatever_becomes_of_the_buffer_the_reply_comes_whole(
             neovim.keys(f":edit {place.chat}<CR>")
         neovim.until("the end", lambda: "\n".join(neovim.lines).rstrip("\n").endswith(END.rstrip()))
         text = "\n".join(neovim.lines)
-        older = (NOTES * len(range(2, len(WORDS), 2)) if gone != keys else "") + OLDER
+        older = (NOTES * len(GOES_AFTER) if gone != keys else "") + OLDER
         assert text.startswith(older)
         more = text.removeprefix(older)
         assert "".join(WORDS) in more
