@@ -10,7 +10,8 @@ import codecs
 import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, cast
 
 from aish_lsp import __version__
@@ -198,6 +199,9 @@ def _open_client(local: bool) -> httpx.AsyncClient:
     """Load httpx and make a client. Blocks for a quarter of a second at the first time."""
     import httpx  # noqa: PLC0415 - loaded at the first request
 
+    # It would load this with its first connection, within the time that the server has to answer.
+    with suppress(ImportError):
+        import_module("anyio._backends._asyncio")
     # httpx logs each address with its query, which may hold a key.
     logging.getLogger("httpx").setLevel(logging.WARNING)
     limits = httpx.Limits(keepalive_expiry=KEEP_ALIVE)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import gzip
 import logging
+import os
+import subprocess
+import sys
 import time
 from contextlib import aclosing
 
@@ -51,6 +54,33 @@ async def test_a_stream_arrives_event_by_event(http: HttpClient) -> None:
     assert request.headers["authorization"] == f"Bearer {KEY}"
     assert request.headers["content-type"] == "application/json"
     assert request.headers["user-agent"].startswith("aish-lsp/")
+
+
+def test_nothing_is_left_to_load_in_the_time_that_a_server_has_to_answer() -> None:
+    program = """
+import asyncio, sys
+from fault_server import FaultServer
+from aish_lsp.models.http import HttpClient
+
+async def script(request, peer):
+    await peer.reply({})
+
+async def main():
+    http = HttpClient()
+    async with FaultServer(script) as server:
+        # What a request does before its time begins.
+        await http._client(server.url)
+        before = set(sys.modules)
+        await http.get_json(server.url, timeout_s=60)
+        print(sorted(set(sys.modules) - before))
+        await http.aclose()
+
+asyncio.run(main())
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert done.stdout == "[]\n"
 
 
 async def test_one_byte_at_a_time(http: HttpClient) -> None:
