@@ -77,8 +77,10 @@
 (add-to-list 'auto-mode-alist '("/\\.aish/chat\\.md\\'" . aish-chat-mode))
 
 (defun aish--project (folder)
-  "Return the project whose chat lies in FOLDER, a repository or not."
-  (cons 'transient (file-name-directory (directory-file-name folder))))
+  "Return the project of this chat, whose file lies in FOLDER, a repository or not."
+  ;; While Eglot waits for the server, the buffer's folder is the project's.
+  (let ((folder (if buffer-file-name (file-name-directory buffer-file-name) folder)))
+    (cons 'transient (file-name-directory (directory-file-name folder)))))
 
 (defun aish--mode-line ()
   "Return what the server does, for the mode line."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import functools
 import os
 import re
 import shlex
@@ -30,18 +31,21 @@ CLEAN = ["-q", "--no-splash"]
 
 #: A new home has nothing compiled yet: in the background Emacs would do that now, for minutes,
 #: with warnings in a window. A loaded machine needs more than the ten seconds that eglot waits.
+#: It also waits for the server to answer, three seconds, but no longer once emacsclient comes: who
+#: only presses keys has it wait.
 QUIET = (
-    "(progn (require 'jsonrpc) (setq jsonrpc-default-request-timeout 60"
-    " native-comp-deferred-compilation nil native-comp-jit-compilation nil))"
+    "(progn (setq native-comp-deferred-compilation nil native-comp-jit-compilation nil)"
+    " (require 'jsonrpc) (setq jsonrpc-default-request-timeout 60 eglot-sync-connect t))"
 )
 
 
+@functools.cache
 def find() -> str:
     """Return an Emacs that has eglot; skip where there is none."""
     program = shutil.which("emacs")
     if program is None or shutil.which("emacsclient") is None:
         pytest.skip("Emacs is not installed: apt-get install emacs-nox elpa-eglot")
-    probe = [program, *CLEAN, "--batch", "--eval", "(require 'eglot)"]
+    probe = [program, *CLEAN, "--batch", "--eval", QUIET, "--eval", "(require 'eglot)"]
     if subprocess.run(probe, capture_output=True, check=False).returncode != 0:
         pytest.skip("Emacs has no eglot: apt-get install elpa-eglot, or Emacs 29")
     return program
@@ -78,6 +82,8 @@ class Emacs:
         )
         os.close(terminal)
         self._printed = b""
+        # What emacsclient answered last, also where it failed.
+        self._said = ""
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
         try:
@@ -118,13 +124,15 @@ class Emacs:
             timeout=TIMEOUT,
             check=False,
         )
+        self._said = done.stdout + done.stderr
         return done.stdout.strip() if done.returncode == 0 else None
 
     def until(self, what: str, expression: str) -> None:
         """Wait until an expression is true."""
         end = time.monotonic() + TIMEOUT
         while self.evaluate(expression) in {"nil", None}:
-            assert time.monotonic() < end, f"waited for: {what}\n{self.evaluate(STATE)}"
+            said = self._said
+            assert time.monotonic() < end, f"waited for: {what}; {said}\n{self.evaluate(STATE)}"
             time.sleep(0.05)
 
     def until_asked(self, text: str) -> None:
@@ -178,10 +186,15 @@ def emacs(place: Place, tmp_path: Path) -> Iterator[Emacs]:
     started.close()
 
 
-def test_a_conversation(emacs: Emacs, place: Place) -> None:
+def in_the_chat(emacs: Emacs) -> None:
     emacs.keys("^c ao")
-    emacs.until("the chat and its server", '(and (string-suffix-p "chat.md" buffer-file-name)'
-                " (eglot-current-server) (eglot-managed-p))")  # fmt: skip
+    emacs.until("the chat", '(string-suffix-p "chat.md" buffer-file-name)')
+    emacs.until("its server", "(and (eglot-current-server) t)")
+    emacs.until("that the server manages it", "(eglot-managed-p)")
+
+
+def test_a_conversation(emacs: Emacs, place: Place) -> None:
+    in_the_chat(emacs)
     emacs.keys(f"{QUESTION}^c as")
     emacs.until("a reply", headings(2))
 
@@ -206,21 +219,13 @@ def test_a_conversation(emacs: Emacs, place: Place) -> None:
 def test_the_default_on_a_line_of_the_chat_is_to_run_it_or_to_edit_what_can_do_harm(
     emacs: Emacs,
 ) -> None:
-    emacs.keys("^c ao")
-    emacs.until("the chat and its server", '(and (string-suffix-p "chat.md" buffer-file-name)'
-                " (eglot-current-server) (eglot-managed-p))")  # fmt: skip
+    in_the_chat(emacs)
     for command, default in (("make test", "Run"), ("rm -rf build", "Edit and run")):
         # A word is marked: what eglot takes for the place.
         emacs.keys(f"\x1b>CMD: {command}\r\x1b<^s CMD: {command[:2]}\r\x1bb\x1b@^c aa")
         emacs.until_asked(f"Pick an action (default {default}: {command}")
         emacs.keys("^g ")
         emacs.until("no question", "(not (active-minibuffer-window))")
-
-
-def in_the_chat(emacs: Emacs) -> None:
-    emacs.keys("^c ao")
-    emacs.until("the chat and its server", '(and (string-suffix-p "chat.md" buffer-file-name)'
-                " (eglot-current-server) (eglot-managed-p))")  # fmt: skip
 
 
 @pytest.mark.parametrize("answer", ["^g ", "\r", "Cancel\r"])
@@ -240,6 +245,18 @@ def test_to_quit_a_question_and_to_take_its_default_is_a_no(emacs: Emacs, answer
     emacs.until("a word", '(string-match-p "^> Not run" (buffer-string))')
     assert emacs.evaluate('(get-buffer "*aish asks*")') == "nil"
     assert emacs.evaluate('(file-exists-p "../main.py")') == "t"
+
+
+@pytest.mark.parametrize("waits", ["t", "nil"])
+def test_the_chat_is_served_where_emacs_waits_for_the_server_and_where_not(
+    emacs: Emacs, place: Place, waits: str
+) -> None:
+    emacs.evaluate(f"(setq eglot-sync-connect {waits})")
+    in_the_chat(emacs)
+    assert emacs.evaluate("(project-root (eglot--current-project))") == lisp(f"{place.folder}/")
+    # Also where the user goes to another folder in it.
+    emacs.evaluate('(setq default-directory "/")')
+    assert emacs.evaluate("(project-root (eglot--current-project))") == lisp(f"{place.folder}/")
 
 
 def test_a_region_is_asked_about_from_any_buffer(emacs: Emacs) -> None:
