@@ -88,7 +88,7 @@
          (working (and (cl-typep server 'aish-server) (aish-server-working server))))
     (if working
         ;; A percent sign would be a code of the mode line's.
-        (string-replace "%" "%%" (concat " " (string-join (delq nil (cdar working)) " ")))
+        (string-replace "%" "%%" (concat " " (string-join (remq nil (cdar working)) " ")))
       "")))
 
 (defun aish-next-message (&optional count)

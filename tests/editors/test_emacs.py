@@ -182,8 +182,14 @@ def emacs(place: Place, tmp_path: Path) -> Iterator[Emacs]:
     shutil.copy(PACKAGE, tmp_path / "aish.el")
     init.write_text(page.replace("~/src/aish-lsp/editors/emacs", str(tmp_path)))
     started = Emacs(init, place.folder / "main.py")
-    yield started
-    started.close()
+    try:
+        yield started
+        said = started.evaluate('(with-current-buffer "*Messages*" (buffer-string))')
+    finally:
+        started.close()
+    # What fails behind the user's back is told nowhere else.
+    assert said is not None
+    assert not re.search("error (in|during)|invalid json", said, re.IGNORECASE), said
 
 
 def in_the_chat(emacs: Emacs) -> None:
@@ -278,7 +284,7 @@ def test_nothing_floods_the_messages(emacs: Emacs) -> None:
     emacs.keys("\x1b>:run sleep 600^c as")
     emacs.until_asked("default Cancel")
     emacs.keys("Run\r")
-    emacs.until("it goes on", '(string-match-p "sleep 600" (aish--mode-line))')
+    emacs.until("it goes on", '(string-match-p "sleep 600 [0-9]+ s" (aish--mode-line))')
     emacs.keys("^c ak")
     emacs.until("nothing goes on", '(equal (aish--mode-line) "")')
 
