@@ -18,6 +18,7 @@
 
 (require 'cl-lib)
 (require 'eglot)
+(require 'jsonrpc)
 (require 'project)
 (require 'seq)
 
@@ -159,8 +160,7 @@ Nothing waits for its end."
    :success-fn #'ignore
    ;; A reply may take as long as it likes.
    :timeout nil
-   :error-fn (cl-function
-              (lambda (&key message &allow-other-keys) (message "aish: %s" message)))))
+   :error-fn (jsonrpc-lambda (&key message &allow-other-keys) (message "aish: %s" message))))
 
 (defun aish-send ()
   "Send what stands below the last heading of the chat."

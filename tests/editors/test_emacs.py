@@ -318,7 +318,8 @@ def test_what_the_server_refuses_is_seen(emacs: Emacs) -> None:
     emacs.keys("\x1b>^c as")
     emacs.until(
         "a word",
-        '(with-current-buffer "*Messages*" (string-match-p "^aish: " (buffer-string)))',
+        '(with-current-buffer "*Messages*"'
+        ' (string-match-p "^aish: Nothing is written under the last" (buffer-string)))',
     )
 
 
