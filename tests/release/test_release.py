@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from pathlib import Path
 
 import building
@@ -132,6 +134,59 @@ def test_a_user_has_nothing_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(user.home.iterdir()) == []
     with pytest.raises(trying.TrialError, match="exit 3"):
         user.run("sh", "-c", "exit 3")
+
+
+def test_an_extension_that_cannot_be_built_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs, folder = tmp_path / "bin", tmp_path / "editors" / "vscode"
+    for path in (programs, folder):
+        path.mkdir(parents=True)
+    monkeypatch.setenv("PATH", str(programs))
+    assert building.no_extension(tmp_path) == "there is no editors/vscode in this checkout"
+    (folder / "package.json").write_text("{}")
+    assert building.no_extension(tmp_path) == "it needs Node and npm"
+    for name, told in (("npm", "10.0.0"), ("node", "v18.20.1")):
+        (programs / name).write_text(f"#!/bin/sh\necho {told}\n")
+        (programs / name).chmod(0o755)
+    why = building.no_extension(tmp_path)
+    assert why == "it needs Node 20 or later, and this is v18.20.1"
+    (programs / "node").write_text("#!/bin/sh\necho v20.1.0\n")
+    assert building.no_extension(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    ("held", "version", "problem"),
+    [
+        ({"a.whl": b"wheel"}, "1.0", None),
+        ({"a.whl": b"another"}, "1.0", "not the wheel"),
+        ({"a.whl": b"wheel", "b.whl": b"older"}, "1.0", "not the wheel"),
+        ({}, "1.0", "not the wheel"),
+        ({"a.whl": b"wheel"}, "1.1", "package.json says 1.1"),
+    ],
+)
+def test_an_extension_has_the_wheel_of_its_release(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    held: dict[str, bytes],
+    version: str,
+    problem: str | None,
+) -> None:
+    monkeypatch.delenv("CODE_SERVER", raising=False)
+    wheel, vsix = tmp_path / "a.whl", tmp_path / "aish.vsix"
+    wheel.write_bytes(b"wheel")
+    manifest = {"publisher": "p", "name": "aish", "version": version, "main": "./dist/main.js"}
+    with zipfile.ZipFile(vsix, "w") as archive:
+        archive.writestr("extension/package.json", json.dumps(manifest))
+        archive.writestr("extension/dist/main.js", "")
+        for name, data in held.items():
+            archive.writestr(f"extension/wheel/{name}", data)
+    user = trying.Home.make(tmp_path / "user", Path("/nowhere"))
+    if problem is None:
+        assert "wheel inside" in trying.try_extension(vsix, wheel, "1.0", user)
+    else:
+        with pytest.raises(trying.TrialError, match=problem):
+            trying.try_extension(vsix, wheel, "1.0", user)
 
 
 @pytest.mark.slow

@@ -39,7 +39,7 @@ def copy_files(root: Path, to: Path) -> None:
 
 
 def environment(epoch: int) -> dict[str, str]:
-    """Return what builds see of the environment: nothing that two of them could have otherwise."""
+    """Return the environment of a build: time, zone and language are always the same."""
     return {**os.environ, "SOURCE_DATE_EPOCH": str(epoch), "TZ": "UTC", "LC_ALL": "C.UTF-8"}
 
 

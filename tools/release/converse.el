@@ -53,6 +53,6 @@
 (require 'aish)
 (delete-other-windows)
 (setq unread-command-events (listify-key-sequence (kbd "M-x aish-chat RET")))
-(converse-look 1200)
+(converse-look 2400)
 
 ;;; converse.el ends here

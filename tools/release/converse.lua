@@ -15,7 +15,7 @@ end
 --- Wait while Neovim does all else: keys are taken, and the server's messages.
 local function wait_for(what, condition)
   local this = coroutine.running()
-  local left = 1200
+  local left = 2400
   local function look()
     left = left - 1
     if condition() then

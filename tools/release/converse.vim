@@ -25,4 +25,4 @@ function! s:look(left, timer) abort
   call timer_start(50, function('s:look', [a:left - 1]))
 endfunction
 
-autocmd VimEnter * call timer_start(50, function('s:look', [1200]))
+autocmd VimEnter * call timer_start(50, function('s:look', [2400]))
