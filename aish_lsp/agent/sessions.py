@@ -208,19 +208,26 @@ class Sessions:
         taken = {session.id for session in self.open}
         return await asyncio.to_thread(last_session, self._logs, taken)
 
-    async def resume(self, key: str | None) -> Resumed:
-        """Go on with the session that has this id or name, or with the ``last``, and show it.
+    async def resume(self, key: str | None, *, show: bool = True) -> Resumed:
+        """Go on with the session that has this id or name, or with the ``last``.
 
-        One from a newer version is gone on with in a copy, of what is understood of it.
+        It takes the place of the one that is shown, or is opened beside it. One from a newer
+        version is gone on with in a copy, of what is understood of it.
 
         Raises:
             Busy: a question is being answered or a command runs here; or it is open elsewhere.
             NotFound: there is none; the message names the nearest.
             StoreUnavailable: it cannot be read or written.
         """
-        return await asyncio.shield(self._replace(lambda: self._resume(key)))
+        if show:
+            return await asyncio.shield(self._replace(lambda: self._resume(key)))
+        return await asyncio.shield(self._resume_beside(key))
 
-    async def _resume(self, key: str | None) -> Resumed:
+    async def _resume_beside(self, key: str | None) -> Resumed:
+        async with self._changing:
+            return await self._resume(key, show=False)
+
+    async def _resume(self, key: str | None, *, show: bool = True) -> Resumed:
         if key is None:
             last = await self.last()
             if last is None:
@@ -228,9 +235,10 @@ class Sessions:
             key = last.id
         path = await self._find(key)
         is_open = self._open_at(path)
-        if is_open is self.shown:
+        if is_open is not None and (is_open is self.shown or not show):
             return _resumed(is_open)
-        _refuse_while_busy(self.shown)
+        if show:
+            _refuse_while_busy(self.shown)
         if is_open is not None:
             return _resumed(await self._show(is_open))
         log, loaded = await asyncio.to_thread(open_to_resume, path, self._workspace.without_secrets)
@@ -242,7 +250,11 @@ class Sessions:
         except BaseException:
             log.close()
             raise
-        resumed = _resumed(await self._show(session), notices)
+        if show:
+            session = await self._show(session)
+        else:
+            self._beside.append(session)
+        resumed = _resumed(session, notices)
         # Before anything is asked in it: another model may not be meant to see it.
         return resumed if found.model is None else await self._with_model(resumed, found.model)
 

@@ -109,7 +109,7 @@ class OperationCommands:
             refuse_unshown(workspace, session)
             await self.chats.of(workspace).prepare(show=not isinstance(params, RunParams))
             session = await workspace.sessions.named(None)
-        place = Place(workspace, session, EditorFace(self.client, call, self.chats, workspace))
+        place = Place(workspace, session, self.face(call, workspace))
         if isinstance(params, AskParams):
             place = _asked_at(place, params, about, guess)
         if isinstance(params, ModelAdd) and params.choice is None and not can_choose(self.client):
@@ -125,9 +125,13 @@ class OperationCommands:
         else:
             self.selections.follow_again(done)
         if token is not None:
-            return await self._stream(call, token, done, operation.title)
+            return await self.stream(call, token, done, operation.title)
         self.chats.of(workspace).follow(operation, done, prompt)
         return BegunCommand(done.id) if operation.comes == "output" else Begun(done.id)
+
+    def face(self, call: Call, workspace: Workspace) -> EditorFace:
+        """Return how the client is spoken to for a call of its."""
+        return EditorFace(self.client, call, self.chats, workspace)
 
     async def _selected(self, workspace: Workspace, params: Target) -> Selected | None:
         """Return what a question is about, where it is one and names a range."""
@@ -151,7 +155,7 @@ class OperationCommands:
         if guess and params.command_id is None and not self.chats.is_shown_at(params.uri):
             self.client.tell(f"Runs in {shown_path(workspace.folder)}, {guess}.")
 
-    async def _stream(self, call: Call, token: Token, job: Job[R], title: str) -> R:
+    async def stream(self, call: Call, token: Token, job: Job[R], title: str) -> R:
         """Send a job's events under the client's token, then return its result.
 
         A client that reads slowly gets the pieces that piled up as one; the job does not wait for

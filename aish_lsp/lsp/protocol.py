@@ -8,11 +8,11 @@ Here, too: the kinds of our code actions.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from aish_lsp.lsp.registry import CommandSpec
 from aish_lsp.operations.ask import Position
-from aish_lsp.operations.operation import Target
+from aish_lsp.operations.operation import SessionTarget, Target, Token
 from aish_lsp.operations.run import CommandParams
 from aish_lsp.operations.table import OPERATIONS
 
@@ -141,6 +141,58 @@ class ChatPlace:
     uri: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineParams(SessionTarget):
+    """``line`` is what the user has typed: one line, which begins with a colon."""
+
+    line: str
+    partial_result_token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LineResult:
+    """What came of a line of the chat.
+
+    ``text`` is the answer in Markdown; ``result`` is that of the command which the line stands for,
+    where events came: ``comes`` says of which kind they were. ``session`` is the one that the
+    workspace shows now: the line may have changed that.
+    """
+
+    session: str
+    text: str
+    comes: str | None
+    result: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteParams(SessionTarget):
+    """``prefix`` is the line up to the cursor."""
+
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChatProposal:
+    """What may stand at the cursor of a chat.
+
+    ``insert`` takes the place of the line from ``start`` on, which counts in UTF-16 code units.
+    """
+
+    label: str
+    insert: str
+    detail: str
+    start: int
+    kind: Literal["command", "file", "folder"]
+
+
+@dataclass(frozen=True, slots=True)
+class ChatProposals:
+    """The proposals; where they are ``is_incomplete``, more typing asks anew."""
+
+    items: list[ChatProposal]
+    is_incomplete: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Begun:
     """A turn that goes on in the chat; null where none was begun."""
@@ -164,6 +216,21 @@ _EDITOR = (
         "server asks, and only a yes counts. `notFound` where the text is another by now,\n"
         "or its document is not open; edits around it are followed. A block is indented as the\n"
         "selection is; one of changes (`diff`), of a console or with `CMD: ` lines does not count.",
+    ),
+    CommandSpec(
+        "aish.chat.line",
+        LineParams,
+        LineResult,
+        "Carry out a line that begins with a colon, for a client with a chat of its own. Its user\n"
+        "has typed it. `:run`, `:retry`, `:norris` and the like send their events to the token,\n"
+        "without which they are refused; whatever else such a line does, it does here, too.",
+    ),
+    CommandSpec(
+        "aish.chat.complete",
+        CompleteParams,
+        ChatProposals,
+        "What may stand at the cursor of a chat of the client's own: a `:` command with its\n"
+        "arguments, or a file's name behind `@`.",
     ),
     CommandSpec(
         "aish.commands.copy",

@@ -26,6 +26,7 @@ from aish_lsp.lsp import (
     suggestions,
     workspaces,
 )
+from aish_lsp.lsp.chat_lines import ChatLines
 from aish_lsp.lsp.chats import ChatDocuments, checklist_actions
 from aish_lsp.lsp.commands import OperationCommands
 from aish_lsp.lsp.configuration import Configurations
@@ -203,7 +204,7 @@ class AishServer(Host):
 
 
 def _wire_operations(server: AishServer) -> None:
-    OperationCommands(
+    commands = OperationCommands(
         server,
         server.services,
         server.configurations,
@@ -211,6 +212,10 @@ def _wire_operations(server: AishServer) -> None:
         server.workspaces,
         server.chats,
         server.selections,
+    )
+    commands.bind()
+    ChatLines(
+        server, server.configurations, server.workspaces, commands.stream, commands.face
     ).bind()
 
 

@@ -116,9 +116,13 @@ async def new(place: Place, params: SessionNew) -> Answer[SessionId]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionResume(Target):
-    """``id`` is a session's id or name; by default it is the last one that is not open."""
+    """``id`` is a session's id or name; by default it is the last one that is not open.
+
+    ``show`` is as for *new*.
+    """
 
     id: str | None = None
+    show: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,15 +155,17 @@ async def resume(place: Place, params: SessionResume) -> Answer[Continued]:
     It goes on in its file, with its turns, summary, pending output, costs, the suggestions of its
     last reply that were not run, and the model that it was switched to. `turns` counts the messages
     in force. It takes the place of the one that the chat shows: `busy` while a question is answered
-    or a command runs there, or where another editor has it open. What is damaged is left out, and
-    told; one from a newer version goes on in a copy, whose `id` is the result.
+    or a command runs there, or where another editor has it open. With `show` false it is opened
+    beside that one, as by `aish.session.new`. What is damaged is left out, and told; one from a
+    newer version goes on in a copy, whose `id` is the result.
 
     Raises:
         Busy: a question is answered or a command runs here; or it is open elsewhere.
         NotFound: there is none; the message names the nearest.
         StoreUnavailable: it cannot be read or written.
     """
-    return await _continued(place, await place.workspace.sessions.resume(params.id))
+    resumed = await place.workspace.sessions.resume(params.id, show=params.show)
+    return await _continued(place, resumed)
 
 
 async def _continued(place: Place, resumed: Resumed) -> Answer[Continued]:
@@ -338,6 +344,7 @@ async def said(place: Place, params: SessionHistory) -> Answer[History]:
     """All that was said in a session, the oldest first.
 
     `inForce` is false for what is sent no more: it was evicted or reset, or got no answer.
+    `turnId` names, in the session that is meant, a question that can be asked again.
 
     Raises:
         NotFound: there is none; the message names the nearest.
@@ -349,4 +356,9 @@ async def said(place: Place, params: SessionHistory) -> Answer[History]:
     page = ""
     if isinstance(params, _HistoryPage):
         page = history_page(loaded, params.page, f":history {params.id or ''}".rstrip())
-    return Answer(History(history(loaded)), page)
+    asked = {
+        message.n: message.exchange
+        for message in place.session.conversation.messages
+        if message.exchange and loaded.id == place.session.id
+    }
+    return Answer(History(history(loaded, asked)), page)

@@ -211,6 +211,7 @@ class HistoryMessage:
         tool_call_id: whose result it is.
         in_force: whether it goes with the next request: it was neither evicted nor reset, and it
             got an answer.
+        turn_id: of a question of an open session that can be asked again: its exchange.
     """
 
     n: int
@@ -225,10 +226,17 @@ class HistoryMessage:
     tool_calls: tuple[Mapping[str, Any], ...]
     tool_call_id: str | None
     in_force: bool
+    turn_id: str | None = None
 
 
-def history(loaded: LoadedSession) -> list[HistoryMessage]:
-    """Return the messages of a session, the oldest first, less those of a summarizer."""
+def history(
+    loaded: LoadedSession, exchanges: Mapping[int, str] | None = None
+) -> list[HistoryMessage]:
+    """Return the messages of a session, the oldest first, less those of a summarizer.
+
+    ``exchanges`` are the ids of those that can be asked again, by the number of their question.
+    """
+    exchanges = exchanges or {}
     in_force = {message["n"] for message in rebuild(loaded).messages}
     return [
         HistoryMessage(
@@ -244,6 +252,7 @@ def history(loaded: LoadedSession) -> list[HistoryMessage]:
             tool_calls=tuple(record.get("tool_calls") or ()),
             tool_call_id=_text_or_none(record.get("tool_call_id")),
             in_force=record["n"] in in_force,
+            turn_id=exchanges.get(record["n"]),
         )
         for record in loaded.records
         if "role" in record and record.get("meta") != SUMMARIZE

@@ -103,6 +103,11 @@ async def test_the_old_answer_is_no_longer_sent_here_or_after_a_restart(place: P
             assert resumed["turns"] == 4
             shown = (await client.command_result("aish.session.history"))["turns"]
             assert [turn["inForce"] for turn in shown] == [False] * 4 + [True] * 4
+            # What can be asked again has an id, after a restart, too.
+            asked = [turn["turnId"] for turn in shown if turn["role"] == "user"]
+            assert [bool(turn) for turn in asked] == [False, False, True, True]
+            fork = {"turnId": asked[3], "show": False}
+            assert (await client.command_result("aish.session.fork", fork))["id"] != session["id"]
             waiting = (await client.command_result("aish.commands.list"))["commands"]
             assert [command["text"] for command in waiting] == ["echo 4"]
             fifth = await retried(client, "e")

@@ -180,3 +180,23 @@ async def test_one_that_is_open_beside_is_deleted_once_nothing_runs_in_it(client
     with pytest.raises(RpcError, match="is not open here"):
         await client.command_result("aish.status", {"session": beside})
     assert (await client.command_result("aish.session.list"))["sessions"] == []
+
+
+async def test_an_earlier_one_goes_on_beside_what_is_busy(place: Place) -> None:
+    async with FaultServer(answers_or_hangs) as model:
+        place.configure(model.url, context_window=8192)
+        async with place.client() as client:
+            client.answers["window/showMessageRequest"] = yes
+            await client.initialize(place.folder)
+            first = await ask(client, "First?", "a")
+        with place.config.open("a") as file:
+            file.write(f'[models.stuck]\nendpoint = "{model.url}"\nmodel = "hangs"\n')
+        async with place.client() as client:
+            client.answers["window/showMessageRequest"] = yes
+            await client.initialize(place.folder)
+            await hanging(client, "busy")
+            beside = {"id": first["sessionId"], "show": False}
+            both = [client.command_result("aish.session.resume", beside) for _ in range(2)]
+            assert await asyncio.gather(*both) == [{"id": first["sessionId"], "turns": 2}] * 2
+            again = await ask(client, "Second?", "b", session=first["sessionId"])
+            assert again["text"].startswith("Reply 2.")

@@ -121,6 +121,17 @@ local M = {}
 ---@class aish.ChatPlace
 ---@field uri string
 
+---@class aish.ChatProposal
+---@field label string
+---@field insert string
+---@field detail string
+---@field start integer
+---@field kind "command"|"file"|"folder"
+
+---@class aish.ChatProposals
+---@field items aish.ChatProposal[]
+---@field isIncomplete boolean
+
 ---@class aish.CommandEvent
 ---@field kind "command"
 ---@field command aish.CommandInfo
@@ -147,6 +158,12 @@ local M = {}
 ---@class aish.Compaction
 ---@field evictedTurns integer
 ---@field context aish.ContextReport
+
+---@class aish.CompleteParams
+---@field workspace? string|nil
+---@field uri? string|nil
+---@field session? string|nil
+---@field prefix string
 
 ---@class aish.ContextReport
 ---@field total integer
@@ -233,6 +250,7 @@ local M = {}
 ---@field toolCalls table[]
 ---@field toolCallId string|nil
 ---@field inForce boolean
+---@field turnId string|nil
 
 ---@class aish.Injected
 ---@field injected integer
@@ -256,6 +274,19 @@ local M = {}
 ---@field cwd string|nil
 ---@field exitCode integer|nil
 ---@field output string
+
+---@class aish.LineParams
+---@field workspace? string|nil
+---@field uri? string|nil
+---@field session? string|nil
+---@field line string
+---@field partialResultToken? string|integer|nil
+
+---@class aish.LineResult
+---@field session string
+---@field text string
+---@field comes string|nil
+---@field result any
 
 ---@class aish.Listed
 ---@field id integer
@@ -573,6 +604,7 @@ local M = {}
 ---@field workspace? string|nil
 ---@field uri? string|nil
 ---@field id? string|nil
+---@field show? boolean
 
 ---@class aish.SessionSave
 ---@field workspace? string|nil
