@@ -1,124 +1,137 @@
-"""``aish.chat.line`` and ``aish.chat.complete``: the ``:`` lines, for a client's own chat.
+"""``aish.chat.line`` and ``.complete``: the ``:`` commands, for a client with a chat of its own.
 
-A client that shows its chat by itself, and not the chat document, has all that can be typed there.
+It shows what comes of them itself: nothing of that is written into the chat document.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, commands_at, files_at, parse
-from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.foundation.events import to_wire
-from aish_lsp.lsp.protocol import ChatProposal, ChatProposals, LineResult
+from aish_lsp.foundation.errors import AishError, InvalidArgument
+from aish_lsp.lsp.commands import EditorFace
+from aish_lsp.lsp.protocol import ChatCompletion, ChatCompletions, ChatLineDone
+from aish_lsp.lsp.questions import answer_before_asking
 from aish_lsp.operations.checklist import checklist
 from aish_lsp.operations.operation import Place
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable
 
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.foundation.job import Job
-    from aish_lsp.lsp.client import Client
-    from aish_lsp.lsp.commands import EditorFace
-    from aish_lsp.lsp.configuration import Configurations
-    from aish_lsp.lsp.protocol import CompleteParams, LineParams
+    from aish_lsp.chat.colon import Carried, ColonCommand
+    from aish_lsp.lsp.commands import OperationCommands
+    from aish_lsp.lsp.protocol import ChatCompleteParams, ChatLineParams
     from aish_lsp.lsp.registry import Call
-    from aish_lsp.lsp.workspaces import Workspaces
-    from aish_lsp.operations.operation import Token
+    from aish_lsp.operations.operation import Operation
 
 
-class LineFace:
-    """A client's own chat, to an operation that was typed there."""
-
-    def __init__(self, editor: EditorFace, listed: str) -> None:
-        self._editor = editor
-        self._listed = listed
-        self.told: list[str] = []
-
-    def tell(self, message: str) -> None:
-        """Keep ``message`` for the answer."""
-        self.told.append(message)
-
-    async def wait(self, job: Job[Any], title: str) -> Any:
-        """Wait for a job, under the client's own progress; cancelling the request stops it."""
-        return await self._editor.wait(job, title)
-
-    async def chat_text(self) -> str:
-        """Return the last checklist: what ``:memory accept`` reads."""
-        return self._listed
-
-
-@dataclass(frozen=True, slots=True)
 class ChatLines:
-    """Carries out what is typed in chats of the client's own.
+    """Carries out and completes what is typed there, as the client's other commands are."""
 
-    Attributes:
-        stream: sends a job's events to a token, and returns its result.
-        face: how the client is spoken to about a workspace.
-    """
-
-    client: Client
-    configurations: Configurations
-    workspaces: Workspaces
-    stream: Callable[[Call, Token, Job[Any], str], Awaitable[Any]]
-    face: Callable[[Call, Workspace], EditorFace]
-    #: The last checklist of candidates for the memory, by workspace.
-    _listed: dict[Workspace, str] = field(default_factory=dict, init=False)
+    def __init__(self, operations: OperationCommands) -> None:
+        self._operations = operations
+        self._client = operations.client
+        # What the client was last given of candidates for the memory: `:memory accept` reads it.
+        self._listed: dict[Workspace, str] = {}
 
     def bind(self) -> None:
         """Answer both commands."""
-        self.client.bind("aish.chat.line", self._line)
-        self.client.bind("aish.chat.complete", self._complete)
-        self.workspaces.on_close(self._closed)
+        self._client.bind("aish.chat.line", self._line)
+        self._client.bind("aish.chat.complete", self._complete)
+        self._operations.workspaces.on_close(lambda workspace: self._listed.pop(workspace, None))
 
-    def _closed(self, workspace: Workspace) -> None:
-        self._listed.pop(workspace, None)
+    async def _line(self, call: Call, params: ChatLineParams) -> ChatLineDone:
+        command, operation = _read(params)
+        guess = self._operations.workspaces.guess(params)
+        workspace = self._operations.workspaces.resolve(params)
+        if operation.name == "run":
+            self._operations.tell_where_it_runs(workspace, params.uri, guess)
+        session = await self._operations.session_for(operation, workspace, params)
 
-    async def _line(self, call: Call, params: LineParams) -> LineResult:
-        command = parse(params.line)
-        if command is None:
-            raise InvalidArgument("A line of the chat begins with a colon.", path="line")
-        token = params.partial_result_token
-        if token is None and COLON_COMMANDS.find(command).operation.comes_in_pieces:
-            raise InvalidArgument("This line needs a token.", path="partialResultToken")
-        workspace = self.workspaces.resolve(params)
-        await self.configurations.settled(workspace.root)
-        session = await workspace.sessions.named(params.session)
-        face = LineFace(self.face(call, workspace), self._listed.get(workspace, ""))
-        carried = await carry_out(Place(workspace, session, face), command)
-        text, result = carried.text, None
-        if carried.job is not None and token is not None:
-            result = await self.stream(call, token, carried.job, carried.operation.title)
-            if carried.operation.comes == "candidates":
-                text = self._listed[workspace] = checklist(result.candidates)
-        return LineResult(
-            workspace.shown.id,
-            "\n\n".join(filter(None, [*face.told, text])),
-            carried.operation.comes if carried.job is not None else None,
-            to_wire(result),
-        )
+        async def listed() -> str:
+            return self._listed.get(workspace, "")
 
-    async def _complete(self, _call: Call, params: CompleteParams) -> ChatProposals:
-        workspace = self.workspaces.resolve(params)
-        prefix = params.prefix
+        told: list[str] = []
+        place = Place(workspace, session, EditorFace(call, told.append, listed))
+        carried = await self._carried(operation, carry_out(place, command), told)
+        text, token = _text(told, carried), params.partial_result_token
+        if carried.job is None or token is None:
+            return ChatLineDone(workspace.shown.id, text, None, None)
+        self._operations.selections.follow_again(carried.job)
+        result: Any = await self._operations.stream(call, token, carried.job, operation.title)
+        if operation.comes == "candidates" and result.candidates:
+            text = self._listed[workspace] = checklist(result.candidates)
+        return ChatLineDone(workspace.shown.id, text, operation.comes, result)
+
+    async def _carried(
+        self, operation: Operation, work: Awaitable[Carried], told: list[str]
+    ) -> Carried:
+        """Return what comes of carrying a command out; what was told of it is not lost with it.
+
+        Raises:
+            AishError: what it refuses.
+        """
+        if not operation.comes_in_pieces:
+            work = answer_before_asking(self._client, work, lambda carried: _text(told, carried))
+        try:
+            return await work
+        except AishError:
+            while told:
+                self._client.tell(told.pop(0))
+            raise
+
+    async def _complete(self, _call: Call, params: ChatCompleteParams) -> ChatCompletions:
+        workspace, prefix = self._operations.workspaces.resolve(params), params.prefix
+        await workspace.sessions.named(params.session)
         named = await files_at(workspace, prefix)
         if named is not None:
-            start = _width(prefix[: named.start])
+            start = _units(prefix[: named.start])
             files = [
-                ChatProposal(one.name, one.insert, "", start, "folder" if one.is_folder else "file")
+                ChatCompletion(
+                    one.name, one.insert, "", start, "folder" if one.is_folder else "file"
+                )
                 for one in named.files
             ]
-            return ChatProposals(files, is_incomplete=True)
+            # Of many files only some were returned.
+            return ChatCompletions(files, is_incomplete=True)
         found = await commands_at(workspace, prefix, self._listed.get(workspace, ""))
-        items = [
-            ChatProposal(one.label, one.insert, one.detail, _width(prefix[: one.start]), "command")
+        commands = [
+            ChatCompletion(
+                one.label, one.insert, one.detail, _units(prefix[: one.start]), "command"
+            )
             for one in found
         ]
-        return ChatProposals(items, is_incomplete=False)
+        return ChatCompletions(commands, is_incomplete=False)
 
 
-def _width(text: str) -> int:
-    """Return the UTF-16 code units of a text."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+def _read(params: ChatLineParams) -> tuple[ColonCommand, Operation]:
+    """Return the command that a line is, and the operation that it means.
+
+    Raises:
+        InvalidArgument: it is none, does not take such an argument, or needs a token.
+        NotFound: there is no such command.
+    """
+    command = parse(params.line)
+    if command is None:
+        raise InvalidArgument(
+            "This is no command of the chat: one is a single line that begins with `:`, such as"
+            " `:help`. `aish.ask` takes a question.",
+            path="line",
+        )
+    operation = COLON_COMMANDS.find(command).operation
+    if operation.comes_in_pieces and params.partial_result_token is None:
+        raise InvalidArgument(
+            f"What comes of `:{command.name}` comes in pieces: its events need a token.",
+            path="partialResultToken",
+        )
+    return command, operation
+
+
+def _text(told: list[str], carried: Carried) -> str:
+    return "\n\n".join(filter(None, [*told, carried.text]))
+
+
+def _units(text: str) -> int:
+    """Return the length of ``text`` in UTF-16 code units."""
+    return len(text.encode("utf-16-le")) // 2

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from subprocess import DEVNULL, PIPE
@@ -48,16 +48,18 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class EditorFace:
-    """The client, to an operation that it has asked for."""
+    """The client, to what a request of it asks for.
 
-    client: Client
+    ``told`` takes what is told, and ``chat`` returns what stands in the chat.
+    """
+
     call: Call
-    chats: ChatDocuments
-    workspace: Workspace
+    told: Callable[[str], object]
+    chat: Callable[[], Awaitable[str]]
 
     def tell(self, message: str) -> None:
-        """Show ``message``."""
-        self.client.tell(message)
+        """Hand ``message`` on."""
+        self.told(message)
 
     async def wait(self, job: Job[R], title: str) -> R:
         """Wait for a job, under the client's own progress; cancelling the request stops it."""
@@ -70,8 +72,8 @@ class EditorFace:
             progress.end()
 
     async def chat_text(self) -> str:
-        """Return what stands in the chat document."""
-        return await self.chats.of(self.workspace).text()
+        """Return what stands in the chat."""
+        return await self.chat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +100,17 @@ class OperationCommands:
         workspace = self.workspaces.resolve(params)
         # First of all, since the editor's text may change at any time.
         about = await self._selected(workspace, params)
-        if isinstance(params, RunParams):
-            self._tell_where_it_runs(workspace, params, guess)
-        if operation.needs_settings:
-            await self.configurations.settled(workspace.root)
-        session = await _session(workspace, params, waits=not operation.at_once)
+        if isinstance(params, RunParams) and params.command_id is None:
+            self.tell_where_it_runs(workspace, params.uri, guess)
+        session = await self.session_for(operation, workspace, params)
         prompt = _question(session, params)
         token: Token | None = getattr(params, "partial_result_token", None)
         if operation.comes_in_pieces and token is None:
             refuse_unshown(workspace, session)
             await self.chats.of(workspace).prepare(show=not isinstance(params, RunParams))
             session = await workspace.sessions.named(None)
-        place = Place(workspace, session, self.face(call, workspace))
+        face = EditorFace(call, self.client.tell, lambda: self.chats.of(workspace).text())
+        place = Place(workspace, session, face)
         if isinstance(params, AskParams):
             place = _asked_at(place, params, about, guess)
         if isinstance(params, ModelAdd) and params.choice is None and not can_choose(self.client):
@@ -129,9 +130,17 @@ class OperationCommands:
         self.chats.of(workspace).follow(operation, done, prompt)
         return BegunCommand(done.id) if operation.comes == "output" else Begun(done.id)
 
-    def face(self, call: Call, workspace: Workspace) -> EditorFace:
-        """Return how the client is spoken to for a call of its."""
-        return EditorFace(self.client, call, self.chats, workspace)
+    async def session_for(
+        self, operation: Operation, workspace: Workspace, params: Target
+    ) -> Session:
+        """Return the session that an operation is for, once the settings that it needs are known.
+
+        Raises:
+            NotFound: it names a session that is not open.
+        """
+        if operation.needs_settings:
+            await self.configurations.settled(workspace.root)
+        return await _session(workspace, params, waits=not operation.at_once)
 
     async def _selected(self, workspace: Workspace, params: Target) -> Selected | None:
         """Return what a question is about, where it is one and names a range."""
@@ -151,8 +160,9 @@ class OperationCommands:
         found = await models_of(place.session)
         return Added(None, found.active, found.models)
 
-    def _tell_where_it_runs(self, workspace: Workspace, params: RunParams, guess: str) -> None:
-        if guess and params.command_id is None and not self.chats.is_shown_at(params.uri):
+    def tell_where_it_runs(self, workspace: Workspace, uri: str | None, guess: str) -> None:
+        """Tell the user in which folder a command runs, where that is a ``guess``."""
+        if guess and not self.chats.is_shown_at(uri):
             self.client.tell(f"Runs in {shown_path(workspace.folder)}, {guess}.")
 
     async def stream(self, call: Call, token: Token, job: Job[R], title: str) -> R:

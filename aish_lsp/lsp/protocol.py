@@ -8,13 +8,20 @@ Here, too: the kinds of our code actions.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.lsp.registry import CommandSpec
 from aish_lsp.operations.ask import Position
 from aish_lsp.operations.operation import SessionTarget, Target, Token
 from aish_lsp.operations.run import CommandParams
 from aish_lsp.operations.table import OPERATIONS
+
+if TYPE_CHECKING:
+    from aish_lsp.agent.execution import RunReport
+    from aish_lsp.agent.extractor import Extracted
+    from aish_lsp.agent.norris.run import NorrisResult
+    from aish_lsp.agent.turn import AskResult
+    from aish_lsp.operations.operation import Comes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,40 +149,40 @@ class ChatPlace:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineParams(SessionTarget):
-    """``line`` is what the user has typed: one line, which begins with a colon."""
+class ChatLineParams(SessionTarget):
+    """``line`` is what the user typed; ``:run`` may have a fenced block below it."""
 
     line: str
     partial_result_token: Token | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class LineResult:
-    """What came of a line of the chat.
+class ChatLineDone:
+    """What came of a line.
 
-    ``text`` is the answer in Markdown; ``result`` is that of the command which the line stands for,
-    where events came: ``comes`` says of which kind they were. ``session`` is the one that the
-    workspace shows now: the line may have changed that.
+    ``session`` is the id of the one that the workspace shows by now, and ``text`` is the answer, in
+    Markdown. Where events came to the token, ``comes`` says what they were about, and ``result`` is
+    that of the command which the line means; both are null for a line that comes whole.
     """
 
     session: str
     text: str
-    comes: str | None
-    result: Any
+    comes: Comes | None
+    result: AskResult | RunReport | NorrisResult | Extracted | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompleteParams(SessionTarget):
+class ChatCompleteParams(SessionTarget):
     """``prefix`` is the line up to the cursor."""
 
     prefix: str
 
 
 @dataclass(frozen=True, slots=True)
-class ChatProposal:
-    """What may stand at the cursor of a chat.
+class ChatCompletion:
+    """A proposal: ``insert`` replaces what stands from ``start`` to the cursor.
 
-    ``insert`` takes the place of the line from ``start`` on, which counts in UTF-16 code units.
+    ``start`` counts UTF-16 code units of the line, whatever unit was agreed on for documents.
     """
 
     label: str
@@ -186,10 +193,10 @@ class ChatProposal:
 
 
 @dataclass(frozen=True, slots=True)
-class ChatProposals:
-    """The proposals; where they are ``is_incomplete``, more typing asks anew."""
+class ChatCompletions:
+    """The proposals, the likeliest first; ``is_incomplete``: more typing may bring others."""
 
-    items: list[ChatProposal]
+    items: list[ChatCompletion]
     is_incomplete: bool
 
 
@@ -218,21 +225,6 @@ _EDITOR = (
         "selection is; one of changes (`diff`), of a console or with `CMD: ` lines does not count.",
     ),
     CommandSpec(
-        "aish.chat.line",
-        LineParams,
-        LineResult,
-        "Carry out a line that begins with a colon, for a client with a chat of its own. Its user\n"
-        "has typed it. `:run`, `:retry`, `:norris` and the like send their events to the token,\n"
-        "without which they are refused; whatever else such a line does, it does here, too.",
-    ),
-    CommandSpec(
-        "aish.chat.complete",
-        CompleteParams,
-        ChatProposals,
-        "What may stand at the cursor of a chat of the client's own: a `:` command with its\n"
-        "arguments, or a file's name behind `@`.",
-    ),
-    CommandSpec(
         "aish.commands.copy",
         CommandParams,
         Copied,
@@ -253,6 +245,26 @@ _EDITOR = (
         Begun,
         "Send what stands under the last `## You`, or run it where it is a `:` command.\n"
         "A `prompt` is sent in its place; what stands there stays for the next message.",
+    ),
+    CommandSpec(
+        "aish.chat.line",
+        ChatLineParams,
+        ChatLineDone,
+        "Carry out a `:` command that the user typed into a chat of the client's own. Send only\n"
+        "what they typed: they are not asked whether it is theirs. What comes in pieces\n"
+        "(`:retry`, `:run`, `:approve`, `:norris`, `:memory summarize`) needs a token. The `text`\n"
+        "of `:memory summarize` is its checklist, by whose numbers `:memory accept` keeps things.\n"
+        "\n"
+        "- `invalidArgument`: it is no such command, takes no such argument, or needs a token.\n"
+        "- `notFound`: there is no such command; the message names the nearest.\n"
+        "- As the command `aish.*` that it means.",
+    ),
+    CommandSpec(
+        "aish.chat.complete",
+        ChatCompleteParams,
+        ChatCompletions,
+        "What may stand at the cursor of a message: a `:` command, its argument, or, behind `@`,\n"
+        "a file's name.",
     ),
 )
 

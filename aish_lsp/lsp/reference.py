@@ -61,6 +61,10 @@ kept, marked as cut off, and the request is answered with it and `finishReason: 
 written into the chat document, `.aish/chat.md` in the workspace, behind a cancellable
 `window/workDoneProgress` of the server's.
 
+A client that has a chat of its own takes the first way: a question goes by `aish.ask`, a message
+that begins with `:` by `aish.chat.line`, and `aish.chat.complete` tells what may stand at the
+cursor.
+
 Some other commands ask the user (`aish.memory.clear`, `aish.trust.grant`, ...). A client that
 declares `window.showMessage.messageActionItem` has the result once they have answered. Any other
 may read no question until its command is answered, or give that up: it has the error `busy` at

@@ -204,7 +204,7 @@ class AishServer(Host):
 
 
 def _wire_operations(server: AishServer) -> None:
-    commands = OperationCommands(
+    operations = OperationCommands(
         server,
         server.services,
         server.configurations,
@@ -213,10 +213,8 @@ def _wire_operations(server: AishServer) -> None:
         server.chats,
         server.selections,
     )
-    commands.bind()
-    ChatLines(
-        server, server.configurations, server.workspaces, commands.stream, commands.face
-    ).bind()
+    operations.bind()
+    ChatLines(operations).bind()
 
 
 def _wire_actions(server: AishServer) -> None:

@@ -46,14 +46,14 @@ class Workspaces:
         self._open: dict[Path | None, Workspace] = {}
         self._last: Path | None = None
         self._openers: list[Callable[[Workspace], None]] = []
-        self._closers: list[Callable[[Workspace], None]] = []
+        self._closers: list[Callable[[Workspace], object]] = []
         self._closing: set[asyncio.Task[None]] = set()
 
     def on_open(self, callback: Callable[[Workspace], None]) -> None:
         """Have ``callback`` called with each workspace that is opened."""
         self._openers.append(callback)
 
-    def on_close(self, callback: Callable[[Workspace], None]) -> None:
+    def on_close(self, callback: Callable[[Workspace], object]) -> None:
         """Have ``callback`` called with each workspace whose folder went, and which now closes."""
         self._closers.append(callback)
 

@@ -116,7 +116,7 @@ async def test_it_is_followed_through_edits_around_it(folder: Path, model: Model
         assert change["edits"][0]["range"] == span(5, 0, 7, 0)
 
 
-@pytest.mark.parametrize("way", ["chat", "command"])
+@pytest.mark.parametrize("way", ["chat", "command", "line"])
 async def test_a_question_that_is_asked_again_is_about_the_same(
     folder: Path, model: Model, way: str
 ) -> None:
@@ -129,6 +129,9 @@ async def test_a_question_that_is_asked_again_is_about_the_same(
             await document.client.command_result("aish.chat.send", {"prompt": ":retry"})
             chat = folder / ".aish" / "chat.md"
             await until(document.client, chat, lambda text: text.count("\n## You\n") == 2)
+        elif way == "line":
+            line = {"line": ":retry", "partialResultToken": "again"}
+            await document.client.command_result("aish.chat.line", line)
         else:
             await document.client.command_result("aish.retry", {"partialResultToken": "again"})
         action = (await document.actions(SELECTED))[REPLACE]

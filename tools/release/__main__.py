@@ -78,7 +78,10 @@ def build(root: Path, work: Path, version: str) -> list[Row]:
     why_not = building.no_extension(tree)
     if why_not is None:
         say("npm ci")
-        building.install_extension(tree, epoch)
+        try:
+            building.install_extension(tree, epoch)
+        except building.BuildError as error:
+            why_not = f"its packages cannot be fetched: {str(error).splitlines()[-1][:80]}"
     for out in (work / "built", work / "again"):
         say(f"building into {out.name}/")
         out.mkdir()

@@ -113,6 +113,36 @@ local M = {}
 ---@field duplicateOf integer|nil
 ---@field flags string[]
 
+---@class aish.ChatCompleteParams
+---@field workspace? string|nil
+---@field uri? string|nil
+---@field session? string|nil
+---@field prefix string
+
+---@class aish.ChatCompletion
+---@field label string
+---@field insert string
+---@field detail string
+---@field start integer
+---@field kind "command"|"file"|"folder"
+
+---@class aish.ChatCompletions
+---@field items aish.ChatCompletion[]
+---@field isIncomplete boolean
+
+---@class aish.ChatLineDone
+---@field session string
+---@field text string
+---@field comes "reply"|"output"|"candidates"|nil
+---@field result aish.AskResult|aish.RunReport|aish.NorrisResult|aish.Extracted|nil
+
+---@class aish.ChatLineParams
+---@field workspace? string|nil
+---@field uri? string|nil
+---@field session? string|nil
+---@field line string
+---@field partialResultToken? string|integer|nil
+
 ---@class aish.ChatParams
 ---@field workspace? string|nil
 ---@field uri? string|nil
@@ -120,17 +150,6 @@ local M = {}
 
 ---@class aish.ChatPlace
 ---@field uri string
-
----@class aish.ChatProposal
----@field label string
----@field insert string
----@field detail string
----@field start integer
----@field kind "command"|"file"|"folder"
-
----@class aish.ChatProposals
----@field items aish.ChatProposal[]
----@field isIncomplete boolean
 
 ---@class aish.CommandEvent
 ---@field kind "command"
@@ -158,12 +177,6 @@ local M = {}
 ---@class aish.Compaction
 ---@field evictedTurns integer
 ---@field context aish.ContextReport
-
----@class aish.CompleteParams
----@field workspace? string|nil
----@field uri? string|nil
----@field session? string|nil
----@field prefix string
 
 ---@class aish.ContextReport
 ---@field total integer
@@ -274,19 +287,6 @@ local M = {}
 ---@field cwd string|nil
 ---@field exitCode integer|nil
 ---@field output string
-
----@class aish.LineParams
----@field workspace? string|nil
----@field uri? string|nil
----@field session? string|nil
----@field line string
----@field partialResultToken? string|integer|nil
-
----@class aish.LineResult
----@field session string
----@field text string
----@field comes string|nil
----@field result any
 
 ---@class aish.Listed
 ---@field id integer

@@ -1,0 +1,350 @@
+/** One conversation: a session of the server, with what was said in it and what goes on. */
+import * as vscode from "vscode";
+import type {
+  AskResult,
+  ChatLineDone,
+  CommandInfo,
+  Event,
+  NorrisResult,
+  RunReport,
+} from "../protocol";
+import { kindOf, messageOf, type Server } from "../server/client";
+import type { ToWebview } from "./messages";
+import {
+  ended,
+  type Exchange,
+  exchange,
+  fold,
+  fromHistory,
+  joined,
+  newRun,
+  type Run,
+} from "./model";
+
+/** What a question may go along with. */
+export interface About {
+  uri?: string;
+  range?: unknown;
+  diagnostics?: unknown;
+}
+
+/** Milliseconds that events are gathered for: a frame. */
+const FRAME = 16;
+
+export class Conversation {
+  exchanges: Exchange[] = [];
+  title = "";
+  private number = 0;
+  /** How to stop what goes on, by the exchange or the command. */
+  private readonly going = new Map<string, vscode.CancellationTokenSource>();
+  private readonly waiting = new Map<string, Event[]>();
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    readonly session: string,
+    readonly folder: string,
+    private readonly server: () => Promise<Server>,
+    private readonly send: (message: ToWebview) => void,
+    private readonly changed: (conversation: Conversation) => void,
+  ) {}
+
+  get isBusy(): boolean {
+    return this.going.size > 0;
+  }
+
+  private get place(): { workspace?: string; session: string } {
+    return this.folder
+      ? { workspace: this.folder, session: this.session }
+      : { session: this.session };
+  }
+
+  /** Read what was said before. */
+  async load(): Promise<void> {
+    const server = await this.server();
+    const [history, waiting] = await Promise.all([
+      server.execute("aish.session.history", this.place),
+      server.execute("aish.commands.list", this.place),
+    ]);
+    this.exchanges = fromHistory(history.turns, waiting.commands);
+    this.title = titleOf(this.exchanges[0]?.prompt ?? "");
+  }
+
+  /**
+   * Ask a question, or carry a line out that begins with a colon. Return the session that a line has
+   * turned to, where it has.
+   */
+  async say(text: string, about: About = {}): Promise<string | undefined> {
+    const line = text.trim();
+    if (/^:[a-z]/.test(line) && !line.includes("\n")) return await this.line(line);
+    await this.ask(text, about);
+    return undefined;
+  }
+
+  private async ask(prompt: string, about: About): Promise<void> {
+    const made = this.begin(prompt);
+    made.replaces = about.range !== undefined;
+    const argument = { prompt, ...this.place, ...about } as never;
+    await this.follow(made, (server, onEvent, token) =>
+      server.stream<"aish.ask", AskResult>("aish.ask", argument, onEvent, token),
+    );
+  }
+
+  /** Ask an exchange again: its old answer is no longer sent. */
+  async retry(key: string, model?: string): Promise<void> {
+    const before = this.find(key);
+    if (!before?.turnId) {
+      if (before) await this.ask(before.prompt, {});
+      return;
+    }
+    const made = this.begin(before.prompt);
+    const argument = { ...this.place, turnId: before.turnId, ...(model ? { model } : {}) };
+    await this.follow(made, async (server, onEvent, token) => {
+      const result = await server.stream<"aish.retry", AskResult>(
+        "aish.retry",
+        argument,
+        onEvent,
+        token,
+      );
+      before.isPast = true;
+      this.show(before);
+      return result;
+    });
+  }
+
+  async pursue(goal: string, allowCaution: boolean): Promise<void> {
+    const made = this.begin(goal);
+    made.isGoal = true;
+    const argument = { ...this.place, goal, allowCaution };
+    await this.follow(made, (server, onEvent, token) =>
+      server.stream<"aish.norris.start", NorrisResult>(
+        "aish.norris.start",
+        argument,
+        onEvent,
+        token,
+      ),
+    );
+  }
+
+  private async line(line: string): Promise<string | undefined> {
+    const made = this.begin(line);
+    let turnedTo: string | undefined;
+    await this.follow(made, async (server, onEvent, token) => {
+      const argument = { line, ...this.place };
+      const found = await server.stream<"aish.chat.line", ChatLineDone>(
+        "aish.chat.line",
+        argument,
+        onEvent,
+        token,
+      );
+      if (/^:(?:resume|session)\b/.test(line) && found.session !== this.session) {
+        turnedTo = found.session;
+      }
+      if (found.text) fold(made, { kind: "text", delta: found.text });
+      if (found.comes === "output") this.note(made, line, found.result as RunReport);
+      return found.comes === "output" ? undefined : found.result;
+    });
+    return turnedTo;
+  }
+
+  /** Show a command that was run by a line, with what it printed. */
+  private note(made: Exchange, line: string, report: RunReport): void {
+    if (!made.commands.some((command) => command.id === report.commandId)) {
+      made.commands.push(shown(report.commandId, report.text || line));
+    }
+    ended((made.runs[report.commandId] ??= newRun()), report);
+  }
+
+  private begin(prompt: string): Exchange {
+    const made = exchange(`e${Date.now()}-${++this.number}`, prompt);
+    this.exchanges.push(made);
+    this.title ||= titleOf(prompt);
+    this.show(made);
+    return made;
+  }
+
+  /** Follow the events of a job until its end; tell what broke off. */
+  private async follow(
+    made: Exchange,
+    work: (
+      server: Server,
+      onEvent: (event: Event) => void,
+      token: vscode.CancellationToken,
+    ) => Promise<unknown>,
+  ): Promise<void> {
+    const source = new vscode.CancellationTokenSource();
+    this.going.set(made.key, source);
+    this.changed(this);
+    try {
+      const onEvent = (event: Event): void => this.take(made, event);
+      this.finish(made, await work(await this.server(), onEvent, source.token));
+    } catch (error) {
+      made.error = messageOf(error);
+      made.finishReason ??= source.token.isCancellationRequested ? "cancelled" : "error";
+      if (made.finishReason === "cancelled") made.error = "";
+    } finally {
+      this.flush();
+      made.state = "ended";
+      for (const run of Object.values(made.runs)) if (run.state === "running") run.state = "ended";
+      this.going.delete(made.key);
+      source.dispose();
+      this.show(made);
+      this.changed(this);
+    }
+  }
+
+  private finish(made: Exchange, result: unknown): void {
+    if (isReply(result)) {
+      made.turnId = result.turnId;
+      made.attached = result.attached;
+      made.finishReason = result.finishReason;
+      made.usage = result.usage ?? made.usage;
+      const error = result.error as { message?: string } | null | undefined;
+      made.error = error?.message ?? "";
+    } else if (isOutcome(result)) {
+      made.finishReason = result.outcome;
+      if (result.summary)
+        made.parts.push({ kind: "notice", level: "info", message: result.summary });
+    }
+  }
+
+  private take(made: Exchange, event: Event): void {
+    fold(made, event);
+    const events = this.waiting.get(made.key) ?? [];
+    events.push(event);
+    this.waiting.set(made.key, events);
+    this.timer ??= setTimeout(() => this.flush(), FRAME);
+    if (event.kind === "start" || event.kind === "step") this.changed(this);
+  }
+
+  /** Send what was gathered. */
+  private flush(): void {
+    clearTimeout(this.timer);
+    this.timer = undefined;
+    for (const [key, events] of this.waiting) {
+      this.send({ kind: "events", session: this.session, key, events: joined(events) });
+    }
+    this.waiting.clear();
+  }
+
+  private show(made: Exchange): void {
+    this.waiting.delete(made.key);
+    this.send({ kind: "exchange", session: this.session, exchange: made });
+  }
+
+  /** Run a suggestion, or what the user has made of it; its output stands under it. */
+  async run(key: string, commandId: string, edited: string | null): Promise<void> {
+    const made = this.find(key);
+    const command = made?.commands.find((one) => one.id === commandId);
+    if (!made || !command || made.runs[commandId]?.state === "running") return;
+    const run = (made.runs[commandId] = newRun());
+    const source = new vscode.CancellationTokenSource();
+    this.going.set(`${key} ${commandId}`, source);
+    this.changed(this);
+    this.showRun(made, commandId);
+    try {
+      const report = await this.ran(made, command, edited, source.token);
+      ended(run, report);
+      if (edited !== null) command.text = report.text;
+      run.note ||= report.finishReason === "denied" ? "not run" : "";
+    } catch (error) {
+      run.state = "denied";
+      run.note = messageOf(error);
+    } finally {
+      this.flush();
+      this.going.delete(`${key} ${commandId}`);
+      source.dispose();
+      this.showRun(made, commandId);
+      this.changed(this);
+    }
+  }
+
+  private async ran(
+    made: Exchange,
+    command: CommandInfo,
+    edited: string | null,
+    token: vscode.CancellationToken,
+  ): Promise<RunReport> {
+    const onEvent = (event: Event): void => {
+      // An edited command has an id of its own: its output belongs here all the same.
+      this.take(made, event.kind === "output" ? { ...event, commandId: command.id } : event);
+    };
+    const server = await this.server();
+    const stream = (what: object): Promise<RunReport> =>
+      server.stream<"aish.run", RunReport>("aish.run", { ...what, ...this.place }, onEvent, token);
+    const text = edited ?? command.text;
+    if (command.id.startsWith("past ") || command.id.startsWith("line "))
+      return await stream({ text });
+    try {
+      return await stream({ commandId: command.id, ...(edited === null ? {} : { edited }) });
+    } catch (error) {
+      // It was run or dropped before: what it says may be run again, judged anew.
+      if (kindOf(error) === "notFound") return await stream({ text });
+      throw error;
+    }
+  }
+
+  /** Take note of what a command did in the user's terminal. */
+  ranInTerminal(key: string, commandId: string, run: Run): void {
+    const made = this.find(key);
+    if (!made) return;
+    made.runs[commandId] = run;
+    this.showRun(made, commandId);
+  }
+
+  private showRun(made: Exchange, commandId: string): void {
+    const run = made.runs[commandId];
+    if (!run) return;
+    this.flush();
+    this.send({ kind: "run", session: this.session, key: made.key, commandId, run });
+  }
+
+  async dismiss(key: string, commandId: string): Promise<void> {
+    const made = this.find(key);
+    if (!made) return;
+    made.commands = made.commands.filter((command) => command.id !== commandId);
+    this.send({ kind: "dropped", session: this.session, key, commandId });
+    const server = await this.server();
+    await server
+      .execute("aish.commands.dismiss", { commandId, ...this.place })
+      .catch(() => undefined);
+  }
+
+  find(key: string): Exchange | undefined {
+    return this.exchanges.find((one) => one.key === key);
+  }
+
+  /** Stop an exchange with all that runs for it, or, without one, everything. */
+  stop(key?: string): void {
+    for (const [name, source] of this.going) {
+      if (key === undefined || name === key || name.startsWith(`${key} `)) source.cancel();
+    }
+  }
+}
+
+function shown(id: string, text: string): CommandInfo {
+  const line = Number.MAX_SAFE_INTEGER;
+  return {
+    id,
+    text,
+    line,
+    endLine: line,
+    source: "cmd",
+    placeholders: [],
+    risk: "safe",
+    reasons: [],
+  };
+}
+
+function isReply(result: unknown): result is AskResult {
+  return typeof result === "object" && result !== null && "turnId" in result && "text" in result;
+}
+
+function isOutcome(result: unknown): result is NorrisResult {
+  return typeof result === "object" && result !== null && "outcome" in result;
+}
+
+/** Return the first words of a question: the title of a tab. */
+export function titleOf(prompt: string): string {
+  const line = prompt.trim().split("\n", 1)[0] ?? "";
+  return line.length > 32 ? `${line.slice(0, 31).trimEnd()}…` : line;
+}

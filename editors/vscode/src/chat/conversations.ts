@@ -1,0 +1,235 @@
+/** The conversations that are open, as tabs: opened, kept, gone on with. */
+import * as vscode from "vscode";
+import { kindOf, type Server } from "../server/client";
+import { Conversation } from "./conversation";
+import type { ToWebview } from "./messages";
+
+/** Where the tabs that were open are kept. */
+const TABS = "aish.tabs";
+
+interface KeptTab {
+  session: string;
+  folder: string;
+  title: string;
+}
+
+/** What shows them. */
+export interface Face {
+  /** Tell something of the conversation in sight. */
+  send: (message: ToWebview) => void;
+  /** Something of a conversation has changed: its title, what it does. */
+  changed: (conversation: Conversation) => void;
+  /** Another conversation is in sight. */
+  activated: () => void;
+  refreshStatus: () => Promise<void>;
+}
+
+export class Conversations {
+  all: Conversation[] = [];
+  active: Conversation | undefined;
+  private opening: Promise<Conversation> | undefined;
+  /** Settled once the sessions are open again, after a restart of the server. */
+  private paused: { promise: Promise<void>; end: () => void } | undefined;
+
+  constructor(
+    private readonly context: vscode.ExtensionContext,
+    private readonly server: () => Promise<Server>,
+    private readonly face: Face,
+  ) {}
+
+  /** Return the open conversation of a session. */
+  of(session: string | undefined): Conversation | undefined {
+    return this.all.find((one) => one.session === session);
+  }
+
+  where(conversation = this.active): { workspace?: string; session?: string } {
+    if (!conversation) return {};
+    const { folder, session } = conversation;
+    return folder ? { workspace: folder, session } : { session };
+  }
+
+  /** Say which session is in sight, and in which folder. */
+  get place(): { workspace?: string; session?: string } {
+    return this.where();
+  }
+
+  /** Return the conversation in sight; the ones of the last time are opened first. */
+  async open(): Promise<Conversation> {
+    if (this.active) return this.active;
+    this.opening ??= this.restored().finally(() => (this.opening = undefined));
+    return await this.opening;
+  }
+
+  private async restored(): Promise<Conversation> {
+    const kept = this.context.workspaceState.get<KeptTab[]>(TABS, []);
+    for (const tab of kept) {
+      try {
+        await this.resumed(tab.session, tab.folder);
+      } catch (error) {
+        // It is open in another window, or was deleted.
+        if (!["busy", "notFound", "storeUnavailable"].includes(kindOf(error))) throw error;
+      }
+    }
+    const last = this.all.at(-1);
+    if (!last) return await this.begin();
+    await this.activate(last);
+    return last;
+  }
+
+  private make(session: string, folder: string): Conversation {
+    const conversation = new Conversation(
+      session,
+      folder,
+      async () => {
+        await this.paused?.promise;
+        return await this.server();
+      },
+      (message) => {
+        if (this.active === conversation) this.face.send(message);
+      },
+      () => this.face.changed(conversation),
+    );
+    this.all.push(conversation);
+    return conversation;
+  }
+
+  private async resumed(session: string, folder: string): Promise<Conversation> {
+    const known = this.all.find((one) => one.session === session);
+    if (known) return known;
+    const server = await this.server();
+    const argument = { id: session, show: false, ...(folder ? { workspace: folder } : {}) };
+    const { id } = await whenFree(() => server.execute("aish.session.resume", argument));
+    const conversation = this.make(id, folder);
+    await conversation.load();
+    return conversation;
+  }
+
+  /** Begin a conversation in the folder that is worked in. */
+  async begin(folder = currentFolder()): Promise<Conversation> {
+    const empty = this.all.find((one) => one.folder === folder && !one.exchanges.length);
+    if (empty) {
+      await this.activate(empty);
+      return empty;
+    }
+    const server = await this.server();
+    const argument = { show: false, ...(folder ? { workspace: folder } : {}) };
+    const { id } = await server.execute("aish.session.new", argument);
+    const conversation = this.make(id, folder);
+    await this.activate(conversation);
+    return conversation;
+  }
+
+  private async activate(conversation: Conversation): Promise<void> {
+    this.active = conversation;
+    this.face.activated();
+    await this.keep();
+    // Code actions and the status are those of the session that the server shows.
+    const server = await this.server();
+    const argument = { id: conversation.session, ...folderOf(conversation) };
+    await server.execute("aish.session.resume", argument).catch(() => undefined);
+    await this.face.refreshStatus();
+  }
+
+  /** Show a session, which is opened first where it is not open. */
+  async showSession(session: string, folder = currentFolder()): Promise<void> {
+    await this.activate(await this.resumed(session, folder));
+  }
+
+  /** Close a tab; its session stays. */
+  async close(session: string): Promise<void> {
+    const conversation = this.all.find((one) => one.session === session);
+    if (!conversation) return;
+    conversation.stop();
+    this.all = this.all.filter((one) => one !== conversation);
+    if (this.active !== conversation) {
+      this.face.changed(conversation);
+      await this.keep();
+      return;
+    }
+    this.active = undefined;
+    const next = this.all.at(-1);
+    await (next ? this.activate(next) : this.begin());
+  }
+
+  /** Remember what is open, for the next time. */
+  async keep(): Promise<void> {
+    const kept = this.all
+      .filter((one) => one.exchanges.length || one === this.active)
+      .map(({ session, folder, title }): KeptTab => ({ session, folder, title }));
+    await this.context.workspaceState.update(TABS, kept);
+  }
+
+  /** Have what is asked from now on wait until the sessions are open again. */
+  pause(): void {
+    if (this.paused) return;
+    let end = (): void => undefined;
+    const promise = new Promise<void>((resolve) => (end = resolve));
+    this.paused = { promise, end };
+  }
+
+  unpause(): void {
+    this.paused?.end();
+    this.paused = undefined;
+  }
+
+  /** Go on, after a restart of the server, where it stopped. */
+  async goOn(): Promise<void> {
+    try {
+      await this.reopen();
+    } finally {
+      this.unpause();
+    }
+  }
+
+  private async reopen(): Promise<void> {
+    const server = await this.server();
+    for (const conversation of [...this.all]) {
+      const argument = { id: conversation.session, show: false, ...folderOf(conversation) };
+      try {
+        await whenFree(() => server.execute("aish.session.resume", argument));
+      } catch (error) {
+        if (kindOf(error) !== "notFound") throw error;
+        // Nothing was written of it yet: one as empty takes its place.
+        this.all = this.all.filter((one) => one !== conversation);
+        if (this.active === conversation) this.active = undefined;
+      }
+    }
+    const next = this.active ?? this.all.at(-1);
+    await (next ? this.activate(next) : this.begin());
+  }
+
+  /** Begin a conversation beside, with what was said before an exchange. */
+  async fork(conversation: Conversation, turnId: string): Promise<Conversation> {
+    const server = await this.server();
+    const argument = { turnId, show: false, ...this.where(conversation) };
+    const { id } = await server.execute("aish.session.fork", argument);
+    const parted = this.make(id, conversation.folder);
+    await parted.load();
+    await this.activate(parted);
+    return parted;
+  }
+}
+
+function folderOf(conversation: Conversation): { workspace?: string } {
+  return conversation.folder ? { workspace: conversation.folder } : {};
+}
+
+/** Do what another window may hold up, which is about to close: once more while it is busy. */
+async function whenFree<Result>(work: () => Promise<Result>): Promise<Result> {
+  for (let left = 10; ; left -= 1) {
+    try {
+      return await work();
+    } catch (error) {
+      if (left === 0 || kindOf(error) !== "busy") throw error;
+      await new Promise((resolve) => setTimeout(resolve, 300));
+    }
+  }
+}
+
+/** Return the URI of the folder that is worked in; empty where none is open. */
+export function currentFolder(): string {
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  const uri = vscode.window.activeTextEditor?.document.uri;
+  const found = (uri && vscode.workspace.getWorkspaceFolder(uri)) ?? folders[0];
+  return found?.uri.scheme === "file" ? found.uri.toString() : "";
+}

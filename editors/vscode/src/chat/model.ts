@@ -1,0 +1,349 @@
+/**
+ * What a chat shows: exchanges, made from the server's events by `fold`.
+ *
+ * The extension keeps them, the webview has a copy; both fold the same events the same way.
+ */
+import type {
+  CommandInfo,
+  Event,
+  HistoryMessage,
+  RunReport,
+  SentAlong,
+  StepEvent,
+  ToolEvent,
+  Usage,
+} from "../protocol";
+
+/** What a command printed, and how it ended. */
+export interface Run {
+  state: "running" | "ended" | "denied";
+  output: string;
+  exitCode: number | null;
+  signal: string | null;
+  durationMs: number;
+  /** A file with all of it, where the output is long. */
+  outputUri: string | null;
+  /** Why it did not run, or what else is to be said of it. */
+  note: string;
+  /** It runs in the user's terminal. */
+  inTerminal: boolean;
+}
+
+export type Part =
+  | { kind: "text"; text: string; firstLine: number }
+  | { kind: "reasoning"; text: string }
+  | { kind: "tool"; call: ToolEvent }
+  | { kind: "step"; step: StepEvent }
+  | { kind: "notice"; level: string; message: string };
+
+export type State = "waiting" | "running" | "ended";
+
+/** A question, or a line that begins with a colon, with all that came of it. */
+export interface Exchange {
+  /** What it is called between the extension and the webview. */
+  key: string;
+  turnId: string | null;
+  prompt: string;
+  state: State;
+  model: string;
+  parts: Part[];
+  /** What the reply suggests, and what was run without being suggested. */
+  commands: CommandInfo[];
+  runs: Record<string, Run>;
+  attached: SentAlong[];
+  finishReason: string | null;
+  error: string;
+  usage: Usage | null;
+  /** Whether its blocks may take the place of what was selected. */
+  replaces: boolean;
+  /** Whether a goal is pursued. */
+  isGoal: boolean;
+  /** It is sent to the model no more. */
+  isPast: boolean;
+  /** Lines of the replies before the one that comes: a goal has one in each step. */
+  linesBefore: number;
+}
+
+export function exchange(key: string, prompt: string, state: State = "waiting"): Exchange {
+  return {
+    key,
+    prompt,
+    state,
+    turnId: null,
+    model: "",
+    parts: [],
+    commands: [],
+    runs: {},
+    attached: [],
+    finishReason: null,
+    error: "",
+    usage: null,
+    replaces: false,
+    isGoal: false,
+    isPast: false,
+    linesBefore: 0,
+  };
+}
+
+export function newRun(): Run {
+  return {
+    state: "running",
+    output: "",
+    exitCode: null,
+    signal: null,
+    durationMs: 0,
+    outputUri: null,
+    note: "",
+    inTerminal: false,
+  };
+}
+
+/** Characters of an output that a chat keeps; the server has all of a longer one in a file. */
+const MOST_OUTPUT = 256 * 1024;
+
+/** Add what an event tells to an exchange. */
+export function fold(found: Exchange, event: Event): void {
+  switch (event.kind) {
+    case "start":
+      found.state = "running";
+      found.turnId ??= event.turnId;
+      found.model = event.model;
+      found.linesBefore = linesOf(found);
+      break;
+    case "text":
+      addText(found, event.delta);
+      break;
+    case "reasoning": {
+      const last = found.parts.at(-1);
+      if (last?.kind === "reasoning") last.text += event.delta;
+      else found.parts.push({ kind: "reasoning", text: event.delta });
+      break;
+    }
+    case "command": {
+      const { line, endLine } = event.command;
+      const [first, last] = [line + found.linesBefore, endLine + found.linesBefore];
+      const command = { ...event.command, line: first, endLine: last };
+      const at = found.commands.findIndex(({ id }) => id === command.id);
+      if (at < 0) found.commands.push(command);
+      else found.commands[at] = command;
+      break;
+    }
+    case "tool": {
+      const known = found.parts.find(
+        (part) => part.kind === "tool" && part.call.callId === event.callId,
+      );
+      if (known?.kind === "tool") known.call = event;
+      else found.parts.push({ kind: "tool", call: event });
+      break;
+    }
+    case "step": {
+      found.isGoal = true;
+      const known = found.parts.find(
+        (part) => part.kind === "step" && part.step.number === event.number,
+      );
+      if (known?.kind === "step") known.step = event;
+      else found.parts.push({ kind: "step", step: event });
+      if (event.status !== "planned" && event.status !== "running") endRuns(found, event);
+      break;
+    }
+    case "output":
+      addOutput(found, event.commandId, event.delta);
+      break;
+    case "notice":
+      found.parts.push({ kind: "notice", level: event.level, message: event.message });
+      break;
+    case "usage":
+      found.usage = added(found.usage, event);
+      break;
+    case "end":
+      found.finishReason = event.finishReason;
+      break;
+  }
+}
+
+function addText(found: Exchange, delta: string): void {
+  const last = found.parts.at(-1);
+  if (last?.kind === "text" && last.firstLine + breaks(last.text) >= found.linesBefore) {
+    last.text += delta;
+    return;
+  }
+  found.parts.push({ kind: "text", text: delta, firstLine: lineOf(found) });
+}
+
+/** Return the line of the replies that a new part begins on. */
+function lineOf(found: Exchange): number {
+  const last = found.parts.findLast((part) => part.kind === "text");
+  return Math.max(found.linesBefore, last ? last.firstLine + breaks(last.text) : 0);
+}
+
+/** Return how many lines there are so far: where the next reply begins. */
+function linesOf(found: Exchange): number {
+  return found.parts.some(({ kind }) => kind === "text") ? lineOf(found) + 1 : 0;
+}
+
+function breaks(text: string): number {
+  return text.split("\n").length - 1;
+}
+
+/** Take note that the commands of a step have ended. */
+function endRuns(found: Exchange, step: StepEvent): void {
+  for (const id of step.commandIds) {
+    const run = (found.runs[id] ??= newRun());
+    if (run.state === "running") run.state = step.status === "denied" ? "denied" : "ended";
+    if (id === step.commandIds.at(-1)) run.exitCode = step.exitCode ?? null;
+  }
+}
+
+function addOutput(found: Exchange, commandId: string, delta: string): void {
+  const run = (found.runs[commandId] ??= newRun());
+  run.output += delta;
+  if (run.output.length > 2 * MOST_OUTPUT) {
+    const cut = run.output.slice(-MOST_OUTPUT);
+    run.output = `[earlier output is left out here]\n${cut.slice(cut.indexOf("\n") + 1)}`;
+  }
+}
+
+function added(before: Usage | null, event: Usage): Usage {
+  const { inputTokens, outputTokens, reasoningTokens, cacheReadTokens, cacheWriteTokens } = event;
+  if (!before) {
+    const { cost } = event;
+    return { inputTokens, outputTokens, reasoningTokens, cacheReadTokens, cacheWriteTokens, cost };
+  }
+  return {
+    inputTokens: before.inputTokens + inputTokens,
+    outputTokens: before.outputTokens + outputTokens,
+    reasoningTokens: before.reasoningTokens + reasoningTokens,
+    cacheReadTokens: before.cacheReadTokens + cacheReadTokens,
+    cacheWriteTokens: before.cacheWriteTokens + cacheWriteTokens,
+    cost:
+      before.cost === null && event.cost === null ? null : (before.cost ?? 0) + (event.cost ?? 0),
+  };
+}
+
+/** Take note of how a command ended. */
+export function ended(run: Run, report: RunReport): void {
+  run.state = report.finishReason === "denied" ? "denied" : "ended";
+  run.exitCode = report.exitCode ?? null;
+  run.signal = report.signal ?? null;
+  run.durationMs = report.durationMs;
+  run.outputUri = report.outputUri ?? null;
+  if (!run.output) run.output = report.output;
+  if (report.finishReason === "timeout") run.note = "stopped: it took too long";
+  if (report.finishReason === "cancelled") run.note = "stopped";
+}
+
+/** Return what was said in a session before: the exchanges of its log, the oldest first. */
+export function fromHistory(
+  messages: readonly HistoryMessage[],
+  waiting: readonly CommandInfo[],
+): Exchange[] {
+  const exchanges: Exchange[] = [];
+  for (const message of messages) {
+    const last = exchanges.at(-1);
+    if (message.role === "user" || !last) {
+      if (last) resolveRuns(exchanges, message);
+      const made = exchange(
+        `n${message.n}`,
+        message.role === "user" ? message.content : "",
+        "ended",
+      );
+      made.turnId = message.turnId ?? null;
+      made.isPast = !message.inForce;
+      made.attached = message.attached as unknown as SentAlong[];
+      exchanges.push(made);
+      if (message.role === "user") continue;
+    }
+    addReply(exchanges.at(-1) as Exchange, message, waiting);
+  }
+  return exchanges;
+}
+
+/** Show under its command the output that a question carried. */
+function resolveRuns(exchanges: readonly Exchange[], message: HistoryMessage): void {
+  for (const carried of message.exec as { command: string; exit: number; output: string }[]) {
+    for (const found of [...exchanges].reverse()) {
+      const command = found.commands.find(
+        (one) => one.text === carried.command && !(one.id in found.runs),
+      );
+      if (!command) continue;
+      found.runs[command.id] = {
+        ...newRun(),
+        state: "ended",
+        output: carried.output,
+        exitCode: carried.exit,
+      };
+      break;
+    }
+  }
+}
+
+function addReply(found: Exchange, message: HistoryMessage, waiting: readonly CommandInfo[]): void {
+  if (message.role === "tool") {
+    const part = found.parts.find(
+      (one) => one.kind === "tool" && one.call.callId === message.toolCallId,
+    );
+    if (part?.kind === "tool")
+      part.call = { ...part.call, status: "done", result: message.content };
+    return;
+  }
+  found.model = message.model ?? found.model;
+  found.finishReason = message.finish ?? null;
+  if (message.content) addText(found, message.content);
+  for (const call of message.toolCalls as { id: string; name: string; arguments: string }[]) {
+    const [server, name] = call.name.includes("__")
+      ? call.name.split("__", 2)
+      : ["aish", call.name];
+    found.parts.push({
+      kind: "tool",
+      call: {
+        kind: "tool",
+        callId: call.id,
+        server: server ?? "",
+        name: name ?? "",
+        arguments: call.arguments,
+        status: "denied",
+        result: null,
+      },
+    });
+  }
+  const lines = message.content.split("\n");
+  for (const { id, text } of message.commands as { id: string; text: string }[]) {
+    const known = waiting.find((one) => one.id === id);
+    const line = lines.indexOf(`CMD: ${text}`);
+    found.commands.push(
+      known ?? {
+        id: `past ${id}`,
+        text,
+        line: line < 0 ? lines.length : line,
+        endLine: line < 0 ? lines.length : line,
+        source: "cmd",
+        placeholders: [],
+        risk: "caution",
+        reasons: [],
+      },
+    );
+  }
+}
+
+/** Return the text of a reply: its pieces, joined. */
+export function replyText(found: Exchange): string {
+  return found.parts.map((part) => (part.kind === "text" ? part.text : "")).join("");
+}
+
+/** Join deltas that follow each other: a frame takes one piece of each. */
+export function joined(events: readonly Event[]): Event[] {
+  const found: Event[] = [];
+  for (const event of events) {
+    const last = found.at(-1);
+    if (event.kind === "text" && last?.kind === "text") last.delta += event.delta;
+    else if (event.kind === "reasoning" && last?.kind === "reasoning") last.delta += event.delta;
+    else if (
+      event.kind === "output" &&
+      last?.kind === "output" &&
+      last.commandId === event.commandId
+    ) {
+      last.delta += event.delta;
+    } else found.push({ ...event });
+  }
+  return found;
+}

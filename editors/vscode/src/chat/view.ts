@@ -1,0 +1,397 @@
+/** The chat's view: its webview, the conversations in it, and what the user does there. */
+import { randomBytes } from "node:crypto";
+import * as vscode from "vscode";
+import type { ModelInfo } from "../protocol";
+import { messageOf, NotStarted, type Server } from "../server/client";
+import type { About, Conversation } from "./conversation";
+import { Conversations } from "./conversations";
+import type { FromWebview, Status, Tab, ToWebview } from "./messages";
+import { TerminalRuns } from "./terminal_runs";
+
+/** Milliseconds of work after which its end is told, where the user looks elsewhere. */
+const LONG = 10_000;
+
+/** What the button of a problem may do. */
+const ACTIONS = new Set(["restartServer", "manageTrust"]);
+
+export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
+  static readonly id = "aish.chatView";
+
+  private view: vscode.WebviewView | undefined;
+  private isReady = false;
+  readonly conversations: Conversations;
+  private toInsert: { text: string; replaces: boolean } | undefined;
+  private problem: { message: string; action: string } | undefined;
+  private status: Status | null = null;
+  private models: ModelInfo[] = [];
+  private readonly busySince = new Map<Conversation, number>();
+  private readonly terminals = new TerminalRuns();
+  private readonly statusChanged = new vscode.EventEmitter<Status | null>();
+  private readonly turnEnded = new vscode.EventEmitter<void>();
+
+  readonly onStatus = this.statusChanged.event;
+  /** A reply or a command has ended: lists of sessions and the like may be others now. */
+  readonly onTurnEnded = this.turnEnded.event;
+
+  constructor(
+    private readonly context: vscode.ExtensionContext,
+    private readonly server: () => Promise<Server>,
+  ) {
+    this.conversations = new Conversations(context, server, {
+      send: (message) => this.send(message),
+      changed: (conversation) => this.changed(conversation),
+      activated: () => this.showAll(),
+      refreshStatus: () => this.refreshStatus(),
+    });
+  }
+
+  dispose(): void {
+    this.terminals.dispose();
+    for (const conversation of this.conversations.all) conversation.stop();
+  }
+
+  // The webview
+
+  resolveWebviewView(view: vscode.WebviewView): void {
+    this.view = view;
+    this.isReady = false;
+    const { webview } = view;
+    const dist = vscode.Uri.joinPath(this.context.extensionUri, "dist");
+    webview.options = { enableScripts: true, enableCommandUris: false, localResourceRoots: [dist] };
+    webview.html = page(webview, dist, "chat", "aish: chat");
+    webview.onDidReceiveMessage((message: FromWebview) => {
+      this.take(message).catch((error: unknown) => this.refuse(error));
+    });
+    view.onDidChangeVisibility(() => {
+      if (!view.visible) this.isReady = false;
+    });
+    view.onDidDispose(() => {
+      this.view = undefined;
+      this.isReady = false;
+    });
+  }
+
+  private send(message: ToWebview): void {
+    if (this.isReady) void this.view?.webview.postMessage(message);
+  }
+
+  private showAll(): void {
+    const sendWith = vscode.workspace.getConfiguration("aish").get("chat.sendWith", "enter");
+    const active = this.conversations.active;
+    this.send({
+      kind: "chat",
+      tabs: this.tabs(),
+      active: active?.session ?? "",
+      exchanges: active?.exchanges ?? [],
+      sendWith,
+    });
+    this.send({ kind: "status", status: this.status, models: this.models });
+    if (this.problem) this.send({ kind: "problem", ...this.problem });
+    if (this.toInsert) this.send({ kind: "insert", ...this.toInsert });
+    this.toInsert = undefined;
+  }
+
+  private tabs(): Tab[] {
+    const many = (vscode.workspace.workspaceFolders?.length ?? 0) > 1;
+    return this.conversations.all.map(({ session, title, folder, isBusy }) => ({
+      session,
+      title: title || "New chat",
+      folder: many ? nameOf(folder) : "",
+      isBusy,
+    }));
+  }
+
+  /** Show what keeps the chat from working, with a button; an empty message takes it away. */
+  tell(message: string, action = ""): void {
+    this.problem = message ? { message, action } : undefined;
+    this.send({ kind: "problem", message, action });
+  }
+
+  private refuse(error: unknown): void {
+    if (error instanceof NotStarted) return;
+    void vscode.window.showWarningMessage(`aish: ${messageOf(error)}`);
+  }
+
+  private async take(message: FromWebview): Promise<void> {
+    switch (message.kind) {
+      case "ready":
+        this.isReady = true;
+        this.showAll();
+        await this.conversations.open();
+        break;
+      case "send":
+        await this.say(message.text, message.session);
+        break;
+      case "new":
+        await this.conversations.begin();
+        break;
+      case "show":
+        await this.conversations.showSession(message.session);
+        break;
+      case "close":
+        await this.conversations.close(message.session);
+        break;
+      case "complete":
+        await this.complete(message.number, message.prefix);
+        break;
+      case "copy":
+        await vscode.env.clipboard.writeText(message.text);
+        break;
+      case "link":
+        await this.follow(message.href);
+        break;
+      case "dropFiles":
+        this.insert(message.uris.map(mentionOf).join(" "));
+        break;
+      case "attach":
+        await this.attach();
+        break;
+      case "search":
+        await vscode.commands.executeCommand("aish.searchChats");
+        break;
+      case "context":
+        await vscode.commands.executeCommand("aish.showContext");
+        break;
+      case "model":
+        await vscode.commands.executeCommand("aish.pickModel");
+        break;
+      case "action":
+        if (ACTIONS.has(message.action)) {
+          await vscode.commands.executeCommand(`aish.${message.action}`);
+        }
+        break;
+      default:
+        await this.takeOfConversation(message);
+        break;
+    }
+  }
+
+  private async takeOfConversation(
+    message: Extract<FromWebview, { session: string }>,
+  ): Promise<void> {
+    const conversation = this.conversations.of(message.session);
+    if (!conversation) return;
+    switch (message.kind) {
+      case "stop":
+        conversation.stop(message.key);
+        break;
+      case "retry":
+        await conversation.retry(message.key);
+        break;
+      case "edit":
+        await this.edit(conversation, message.key, message.text);
+        break;
+      case "run":
+        await conversation.run(message.key, message.commandId, message.edited);
+        break;
+      case "dismiss":
+        await conversation.dismiss(message.key, message.commandId);
+        break;
+      case "terminal": {
+        const folder = conversation.folder ? vscode.Uri.parse(conversation.folder) : undefined;
+        const { key, commandId } = message;
+        const command = conversation.find(key)?.commands.find((one) => one.id === commandId);
+        if (!command) return;
+        await this.terminals.run(command, folder, (run) =>
+          conversation.ranInTerminal(key, commandId, run),
+        );
+        return;
+      }
+      case "replace": {
+        const turnId = conversation.find(message.key)?.turnId;
+        if (!turnId) return;
+        const server = await this.server();
+        const argument = { turnId, block: message.block, workspace: conversation.folder || null };
+        await server.execute("aish.selection.replace", argument);
+        return;
+      }
+      case "say": {
+        const server = await this.server();
+        await server.execute("aish.norris.say", {
+          text: message.text,
+          ...this.conversations.where(conversation),
+        });
+        return;
+      }
+    }
+  }
+
+  // Conversations
+
+  /** Ask in the conversation in sight, or in the one that is named. */
+  async say(text: string, session?: string, about?: About): Promise<void> {
+    if (!text.trim()) return;
+    const named = this.conversations.of(session);
+    const conversation = named ?? (await this.conversations.open());
+    const turnedTo = await conversation.say(text, about);
+    if (turnedTo) await this.conversations.showSession(turnedTo, conversation.folder);
+    if (text.trim().startsWith(":")) await this.followLine();
+  }
+
+  /** A line may have changed what is in force: the model, the session, the memory. */
+  private async followLine(): Promise<void> {
+    await this.refreshStatus();
+    await this.refreshModels();
+  }
+
+  async pursue(goal: string, allowCaution: boolean): Promise<void> {
+    await (await this.conversations.open()).pursue(goal, allowCaution);
+  }
+
+  private async edit(conversation: Conversation, key: string, text: string): Promise<void> {
+    const turnId = conversation.find(key)?.turnId;
+    const asked = turnId ? await this.conversations.fork(conversation, turnId) : conversation;
+    await asked.say(text);
+  }
+
+  stop(): void {
+    this.conversations.active?.stop();
+  }
+
+  /** Run a command that a code action or a lens of another document names. */
+  async run(argument: Record<string, unknown>): Promise<void> {
+    await this.reveal();
+    const conversation = await this.conversations.open();
+    const { commandId, text } = argument;
+    const made = conversation.exchanges.findLast((one) =>
+      one.commands.some((command) => command.id === commandId),
+    );
+    if (made && typeof commandId === "string") {
+      await conversation.run(made.key, commandId, null);
+      return;
+    }
+    if (typeof text === "string") await conversation.say(`:run ${text}`);
+  }
+
+  private changed(conversation: Conversation): void {
+    this.send({ kind: "tabs", tabs: this.tabs() });
+    const since = this.busySince.get(conversation);
+    if (conversation.isBusy) {
+      if (since === undefined) this.busySince.set(conversation, Date.now());
+    } else {
+      this.busySince.delete(conversation);
+      this.turnEnded.fire();
+      void this.conversations.keep();
+      if (since !== undefined && Date.now() - since > LONG) this.notify(conversation);
+    }
+    if (conversation === this.conversations.active) this.refreshStatus().catch(() => undefined);
+  }
+
+  /** Tell that a long run has ended, where the user does not see it. */
+  private notify(conversation: Conversation): void {
+    const wanted = vscode.workspace.getConfiguration("aish").get<boolean>("chat.notify", true);
+    const isSeen =
+      vscode.window.state.focused &&
+      this.view?.visible &&
+      this.conversations.active === conversation;
+    if (!wanted || isSeen) return;
+    const last = conversation.exchanges.at(-1);
+    const how = last?.error || last?.finishReason === "error" ? "failed" : "has ended";
+    const what = last?.isGoal ? "The goal" : "The reply";
+    const show = "Show";
+    void vscode.window
+      .showInformationMessage(`aish: ${what} ${how}: ${conversation.title}`, show)
+      .then(async (answer) => {
+        if (answer !== show) return;
+        await this.reveal();
+        await this.conversations.showSession(conversation.session, conversation.folder);
+      });
+  }
+
+  // What else is shown and done
+
+  async refreshStatus(): Promise<void> {
+    const server = await this.server();
+    const { model, context, cost } = await server.execute(
+      "aish.status",
+      this.conversations.where(),
+    );
+    this.status = { model, total: context.total, budget: context.budget, cost: cost ?? null };
+    this.statusChanged.fire(this.status);
+    this.send({ kind: "status", status: this.status, models: this.models });
+  }
+
+  async refreshModels(): Promise<void> {
+    const server = await this.server();
+    this.models = (await server.execute("aish.model.list", this.conversations.where())).models;
+  }
+
+  private async complete(number: number, prefix: string): Promise<void> {
+    const server = await this.server();
+    const found = await server
+      .execute("aish.chat.complete", { prefix, ...this.conversations.where() })
+      .catch(() => ({ items: [] }));
+    this.send({ kind: "proposals", number, items: found.items });
+  }
+
+  /** Put a text into the box for the next message, and show it. */
+  insert(text: string, replaces = false): void {
+    if (this.isReady) this.send({ kind: "insert", text, replaces });
+    else this.toInsert = { text, replaces };
+  }
+
+  private async attach(): Promise<void> {
+    const editor = vscode.window.activeTextEditor;
+    if (editor?.document.uri.scheme === "file") {
+      this.insert(mentionOfEditor(editor));
+      return;
+    }
+    void vscode.window.showInformationMessage(
+      "aish: Open a file, and select what you want to attach.",
+    );
+  }
+
+  private async follow(href: string): Promise<void> {
+    const uri = vscode.Uri.parse(href, true);
+    if (["http", "https", "mailto"].includes(uri.scheme)) await vscode.env.openExternal(uri);
+    else if (uri.scheme === "file") await vscode.window.showTextDocument(uri);
+  }
+
+  async reveal(): Promise<void> {
+    await vscode.commands.executeCommand(`${ChatView.id}.focus`);
+  }
+}
+
+function nameOf(folder: string): string {
+  const uri = folder ? vscode.Uri.parse(folder) : undefined;
+  return (uri && vscode.workspace.getWorkspaceFolder(uri)?.name) ?? "";
+}
+
+/** Return how a file is named in a question. */
+export function mentionOf(uri: string): string {
+  const name = vscode.workspace.asRelativePath(vscode.Uri.parse(uri), false);
+  return `@${/^[\w./-]+$/.test(name) ? name : JSON.stringify(name)} `;
+}
+
+/** Return how the lines that are selected in an editor are named in a question. */
+export function mentionOfEditor(editor: vscode.TextEditor): string {
+  const { document, selection } = editor;
+  const name = mentionOf(document.uri.toString()).trimEnd();
+  if (selection.isEmpty) return `${name} `;
+  const last = selection.end.character === 0 ? selection.end.line : selection.end.line + 1;
+  return `${name}:${selection.start.line + 1}-${Math.max(last, selection.start.line + 1)} `;
+}
+
+/** Return a webview's page: one script and one style of ours, and nothing from anywhere else. */
+export function page(
+  webview: vscode.Webview,
+  dist: vscode.Uri,
+  name: string,
+  title: string,
+): string {
+  const nonce = randomBytes(18).toString("base64url");
+  const script = webview.asWebviewUri(vscode.Uri.joinPath(dist, `${name}.js`)).toString();
+  const style = webview.asWebviewUri(vscode.Uri.joinPath(dist, "chat.css")).toString();
+  const policy = `default-src 'none'; script-src 'nonce-${nonce}'; style-src ${webview.cspSource}`;
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="${policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>${title}</title>
+<link rel="stylesheet" href="${style}">
+</head>
+<body data-page="${name}"><script nonce="${nonce}" src="${script}"></script></body>
+</html>`;
+}

@@ -1,0 +1,125 @@
+/** The commands of the palette, the menus and the keys. */
+import * as vscode from "vscode";
+import { type ChatView, mentionOf, mentionOfEditor } from "./chat/view";
+import { messageOf, NotStarted, type Server } from "./server/client";
+import type { ContextPage } from "./views/context";
+
+interface Parts {
+  chat: ChatView;
+  page: ContextPage;
+  server: () => Promise<Server>;
+  restart: () => Promise<void>;
+  showLog: () => void;
+}
+
+export function registerCommands(parts: Parts): vscode.Disposable[] {
+  const { chat, page } = parts;
+  const commands: Record<string, (argument?: unknown) => unknown> = {
+    "aish.openChat": () => chat.reveal(),
+    "aish.newChat": async () => {
+      await chat.reveal();
+      await chat.conversations.begin();
+    },
+    "aish.stop": () => chat.stop(),
+    "aish.askSelection": () => askSelection(chat),
+    "aish.attachSelection": async () => {
+      const editor = vscode.window.activeTextEditor;
+      if (!editor) return;
+      await chat.reveal();
+      chat.insert(mentionOfEditor(editor));
+    },
+    "aish.attachFile": async (file) => {
+      if (!(file instanceof vscode.Uri)) return;
+      await chat.reveal();
+      chat.insert(mentionOf(file.toString()));
+    },
+    "aish.startGoal": () => startGoal(chat),
+    "aish.pickModel": () => pickModel(parts),
+    "aish.showContext": () => page.show(),
+    "aish.restartServer": () => parts.restart(),
+    "aish.showLog": () => parts.showLog(),
+    "aish.manageTrust": () => vscode.commands.executeCommand("workbench.trust.manage"),
+  };
+  return Object.entries(commands).map(([name, work]) =>
+    vscode.commands.registerCommand(name, async (argument: unknown) => {
+      try {
+        await work(argument);
+      } catch (error) {
+        if (error instanceof NotStarted) return;
+        void vscode.window.showWarningMessage(`aish: ${messageOf(error)}`);
+      }
+    }),
+  );
+}
+
+/** Ask about what is selected, without going to the chat first. */
+async function askSelection(chat: ChatView): Promise<void> {
+  const editor = vscode.window.activeTextEditor;
+  if (!editor) return;
+  const { document, selection } = editor;
+  const question = await vscode.window.showInputBox({
+    prompt: selection.isEmpty ? "Ask about this line" : "Ask about the selection",
+    placeHolder: "What does this do?",
+  });
+  if (!question?.trim()) return;
+  const problems = vscode.languages
+    .getDiagnostics(document.uri)
+    .filter(({ range, source }) => source !== "aish" && range.intersection(selection));
+  await chat.reveal();
+  await chat.say(question, undefined, {
+    uri: document.uri.toString(),
+    range: plain(selection),
+    diagnostics: problems.slice(0, 20).map(({ range, message, severity, source }) => ({
+      range: plain(range),
+      message,
+      severity: severity + 1,
+      source: source ?? null,
+    })),
+  });
+}
+
+function plain({ start, end }: vscode.Range): unknown {
+  const of = ({ line, character }: vscode.Position): object => ({ line, character });
+  return { start: of(start), end: of(end) };
+}
+
+async function startGoal(chat: ChatView): Promise<void> {
+  const goal = await vscode.window.showInputBox({
+    prompt: "What should be reached? aish goes on step by step until it is, within its limits.",
+    placeHolder: "make the tests pass",
+  });
+  if (!goal?.trim()) return;
+  const ways = [
+    { label: "Ask before anything is changed", allowCaution: false },
+    {
+      label: "Run what may change something, confined to the folder",
+      description: "one undo takes all of it back",
+      allowCaution: true,
+    },
+  ];
+  const way = await vscode.window.showQuickPick(ways, { placeHolder: goal });
+  if (!way) return;
+  await chat.reveal();
+  await chat.pursue(goal, way.allowCaution);
+}
+
+async function pickModel({ chat, server }: Parts): Promise<void> {
+  const running = await server();
+  const { active, models } = await running.execute("aish.model.list", chat.conversations.place);
+  const add = { label: "$(add) Add a model…", name: "" };
+  const items = models.map(({ name, model, endpoint, source }) => ({
+    label: name === active ? `$(check) ${name}` : name,
+    description: model === name ? "" : model,
+    detail: [endpoint, source].filter(Boolean).join(" · "),
+    name,
+  }));
+  const chosen = await vscode.window.showQuickPick([...items, add], {
+    placeHolder: "The model that answers in this chat",
+    matchOnDescription: true,
+  });
+  if (!chosen) return;
+  if (chosen.name)
+    await running.execute("aish.model.use", { name: chosen.name, ...chat.conversations.place });
+  else await running.execute("aish.model.add", chat.conversations.place);
+  await chat.refreshStatus();
+}

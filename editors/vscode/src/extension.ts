@@ -1,0 +1,286 @@
+/** aish in VS Code: what there is, put together. */
+import * as vscode from "vscode";
+import { Approvals } from "./approve";
+import { ChatView } from "./chat/view";
+import { registerCommands } from "./commands";
+import { registerParticipant } from "./participant";
+import { CannotInstall, locate } from "./server/locate";
+import { messageOf, NotStarted, OLDEST, Server } from "./server/client";
+import { StatusBar } from "./status_bar";
+import { TerminalReader } from "./terminal";
+import { isOlder } from "./version";
+import { ContextPage } from "./views/context";
+import { MemoryTree } from "./views/memory";
+import { SessionTree } from "./views/sessions";
+import { ToolTree } from "./views/tools";
+
+/** Milliseconds after which a server that starts is said not to answer. */
+const LATE = 20_000;
+
+let extension: Extension | undefined;
+
+export function activate(context: vscode.ExtensionContext): void {
+  extension = new Extension(context);
+  context.subscriptions.push(extension);
+  // Nothing that can be seen waits for the server.
+  if (vscode.workspace.isTrusted) void extension.begin();
+}
+
+export async function deactivate(): Promise<void> {
+  await extension?.stop();
+}
+
+/** All of it; one for each window. */
+class Extension implements vscode.Disposable {
+  private readonly log = vscode.window.createOutputChannel("aish", { log: true });
+  private readonly approvals = new Approvals();
+  private readonly terminal = new TerminalReader();
+  private readonly bar = new StatusBar();
+  private readonly chat: ChatView;
+  private readonly memory: MemoryTree;
+  private readonly sessions: SessionTree;
+  private readonly tools: ToolTree;
+  private readonly page: ContextPage;
+  private readonly disposables: vscode.Disposable[];
+  private running: Promise<Server> | undefined;
+  /** What runs, or is being started. */
+  private current: Server | undefined;
+
+  constructor(private readonly context: vscode.ExtensionContext) {
+    const server = (): Promise<Server> => this.server();
+    this.chat = new ChatView(context, server);
+    const place = (): { workspace?: string; session?: string } => this.chat.conversations.place;
+    this.memory = new MemoryTree(server, place);
+    this.sessions = new SessionTree(server, this.chat);
+    this.tools = new ToolTree(server, place);
+    this.page = new ContextPage(context.extensionUri, server, place);
+    this.disposables = [
+      this.log,
+      this.approvals,
+      this.terminal,
+      this.bar,
+      this.chat,
+      this.memory,
+      this.sessions,
+      this.tools,
+      this.page,
+      vscode.window.registerWebviewViewProvider(ChatView.id, this.chat),
+      this.chat.onStatus((status) => status && this.bar.show(status)),
+      this.chat.onTurnEnded(() => this.refresh()),
+      vscode.workspace.onDidGrantWorkspaceTrust(() => void this.begin()),
+      registerParticipant(context, server),
+      ...registerCommands({
+        chat: this.chat,
+        page: this.page,
+        server,
+        restart: () => this.restart(),
+        showLog: () => this.log.show(),
+      }),
+    ];
+    if (!vscode.workspace.isTrusted) this.showUntrusted();
+  }
+
+  dispose(): void {
+    for (const disposable of this.disposables) disposable.dispose();
+  }
+
+  private showUntrusted(): void {
+    this.bar.say("$(shield) aish", "aish does nothing in a folder that you do not trust");
+    this.chat.tell(
+      "aish runs commands: it does nothing in a folder that you do not trust.",
+      "manageTrust",
+    );
+  }
+
+  /** Start the server, and show what there is. */
+  async begin(): Promise<void> {
+    try {
+      await this.server();
+    } catch (error) {
+      this.log.error(messageOf(error));
+    }
+  }
+
+  /** Return the server, which is started where it does not run. */
+  private async server(): Promise<Server> {
+    if (!vscode.workspace.isTrusted) throw new Error("This folder is not trusted.");
+    if (!this.running) {
+      const starting = this.started();
+      this.running = starting;
+      starting.catch(() => {
+        // Another one may be on its way by now.
+        if (this.running === starting) this.running = undefined;
+      });
+    }
+    return await this.running;
+  }
+
+  private async started(usePath = true): Promise<Server> {
+    this.bar.say("$(sync~spin) aish", "aish: the server starts");
+    let server: Server | undefined;
+    try {
+      const command = await this.located(usePath);
+      this.log.info(`starting ${command.join(" ")}`);
+      server = this.current = this.made(command);
+      const late = setTimeout(() => this.tellLate(), LATE);
+      await server.start().finally(() => clearTimeout(late));
+    } catch (error) {
+      // Who has stopped it knows.
+      if (server && this.current !== server) throw error;
+      await server?.dispose();
+      this.failed(error);
+      throw new NotStarted(messageOf(error));
+    }
+    if (isOlder(server.version, OLDEST)) {
+      const version = server.version;
+      await server.dispose();
+      if (usePath && !this.setCommand.length) return await this.started(false);
+      const error = new CannotInstall(
+        `aish-lsp ${version} is too old for this extension.`,
+        "pipx upgrade aish-lsp",
+      );
+      this.failed(error);
+      throw new NotStarted(error.message);
+    }
+    this.log.info(`aish-lsp ${server.version} runs`);
+    this.chat.tell("");
+    this.bar.say("$(comment-discussion) aish", "aish: ready");
+    setTimeout(() => this.refresh());
+    return server;
+  }
+
+  private get setCommand(): string[] {
+    return vscode.workspace.getConfiguration("aish").get<string[]>("server.command", []);
+  }
+
+  private async located(usePath: boolean): Promise<string[]> {
+    const options = {
+      location: vscode.ProgressLocation.Notification,
+      title: "aish",
+      cancellable: true,
+    };
+    const wanted = {
+      command: this.setCommand,
+      python: vscode.workspace.getConfiguration("aish").get("server.python", ""),
+      wheels: vscode.Uri.joinPath(this.context.extensionUri, "wheel").fsPath,
+      storage: this.context.globalStorageUri.fsPath,
+      usePath,
+    };
+    // Only an installation takes so long that its progress is worth a notification.
+    let told: vscode.Progress<{ message?: string }> | undefined;
+    let end: () => void = () => undefined;
+    const stopping = new AbortController();
+    const report = (message: string): void => {
+      this.log.info(message);
+      if (told) told.report({ message });
+      else {
+        void vscode.window.withProgress(options, async (progress, token) => {
+          told = progress;
+          progress.report({ message });
+          token.onCancellationRequested(() => stopping.abort());
+          await new Promise<void>((resolve) => (end = resolve));
+        });
+      }
+    };
+    try {
+      return await locate({ ...wanted, report, signal: stopping.signal });
+    } finally {
+      end();
+    }
+  }
+
+  private made(command: string[]): Server {
+    const server = new Server(command, this.log, {
+      approve: (request) => this.approvals.approve(request),
+      terminal: () => this.terminal.read(),
+      intercept: (name, argument) => this.intercept(name, argument),
+    });
+    server.onEnded(() => this.chat.conversations.pause());
+    server.onRestarted(() => {
+      this.chat.conversations.goOn().catch((error: unknown) => this.log.error(messageOf(error)));
+    });
+    server.onStatus(() => {
+      this.chat.refreshStatus().catch(() => undefined);
+    });
+    server.onGaveUp((message) => {
+      this.running = undefined;
+      this.chat.conversations.unpause();
+      this.failed(new Error(message));
+    });
+    return server;
+  }
+
+  /** Commands of lenses and code actions whose replies and outputs belong into the chat's view. */
+  private intercept(name: string, argument: Record<string, unknown>): Promise<unknown> | undefined {
+    const { uri, range, diagnostics } = argument as {
+      uri?: string;
+      range?: unknown;
+      diagnostics?: unknown;
+    };
+    const prompt = typeof argument["prompt"] === "string" ? argument["prompt"] : "";
+    switch (name) {
+      case "aish.ask":
+        return this.asked(prompt, { ...(uri ? { uri } : {}), range, diagnostics });
+      case "aish.run":
+        return this.chat.run(argument);
+      case "aish.chat.open":
+        return this.chat.reveal().then(() => this.chat.insert(prompt && `${prompt} `));
+      default:
+        return undefined;
+    }
+  }
+
+  private async asked(
+    prompt: string,
+    about: { uri?: string; range?: unknown; diagnostics?: unknown },
+  ): Promise<void> {
+    await this.chat.reveal();
+    await this.chat.say(prompt, undefined, about);
+  }
+
+  /** Say what keeps the server from running, with what can be done. */
+  private failed(error: unknown): void {
+    const message = messageOf(error);
+    this.log.error(message);
+    this.bar.say("$(error) aish", `aish: ${message}`);
+    this.chat.tell(message, "restartServer");
+    const [copy, again, log] = ["Copy the Command", "Try Again", "Show the Log"];
+    const command = error instanceof CannotInstall ? error.command : "";
+    const told = command
+      ? `aish: ${message} This command may help: ${command}`
+      : `aish: ${message}`;
+    const buttons = [...(command ? [copy] : []), again, log];
+    void vscode.window.showErrorMessage(told, ...buttons).then(async (answer) => {
+      if (answer === copy) await vscode.env.clipboard.writeText(command);
+      if (answer === again) await this.restart();
+      if (answer === log) this.log.show();
+    });
+  }
+
+  private refresh(): void {
+    const work = [
+      this.memory.refresh(),
+      this.sessions.refresh(),
+      this.tools.refresh(),
+      this.page.refresh(),
+    ];
+    for (const one of work) one.catch((error: unknown) => this.log.debug(messageOf(error)));
+  }
+
+  private async restart(): Promise<void> {
+    await this.stop();
+    await this.server();
+    await this.chat.conversations.goOn();
+  }
+
+  async stop(): Promise<void> {
+    const before = this.current;
+    this.current = this.running = undefined;
+    await before?.dispose();
+  }
+
+  private tellLate(): void {
+    this.bar.say("$(warning) aish", "aish: the server does not answer");
+    this.chat.tell("The server does not answer. The log says more.", "restartServer");
+  }
+}

@@ -1,0 +1,44 @@
+/** `@aish` in VS Code's own chat, where that is there. The view of our own does without it. */
+import * as vscode from "vscode";
+import { currentFolder } from "./chat/conversations";
+import type { AskResult } from "./protocol";
+import { messageOf, type Server } from "./server/client";
+
+export function registerParticipant(
+  context: vscode.ExtensionContext,
+  server: () => Promise<Server>,
+): vscode.Disposable {
+  const api = (vscode as { chat?: { createChatParticipant?: unknown } }).chat;
+  if (!api?.createChatParticipant) return new vscode.Disposable(() => undefined);
+  const sessions = new Map<string, string>();
+  const participant = vscode.chat.createChatParticipant(
+    "aish.participant",
+    async (request, { history }, stream, token) => {
+      try {
+        const running = await server();
+        const folder = currentFolder();
+        const workspace = folder ? { workspace: folder } : {};
+        // Each of VS Code's chats has a session: its first question names it from then on.
+        const first = history.find((turn) => turn instanceof vscode.ChatRequestTurn);
+        const key = first ? first.prompt : request.prompt;
+        const known = first && sessions.get(key);
+        const session =
+          known ?? (await running.execute("aish.session.new", { show: false, ...workspace })).id;
+        sessions.set(key, session);
+        await running.stream<"aish.ask", AskResult>(
+          "aish.ask",
+          { prompt: request.prompt, session, ...workspace },
+          (event) => {
+            if (event.kind === "text") stream.markdown(event.delta);
+            else if (event.kind === "notice") stream.progress(event.message);
+          },
+          token,
+        );
+      } catch (error) {
+        stream.markdown(messageOf(error));
+      }
+    },
+  );
+  participant.iconPath = vscode.Uri.joinPath(context.extensionUri, "media", "icon.png");
+  return participant;
+}

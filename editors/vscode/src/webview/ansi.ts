@@ -1,0 +1,54 @@
+/** The colors of a command's output, as elements; no other code of a terminal does anything. */
+import Anser from "anser";
+import { isolated } from "../text";
+import { h } from "./dom";
+
+/** A code at the end of a text that is not complete. */
+
+const BEGUN = /\x1b(?:\[[0-9;?]*)?$/;
+
+const NOT_COLORS =
+  /\x1b\[[0-9;?]*[A-Za-ln-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]/g;
+
+export interface Paint {
+  add: (to: HTMLElement, text: string) => void;
+  reset: () => void;
+}
+
+/** Return what adds text with codes in it to elements, a code at a cut included. */
+export function ansi(): Paint {
+  let kept = "";
+  let state = new Anser();
+  return {
+    reset: () => {
+      kept = "";
+      state = new Anser();
+    },
+    add: (to, text) => {
+      let whole = kept + text;
+      kept = BEGUN.exec(whole)?.[0] ?? "";
+      whole = whole.slice(0, whole.length - kept.length);
+      for (const part of state.ansiToJson(overwritten(whole).replace(NOT_COLORS, ""), OPTIONS)) {
+        if (!part.content) continue;
+        const classes = classesOf(part);
+        const shown = isolated(part.content);
+        to.append(classes ? h("span", { class: classes }, shown) : shown);
+      }
+    },
+  };
+}
+
+const OPTIONS = { use_classes: true, remove_empty: true };
+
+/** Do what a carriage return does: what follows stands in the place of its line. */
+function overwritten(text: string): string {
+  return text.replaceAll("\r\n", "\n").replace(/[^\n]*\r/g, "");
+}
+
+function classesOf(part: Anser.AnserJsonEntry): string {
+  const found: string[] = [];
+  if (/^ansi-[a-z-]+$/.test(part.fg)) found.push(`fg-${part.fg}`);
+  if (/^ansi-[a-z-]+$/.test(part.bg)) found.push(`bg-${part.bg}`);
+  for (const decoration of part.decorations) found.push(`text-${decoration}`);
+  return found.join(" ");
+}

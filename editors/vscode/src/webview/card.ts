@@ -1,0 +1,174 @@
+/** A suggested command: its risk and reasons, what can be done with it, and what came of it. */
+import type { Run } from "../chat/model";
+import type { CommandInfo } from "../protocol";
+import { visible } from "../text";
+import { button, h } from "./dom";
+import { GrowingText } from "./growing_text";
+
+export interface CardActions {
+  run: (command: CommandInfo, edited: string | null) => void;
+  terminal: (command: CommandInfo) => void;
+  copy: (text: string) => void;
+  dismiss: (command: CommandInfo) => void;
+  stop: (command: CommandInfo) => void;
+  open: (uri: string) => void;
+}
+
+const RISKS: Record<CommandInfo["risk"], string> = {
+  safe: "only reads",
+  caution: "may change something",
+  destructive: "could lose something: asks first",
+};
+
+export class Card {
+  readonly element: HTMLElement;
+  private readonly body = h("div", { class: "card-body" });
+  private readonly below = h("div", { class: "card-run" });
+  private output: GrowingText | undefined;
+  private isEdited = false;
+  private isRunning = false;
+  private hasRun = false;
+
+  constructor(
+    private readonly command: CommandInfo,
+    private readonly actions: CardActions,
+  ) {
+    this.element = h("section", { class: `card ${command.risk}` }, this.body, this.below);
+    this.element.setAttribute("aria-label", `Command: ${visible(command.text)}`);
+    this.element.dataset["command"] = command.id;
+    this.show();
+  }
+
+  private get isPast(): boolean {
+    return this.command.id.startsWith("past ");
+  }
+
+  private get needsEditing(): boolean {
+    return this.command.placeholders.length > 0;
+  }
+
+  private show(): void {
+    const { text, risk, reasons } = this.command;
+    const why = [RISKS[risk], ...reasons].join("; ");
+    this.body.replaceChildren(
+      h(
+        "pre",
+        { class: "command", tabindex: "0", role: "region", "aria-label": "Command" },
+        visible(text),
+      ),
+      button("✕", () => this.actions.dismiss(this.command), {
+        class: "quiet dismiss",
+        "aria-label": "Dismiss",
+        title: "Dismiss",
+      }),
+      this.isPast
+        ? ""
+        : h("p", { class: "risk" }, h("span", { class: "risk-name" }, risk), ` ${visible(why)}`),
+      this.isRunning ? this.stopButton() : this.buttons(),
+    );
+  }
+
+  private stopButton(): HTMLElement {
+    return h(
+      "div",
+      { class: "buttons" },
+      button("Stop", () => this.actions.stop(this.command)),
+    );
+  }
+
+  private buttons(): HTMLElement {
+    const { command, actions } = this;
+    const run = this.needsEditing
+      ? button("Fill in and run", () => this.edit(), { class: "primary" })
+      : button(this.hasRun ? "Run again" : "Run", () => actions.run(command, null), {
+          class: command.risk === "destructive" ? "danger" : "primary",
+        });
+    return h(
+      "div",
+      { class: "buttons" },
+      run,
+      this.needsEditing ? null : button("Edit", () => this.edit()),
+      button("Copy", () => actions.copy(command.text)),
+      this.needsEditing ? null : button("To terminal", () => actions.terminal(command)),
+    );
+  }
+
+  private edit(): void {
+    if (this.isEdited) return;
+    this.isEdited = true;
+    const rows = String(Math.min(8, this.command.text.split("\n").length));
+    const box = h("textarea", { rows, "aria-label": "Edit the command", spellcheck: "false" });
+    box.value = this.command.text;
+    const done = (): void => {
+      this.isEdited = false;
+      this.show();
+    };
+    const run = (): void => {
+      const edited = box.value.trim();
+      if (!edited) return;
+      done();
+      this.actions.run(this.command, edited);
+    };
+    box.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") done();
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) run();
+    });
+    const buttons = h(
+      "div",
+      { class: "buttons" },
+      button("Run", run, { class: "primary" }),
+      button("Cancel", done),
+    );
+    this.body.replaceChildren(box, buttons);
+    box.focus();
+    const gap = /<[^>\n]+>|YOUR_\w+|\.\.\./.exec(box.value);
+    if (gap) box.setSelectionRange(gap.index, gap.index + gap[0].length);
+  }
+
+  /** Show what came of it so far. */
+  update(run: Run): void {
+    const isRunning = run.state === "running";
+    this.hasRun = run.state === "ended" && !run.inTerminal;
+    if (run.output && !this.output) {
+      this.output = new GrowingText("output");
+      this.below.append(this.output.element);
+    }
+    if (this.output) {
+      const { element } = this.output;
+      const isAtEnd = element.scrollHeight - element.scrollTop - element.clientHeight < 24;
+      this.output.update(run.output);
+      if (isAtEnd) element.scrollTop = element.scrollHeight;
+    }
+    this.below.querySelector(".ended")?.remove();
+    this.below.append(this.ending(run));
+    this.element.classList.toggle("running", isRunning);
+    if (isRunning !== this.isRunning || !isRunning) {
+      this.isRunning = isRunning;
+      if (!this.isEdited) this.show();
+    }
+  }
+
+  private ending(run: Run): HTMLElement {
+    const failed = run.state === "denied" || (run.exitCode !== null && run.exitCode !== 0);
+    const made = h("p", { class: `ended${failed ? " failed" : ""}`, role: "status" }, endOf(run));
+    const { outputUri } = run;
+    if (outputUri)
+      made.append(
+        " ",
+        button("All of the output", () => this.actions.open(outputUri), { class: "quiet" }),
+      );
+    return made;
+  }
+}
+
+/** Return how a command ended, in words. */
+export function endOf(run: Run): string {
+  if (run.state === "running") return run.inTerminal ? "runs in the terminal …" : "runs …";
+  const parts: string[] = [];
+  if (run.signal) parts.push(`ended by ${run.signal}`);
+  else if (run.exitCode !== null) parts.push(`exit ${run.exitCode}`);
+  if (run.durationMs >= 1000) parts.push(`${(run.durationMs / 1000).toFixed(1)} s`);
+  else if (run.durationMs) parts.push(`${run.durationMs} ms`);
+  if (run.note) parts.push(visible(run.note));
+  return parts.join(" · ") || "ended";
+}

@@ -1,0 +1,282 @@
+/** The chat's page: tabs, messages, and the box for the next one. */
+import type { FromWebview, Tab, ToWebview } from "../chat/messages";
+import type { Exchange } from "../chat/model";
+import "./chat.css";
+import { Composer } from "./composer";
+import { button, h } from "./dom";
+import { ExchangeView } from "./exchange_view";
+
+interface VsCode {
+  postMessage: (message: FromWebview) => void;
+  getState: () => { drafts?: Record<string, string> } | undefined;
+  setState: (state: { drafts: Record<string, string> }) => void;
+}
+declare function acquireVsCodeApi(): VsCode;
+
+/** Exchanges that are shown at first, and more of them each time the user scrolls up to them. */
+const PAGE = 20;
+
+/** Pixels from the end within which the page goes along with what comes. */
+const NEAR = 48;
+
+class Chat {
+  private readonly vscode = acquireVsCodeApi();
+  private readonly drafts = new Map(Object.entries(this.vscode.getState()?.drafts ?? {}));
+  private readonly tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Chats" });
+  private readonly problem = h("div", { class: "problem", role: "alert", hidden: true });
+  private readonly log = h("main", { class: "log", tabindex: "0", "aria-label": "Messages" });
+  private readonly more = button("Show earlier messages", () => this.showEarlier(), {
+    class: "quiet more",
+  });
+  private readonly empty = this.welcome();
+  private readonly spoken = h("div", { class: "spoken", "aria-live": "polite" });
+  private readonly composer = new Composer((message) => this.post(message), {
+    send: (text) => this.send(text),
+    stop: () => this.stop(),
+    changed: (draft) => this.keepDraft(draft),
+  });
+  private session = "";
+  private exchanges: Exchange[] = [];
+  private firstShown = 0;
+  private readonly views = new Map<string, ExchangeView>();
+  private isFollowing = true;
+
+  constructor() {
+    document.body.append(this.tabs, this.problem, this.log, this.composer.element, this.spoken);
+    this.log.append(this.empty);
+    window.addEventListener("message", ({ data }: MessageEvent<ToWebview>) => this.take(data));
+    this.log.addEventListener("scroll", () => this.scrolled(), { passive: true });
+    document.addEventListener("click", (event) => this.clicked(event));
+    document.addEventListener("dragover", (event) => event.preventDefault());
+    document.addEventListener("drop", (event) => this.dropped(event));
+    this.post({ kind: "ready" });
+  }
+
+  private post(message: FromWebview): void {
+    this.vscode.postMessage(message);
+  }
+
+  private take(message: ToWebview): void {
+    switch (message.kind) {
+      case "chat":
+        this.show(message);
+        break;
+      case "tabs":
+        this.showTabs(message.tabs);
+        break;
+      case "exchange":
+        if (message.session === this.session) this.showExchange(message.exchange);
+        break;
+      case "events":
+        if (message.session === this.session) this.views.get(message.key)?.take(message.events);
+        break;
+      case "run":
+        this.views.get(message.key)?.takeRun(message.commandId, message.run);
+        break;
+      case "dropped":
+        this.views.get(message.key)?.drop(message.commandId);
+        break;
+      case "status":
+        this.composer.showStatus(message.status);
+        break;
+      case "proposals":
+        this.composer.showProposals(message.number, message.items);
+        break;
+      case "insert":
+        this.composer.insert(message.text, message.replaces);
+        break;
+      case "problem":
+        this.showProblem(message.message, message.action);
+        break;
+    }
+    this.follow();
+  }
+
+  // What is shown
+
+  private show(message: Extract<ToWebview, { kind: "chat" }>): void {
+    this.session = message.active;
+    this.exchanges = message.exchanges;
+    this.views.clear();
+    this.firstShown = Math.max(0, this.exchanges.length - PAGE);
+    this.log.replaceChildren(this.empty);
+    for (const exchange of this.exchanges.slice(this.firstShown)) this.add(exchange);
+    this.showMore();
+    this.composer.sendWith = message.sendWith;
+    this.composer.text = this.drafts.get(this.session) ?? "";
+    this.composer.setHistory(this.exchanges.map(({ prompt }) => prompt).filter(Boolean));
+    this.isFollowing = true;
+    this.showTabs(message.tabs);
+  }
+
+  private welcome(): HTMLElement {
+    const example = (text: string): HTMLElement =>
+      h(
+        "li",
+        {},
+        button(text, () => this.composer.insert(text, true), { class: "quiet" }),
+      );
+    return h(
+      "div",
+      { class: "welcome" },
+      h("h1", {}, "Ask your shell assistant"),
+      h(
+        "p",
+        {},
+        "Each command of a reply can be run here, and the next question knows what came of it.",
+      ),
+      h(
+        "ul",
+        {},
+        example("what are the ten largest files here?"),
+        example("which process listens on port 8080?"),
+        example(":help"),
+      ),
+    );
+  }
+
+  private add(exchange: Exchange): ExchangeView {
+    const view = new ExchangeView(exchange, this.session, (message) => this.post(message));
+    this.views.set(exchange.key, view);
+    this.log.append(view.element);
+    this.empty.hidden = true;
+    return view;
+  }
+
+  private showExchange(exchange: Exchange): void {
+    const known = this.views.get(exchange.key);
+    if (known) known.replace(exchange);
+    else if (!this.exchanges.some(({ key }) => key === exchange.key)) {
+      this.exchanges.push(exchange);
+      this.add(exchange);
+      this.isFollowing = true;
+    }
+    if (exchange.state === "ended") this.say(endingOf(exchange));
+  }
+
+  private showMore(): void {
+    this.empty.hidden = this.exchanges.length > 0;
+    if (this.firstShown > 0) this.log.prepend(this.more);
+    else this.more.remove();
+  }
+
+  /** Show some more of what was said, above what is shown, which stays where it is. */
+  private showEarlier(): void {
+    const from = Math.max(0, this.firstShown - PAGE);
+    const height = this.log.scrollHeight - this.log.scrollTop;
+    const first = this.log.querySelector(".exchange");
+    for (const exchange of this.exchanges.slice(from, this.firstShown)) {
+      const view = new ExchangeView(exchange, this.session, (message) => this.post(message));
+      this.views.set(exchange.key, view);
+      this.log.insertBefore(view.element, first);
+    }
+    this.firstShown = from;
+    this.showMore();
+    this.log.scrollTop = this.log.scrollHeight - height;
+  }
+
+  private showTabs(tabs: Tab[]): void {
+    this.tabs.hidden = tabs.length < 2;
+    this.composer.setBusy(tabs.some(({ session, isBusy }) => isBusy && session === this.session));
+    this.tabs.replaceChildren(...tabs.map((tab) => this.tab(tab)));
+  }
+
+  private tab({ session, title, folder, isBusy }: Tab): HTMLElement {
+    const isActive = session === this.session;
+    const name = `${folder ? `${folder}: ` : ""}${title}`;
+    const choose = button(
+      `${isBusy ? "● " : ""}${name}`,
+      () => this.post({ kind: "show", session }),
+      {
+        role: "tab",
+        "aria-selected": String(isActive),
+        title: name,
+      },
+    );
+    const close = button("✕", () => this.post({ kind: "close", session }), {
+      class: "quiet",
+      "aria-label": `Close ${name}`,
+    });
+    return h(
+      "div",
+      { class: `tab${isActive ? " active" : ""}`, role: "presentation" },
+      choose,
+      close,
+    );
+  }
+
+  private showProblem(message: string, action: string): void {
+    this.problem.hidden = !message;
+    if (!message) return;
+    const labels: Record<string, string> = {
+      restartServer: "Try again",
+      manageTrust: "Manage trust",
+    };
+    const label = labels[action];
+    this.problem.replaceChildren(
+      h("p", {}, message),
+      label ? button(label, () => this.post({ kind: "action", action }), { class: "primary" }) : "",
+    );
+  }
+
+  private say(text: string): void {
+    if (text) this.spoken.textContent = text;
+  }
+
+  // What the user does
+
+  private send(text: string): void {
+    this.isFollowing = true;
+    this.post({ kind: "send", session: this.session, text });
+  }
+
+  private stop(): void {
+    const busy = [...this.views].filter(([, view]) => view.isBusy);
+    for (const [key] of busy) this.post({ kind: "stop", session: this.session, key });
+  }
+
+  private keepDraft(draft: string): void {
+    if (draft) this.drafts.set(this.session, draft);
+    else this.drafts.delete(this.session);
+    this.vscode.setState({ drafts: Object.fromEntries(this.drafts) });
+  }
+
+  private clicked(event: MouseEvent): void {
+    const link = (event.target as Element | null)?.closest("a[href]");
+    if (!link) return;
+    event.preventDefault();
+    this.post({ kind: "link", href: link.getAttribute("href") ?? "" });
+  }
+
+  private dropped(event: DragEvent): void {
+    event.preventDefault();
+    const data = event.dataTransfer?.getData("application/vnd.code.uri-list") ?? "";
+    const uris = (data || event.dataTransfer?.getData("text/uri-list") || "")
+      .split(/\r?\n/)
+      .filter((uri) => uri.startsWith("file:"));
+    if (uris.length) this.post({ kind: "dropFiles", uris });
+  }
+
+  private scrolled(): void {
+    const { scrollHeight, scrollTop, clientHeight } = this.log;
+    this.isFollowing = scrollHeight - scrollTop - clientHeight < NEAR;
+    if (scrollTop < 200 && this.firstShown > 0 && scrollHeight > clientHeight) this.showEarlier();
+  }
+
+  private follow(): void {
+    if (this.isFollowing) this.log.scrollTop = this.log.scrollHeight;
+  }
+}
+
+function endingOf({ commands, error }: Exchange): string {
+  if (error) return error;
+  const [first] = commands;
+  if (!first) return "The reply is complete.";
+  const count =
+    commands.length === 1
+      ? "One command is suggested"
+      : `${commands.length} commands are suggested`;
+  return `The reply is complete. ${count}: ${first.text}, ${first.risk}.`;
+}
+
+new Chat();

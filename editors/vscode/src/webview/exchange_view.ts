@@ -1,0 +1,356 @@
+/** A question with its reply, as elements that follow the events. */
+import type { FromWebview } from "../chat/messages";
+import { type Exchange, fold, newRun, type Part, replyText, type Run } from "../chat/model";
+import type { Event as ServerEvent, StepEvent, ToolEvent } from "../protocol";
+import { dollars, short, visible } from "../text";
+import { Card } from "./card";
+import { button, h } from "./dom";
+import { type Block, markdown, MarkdownView } from "./markdown";
+
+export type Post = (message: FromWebview) => void;
+
+type PartView =
+  | { kind: "text"; view: MarkdownView }
+  | { kind: "reasoning"; element: HTMLElement; body: HTMLElement }
+  | { kind: "other"; element: HTMLElement; shown: string };
+
+export class ExchangeView {
+  readonly element = h("article", { class: "exchange" });
+  private readonly you = h("div", { class: "you" });
+  private readonly reply = h("div", { class: "reply" });
+  private readonly rest = h("div", { class: "rest" });
+  private readonly foot = h("footer", { class: "foot" });
+  private readonly parts: PartView[] = [];
+  private readonly cards = new Map<string, Card>();
+
+  constructor(
+    private exchange: Exchange,
+    private readonly session: string,
+    private readonly post: Post,
+  ) {
+    this.element.dataset["key"] = exchange.key;
+    this.element.append(this.you, this.reply, this.rest, this.foot);
+    this.showQuestion();
+    this.sync();
+  }
+
+  get isBusy(): boolean {
+    return this.exchange.state !== "ended";
+  }
+
+  /** Take the extension's word for all of it. */
+  replace(exchange: Exchange): void {
+    const before = this.exchange;
+    this.exchange = exchange;
+    if (replyText(before) !== replyText(exchange) || before.parts.length > exchange.parts.length) {
+      for (const part of this.parts.splice(0)) elementOf(part).remove();
+    }
+    this.showQuestion();
+    this.sync();
+  }
+
+  take(events: readonly ServerEvent[]): void {
+    for (const event of events) fold(this.exchange, event);
+    this.sync();
+  }
+
+  /** Show how a command goes on, whose output has come before. */
+  takeRun(commandId: string, run: Run): void {
+    this.exchange.runs[commandId] = run;
+    this.sync();
+  }
+
+  drop(commandId: string): void {
+    this.exchange.commands = this.exchange.commands.filter((command) => command.id !== commandId);
+    this.cards.get(commandId)?.element.remove();
+    this.cards.delete(commandId);
+  }
+
+  // The question
+
+  private showQuestion(): void {
+    const { prompt, key, isPast, isGoal, state } = this.exchange;
+    const isLine = prompt.startsWith(":");
+    this.element.classList.toggle("past", isPast);
+    const heading = h("h2", { class: "who" }, isGoal ? "Goal" : "You");
+    const tools = h("div", { class: "tools" });
+    if (state === "ended" && !isLine && !isGoal) {
+      const again = button("Ask again", () => this.send({ kind: "retry", key }), {
+        class: "quiet",
+      });
+      const edit = button("Edit", () => this.editQuestion(), { class: "quiet" });
+      tools.append(edit, again);
+    }
+    const text = h("div", { class: "prompt" }, visible(prompt));
+    this.you.replaceChildren(h("div", { class: "head" }, heading, tools), text);
+    if (isPast) text.append(h("span", { class: "note" }, " (no longer sent to the model)"));
+  }
+
+  private editQuestion(): void {
+    const { prompt, key } = this.exchange;
+    const box = h("textarea", { rows: "3", "aria-label": "Edit the question" });
+    box.value = prompt;
+    const done = (): void => this.showQuestion();
+    const ask = (): void => {
+      const text = box.value.trim();
+      done();
+      if (text) this.send({ kind: "edit", key, text });
+    };
+    box.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") done();
+      if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+        event.preventDefault();
+        ask();
+      }
+    });
+    this.you.replaceChildren(
+      box,
+      h(
+        "div",
+        { class: "buttons" },
+        button("Ask in a new chat", ask, { class: "primary" }),
+        button("Cancel", done),
+      ),
+    );
+    box.focus();
+  }
+
+  private send(
+    message: { kind: "retry"; key: string } | { kind: "edit"; key: string; text: string },
+  ): void {
+    this.post({ ...message, session: this.session });
+  }
+
+  // The reply
+
+  private sync(): void {
+    const { parts } = this.exchange;
+    parts.forEach((part, at) => this.syncPart(part, at));
+    this.syncCards();
+    this.syncFoot();
+  }
+
+  private syncPart(part: Part, at: number): void {
+    let view = this.parts[at];
+    if (!view) {
+      view = this.made(part);
+      this.parts.push(view);
+      this.reply.append(elementOf(view));
+    }
+    if (part.kind === "text" && view.kind === "text") view.view.update(part.text);
+    else if (part.kind === "reasoning" && view.kind === "reasoning") {
+      if (view.body.textContent !== part.text) view.body.textContent = part.text;
+    } else if (view.kind === "other") {
+      const shown = JSON.stringify(part);
+      if (shown === view.shown) return;
+      const element = otherPart(part);
+      view.element.replaceWith(element);
+      Object.assign(view, { element, shown });
+    }
+  }
+
+  private made(part: Part): PartView {
+    if (part.kind === "text") {
+      const onCode = (block: Block): HTMLElement[] => this.codeButtons(block);
+      return { kind: "text", view: new MarkdownView(part.firstLine, onCode) };
+    }
+    if (part.kind === "reasoning") {
+      const body = h("div", { class: "reasoning-body" });
+      const element = h("details", { class: "reasoning" }, h("summary", {}, "Reasoning"), body);
+      return { kind: "reasoning", element, body };
+    }
+    return { kind: "other", element: otherPart(part), shown: JSON.stringify(part) };
+  }
+
+  private codeButtons(block: Block): HTMLElement[] {
+    const code = (): string => block.element.querySelector(".growing")?.textContent ?? "";
+    const copy = button("Copy", () => this.post({ kind: "copy", text: code() }), {
+      class: "quiet",
+    });
+    if (!this.exchange.replaces) return [copy];
+    const replace = (): void => {
+      const { key } = this.exchange;
+      this.post({ kind: "replace", session: this.session, key, block: block.number });
+    };
+    return [button("Replace selection", replace, { class: "quiet" }), copy];
+  }
+
+  private syncCards(): void {
+    for (const command of this.exchange.commands) {
+      let card = this.cards.get(command.id);
+      if (!card) {
+        card = new Card(command, this.actions());
+        this.cards.set(command.id, card);
+      }
+      this.place(command.line, command.source, card.element);
+      const run = this.exchange.runs[command.id];
+      if (run) card.update(run);
+    }
+    for (const [id, run] of Object.entries(this.exchange.runs)) {
+      if (!this.exchange.commands.some((command) => command.id === id)) this.showUnasked(id, run);
+    }
+  }
+
+  /** Show the output of what was run without being suggested: by a line, or by a tool. */
+  private showUnasked(id: string, run: Run): void {
+    let card = this.cards.get(id);
+    if (!card) {
+      const line = this.exchange.prompt.replace(/^:run\s+/, "");
+      const text = this.exchange.prompt.startsWith(":run ") ? line : "";
+      const made = { text, line: 0, endLine: 0, placeholders: [], reasons: [] };
+      card = new Card({ ...made, id: `past ${id}`, source: "cmd", risk: "safe" }, this.actions());
+      if (!text) card.element.classList.add("bare");
+      this.cards.set(id, card);
+      this.rest.append(card.element);
+    }
+    card.update(run);
+  }
+
+  /** Put a card where its command stands in the reply. */
+  private place(line: number, source: string, card: HTMLElement): void {
+    const blocks = this.parts.flatMap((part) => (part.kind === "text" ? part.view.blocks : []));
+    const block = blocks.find((one) => one.first <= line && line <= one.last);
+    if (!block) {
+      if (card.parentElement !== this.rest) this.rest.append(card);
+      return;
+    }
+    const takesPlace = block.type === "suggestion" || (block.type === "code" && source === "fence");
+    if (takesPlace) block.element.classList.add("replaced");
+    if (block.element !== card.parentElement) block.element.append(card);
+  }
+
+  private actions(): ConstructorParameters<typeof Card>[1] {
+    const { session, post } = this;
+    const key = (): string => this.exchange.key;
+    return {
+      run: (command, edited) => {
+        this.exchange.runs[command.id] ??= newRun();
+        post({ kind: "run", session, key: key(), commandId: command.id, edited });
+      },
+      terminal: ({ id }) => post({ kind: "terminal", session, key: key(), commandId: id }),
+      copy: (text) => post({ kind: "copy", text }),
+      dismiss: ({ id }) => post({ kind: "dismiss", session, key: key(), commandId: id }),
+      stop: ({ id }) => post({ kind: "stop", session, key: `${key()} ${id}` }),
+      open: (href) => post({ kind: "link", href }),
+    };
+  }
+
+  private syncFoot(): void {
+    const { exchange } = this;
+    const shown: (HTMLElement | string)[] = [];
+    if (exchange.state !== "ended") {
+      const text = exchange.state === "waiting" ? "waits …" : "answers …";
+      shown.push(h("span", { class: "busy" }, exchange.isGoal ? "works …" : text));
+    } else if (exchange.error) {
+      shown.push(h("p", { class: "error", role: "alert" }, visible(exchange.error)));
+    }
+    const ending = ENDINGS[exchange.finishReason ?? ""];
+    if (ending && exchange.state === "ended" && !exchange.error)
+      shown.push(h("span", { class: "note" }, ending));
+    if (exchange.state === "ended" && exchange.model)
+      shown.push(h("span", { class: "note" }, usageOf(exchange)));
+    for (const { kind, path, first, last, cut } of exchange.attached) {
+      const lines = first ? `:${first}-${last}` : "";
+      shown.push(
+        h("span", { class: "chip" }, `${visible(path || kind)}${lines}${cut ? " (cut)" : ""}`),
+      );
+    }
+    const text = shown.map((one) => (typeof one === "string" ? one : one.outerHTML)).join("");
+    if (this.foot.dataset["shown"] === text) return;
+    this.foot.dataset["shown"] = text;
+    this.foot.replaceChildren(...shown);
+  }
+}
+
+const ENDINGS: Record<string, string> = {
+  cancelled: "stopped",
+  length: "cut off: the reply was as long as it may be",
+  timeout: "cut off: it took too long",
+  repetition: "ended: it began to repeat itself",
+  refusal: "the model refused",
+  complete: "goal reached",
+  blocked: "blocked: it cannot go on without you",
+  stopped: "stopped; :norris resume goes on",
+  limit: "ended by a limit; :norris resume goes on",
+};
+
+function usageOf({ model, usage }: Exchange): string {
+  if (!usage) return model;
+  const cost = dollars(usage.cost);
+  const tokens = `${short(usage.inputTokens)} in, ${short(usage.outputTokens)} out`;
+  return [model, tokens, cost].filter(Boolean).join(" · ");
+}
+
+function elementOf(view: PartView): HTMLElement {
+  return view.kind === "text" ? view.view.element : view.element;
+}
+
+function otherPart(part: Part): HTMLElement {
+  switch (part.kind) {
+    case "tool":
+      return toolPart(part.call);
+    case "step":
+      return stepPart(part.step);
+    case "notice":
+      return h("div", { class: `notice ${part.level}`, role: "note" }, markdown(part.message));
+    default:
+      return h("div");
+  }
+}
+
+const MARKS: Record<string, string> = {
+  pending: "…",
+  planned: "…",
+  running: "▸",
+  done: "✓",
+  failed: "✗",
+  denied: "⊘",
+  stopped: "■",
+};
+
+function toolPart(call: ToolEvent): HTMLElement {
+  const name = call.server === "aish" ? call.name : `${call.server}: ${call.name}`;
+  const line = `${MARKS[call.status] ?? ""} ${name} ${brief(call.arguments)}`;
+  const summary = h("summary", {}, visible(line), h("span", { class: "note" }, ` ${call.status}`));
+  return h(
+    "details",
+    { class: `tool ${call.status}` },
+    summary,
+    h(
+      "pre",
+      { class: "growing", tabindex: "0", role: "region", "aria-label": "Arguments" },
+      visible(call.arguments),
+    ),
+    call.result
+      ? h(
+          "pre",
+          { class: "growing", tabindex: "0", role: "region", "aria-label": "Result" },
+          visible(call.result.slice(0, 20_000)),
+        )
+      : null,
+  );
+}
+
+/** Return a call's arguments in a few words. */
+function brief(given: string): string {
+  try {
+    const values = Object.values(JSON.parse(given) as object).map((value) =>
+      typeof value === "string" ? value : JSON.stringify(value),
+    );
+    const text = values.join(" ").replaceAll("\n", " ");
+    return text.length > 60 ? `${text.slice(0, 59)}…` : text;
+  } catch {
+    return "";
+  }
+}
+
+function stepPart(step: StepEvent): HTMLElement {
+  const exit = step.exitCode === null ? "" : ` (exit ${step.exitCode})`;
+  const label = `${MARKS[step.status] ?? ""} Step ${step.number}: ${step.status}${exit}`;
+  return h(
+    "div",
+    { class: `step ${step.status}` },
+    h("strong", {}, label),
+    step.plan ? h("span", { class: "note" }, ` ${visible(step.plan)}`) : null,
+  );
+}

@@ -1,0 +1,67 @@
+/** Preformatted text that grows, in pieces of some lines: the browser lays only the last one out. */
+import { ansi } from "./ansi";
+import { h } from "./dom";
+
+/** Characters of a piece. */
+const PIECE = 4096;
+
+/** Pieces that are shown; what is above them is cut off with a note. */
+const MOST_PIECES = 400;
+
+export class GrowingText {
+  readonly element: HTMLElement;
+  private text = "";
+  private readonly paint = ansi();
+  private piece: HTMLElement | undefined;
+  private length = 0;
+
+  constructor(private readonly kind: "code" | "output") {
+    // What scrolls has to be within reach of the keyboard.
+    this.element = h("pre", { class: `growing ${kind}`, tabindex: "0" });
+    this.element.setAttribute("role", "region");
+    this.element.setAttribute("aria-label", kind === "code" ? "Code" : "Output");
+  }
+
+  /** Show a text; where it begins with the one before only the rest of it is added. */
+  update(text: string): void {
+    if (text === this.text) return;
+    if (!text.startsWith(this.text)) {
+      this.element.replaceChildren();
+      this.piece = undefined;
+      this.paint.reset();
+      this.text = "";
+    }
+    this.add(text.slice(this.text.length));
+    this.text = text;
+  }
+
+  private add(text: string): void {
+    let rest = text;
+    while (rest) {
+      if (!this.piece || this.length > PIECE) this.begin();
+      // A piece ends where a line does, unless the line is very long.
+      const end = rest.indexOf("\n", Math.max(0, PIECE - this.length));
+      const cut = end < 0 || end > 2 * PIECE ? Math.min(rest.length, 2 * PIECE) : end + 1;
+      this.addTo(rest.slice(0, cut));
+      rest = rest.slice(cut);
+    }
+  }
+
+  private begin(): void {
+    this.piece = h("span", { class: "piece" });
+    this.length = 0;
+    this.element.append(this.piece);
+    if (this.element.childElementCount > MOST_PIECES) this.element.firstElementChild?.remove();
+  }
+
+  private addTo(text: string): void {
+    this.length += text.length;
+    if (this.kind === "output") {
+      this.paint.add(this.piece as HTMLElement, text);
+      return;
+    }
+    const last = this.piece?.lastChild;
+    if (last instanceof Text) last.appendData(text);
+    else this.piece?.append(text);
+  }
+}

@@ -1,0 +1,144 @@
+import "./dom";
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { markdown, MarkdownView } from "../src/webview/markdown";
+
+/** Pieces that replies are made of; a generator joins and cuts them. */
+const PIECES = [
+  "Lists the files.",
+  "\n\n",
+  "\n",
+  "CMD: ls -la\n",
+  "CMD: rm -r build",
+  "```sh\nmake test\n```\n",
+  "```\nCMD: a\nCMD: b\n```\n",
+  "~~~python\nprint('```')\n~~~\n",
+  "````md\n```\nx\n```\n````\n",
+  "- one\n- two\n",
+  "1. first\n\n   CMD: inside\n",
+  "> quoted\n",
+  "| a | b |\n|---|---|\n| 1 | 2 |\n",
+  "# Title\n",
+  "a **bold** `code` [link](https://example.org) ",
+  "setext\n===\n",
+  "    indented code\n",
+  "<b>html</b>\n",
+  "\n---\n",
+  "*not closed",
+  "\u202eturned",
+  "é 😀 ",
+];
+
+/** Return numbers in [0, 1) that are the same each time. */
+function numbers(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+function reply(random: () => number): string {
+  const count = 1 + Math.floor(random() * 12);
+  return Array.from({ length: count }, () => PIECES[Math.floor(random() * PIECES.length)]).join("");
+}
+
+/** Return what is drawn: a line feed before a tag is not. */
+function drawn(element: HTMLElement): string {
+  return element.innerHTML.replaceAll(/\n+(?=<|$)/g, "");
+}
+
+test("a reply that comes in pieces looks like one that came whole", () => {
+  for (let seed = 1; seed <= 400; seed += 1) {
+    const random = numbers(seed);
+    const text = reply(random);
+    const view = new MarkdownView(0);
+    for (let at = 0; at < text.length; at += 1 + Math.floor(random() * 7)) {
+      view.update(text.slice(0, at));
+    }
+    view.update(text);
+    assert.equal(drawn(view.element), drawn(markdown(text)), JSON.stringify(text));
+  }
+});
+
+test("each line of a suggestion is found in the block of its line", () => {
+  for (let seed = 1; seed <= 200; seed += 1) {
+    const text = reply(numbers(seed));
+    const view = new MarkdownView(0);
+    view.update(text);
+    for (const block of view.blocks.filter(({ type }) => type === "suggestion")) {
+      const line = text.split("\n")[block.first] ?? "";
+      assert.ok(line.startsWith("CMD: "), JSON.stringify({ text, block: block.first }));
+    }
+  }
+});
+
+const ATTACKS = [
+  "<script>alert(1)</script>",
+  "<img src=http://evil.example/x onerror=alert(1)>",
+  "![x](http://evil.example/pixel.png)",
+  "[run](command:workbench.action.terminal.sendSequence?%22rm%22)",
+  "[run](javascript:alert(1))",
+  "[run](JaVaScRiPt:alert(1))",
+  "[run](vscode://x)",
+  "[run](data:text/html,<script>alert(1)</script>)",
+  '[x](https://ok.example/"onclick=alert(1))',
+  "<a href=command:x>y</a>",
+  "<iframe src=//evil.example>",
+  "<svg onload=alert(1)>",
+  "<style>*{display:none}</style>",
+  "<base href=//evil.example>",
+  "<form action=//evil.example><input name=x>",
+  "`<img src=x onerror=alert(1)>`",
+  "| <img src=x> |\n|---|\n| <script>1</script> |",
+  "- <details open ontoggle=alert(1)>",
+  '![a](x "onerror=alert(1)")',
+  "[a]: command:x\n\n[a]",
+  "<math><mtext></form><form><mglyph><style></math><img src onerror=alert(1)>",
+];
+
+const ELEMENTS = new Set(
+  "A BLOCKQUOTE BR CODE DEL DIV EM H1 H2 H3 H4 H5 H6 HR INPUT LI OL P PRE SPAN STRONG TABLE TBODY TD TH THEAD TR UL".split(
+    " ",
+  ),
+);
+
+function harmless(element: HTMLElement, text: string): void {
+  for (const one of element.querySelectorAll("*")) {
+    assert.ok(ELEMENTS.has(one.tagName), `${one.tagName} in ${JSON.stringify(text)}`);
+    for (const { name, value } of one.attributes) {
+      assert.ok(!name.startsWith("on") && name !== "style" && name !== "src", `${name} in ${text}`);
+      if (name === "href") assert.match(value, /^(?:https?:|mailto:)/, text);
+    }
+  }
+}
+
+test("no attack makes an element, a handler or a link that is not listed", () => {
+  for (const attack of ATTACKS) harmless(markdown(attack), attack);
+  for (let seed = 1; seed <= 400; seed += 1) {
+    const random = numbers(seed);
+    const parts = Array.from({ length: 3 }, () => {
+      const attack = ATTACKS[Math.floor(random() * ATTACKS.length)] ?? "";
+      const cut = Math.floor(random() * attack.length);
+      return random() < 0.5 ? attack : attack.slice(cut) + attack.slice(0, cut);
+    });
+    const text = parts.join(random() < 0.5 ? "\n" : "");
+    const view = new MarkdownView(0);
+    for (let at = 1; at <= text.length; at += 3) {
+      view.update(text.slice(0, at));
+      harmless(view.element, text.slice(0, at));
+    }
+  }
+});
+
+test("what turns text around is shown and does nothing", () => {
+  assert.match(markdown("see \u202etxt.exe").textContent, /<U\+202E>txt\.exe/);
+  assert.match(markdown("```\n\u2066x\n```").textContent, /<U\+2066>x/);
+});
+
+test("a megabyte on one line is text", () => {
+  const text = `**${"x".repeat(1 << 20)}**`;
+  const started = performance.now();
+  assert.equal(markdown(text).textContent, text);
+  assert.ok(performance.now() - started < 10_000);
+});

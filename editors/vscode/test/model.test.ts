@@ -1,0 +1,196 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  ended,
+  type Exchange,
+  exchange,
+  fold,
+  fromHistory,
+  joined,
+  replyText,
+} from "../src/chat/model";
+import type { CommandInfo, Event, HistoryMessage, RunReport } from "../src/protocol";
+
+const COMMAND: CommandInfo = {
+  id: "c1",
+  text: "ls",
+  line: 1,
+  endLine: 1,
+  source: "cmd",
+  placeholders: [],
+  risk: "safe",
+  reasons: [],
+};
+
+const EVENTS: Event[] = [
+  {
+    kind: "start",
+    turnId: "t1",
+    model: "offline",
+    route: { class: "shell", why: "" },
+    contextTokens: 1,
+    tokenBudget: 2,
+  },
+  { kind: "reasoning", delta: "So " },
+  { kind: "reasoning", delta: "it is." },
+  { kind: "text", delta: "Lists" },
+  { kind: "text", delta: " them.\nCMD: ls\n" },
+  { kind: "command", command: COMMAND },
+  {
+    kind: "tool",
+    callId: "k",
+    server: "aish",
+    name: "read_file",
+    arguments: "{}",
+    status: "running",
+    result: null,
+  },
+  {
+    kind: "tool",
+    callId: "k",
+    server: "aish",
+    name: "read_file",
+    arguments: "{}",
+    status: "done",
+    result: "x",
+  },
+  { kind: "text", delta: "More." },
+  { kind: "output", commandId: "c1", stream: "stdout", delta: "a\n" },
+  { kind: "end", finishReason: "stop", error: null },
+];
+
+test("events become parts, each in its place", () => {
+  const made = exchange("k", "how?");
+  for (const event of EVENTS) fold(made, event);
+  const kinds = made.parts.map(({ kind }) => kind);
+  assert.deepEqual(kinds, ["reasoning", "text", "tool", "text"]);
+  assert.equal(replyText(made), "Lists them.\nCMD: ls\nMore.");
+  const last = made.parts.at(-1);
+  assert.ok(last?.kind === "text" && last.firstLine === 2);
+  assert.equal(made.runs["c1"]?.output, "a\n");
+  assert.deepEqual([made.turnId, made.model, made.finishReason], ["t1", "offline", "stop"]);
+});
+
+test("events that are joined come to the same", () => {
+  const [one, other] = [exchange("k", "how?"), exchange("k", "how?")];
+  for (const event of EVENTS) fold(one, structuredClone(event));
+  for (const event of joined(EVENTS)) fold(other, event);
+  assert.deepEqual(one, other);
+  assert.ok(joined(EVENTS).length < EVENTS.length);
+});
+
+test("a suggestion that is told again takes the place of the first", () => {
+  const made = exchange("k", "how?");
+  fold(made, { kind: "command", command: COMMAND });
+  fold(made, { kind: "command", command: { ...COMMAND, text: "ls -a" } });
+  assert.deepEqual(
+    made.commands.map(({ text }) => text),
+    ["ls -a"],
+  );
+});
+
+test("an endless output is cut at its start", () => {
+  const made = exchange("k", "how?");
+  for (let at = 0; at < 100; at += 1) {
+    const delta = `${"x".repeat(9_999)}\n`;
+    fold(made, { kind: "output", commandId: "c", stream: "stdout", delta });
+  }
+  const output = made.runs["c"]?.output ?? "";
+  assert.ok(output.length < 600_000);
+  assert.match(output, /^\[earlier output is left out here\]\nx/);
+});
+
+test("the usage of several calls is added up", () => {
+  const made = exchange("k", "how?");
+  const usage = { outputTokens: 1, reasoningTokens: 0, cacheReadTokens: 0, cacheWriteTokens: 0 };
+  fold(made, { kind: "usage", inputTokens: 10, cost: null, ...usage });
+  fold(made, { kind: "usage", inputTokens: 5, cost: 0.5, ...usage });
+  assert.deepEqual([made.usage?.inputTokens, made.usage?.cost], [15, 0.5]);
+});
+
+test("each step of a goal has a reply of its own, whose lines count from its start", () => {
+  const made = exchange("k", "reach it");
+  const start = EVENTS[0] as Event;
+  const step = { kind: "step" as const, goal: "reach it", plan: "", callIds: [] };
+  const command = (id: string): Event => ({ kind: "command", command: { ...COMMAND, id } });
+  const ran = { status: "done" as const, exitCode: 3 };
+  for (const event of [
+    start,
+    { kind: "text" as const, delta: "One.\nCMD: ls" },
+    command("a"),
+    { kind: "output" as const, commandId: "a", stream: "stdout" as const, delta: "x" },
+    { ...step, ...ran, number: 1, commandIds: ["a"] },
+    { ...start },
+    { kind: "text" as const, delta: "Two.\nCMD: ls\n" },
+    command("b"),
+  ]) {
+    fold(made, event);
+  }
+  const texts = made.parts.filter((part) => part.kind === "text");
+  assert.deepEqual(
+    texts.map(({ firstLine }) => firstLine),
+    [0, 2],
+  );
+  assert.deepEqual(
+    made.commands.map(({ line }) => line),
+    [1, 3],
+  );
+  assert.deepEqual([made.runs["a"]?.state, made.runs["a"]?.exitCode], ["ended", 3]);
+});
+
+test("a report says how a command ended", () => {
+  const made = exchange("k", "how?");
+  fold(made, { kind: "output", commandId: "c", stream: "stdout", delta: "a" });
+  const run = made.runs["c"];
+  assert.ok(run);
+  const report = { exitCode: 2, signal: null, durationMs: 5, outputUri: null, output: "a" };
+  ended(run, { ...report, finishReason: "stop" } as RunReport);
+  assert.deepEqual([run.state, run.exitCode, run.output], ["ended", 2, "a"]);
+  ended(run, { ...report, finishReason: "denied" } as RunReport);
+  assert.equal(run.state, "denied");
+});
+
+function message(
+  role: string,
+  content: string,
+  more: Partial<HistoryMessage> = {},
+): HistoryMessage {
+  const none = { exec: [], attached: [], commands: [], toolCalls: [] };
+  const empty = { ts: null, model: null, finish: null, toolCallId: null, turnId: null };
+  return { n: 1, role, content, inForce: true, ...none, ...empty, ...more };
+}
+
+test("a history is the exchanges that it was", () => {
+  const called = { id: "k", name: "git__log", arguments: "{}" };
+  const found = fromHistory(
+    [
+      message("user", "how?", { n: 1, turnId: "t1" }),
+      message("assistant", "So.\nCMD: ls", { commands: [{ id: "c1", text: "ls" }] }),
+      message("user", "and?", {
+        n: 3,
+        turnId: "t2",
+        exec: [{ command: "ls", exit: 1, output: "none" }],
+      }),
+      message("assistant", "", { toolCalls: [called] }),
+      message("tool", "a log", { toolCallId: "k" }),
+      message("assistant", "Done.", { commands: [{ id: "c2", text: "make" }] }),
+    ],
+    [{ ...COMMAND, id: "c2", text: "make", risk: "caution" }],
+  );
+  assert.equal(found.length, 2);
+  const [first, second] = found as [Exchange, Exchange];
+  assert.equal(first.commands[0]?.line, 1);
+  const run = first.runs[first.commands[0].id];
+  assert.deepEqual([run?.exitCode, run?.output], [1, "none"]);
+  assert.deepEqual(
+    second.parts.map(({ kind }) => kind),
+    ["tool", "text"],
+  );
+  const tool = second.parts[0];
+  assert.ok(tool?.kind === "tool");
+  assert.deepEqual(
+    [tool.call.server, tool.call.status, tool.call.result],
+    ["git", "done", "a log"],
+  );
+  assert.equal(second.commands[0]?.risk, "caution");
+});

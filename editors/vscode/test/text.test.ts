@@ -1,0 +1,86 @@
+import "./dom";
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { question } from "../src/question";
+import { nested } from "../src/server/nested";
+import { dollars, percent, short, visible } from "../src/text";
+import { isOlder } from "../src/version";
+import { ansi } from "../src/webview/ansi";
+import { GrowingText } from "../src/webview/growing_text";
+
+test("nothing is hidden in what is shown", () => {
+  assert.equal(visible("a\u202eb\u200bc\u001bd\re"), "a<U+202E>b<U+200B>c<U+001B>d<U+000D>e");
+  assert.equal(visible("a\tb\nc é 😀"), "a\tb\nc é 😀");
+  assert.equal(visible("\u{e0041}"), "<U+E0041>");
+});
+
+test("a question shows all of a command, where it would run, and why it is asked", () => {
+  const asked = { id: "1", kind: "command" as const, diff: null };
+  const found = question({
+    ...asked,
+    text: "rm -r build\u202e",
+    cwd: "file:///home/me/a%20b",
+    risk: "destructive",
+    reasons: ["deletes files"],
+  });
+  assert.equal(found.detail, "rm -r build<U+202E>\n\nin /home/me/a b\ndestructive: deletes files");
+  assert.ok(found.isWhole);
+  const text = Array.from({ length: 90 }, (_, at) => `echo ${at}`).join("\n");
+  const long = question({ ...asked, text, cwd: "x", risk: "caution", reasons: [] });
+  assert.ok(!long.isWhole);
+  assert.match(long.detail, /all 90 lines stand in the editor behind this/);
+});
+
+test("only what somebody has set goes to the server", () => {
+  const values: Record<string, unknown> = { "context.max_turns": 3, default_model: "local" };
+  const found = nested(["context.max_turns", "context.token_budget", "default_model", "memory.x"], {
+    inspect: (key) => (key in values ? { globalValue: values[key] } : {}),
+    get: (key) => values[key],
+  });
+  assert.deepEqual(found, { context: { max_turns: 3 }, default_model: "local" });
+});
+
+test("versions are compared by their numbers", () => {
+  assert.ok(isOlder("0.0.9", "0.1.0"));
+  assert.ok(isOlder("no version", "0.1.0"));
+  assert.ok(!isOlder("0.10.0", "0.9.1"));
+  assert.ok(!isOlder("0.1.0.dev3", "0.1.0"));
+});
+
+test("numbers are short", () => {
+  assert.deepEqual([950, 1234, 34567].map(short), ["950", "1.2k", "35k"]);
+  assert.deepEqual([null, 0.00123, 1.5].map(dollars), ["", "$0.0012", "$1.50"]);
+  assert.equal(percent(1, 0), 0);
+});
+
+function painted(...texts: string[]): HTMLElement {
+  const element = document.createElement("div");
+  const paint = ansi();
+  for (const text of texts) paint.add(element, text);
+  return element;
+}
+
+test("colors are classes, whole or in pieces, and no other code does anything", () => {
+  const html = painted("\u001b[31mred\u001b[0m plain").innerHTML;
+  assert.equal(html, '<span class="fg-ansi-red">red</span> plain');
+  const text = "a\u001b[1;32mgreen\u001b[0mb";
+  for (let at = 0; at <= text.length; at += 1) {
+    const cut = painted(text.slice(0, at), text.slice(at));
+    assert.equal(cut.textContent, "agreenb", String(at));
+  }
+  const hostile =
+    "\u001b]8;;http://evil.example\u0007link\u001b]8;;\u0007\u001b[2J\u001b[5;5H<b>x</b>";
+  assert.equal(painted(hostile).innerHTML, "link&lt;b&gt;x&lt;/b&gt;");
+  assert.equal(painted("50%\r100%\n").textContent, "100%\n");
+});
+
+test("a text that grows is the text, however it comes", () => {
+  const text = Array.from({ length: 3000 }, (_, at) => `line ${at}`).join("\n");
+  const view = new GrowingText("code");
+  for (let at = 0; at < text.length; at += 997) view.update(text.slice(0, at));
+  view.update(text);
+  assert.equal(view.element.textContent, text);
+  assert.ok(view.element.childElementCount > 3);
+  view.update("other");
+  assert.equal(view.element.textContent, "other");
+});

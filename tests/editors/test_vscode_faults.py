@@ -1,0 +1,302 @@
+"""What goes wrong around the extension, in VS Code.
+
+Servers that end, replies that attack, settings that are wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.server
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from editor_parts import Place
+from fault_server import Peer, Request, chunk_of, served
+from vscode_parts import Chat, Workbench, missing, opened, package
+
+pytestmark = [
+    pytest.mark.editor,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(bool(missing()), reason=missing() or "VS Code is there"),
+]
+
+
+@pytest.fixture(scope="module", name="vsix")
+def fixture_vsix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return package(tmp_path_factory.mktemp("vsix"))
+
+
+@pytest.fixture(name="place")
+def fixture_place(tmp_path: Path) -> Place:
+    return Place.make(tmp_path, "work 1")
+
+
+class Says:
+    """A model server that replies with a text; ``hangs`` after its first half."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.hangs = False
+
+    async def __call__(self, request: Request, peer: Peer) -> None:
+        if not request.path.endswith("/chat/completions"):
+            await peer.reply({}, "404 Not Found")
+            return
+        await peer.head()
+        middle = len(self.text) // 2
+        await peer.event(chunk_of(self.text[:middle]))
+        if self.hangs:
+            await peer.wait_closed()
+            return
+        await peer.event(chunk_of(self.text[middle:]))
+        await peer.event(chunk_of("", finish_reason="stop"))
+        await peer.event("[DONE]")
+
+
+def use(place: Place, url: str) -> None:
+    place.config.write_text(
+        f'[models.local]\nendpoint = "{url}"\nmodel = "m"\ncontext_window = 65536\n'
+    )
+
+
+def servers(place: Place) -> list[int]:
+    """Return the processes of the server that runs for a place."""
+    names = "aish_lsp|bin/aish-lsp|tee -a"
+    found = subprocess.run(["pgrep", "-f", names], capture_output=True, text=True, check=False)
+    mine = []
+    for pid in map(int, found.stdout.split()):
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+            program = Path(f"/proc/{pid}/exe").readlink().name
+        except OSError:
+            continue
+        if place.environment["AISH_DATA_DIR"].encode() in environment and program != "node":
+            mine.append(pid)
+    return mine
+
+
+def kill(place: Place) -> None:
+    for pid in servers(place):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+class Counting(http.server.BaseHTTPRequestHandler):
+    """Answers all with a pixel, and counts."""
+
+    asked: list[str]
+
+    def do_GET(self) -> None:
+        self.asked.append(self.path)
+        self.send_response(200)
+        self.end_headers()
+
+    do_CONNECT = do_POST = do_HEAD = do_GET  # noqa: N815
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(name="evil")
+def fixture_evil() -> Iterator[tuple[str, list[str]]]:
+    """A server that no reply may have VS Code ask anything; with what it was asked."""
+    handler = type("Handler", (Counting,), {"asked": []})
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", handler.asked  # type: ignore[attr-defined]
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+ATTACK = """\
+<img src="{evil}/img.png"> ![pixel]({evil}/markdown.png)
+<script>fetch("{evil}/script")</script><style>@import url({evil}/style.css);</style>
+<iframe src="{evil}/frame"></iframe><svg onload="fetch('{evil}/svg')"></svg>
+<link rel=stylesheet href={evil}/link.css><video src={evil}/v poster={evil}/p></video>
+[run](command:workbench.action.files.newUntitledFile) [js](javascript:fetch('{evil}/js'))
+<a href="command:workbench.action.files.newUntitledFile">two</a>
+[page]({evil}/page "title") <{evil}/auto>
+
+```html
+<img src="{evil}/code.png">
+```
+
+turned \u202earound\u202c and \u001b[31mred\u001b[0m
+and \u001b]8;;{evil}/osc\u0007link\u001b]8;;\u0007
+
+CMD: echo \u202e'gnp.exe'
+"""
+
+
+def test_a_reply_asks_nothing_of_the_net_and_runs_nothing(
+    place: Place, tmp_path: Path, vsix: Path, evil: tuple[str, list[str]]
+) -> None:
+    url, asked = evil
+    with served(Says(ATTACK.replace("{evil}", url))) as model:
+        use(place, model)
+        with opened(place, tmp_path / "profile", vsix) as bench:
+            requests: list[str] = []
+            bench.page.on("request", lambda request: requests.append(request.url))
+            chat = bench.chat()
+            chat.ask("Attack.")
+            links = chat.frame.locator(".markdown a")
+            hrefs = [link.get_attribute("href") for link in links.all()]
+            assert hrefs
+            assert all(href.startswith(url) for href in hrefs), hrefs
+            for element in ("img", "iframe", "script:not([nonce])", "svg", "video", "style"):
+                assert chat.frame.locator(f".exchange {element}").count() == 0, element
+            assert "<U+202E>" in chat.last
+            bench.page.wait_for_timeout(1000)
+            assert bench.page.locator(".tabs-container .tab").count() == 0
+            assert asked == []
+            assert not [one for one in requests if one.startswith(url)]
+
+
+def test_a_megabyte_on_one_line_freezes_nothing(place: Place, tmp_path: Path, vsix: Path) -> None:
+    text = hashlib.shake_256(b"much").hexdigest(1 << 19)
+    with served(Says(text)) as model:
+        use(place, model)
+        with opened(place, tmp_path / "profile", vsix) as bench:
+            chat = bench.chat()
+            chat.ask("Much.")
+            shown = str(chat.exchanges.last.locator(".markdown").first.text_content())
+            assert shown[:1000] == text[:1000]
+            chat.ask(":help")
+            assert ":undo" in chat.last
+
+
+def test_a_server_that_is_killed_is_started_again_with_the_conversation(
+    place: Place, tmp_path: Path, vsix: Path
+) -> None:
+    model = Says("The first half and the other half.\n")
+    with served(model) as url:
+        use(place, url)
+        with opened(place, tmp_path / "profile", vsix) as bench:
+            chat = bench.chat()
+            chat.ask("First?")
+            for number in range(2):
+                model.hangs = True
+                chat.ask("Torn?", waits=False)
+                chat.exchanges.last.locator(".markdown").wait_for()
+                kill(place)
+                chat.ended()
+                assert "The first half" in chat.last, number
+                assert "ask again" in chat.last
+                model.hangs = False
+                bench.until("a server", lambda: servers(place))
+                again(bench, chat, f"Again {number}?")
+            text = str(chat.frame.locator(".log").inner_text())
+            assert [text.count(f"Again {number}?") for number in range(2)] == [1, 1]
+            # Of one session, and each question once.
+            asked = [one["content"] for one in place.sessions() if one.get("role") == "user"]
+            assert asked.count("First?") == 1
+            assert [asked.count(f"Again {number}?") for number in range(2)] == [1, 1]
+
+
+def again(bench: Workbench, chat: Chat, text: str) -> None:
+    """Ask until a server is there to answer."""
+    chat.ask(text)
+    assert "other half" in chat.last, chat.last
+    assert bench.page.locator(".notification-toast").count() == 0
+
+
+def test_a_server_that_ends_again_and_again_is_left_alone_and_told_of(
+    place: Place, tmp_path: Path, vsix: Path
+) -> None:
+    starts = tmp_path / "starts"
+    program = place.programs / "aish-lsp"
+    program.write_text(f"#!/bin/sh\necho start >>{starts}\nexit 1\n")
+    with opened(place, tmp_path / "profile", vsix) as bench:
+        chat = bench.chat()
+        problem = chat.frame.locator(".problem")
+        problem.wait_for()
+        bench.page.locator(".notification-toast").first.wait_for()
+        bench.page.wait_for_timeout(5000)
+        assert 1 <= len(starts.read_text().split()) <= 6
+        told = bench.page.locator(".notification-toast").all_inner_texts()
+        assert len(told) == 1, told
+        # Once it is there again, a button goes on.
+        Place.make(tmp_path, "work 1")
+        problem.get_by_role("button", name="Try again").click()
+        problem.wait_for(state="hidden")
+        chat.ask(":help")
+        assert ":undo" in chat.last
+
+
+def test_no_server_is_said_with_what_to_do(place: Place, tmp_path: Path, vsix: Path) -> None:
+    (place.programs / "aish-lsp").unlink()
+    with opened(place, tmp_path / "profile", vsix) as bench:
+        chat = bench.chat()
+        problem = chat.frame.locator(".problem")
+        problem.wait_for()
+        assert "is not there. The setting aish.server.command names it." in problem.inner_text()
+        told = bench.page.locator(".notification-toast").all_inner_texts()
+        assert len(told) == 1, told
+
+
+def test_a_server_that_does_not_answer_is_said_and_can_be_started_anew(
+    place: Place, tmp_path: Path, vsix: Path
+) -> None:
+    (place.programs / "aish-lsp").write_text("#!/bin/sh\nexec sleep 600\n")
+    with opened(place, tmp_path / "profile", vsix) as bench:
+        chat = bench.chat()
+        # Nothing of VS Code waits for it.
+        chat.box.fill("hello")
+        problem = chat.frame.locator(".problem", has_text="does not answer")
+        problem.wait_for()
+        Place.make(tmp_path, "work 1")
+        problem.get_by_role("button", name="Try again").click()
+        problem.wait_for(state="hidden")
+        assert chat.box.input_value() == "hello"
+        chat.ask(":help")
+        assert ":undo" in chat.last
+
+
+def test_one_that_is_too_old_is_said(place: Place, tmp_path: Path, vsix: Path) -> None:
+    program = place.programs / "aish-lsp"
+    program.write_text(
+        f"#!/bin/sh\nexec {sys.executable} -c \"import aish_lsp; aish_lsp.__version__ = '0.0.1';"
+        ' from aish_lsp.__main__ import main; main()"\n'
+    )
+    with opened(place, tmp_path / "profile", vsix) as bench:
+        chat = bench.chat()
+        problem = chat.frame.locator(".problem")
+        problem.wait_for()
+        assert "aish-lsp 0.0.1 is too old" in problem.inner_text()
+
+
+def test_settings_that_are_wrong_are_told_and_lose_nothing(
+    place: Place, tmp_path: Path, vsix: Path
+) -> None:
+    wrong = {"aish.context.max_turns": "many", "aish.safety.confirm": 7, "aish.models": []}
+    with opened(place, tmp_path / "profile", vsix, wrong) as bench:
+        chat = bench.chat()
+        chat.ask("how do I list files?")
+        assert "ls" in chat.last
+        assert "max_turns" in str(chat.frame.locator(".log").inner_text()) or (
+            bench.page.locator(".notification-toast", has_text="max_turns").count() == 1
+        )
+
+
+def test_nothing_happens_in_a_folder_that_is_not_trusted(
+    place: Place, tmp_path: Path, vsix: Path
+) -> None:
+    trust = {
+        "security.workspace.trust.enabled": True,
+        "security.workspace.trust.startupPrompt": "never",
+        "security.workspace.trust.banner": "never",
+    }
+    with opened(place, tmp_path / "profile", vsix, trust) as bench:
+        chat = bench.chat()
+        chat.frame.locator(".problem", has_text="do not trust").wait_for()
+        assert servers(place) == []

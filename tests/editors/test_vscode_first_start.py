@@ -1,0 +1,75 @@
+"""The first start of the extension, where nothing is installed: it makes a server of its own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from editor_parts import Place
+from vscode_parts import missing, opened, package
+
+pytestmark = [
+    pytest.mark.editor,
+    pytest.mark.timeout(900),
+    pytest.mark.skipif(bool(missing()), reason=missing() or "VS Code is there"),
+]
+
+
+@pytest.fixture(scope="module", name="vsix")
+def fixture_vsix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return package(tmp_path_factory.mktemp("vsix"), wheel=True)
+
+
+def test_a_server_is_installed_and_answers_and_is_there_the_next_time(
+    tmp_path: Path, vsix: Path
+) -> None:
+    place = Place.make(tmp_path, "work 1")
+    (place.programs / "aish-lsp").unlink()
+    storage = tmp_path / "profile/data/User/globalStorage/aish-lsp.aish"
+    with opened(place, tmp_path / "profile", vsix, installs=True) as bench:
+        chat = bench.chat()
+        bench.until("a server", (storage / "server.json").exists)
+        chat.ask("how do I list files?")
+        assert "ls" in chat.last
+        made = (storage / "server.json").read_text()
+        bench.load()
+        chat = bench.chat()
+        chat.frame.locator(".exchange", has_text="how do I list files?").wait_for()
+        assert (storage / "server.json").read_text() == made
+        assert len(list(storage.glob("server-*"))) == 1
+        # It is gone, by whatever: another one is made.
+        shutil.rmtree(next(storage.glob("server-*")))
+        bench.load()
+        chat = bench.chat()
+        bench.until("another one", lambda: (storage / "server.json").read_text() != made)
+        chat.ask(":help")
+        assert ":undo" in chat.last
+
+
+def test_without_a_network_that_is_said_and_can_be_tried_again(tmp_path: Path, vsix: Path) -> None:
+    place = Place.make(tmp_path, "work 1")
+    (place.programs / "aish-lsp").unlink()
+    nowhere = {
+        "PIP_INDEX_URL": "http://127.0.0.1:9/simple",
+        "PIP_EXTRA_INDEX_URL": "",
+        "PIP_FIND_LINKS": "",
+        "PIP_CONFIG_FILE": "/dev/null",
+        "PIP_RETRIES": "0",
+        "PIP_NO_CACHE_DIR": "1",
+    }
+    with opened(place, tmp_path / "profile", vsix, installs=True, variables=nowhere) as bench:
+        chat = bench.chat()
+        problem = chat.frame.locator(".problem")
+        problem.wait_for()
+        assert "there is no network" in problem.inner_text()
+        storage = tmp_path / "profile/data/User/globalStorage/aish-lsp.aish"
+        assert not list(storage.glob("server*"))
+        # One that the user installs meanwhile is found.
+        made = Place.make(tmp_path, "work 1")
+        bench.set({"aish.server.command": [str(made.programs / "aish-lsp")]})
+        bench.page.wait_for_timeout(1500)
+        problem.get_by_role("button", name="Try again").click()
+        problem.wait_for(state="hidden")
+        chat.ask(":help")
+        assert ":undo" in chat.last
