@@ -195,11 +195,13 @@ class Workbench:
         def is_found() -> bool:
             self.page.keyboard.press("F1")
             box = self.page.locator(".quick-input-widget input").first
-            box.wait_for()
-            box.fill(f">{title}")
             try:
+                box.wait_for(timeout=3000)
+                box.fill(f">{title}", timeout=3000)
                 row.wait_for(timeout=3000)
             except playwright.TimeoutError:
+                # What has the focus may have gone meanwhile, and the key with it.
+                self.page.locator(".part.editor").click(position={"x": 300, "y": 400})
                 self.page.keyboard.press("Escape")
                 return False
             return True

@@ -179,6 +179,7 @@ class Chat {
     this.tabs.hidden = tabs.length < 2;
     this.composer.setBusy(tabs.some(({ session, isBusy }) => isBusy && session === this.session));
     this.tabs.replaceChildren(...tabs.map((tab) => this.tab(tab)));
+    this.tabs.querySelector(".active")?.scrollIntoView({ block: "nearest", inline: "nearest" });
   }
 
   private tab({ session, title, folder, isBusy }: Tab): HTMLElement {

@@ -127,6 +127,8 @@ export class Composer {
     if (/^:|(?:^|\s)@\S*$/.test(prefix)) {
       this.post({ kind: "complete", number: ++this.number, prefix });
     } else {
+      // What was asked for before comes too late.
+      this.number += 1;
       this.hide();
     }
   }
