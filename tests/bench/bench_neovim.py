@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -71,8 +72,7 @@ def neovim(root: Path, url: str, *, by_plugin: bool) -> Iterator[tuple[Neovim, P
         packages.mkdir(parents=True)
         with tarfile.open(root / "plugin.tar", "w") as archive:
             archive.add(PLUGIN, "aish.nvim")
-        with tarfile.open(root / "plugin.tar") as archive:
-            archive.extractall(packages, filter="data")
+        subprocess.run(["tar", "-xf", root / "plugin.tar", "-C", packages], check=True)
         setup = "vim.cmd.packadd('aish.nvim')\nrequire('aish').setup{ window = 'current' }\n"
         init.write_text(f"vim.opt.packpath:prepend({str(root / 'site')!r})\n{setup}")
     else:

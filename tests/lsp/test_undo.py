@@ -17,7 +17,9 @@ pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 
 
 def git(root: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True)
+    who = ("-c", "user.name=n", "-c", "user.email=e@x.test")
+    command = ["git", *who, *arguments]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
     return done.stdout
 
 
