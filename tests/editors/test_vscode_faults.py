@@ -242,6 +242,11 @@ def test_no_server_is_said_with_what_to_do(place: Place, tmp_path: Path, vsix: P
         assert "is not there. The setting aish.server.command names it." in problem.inner_text()
         told = bench.page.locator(".notification-toast").all_inner_texts()
         assert len(told) == 1, told
+        # What is asked meanwhile is not lost.
+        chat.box.fill("who am I?")
+        chat.box.press("Enter")
+        bench.until("the text again", lambda: chat.box.input_value().strip() == "who am I?")
+        assert not chat.frame.locator(".exchange").count()
 
 
 def test_a_server_that_does_not_answer_is_said_and_can_be_started_anew(

@@ -33,56 +33,63 @@ export class Approvals implements vscode.Disposable, vscode.TextDocumentContentP
     return this.texts.get(uri.toString()) ?? "";
   }
 
-  async approve(request: ApprovalRequest): Promise<Approved> {
+  /** Ask; what was taken back by `taken` meanwhile is refused. */
+  async approve(request: ApprovalRequest, taken: vscode.CancellationToken): Promise<Approved> {
     const approved = request.diff
-      ? await this.byDiff(request, request.diff)
+      ? await this.byDiff(request, request.diff, taken)
       : await this.byDialog(request);
-    return { approved };
+    return { approved: approved && !taken.isCancellationRequested };
   }
 
   private async byDialog(request: ApprovalRequest): Promise<boolean> {
     const { title, detail, isWhole } = question(request);
-    if (!isWhole) {
-      const content = `${visible(request.text)}\n`;
-      const document = await vscode.workspace.openTextDocument({
-        content,
-        language: "shellscript",
-      });
-      await vscode.window.showTextDocument(document, { preview: true });
+    const whole = isWhole ? undefined : this.virtual("/command.sh", visible(request.text));
+    try {
+      if (whole) await vscode.window.showTextDocument(whole, { preview: true });
+      const [run, no] = ["Run", "Do Not Run"];
+      // The first one is what Enter presses.
+      const buttons = request.risk === "destructive" ? [no, run] : [run];
+      const options = { modal: true, detail };
+      const answer = await vscode.window.showWarningMessage(title, options, ...buttons);
+      return answer === run;
+    } finally {
+      if (whole) {
+        this.texts.delete(whole.toString());
+        await closeTabs((tab) => uriOf(tab)?.toString() === whole.toString());
+      }
     }
-    const [run, no] = ["Run", "Do Not Run"];
-    // The first one is what Enter presses.
-    const buttons = request.risk === "destructive" ? [no, run] : [run];
-    const options = { modal: true, detail };
-    const answer = await vscode.window.showWarningMessage(title, options, ...buttons);
-    return answer === run;
   }
 
-  private async byDiff(request: ApprovalRequest, diff: DiffShown): Promise<boolean> {
+  /** Return the address of a text that can be read, and not changed or saved. */
+  private virtual(path: string, text: string): vscode.Uri {
+    const uri = vscode.Uri.from({ scheme: SCHEME, path, query: String(++this.number) });
+    this.texts.set(uri.toString(), text);
+    return uri;
+  }
+
+  private async byDiff(
+    request: ApprovalRequest,
+    diff: DiffShown,
+    taken: vscode.CancellationToken,
+  ): Promise<boolean> {
     const uri = vscode.Uri.parse(diff.uri);
-    const key = String(++this.number);
-    const side = (name: string, text: string): vscode.Uri => {
-      const made = uri.with({ scheme: SCHEME, query: `${name} ${key}`, fragment: "" });
-      this.texts.set(made.toString(), text);
-      return made;
-    };
-    const [before, after] = [side("before", diff.before), side("after", diff.after)];
+    const before = this.virtual(uri.path, diff.before);
+    const after = this.virtual(uri.path, diff.after);
+    const key = after.query;
     const name = visible(vscode.workspace.asRelativePath(uri));
+    const asks = `aish wants to change ${name}. ${reasonsOf(request)}`;
+    const canceled = taken.onCancellationRequested(() => this.asked.get(key)?.(false));
     try {
-      const answer = this.answered(
-        after.query,
-        `aish wants to change ${name}. ${reasonsOf(request)}`,
-      );
-      await vscode.commands.executeCommand("setContext", "aish.diffShown", true);
+      const answer = this.answered(key, asks);
       const title = `${name} (aish: accept?)`;
       await vscode.commands.executeCommand("vscode.diff", before, after, title, { preview: false });
       return await answer;
     } finally {
-      this.asked.delete(after.query);
+      canceled.dispose();
+      this.asked.delete(key);
       this.texts.delete(before.toString());
       this.texts.delete(after.toString());
-      await vscode.commands.executeCommand("setContext", "aish.diffShown", this.asked.size > 0);
-      await closeDiff(after.query);
+      await closeTabs((tab) => keyOf(tab) === key);
     }
   }
 
@@ -97,12 +104,10 @@ export class Approvals implements vscode.Disposable, vscode.TextDocumentContentP
     });
   }
 
-  /** Answer what the diff asks that is in sight. */
+  /** Answer what the diff in sight asks, and no other one. */
   private answer(isAccepted: boolean): void {
     const tab = vscode.window.tabGroups.activeTabGroup.activeTab;
-    const found = tab && this.asked.get(keyOf(tab));
-    if (found) found(isAccepted);
-    else if (this.asked.size === 1) for (const resolve of this.asked.values()) resolve(isAccepted);
+    if (tab) this.asked.get(keyOf(tab))?.(isAccepted);
   }
 }
 
@@ -112,9 +117,13 @@ function keyOf(tab: vscode.Tab): string {
     : "";
 }
 
-async function closeDiff(key: string): Promise<void> {
+function uriOf(tab: vscode.Tab): vscode.Uri | undefined {
+  return tab.input instanceof vscode.TabInputText ? tab.input.uri : undefined;
+}
+
+async function closeTabs(isWanted: (tab: vscode.Tab) => boolean): Promise<void> {
   const tabs = vscode.window.tabGroups.all.flatMap((group) => group.tabs);
-  const found = tabs.filter((tab) => keyOf(tab) === key);
+  const found = tabs.filter(isWanted);
   if (found.length) await vscode.window.tabGroups.close(found, true);
 }
 

@@ -191,7 +191,7 @@ class Extension implements vscode.Disposable {
 
   private made(command: string[]): Server {
     const server = new Server(command, this.log, {
-      approve: (request) => this.approvals.approve(request),
+      approve: (request, taken) => this.approvals.approve(request, taken),
       terminal: () => this.terminal.read(),
       intercept: (name, argument) => this.intercept(name, argument),
     });

@@ -221,11 +221,20 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   /** Ask in the conversation in sight, or in the one that is named. */
   async say(text: string, session?: string, about?: About): Promise<void> {
     if (!text.trim()) return;
-    const named = this.conversations.of(session);
-    const conversation = named ?? (await this.conversations.open());
+    const conversation = this.conversations.of(session) ?? (await this.opened(text));
     const turnedTo = await conversation.say(text, about);
     if (turnedTo) await this.conversations.showSession(turnedTo, conversation.folder);
     if (text.trim().startsWith(":")) await this.followLine();
+  }
+
+  /** Return the conversation in sight; where none can be opened, what was typed for it is kept. */
+  private async opened(text: string): Promise<Conversation> {
+    try {
+      return await this.conversations.open();
+    } catch (error) {
+      this.insert(text);
+      throw error;
+    }
   }
 
   /** A line may have changed what is in force: the model, the session, the memory. */
@@ -235,7 +244,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   }
 
   async pursue(goal: string, allowCaution: boolean): Promise<void> {
-    await (await this.conversations.open()).pursue(goal, allowCaution);
+    await (await this.opened(goal)).pursue(goal, allowCaution);
   }
 
   private async edit(conversation: Conversation, key: string, text: string): Promise<void> {
