@@ -80,7 +80,6 @@ class Emacs:
         self._process = subprocess.Popen(
             ["sh", "-c", f"exec {shlex.join(argv)} <{name} >{name} 2>&1"], start_new_session=True
         )
-        os.close(terminal)
         self._printed = b""
         # What emacsclient answered last, also where it failed.
         self._said = ""
@@ -89,8 +88,11 @@ class Emacs:
         try:
             self.until("Emacs to start", "t")
         except BaseException:
+            os.close(terminal)
             self.close()
             raise
+        # Closed before Emacs has opened it, it would have ended for the reader.
+        os.close(terminal)
 
     def close(self) -> None:
         """End it, and with it the server."""

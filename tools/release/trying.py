@@ -253,7 +253,6 @@ def in_terminal(command: Sequence[str], user: Home, **more: str) -> None:
         text=True,
         start_new_session=True,
     )
-    os.close(terminal)
     reader = threading.Thread(target=_drain, args=(screen,))
     reader.start()
     try:
@@ -263,6 +262,8 @@ def in_terminal(command: Sequence[str], user: Home, **more: str) -> None:
     finally:
         process.kill()
         process.wait()
+        # Closed before the program has opened it, it would have ended for the reader.
+        os.close(terminal)
         reader.join()
         os.close(screen)
     if process.returncode:
