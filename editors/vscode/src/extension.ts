@@ -48,7 +48,7 @@ class Extension implements vscode.Disposable {
 
   constructor(private readonly context: vscode.ExtensionContext) {
     const server = (): Promise<Server> => this.server();
-    this.chat = new ChatView(context, server);
+    this.chat = new ChatView(context, server, this.terminal);
     const place = (): { workspace?: string; session?: string } => this.chat.conversations.place;
     this.memory = new MemoryTree(server, place);
     this.sessions = new SessionTree(server, this.chat);

@@ -5,7 +5,6 @@ import type { LastInTerminal } from "./protocol";
 const MOST = 65_536;
 
 /** What a terminal draws with: codes that are of no use to a model. */
-
 const CODES = /\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]/g;
 
 interface Ran {
@@ -17,11 +16,12 @@ interface Ran {
 
 export class TerminalReader implements vscode.Disposable {
   private readonly last = new WeakMap<vscode.Terminal, Ran>();
+  private readonly followed = new WeakSet<vscode.TerminalShellExecution>();
   private latest: Ran | undefined;
   private readonly listeners = [
-    vscode.window.onDidStartTerminalShellExecution((event) => {
-      void this.follow(event);
-    }),
+    vscode.window.onDidStartTerminalShellExecution(({ terminal, execution }) =>
+      this.follow(terminal, execution),
+    ),
     vscode.window.onDidEndTerminalShellExecution((event) => {
       const ran = this.last.get(event.terminal);
       if (ran) ran.exitCode = event.exitCode ?? null;
@@ -32,28 +32,56 @@ export class TerminalReader implements vscode.Disposable {
     for (const listener of this.listeners) listener.dispose();
   }
 
-  private async follow({
-    terminal,
-    execution,
-  }: vscode.TerminalShellExecutionStartEvent): Promise<void> {
+  /**
+   * Read what a command prints. One that was started by an extension has to be told here at once:
+   * when VS Code tells that it has begun, its first output may be gone.
+   */
+  follow(terminal: vscode.Terminal, execution: vscode.TerminalShellExecution): void {
+    if (this.followed.has(execution)) return;
+    this.followed.add(execution);
     const { commandLine, cwd } = execution;
     const ran: Ran = {
       command: commandLine.value,
-      cwd: cwd?.toString() ?? null,
+      cwd: cwd?.fsPath ?? null,
       exitCode: null,
       output: "",
     };
     this.last.set(terminal, ran);
     this.latest = ran;
-    for await (const data of execution.read()) ran.output = (ran.output + data).slice(-2 * MOST);
+    void keep(execution.read(), ran);
   }
 
   /** Return what the terminal in sight ran last, else any; null where none has told. */
-  read(): LastInTerminal | null {
+  async read(): Promise<LastInTerminal | null> {
     const { activeTerminal } = vscode.window;
-    const ran = (activeTerminal && this.last.get(activeTerminal)) ?? this.latest;
+    const own = activeTerminal && this.last.get(activeTerminal);
+    const ran = own ?? this.latest;
     if (!ran) return null;
-    const output = ran.output.replace(CODES, "").replaceAll("\r\n", "\n").slice(-MOST);
+    let output = plain(ran.output);
+    if (!output.trim() && own && ran.exitCode !== null) output = await copiedOutput();
     return { ...ran, output };
   }
+}
+
+function plain(output: string): string {
+  return output.replace(CODES, "").replaceAll("\r\n", "\n").slice(-MOST);
+}
+
+/**
+ * Return what the last command in the terminal in sight printed, by way of the clipboard.
+ *
+ * Of one that ends at once VS Code tells too late that it has begun, and its output has gone by.
+ */
+async function copiedOutput(): Promise<string> {
+  const before = await vscode.env.clipboard.readText();
+  await vscode.commands.executeCommand("workbench.action.terminal.copyLastCommandOutput");
+  const copied = await vscode.env.clipboard.readText();
+  // It copies nothing where there is nothing.
+  if (copied === before) return "";
+  await vscode.env.clipboard.writeText(before);
+  return plain(copied);
+}
+
+async function keep(printed: AsyncIterable<string>, ran: Ran): Promise<void> {
+  for await (const data of printed) ran.output = (ran.output + data).slice(-2 * MOST);
 }

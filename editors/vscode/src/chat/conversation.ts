@@ -16,6 +16,7 @@ import {
   exchange,
   fold,
   fromHistory,
+  isJudged,
   joined,
   newRun,
   type Run,
@@ -272,8 +273,7 @@ export class Conversation {
     const stream = (what: object): Promise<RunReport> =>
       server.stream<"aish.run", RunReport>("aish.run", { ...what, ...this.place }, onEvent, token);
     const text = edited ?? command.text;
-    if (command.id.startsWith("past ") || command.id.startsWith("line "))
-      return await stream({ text });
+    if (!isJudged(made, command)) return await stream({ text });
     try {
       return await stream({ commandId: command.id, ...(edited === null ? {} : { edited }) });
     } catch (error) {

@@ -58,4 +58,5 @@ export type FromWebview =
   | { kind: "link"; href: string }
   | { kind: "dropFiles"; uris: string[] }
   | { kind: "attach" }
+  | { kind: "mentionTerminal" }
   | { kind: "action"; action: string };

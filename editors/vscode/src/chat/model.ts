@@ -194,7 +194,18 @@ function endRuns(found: Exchange, step: StepEvent): void {
   }
 }
 
+/** What a line of the user's begins with that runs the rest of it. */
+const RUN_LINE = /^:run\s+/;
+
+/** Return whether the risk of a command is known: it was suggested, and waits. */
+export function isJudged(found: Exchange, command: CommandInfo): boolean {
+  return !command.id.startsWith("past ") && !RUN_LINE.test(found.prompt);
+}
+
 function addOutput(found: Exchange, commandId: string, delta: string): void {
+  if (RUN_LINE.test(found.prompt) && !found.commands.length) {
+    found.commands.push(unjudged(commandId, found.prompt.replace(RUN_LINE, ""), -1));
+  }
   const run = (found.runs[commandId] ??= newRun());
   run.output += delta;
   if (run.output.length > 2 * MOST_OUTPUT) {
@@ -310,19 +321,14 @@ function addReply(found: Exchange, message: HistoryMessage, waiting: readonly Co
   for (const { id, text } of message.commands as { id: string; text: string }[]) {
     const known = waiting.find((one) => one.id === id);
     const line = lines.indexOf(`CMD: ${text}`);
-    found.commands.push(
-      known ?? {
-        id: `past ${id}`,
-        text,
-        line: line < 0 ? lines.length : line,
-        endLine: line < 0 ? lines.length : line,
-        source: "cmd",
-        placeholders: [],
-        risk: "caution",
-        reasons: [],
-      },
-    );
+    found.commands.push(known ?? unjudged(`past ${id}`, text, line < 0 ? lines.length : line));
   }
+}
+
+/** Return a command that the server judges only once it is to be run again. */
+function unjudged(id: string, text: string, line: number): CommandInfo {
+  const source = "cmd";
+  return { id, text, line, endLine: line, source, placeholders: [], risk: "caution", reasons: [] };
 }
 
 /** Return the text of a reply: its pieces, joined. */

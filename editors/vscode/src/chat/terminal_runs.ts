@@ -1,10 +1,14 @@
 /** Commands that go to the user's terminal; shell integration tells how they end. */
 import * as vscode from "vscode";
 import type { CommandInfo } from "../protocol";
+import type { TerminalReader } from "../terminal";
 import { newRun, type Run } from "./model";
 
 /** Milliseconds that a new terminal's shell has to say that it tells of its commands. */
 const INTEGRATION = 4000;
+
+/** What a terminal takes for keys: the end of a line is Enter. */
+const CONTROLS = /[\x00-\x1f\x7f-\x9f]/;
 
 /** What a shell prints to mark its own lines. */
 const MARKS = /\x1b\]633;[^\x07\x1b]*(?:\x07|\x1b\\)/g;
@@ -15,16 +19,19 @@ export class TerminalRuns implements vscode.Disposable {
     if (closed === this.terminal) this.terminal = undefined;
   });
 
+  constructor(private readonly reader: TerminalReader) {}
+
   dispose(): void {
     this.closing.dispose();
   }
 
   /**
-   * Run a command where the user sees it; `show` is told as it goes on. What could lose something
-   * is only typed there.
+   * Run a command where the user sees it; `show` is told as it goes on. What could lose something,
+   * or was not judged, is only typed there.
    */
   async run(
     { text, risk }: CommandInfo,
+    isJudged: boolean,
     folder: vscode.Uri | undefined,
     show: (run: Run) => void,
   ): Promise<void> {
@@ -34,8 +41,14 @@ export class TerminalRuns implements vscode.Disposable {
     }));
     terminal.show(true);
     const run = { ...newRun(), inTerminal: true };
+    if (CONTROLS.test(text)) {
+      // Typed, each of its lines would run, or a key be pressed.
+      await vscode.env.clipboard.writeText(text);
+      show({ ...run, state: "ended", note: "copied: paste it into the terminal" });
+      return;
+    }
     const shell = terminal.shellIntegration ?? (await integration(terminal));
-    if (!shell || text.includes("\n") || risk === "destructive") {
+    if (!shell || !isJudged || risk === "destructive") {
       // It stands there to be read, and the user presses Enter: nobody would tell how it ends.
       terminal.sendText(text, false);
       show({ ...run, state: "ended", note: "in the terminal: press Enter there" });
@@ -43,6 +56,8 @@ export class TerminalRuns implements vscode.Disposable {
     }
     show(run);
     const execution = shell.executeCommand(text);
+    const printed = execution.read();
+    this.reader.follow(terminal, execution);
     const ended = new Promise<number | undefined>((resolve) => {
       const listeners = [
         vscode.window.onDidEndTerminalShellExecution((event) => {
@@ -57,7 +72,7 @@ export class TerminalRuns implements vscode.Disposable {
         resolve(exitCode);
       };
     });
-    for await (const data of execution.read()) {
+    for await (const data of printed) {
       run.output = (run.output + data.replace(MARKS, "")).slice(-65_536);
       show(run);
     }

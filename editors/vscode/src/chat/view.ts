@@ -3,9 +3,11 @@ import { randomBytes } from "node:crypto";
 import * as vscode from "vscode";
 import type { ModelInfo } from "../protocol";
 import { messageOf, NotStarted, type Server } from "../server/client";
+import type { TerminalReader } from "../terminal";
 import type { About, Conversation } from "./conversation";
 import { Conversations } from "./conversations";
 import type { FromWebview, Status, Tab, ToWebview } from "./messages";
+import { isJudged } from "./model";
 import { TerminalRuns } from "./terminal_runs";
 
 /** Milliseconds of work after which its end is told, where the user looks elsewhere. */
@@ -25,7 +27,7 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   private status: Status | null = null;
   private models: ModelInfo[] = [];
   private readonly busySince = new Map<Conversation, number>();
-  private readonly terminals = new TerminalRuns();
+  private readonly terminals: TerminalRuns;
   private readonly statusChanged = new vscode.EventEmitter<Status | null>();
   private readonly turnEnded = new vscode.EventEmitter<void>();
 
@@ -36,7 +38,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
   constructor(
     private readonly context: vscode.ExtensionContext,
     private readonly server: () => Promise<Server>,
+    terminal: TerminalReader,
   ) {
+    this.terminals = new TerminalRuns(terminal);
     this.conversations = new Conversations(context, server, {
       send: (message) => this.send(message),
       changed: (conversation) => this.changed(conversation),
@@ -146,6 +150,9 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       case "attach":
         await this.attach();
         break;
+      case "mentionTerminal":
+        this.insert("@terminal ");
+        break;
       case "search":
         await vscode.commands.executeCommand("aish.searchChats");
         break;
@@ -190,9 +197,10 @@ export class ChatView implements vscode.WebviewViewProvider, vscode.Disposable {
       case "terminal": {
         const folder = conversation.folder ? vscode.Uri.parse(conversation.folder) : undefined;
         const { key, commandId } = message;
-        const command = conversation.find(key)?.commands.find((one) => one.id === commandId);
-        if (!command) return;
-        await this.terminals.run(command, folder, (run) =>
+        const exchange = conversation.find(key);
+        const command = exchange?.commands.find((one) => one.id === commandId);
+        if (!exchange || !command) return;
+        await this.terminals.run(command, isJudged(exchange, command), folder, (run) =>
           conversation.ranInTerminal(key, commandId, run),
         );
         return;

@@ -38,7 +38,7 @@ type Streaming = {
 /** What the client needs from the rest of the extension. */
 export interface Parts {
   approve: (request: ApprovalRequest, taken: CancellationToken) => Promise<Approved>;
-  terminal: () => LastInTerminal | null;
+  terminal: () => Promise<LastInTerminal | null>;
   /** Carry out a command of a code action or a lens; undefined: the server does. */
   intercept: (command: string, argument: Record<string, unknown>) => Promise<unknown> | undefined;
 }

@@ -11,6 +11,7 @@ export interface CardActions {
   copy: (text: string) => void;
   dismiss: (command: CommandInfo) => void;
   stop: (command: CommandInfo) => void;
+  mentionTerminal: () => void;
   open: (uri: string) => void;
 }
 
@@ -32,15 +33,12 @@ export class Card {
   constructor(
     private readonly command: CommandInfo,
     private readonly actions: CardActions,
+    private readonly isJudged = true,
   ) {
     this.element = h("section", { class: `card ${command.risk}` }, this.body, this.below);
     this.element.setAttribute("aria-label", `Command: ${visible(command.text)}`);
     this.element.dataset["command"] = command.id;
     this.show();
-  }
-
-  private get isPast(): boolean {
-    return this.command.id.startsWith("past ");
   }
 
   private get needsEditing(): boolean {
@@ -61,7 +59,7 @@ export class Card {
         "aria-label": "Dismiss",
         title: "Dismiss",
       }),
-      this.isPast
+      !this.isJudged
         ? ""
         : h("p", { class: "risk" }, h("span", { class: "risk-name" }, risk), ` ${visible(why)}`),
       this.isRunning ? this.stopButton() : this.buttons(),
@@ -152,11 +150,11 @@ export class Card {
     const failed = run.state === "denied" || (run.exitCode !== null && run.exitCode !== 0);
     const made = h("p", { class: `ended${failed ? " failed" : ""}`, role: "status" }, endOf(run));
     const { outputUri } = run;
-    if (outputUri)
-      made.append(
-        " ",
-        button("All of the output", () => this.actions.open(outputUri), { class: "quiet" }),
-      );
+    const add = (text: string, action: () => void): void =>
+      made.append(" ", button(text, action, { class: "quiet" }));
+    if (outputUri) add("All of the output", () => this.actions.open(outputUri));
+    // What runs there is the user's own: it goes along only where they say so.
+    if (run.inTerminal && run.exitCode !== null) add("Ask about it", this.actions.mentionTerminal);
     return made;
   }
 }

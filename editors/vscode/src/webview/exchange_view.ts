@@ -1,6 +1,14 @@
 /** A question with its reply, as elements that follow the events. */
 import type { FromWebview } from "../chat/messages";
-import { type Exchange, fold, newRun, type Part, replyText, type Run } from "../chat/model";
+import {
+  type Exchange,
+  fold,
+  isJudged,
+  newRun,
+  type Part,
+  replyText,
+  type Run,
+} from "../chat/model";
 import type { Event as ServerEvent, StepEvent, ToolEvent } from "../protocol";
 import { dollars, short, visible } from "../text";
 import { Card } from "./card";
@@ -179,7 +187,7 @@ export class ExchangeView {
     for (const command of this.exchange.commands) {
       let card = this.cards.get(command.id);
       if (!card) {
-        card = new Card(command, this.actions());
+        card = new Card(command, this.actions(), isJudged(this.exchange, command));
         this.cards.set(command.id, card);
       }
       this.place(command.line, command.source, card.element);
@@ -191,15 +199,13 @@ export class ExchangeView {
     }
   }
 
-  /** Show the output of what was run without being suggested: by a line, or by a tool. */
+  /** Show the output of what was run without being suggested: by a tool. */
   private showUnasked(id: string, run: Run): void {
     let card = this.cards.get(id);
     if (!card) {
-      const line = this.exchange.prompt.replace(/^:run\s+/, "");
-      const text = this.exchange.prompt.startsWith(":run ") ? line : "";
-      const made = { text, line: 0, endLine: 0, placeholders: [], reasons: [] };
+      const made = { text: "", line: 0, endLine: 0, placeholders: [], reasons: [] };
       card = new Card({ ...made, id: `past ${id}`, source: "cmd", risk: "safe" }, this.actions());
-      if (!text) card.element.classList.add("bare");
+      card.element.classList.add("bare");
       this.cards.set(id, card);
       this.rest.append(card.element);
     }
@@ -231,6 +237,7 @@ export class ExchangeView {
       copy: (text) => post({ kind: "copy", text }),
       dismiss: ({ id }) => post({ kind: "dismiss", session, key: key(), commandId: id }),
       stop: ({ id }) => post({ kind: "stop", session, key: `${key()} ${id}` }),
+      mentionTerminal: () => post({ kind: "mentionTerminal" }),
       open: (href) => post({ kind: "link", href }),
     };
   }
