@@ -86,7 +86,12 @@ def test_what_the_user_types_there_is_the_terminals_last(
 ) -> None:
     bench.command("Terminal: Create New Terminal")
     marker = place.folder / "typed"
-    bench.until("the shell", lambda: typed(bench, f"touch '{marker}'") or marker.exists())
+
+    def is_ready() -> bool:
+        typed(bench, f"touch '{marker}'")
+        return marker.exists()
+
+    bench.until("the shell", is_ready)
     typed(bench, f"rm '{marker}'; printf 'so %s\\n' it-is; (exit 7)")
     bench.until("the command", lambda: not marker.exists())
     bench.page.wait_for_timeout(500)
