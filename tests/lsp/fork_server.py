@@ -108,6 +108,8 @@ async def spawn(
         "env": dict(env),
         "cwd": str(cwd or Path.cwd()),
         "umask": mask,
+        # As is inherited: what a shell starts in the background ignores it.
+        "takesInterrupts": signal.getsignal(signal.SIGINT) is not signal.SIG_IGN,
     }
     data = json.dumps(request).encode()
     if len(data) > _MOST_BYTES:
@@ -271,7 +273,8 @@ def _tell_end(watched: int, pid: int, status: int) -> None:
 
 def _run(request: Mapping[str, Any]) -> None:
     """Become what the request asks for."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if request["takesInterrupts"]:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.umask(request["umask"])
     os.environ.clear()
     os.environ.update(request["env"])

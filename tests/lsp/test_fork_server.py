@@ -67,17 +67,22 @@ async def told(
     return sees, error, code
 
 
+@pytest.mark.parametrize("interrupt", [signal.default_int_handler, signal.SIG_IGN])
 async def test_it_sees_what_one_that_is_started_sees(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interrupt: Any
 ) -> None:
     script = tmp_path / "telling.py"
     script.write_text(TELLING)
     command = [sys.executable, str(script), "an argument", "--é"]
     env = {**os.environ, "OF_THE_TEST": "yes", "HOME": str(tmp_path)}
     results = []
-    for wanted in (False, True):
-        monkeypatch.setattr(fork_server, "wanted", wanted)
-        results.append(await told(command, env, tmp_path, word="7"))
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        for wanted in (False, True):
+            monkeypatch.setattr(fork_server, "wanted", wanted)
+            results.append(await told(command, env, tmp_path, word="7"))
+    finally:
+        signal.signal(signal.SIGINT, before)
     started, forked = results
     assert started[1:] == forked[1:] == (b"7", 7)
     assert started[0] == forked[0]
