@@ -173,7 +173,8 @@ class Workbench:
 
     def load(self) -> None:
         """Open the folder, as after a reload of the window."""
-        self.page.goto(f"http://127.0.0.1:{self._port}/?folder={self._folder}")
+        kind = "folder" if self._folder.is_dir() else "workspace"
+        self.page.goto(f"http://127.0.0.1:{self._port}/?{kind}={self._folder}")
         self.page.locator(".monaco-workbench").wait_for()
         self.page.locator(".explorer-folders-view .monaco-list-row, .pane-body").first.wait_for()
 
@@ -280,18 +281,20 @@ def opened(
     vsix: Path,
     settings: Mapping[str, Any] | None = None,
     *,
+    several: Path | None = None,
     installs: bool = False,
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[Workbench]:
     """Open a place in VS Code, with the extension in a clean profile.
 
-    It starts the place's server, unless it ``installs`` one of its own.
+    It starts the place's server, unless it ``installs`` one of its own. ``several`` is a file that
+    names the folders to open, where that is not the place's alone.
     """
     # The PATH of VS Code is that of a login shell.
     program = place.programs / "aish-lsp"
     own = {} if installs else {"aish.server.command": [str(program)]}
     environment = {**place.environment, **(variables or {})}
-    bench = Workbench(profile, place.folder, environment, {**own, **(settings or {})})
+    bench = Workbench(profile, several or place.folder, environment, {**own, **(settings or {})})
     if not (profile / "extensions").exists():
         bench.install(vsix)
     bench.start()

@@ -6,3 +6,5 @@ for (const name of ["window", "document", "Node", "Text", "NodeFilter", "Element
   const value: unknown = name === "window" ? window : window[name];
   Object.defineProperty(globalThis, name, { value, configurable: true });
 }
+// jsdom lays nothing out, so there is nothing to scroll.
+window.Element.prototype.scrollIntoView = () => undefined;

@@ -95,6 +95,7 @@ class Chat {
   // What is shown
 
   private show(message: Extract<ToWebview, { kind: "chat" }>): void {
+    this.carryDraft(message);
     this.session = message.active;
     this.exchanges = message.exchanges;
     this.views.clear();
@@ -240,6 +241,14 @@ class Chat {
     if (draft) this.drafts.set(this.session, draft);
     else this.drafts.delete(this.session);
     this.vscode.setState({ drafts: Object.fromEntries(this.drafts) });
+  }
+
+  /** Have what was typed into a chat that is gone, or before there was one, stay in sight. */
+  private carryDraft({ tabs, active }: Extract<ToWebview, { kind: "chat" }>): void {
+    const typed = this.drafts.get(this.session);
+    if (!typed || !active || tabs.some(({ session }) => session === this.session)) return;
+    this.drafts.delete(this.session);
+    this.drafts.set(active, [this.drafts.get(active), typed].filter(Boolean).join("\n"));
   }
 
   private clicked(event: MouseEvent): void {

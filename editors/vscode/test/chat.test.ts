@@ -1,0 +1,63 @@
+import "./dom";
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { FromWebview, Tab, ToWebview } from "../src/chat/messages";
+
+const posted: FromWebview[] = [];
+Object.defineProperty(globalThis, "acquireVsCodeApi", {
+  value: () => ({
+    postMessage: (message: FromWebview) => posted.push(message),
+    getState: () => undefined,
+    setState: () => undefined,
+  }),
+});
+const begun = import("../src/webview/chat");
+
+async function box(): Promise<HTMLTextAreaElement> {
+  await begun;
+  const found = document.querySelector("textarea");
+  assert.ok(found);
+  return found;
+}
+
+function type(into: HTMLTextAreaElement, text: string): void {
+  into.value = text;
+  into.dispatchEvent(new window.Event("input"));
+}
+
+function show(active: string, ...sessions: string[]): void {
+  const tab = (session: string): Tab => ({ session, title: session, folder: "", isBusy: false });
+  const tabs = sessions.map(tab);
+  const data: ToWebview = { kind: "chat", tabs, active, exchanges: [], sendWith: "enter" };
+  window.dispatchEvent(new window.MessageEvent("message", { data }));
+}
+
+test("what is typed before there is a chat stays", async () => {
+  const input = await box();
+  type(input, "how do I");
+  show("");
+  assert.equal(input.value, "how do I");
+  show("one", "one");
+  assert.equal(input.value, "how do I");
+});
+
+test("what is typed into a chat is there again when it is", async () => {
+  const input = await box();
+  show("one", "one", "two");
+  type(input, "for one");
+  show("two", "one", "two");
+  assert.equal(input.value, "");
+  type(input, "for two");
+  show("one", "one", "two");
+  assert.equal(input.value, "for one");
+});
+
+test("what is typed into a chat that is gone moves on", async () => {
+  const input = await box();
+  show("one", "one");
+  type(input, "for one");
+  show("three", "three");
+  assert.equal(input.value, "for one");
+  show("three", "three");
+  assert.equal(input.value, "for one");
+});
