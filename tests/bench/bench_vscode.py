@@ -86,7 +86,8 @@ def main() -> None:
             chat.ask(":help")
             chat.frame.evaluate(WATCH)
             bench.page.wait_for_timeout(3000)
-            chat.frame.evaluate("window.tasks")
+            _print("first paint", f"{chat.frame.evaluate(PAINT):.0f} ms")
+            _print("at rest", _told(chat.frame.evaluate("window.tasks")))
             # That long tasks are seen at all.
             chat.frame.evaluate(
                 "setTimeout(() => { const t = Date.now(); while (Date.now() < t + 200); })"
@@ -95,10 +96,15 @@ def main() -> None:
             assert max(chat.frame.evaluate("window.tasks"), default=0) > 150
             chat.frame.evaluate(WATCH)
             chat.ask("Much.")
-            chat.frame.evaluate("window.tasks")
-            len(str(chat.exchanges.last.text_content()))
+            _print(f"{DELTAS:,} deltas", _told(chat.frame.evaluate("window.tasks")))
+            _print("shown of them", f"{len(str(chat.exchanges.last.text_content())):,} characters")
             for count in (100, 500):
-                chat.frame.evaluate(MANY, count)
+                took = chat.frame.evaluate(MANY, count)
+                _print(f"{2 * count:,} messages", f"shown in {took:.0f} ms")
+
+
+def _print(what: str, found: str) -> None:
+    sys.stdout.write(f"{what:16} {found}\n")
 
 
 def _told(tasks: list[float]) -> str:
