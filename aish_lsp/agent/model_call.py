@@ -169,7 +169,7 @@ async def complete_once(
         session: whose costs it counts to.
         preset: who is asked.
         category: what it is counted as.
-        compose: makes the messages, a system and a user one, within the budget that it is given.
+        compose: makes the messages, the system's first, within the budget that it is given.
         told: awaited with each piece of the text as it arrives, and with what a call took, also
             where its reply broke off.
 
@@ -238,8 +238,9 @@ async def _compose(
 
 
 def _draft(messages: Sequence[RequestMessage]) -> Draft:
-    system, user = messages
-    return Draft(Blocks(system.content), (Message("user", user.content),))
+    system, *others = messages
+    said = tuple(Message(one.role, one.content) for one in others if one.role != "system")
+    return Draft(Blocks(system.content), said)
 
 
 def _size(messages: Sequence[RequestMessage], counter: Counter) -> Measure:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
+from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.lsp.registry import CommandSpec
 from aish_lsp.operations.ask import Position
 from aish_lsp.operations.operation import SessionTarget, Target, Token
@@ -200,6 +201,52 @@ class ChatCompletions:
     is_incomplete: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptMessage:
+    """A message of somebody else's conversation."""
+
+    role: Literal["user", "assistant"]
+    content: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompleteParams(SessionTarget):
+    """``model`` is the name of one of ``aish.model.list``; the session is the one that pays."""
+
+    model: str
+    messages: list[PromptMessage]
+    partial_result_token: Token | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The reply: its text, how it ended, and what it took; null where nothing came."""
+
+    text: str
+    finish_reason: FinishReason
+    usage: Usage | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountParams(SessionTarget):
+    """``model`` is the name of one of ``aish.model.list``."""
+
+    model: str
+    texts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """The tokens of each text, and the most that a request and a reply may have.
+
+    ``input`` and ``output`` are what is known without asking the model's server.
+    """
+
+    tokens: list[int]
+    input: int
+    output: int
+
+
 @dataclass(frozen=True, slots=True)
 class Begun:
     """A turn that goes on in the chat; null where none was begun."""
@@ -265,6 +312,26 @@ _EDITOR = (
         ChatCompletions,
         "What may stand at the cursor of a message: a `:` command, its argument, or, behind `@`,\n"
         "a file's name.",
+    ),
+    CommandSpec(
+        "aish.model.complete",
+        CompleteParams,
+        Completion,
+        "The model's reply to messages of another extension's, such as a language model\n"
+        "provider passes on. Nothing of ours is in the request, and nothing of it is kept but\n"
+        "what it cost. A token has `text` and `usage` events.\n"
+        "\n"
+        "- `notFound`: there is no such model; the message names the nearest.\n"
+        "- `denied`: the user did not agree to it.\n"
+        "- `invalidArgument`: the first or the last message is not the user's.\n"
+        "- `overBudget`: the messages are too long for it; none of them is left out.",
+    ),
+    CommandSpec(
+        "aish.model.count",
+        CountParams,
+        Counted,
+        "How many tokens texts are for a model, as far as its own tokenizer was asked, else\n"
+        "estimated; and how long a request and its reply may be.",
     ),
 )
 

@@ -29,6 +29,7 @@ from aish_lsp.lsp import (
 from aish_lsp.lsp.chat_lines import ChatLines
 from aish_lsp.lsp.chats import ChatDocuments, checklist_actions
 from aish_lsp.lsp.commands import OperationCommands
+from aish_lsp.lsp.completions import Completions
 from aish_lsp.lsp.configuration import Configurations
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
@@ -215,6 +216,7 @@ def _wire_operations(server: AishServer) -> None:
     )
     operations.bind()
     ChatLines(operations).bind()
+    Completions(operations).bind()
 
 
 def _wire_actions(server: AishServer) -> None:

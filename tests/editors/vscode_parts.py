@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -282,13 +282,14 @@ def opened(
     settings: Mapping[str, Any] | None = None,
     *,
     several: Path | None = None,
+    also: Sequence[Path] = (),
     installs: bool = False,
     variables: Mapping[str, str] | None = None,
 ) -> Iterator[Workbench]:
     """Open a place in VS Code, with the extension in a clean profile.
 
     It starts the place's server, unless it ``installs`` one of its own. ``several`` is a file that
-    names the folders to open, where that is not the place's alone.
+    names the folders to open, where that is not the place's alone, ``also`` are more extensions.
     """
     # The PATH of VS Code is that of a login shell.
     program = place.programs / "aish-lsp"
@@ -296,7 +297,8 @@ def opened(
     environment = {**place.environment, **(variables or {})}
     bench = Workbench(profile, several or place.folder, environment, {**own, **(settings or {})})
     if not (profile / "extensions").exists():
-        bench.install(vsix)
+        for extension in (vsix, *also):
+            bench.install(extension)
     bench.start()
     try:
         with playwright.sync_playwright() as driver:

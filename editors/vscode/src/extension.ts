@@ -3,6 +3,7 @@ import * as vscode from "vscode";
 import { Approvals } from "./approve";
 import { ChatView } from "./chat/view";
 import { registerCommands } from "./commands";
+import { registerLanguageModels } from "./language_models";
 import { registerParticipant } from "./participant";
 import { CannotInstall, locate } from "./server/locate";
 import { messageOf, NotStarted, OLDEST, Server } from "./server/client";
@@ -69,6 +70,7 @@ class Extension implements vscode.Disposable {
       this.chat.onTurnEnded(() => this.refresh()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => void this.begin()),
       registerParticipant(context, server),
+      registerLanguageModels(server, place),
       ...registerCommands({
         chat: this.chat,
         page: this.page,

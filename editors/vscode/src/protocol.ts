@@ -205,6 +205,21 @@ export interface Compaction {
   context: ContextReport;
 }
 
+export interface CompleteParams {
+  workspace?: string | null;
+  uri?: string | null;
+  session?: string | null;
+  model: string;
+  messages: PromptMessage[];
+  partialResultToken?: string | number | null;
+}
+
+export interface Completion {
+  text: string;
+  finishReason: "stop" | "length" | "tool" | "refusal" | "repetition" | "cancelled" | "timeout" | "denied" | "error";
+  usage: Usage | null;
+}
+
 export interface ContextReport {
   total: number;
   tokenBudget: number;
@@ -251,6 +266,20 @@ export interface CostReport {
   warnAtTokens: number | null;
   capAtDollars: number | null;
   line: string;
+}
+
+export interface CountParams {
+  workspace?: string | null;
+  uri?: string | null;
+  session?: string | null;
+  model: string;
+  texts?: string[];
+}
+
+export interface Counted {
+  tokens: number[];
+  input: number;
+  output: number;
 }
 
 export interface Deleted {
@@ -516,6 +545,11 @@ export interface Prompt {
   messages: RequestMessage[];
   tools: Record<string, unknown>[];
   tokens: number;
+}
+
+export interface PromptMessage {
+  role: "user" | "assistant";
+  content: string;
 }
 
 export interface PromptParams {
@@ -924,4 +958,6 @@ export interface ServerCommands {
   "aish.chat.send": { params: ChatParams; result: Begun };
   "aish.chat.line": { params: ChatLineParams; result: ChatLineDone };
   "aish.chat.complete": { params: ChatCompleteParams; result: ChatCompletions };
+  "aish.model.complete": { params: CompleteParams; result: Completion };
+  "aish.model.count": { params: CountParams; result: Counted };
 }

@@ -178,6 +178,19 @@ local M = {}
 ---@field evictedTurns integer
 ---@field context aish.ContextReport
 
+---@class aish.CompleteParams
+---@field workspace? string|nil
+---@field uri? string|nil
+---@field session? string|nil
+---@field model string
+---@field messages aish.PromptMessage[]
+---@field partialResultToken? string|integer|nil
+
+---@class aish.Completion
+---@field text string
+---@field finishReason "stop"|"length"|"tool"|"refusal"|"repetition"|"cancelled"|"timeout"|"denied"|"error"
+---@field usage aish.Usage|nil
+
 ---@class aish.ContextReport
 ---@field total integer
 ---@field tokenBudget integer
@@ -219,6 +232,18 @@ local M = {}
 ---@field warnAtTokens integer|nil
 ---@field capAtDollars number|nil
 ---@field line string
+
+---@class aish.CountParams
+---@field workspace? string|nil
+---@field uri? string|nil
+---@field session? string|nil
+---@field model string
+---@field texts? string[]
+
+---@class aish.Counted
+---@field tokens integer[]
+---@field input integer
+---@field output integer
 
 ---@class aish.Deleted
 ---@field deleted integer
@@ -447,6 +472,10 @@ local M = {}
 ---@field messages aish.RequestMessage[]
 ---@field tools table[]
 ---@field tokens integer
+
+---@class aish.PromptMessage
+---@field role "user"|"assistant"
+---@field content string
 
 ---@class aish.PromptParams
 ---@field workspace? string|nil

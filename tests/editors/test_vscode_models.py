@@ -1,0 +1,92 @@
+"""Our models, asked by another extension of VS Code's."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from editor_parts import Place
+from vscode_parts import EXTENSION, missing, opened, package
+
+pytestmark = [
+    pytest.mark.editor,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(bool(missing()), reason=missing() or "VS Code is there"),
+]
+
+PROBE = """
+const vscode = require("vscode");
+const { writeFileSync } = require("node:fs");
+exports.activate = (context) => {
+  const told = process.env.PROBE_TOLD;
+  context.subscriptions.push(vscode.commands.registerCommand("probe.ask", async () => {
+    try {
+      const models = await vscode.lm.selectChatModels({ vendor: "aish" });
+      const model = models.find(({ id }) => id === "offline");
+      const { User, Assistant } = vscode.LanguageModelChatMessage;
+      const say = vscode.LanguageModelChatMessage;
+      const reply = await model.sendRequest([say.User("Hello."), say.Assistant("Hello."),
+        say.User("how do I list files?")], {}, new vscode.CancellationTokenSource().token);
+      const pieces = [];
+      for await (const piece of reply.text) pieces.push(piece);
+      const tokens = await model.countTokens("one and two and three");
+      writeFileSync(told, JSON.stringify({ names: models.map(({ id }) => id), pieces, tokens,
+        most: model.maxInputTokens }));
+    } catch (error) {
+      writeFileSync(told, JSON.stringify({ error: String(error) }));
+    }
+  }));
+};
+"""
+
+
+def probe(folder: Path) -> Path:
+    """Package an extension that asks a model of ours."""
+    folder.mkdir()
+    (folder / "extension.js").write_text(PROBE)
+    manifest = {
+        "name": "probe",
+        "publisher": "test",
+        "version": "1.0.0",
+        "engines": {"vscode": "^1.93.0"},
+        "main": "./extension.js",
+        "contributes": {"commands": [{"command": "probe.ask", "title": "Probe: Ask"}]},
+    }
+    (folder / "package.json").write_text(json.dumps(manifest))
+    made = folder / "probe.vsix"
+    vsce = EXTENSION / "node_modules" / ".bin" / "vsce"
+    flags = ["--allow-missing-repository", "--skip-license", "--out", made]
+    subprocess.run([vsce, "package", *flags], cwd=folder, check=True, capture_output=True)
+    return made
+
+
+def test_another_extension_asks_a_model_of_ours(tmp_path: Path) -> None:
+    place = Place.make(tmp_path, "work 1")
+    told = tmp_path / "told.json"
+    variables = {"PROBE_TOLD": str(told)}
+    also = [probe(tmp_path / "probe")]
+    with opened(
+        place, tmp_path / "profile", package(tmp_path), variables=variables, also=also
+    ) as bench:
+        chat = bench.chat()
+        chat.ask("which folder am i in")
+        bench.command("Probe: Ask")
+        dialog = bench.page.locator(".monaco-dialog-box")
+
+        def answered() -> bool:
+            # VS Code asks whether that extension may.
+            if dialog.count():
+                dialog.get_by_role("button", name="Allow").click()
+            return told.exists()
+
+        bench.until("the model's answer", answered)
+        found = json.loads(told.read_text())
+        assert "error" not in found, found
+        assert "offline" in found["names"]
+        assert "ls" in "".join(found["pieces"])
+        assert found["tokens"] > 4
+        assert found["most"] > 1000
+    # It is in no conversation.
+    assert "how do I list files?" not in str(place.sessions())
