@@ -1,4 +1,4 @@
-"""Our models, asked by another extension of VS Code's."""
+"""Our models for VS Code's other extensions, and ``@aish`` in its own chat."""
 
 from __future__ import annotations
 
@@ -38,6 +38,12 @@ exports.activate = (context) => {
       writeFileSync(told, JSON.stringify({ error: String(error) }));
     }
   }));
+  const chat = (query) => vscode.commands.executeCommand("workbench.action.chat.open",
+    { query, mode: "ask", modelSelector: { vendor: "aish" } });
+  for (const [name, query] of [["one", "how do I list files?"], ["two", "and only in src"]]) {
+    const ask = () => chat(`@aish ${query}`);
+    context.subscriptions.push(vscode.commands.registerCommand(`probe.${name}`, ask));
+  }
 };
 """
 
@@ -52,7 +58,12 @@ def probe(folder: Path) -> Path:
         "version": "1.0.0",
         "engines": {"vscode": "^1.93.0"},
         "main": "./extension.js",
-        "contributes": {"commands": [{"command": "probe.ask", "title": "Probe: Ask"}]},
+        "contributes": {
+            "commands": [
+                {"command": f"probe.{name}", "title": f"Probe: {name}"}
+                for name in ("ask", "one", "two")
+            ]
+        },
     }
     (folder / "package.json").write_text(json.dumps(manifest))
     made = folder / "probe.vsix"
@@ -72,7 +83,7 @@ def test_another_extension_asks_a_model_of_ours(tmp_path: Path) -> None:
     ) as bench:
         chat = bench.chat()
         chat.ask("which folder am i in")
-        bench.command("Probe: Ask")
+        bench.command("Probe: ask")
         dialog = bench.page.locator(".monaco-dialog-box")
 
         def answered() -> bool:
@@ -90,3 +101,22 @@ def test_another_extension_asks_a_model_of_ours(tmp_path: Path) -> None:
         assert found["most"] > 1000
     # It is in no conversation.
     assert "how do I list files?" not in str(place.sessions())
+
+
+def test_in_the_chat_of_vs_code_itself(tmp_path: Path) -> None:
+    place = Place.make(tmp_path, "work 1")
+    (place.folder / "src").mkdir()
+    also = [probe(tmp_path / "probe")]
+    with opened(place, tmp_path / "profile", package(tmp_path), also=also) as bench:
+        bench.chat().ask("which folder am i in")
+        replies = bench.page.locator(".interactive-response")
+        bench.command("Probe: one")
+        replies.nth(0).locator(".interactive-result-code-block", has_text="ls -la").wait_for()
+        bench.command("Probe: two")
+        replies.nth(1).locator(".interactive-result-code-block", has_text="ls -la src").wait_for()
+    # Each of its chats has a session of its own.
+    logs = [path.read_text() for path in (tmp_path / "data").glob("workspaces/*/sessions/*.jsonl")]
+    assert len(logs) == 2
+    assert [("how do I list files?" in log, "and only in src" in log) for log in logs].count(
+        (True, True)
+    ) == 1

@@ -1,8 +1,10 @@
 /** `@aish` in VS Code's own chat, where that is there. The view of our own does without it. */
 import * as vscode from "vscode";
 import { currentFolder } from "./chat/conversations";
+import { Fences } from "./fences";
 import type { AskResult } from "./protocol";
 import { messageOf, type Server } from "./server/client";
+import { isolated } from "./text";
 
 export function registerParticipant(
   context: vscode.ExtensionContext,
@@ -25,15 +27,17 @@ export function registerParticipant(
         const session =
           known ?? (await running.execute("aish.session.new", { show: false, ...workspace })).id;
         sessions.set(key, session);
+        const fences = new Fences();
         await running.stream<"aish.ask", AskResult>(
           "aish.ask",
           { prompt: request.prompt, session, ...workspace },
           (event) => {
-            if (event.kind === "text") stream.markdown(event.delta);
+            if (event.kind === "text") stream.markdown(isolated(fences.take(event.delta)));
             else if (event.kind === "notice") stream.progress(event.message);
           },
           token,
         );
+        stream.markdown(isolated(fences.end()));
       } catch (error) {
         stream.markdown(messageOf(error));
       }
