@@ -68,7 +68,7 @@ def probe(folder: Path) -> Path:
     (folder / "package.json").write_text(json.dumps(manifest))
     made = folder / "probe.vsix"
     vsce = EXTENSION / "node_modules" / ".bin" / "vsce"
-    flags = ["--allow-missing-repository", "--skip-license", "--out", made]
+    flags = ["--allow-missing-repository", "--skip-license", "--out", str(made)]
     subprocess.run([vsce, "package", *flags], cwd=folder, check=True, capture_output=True)
     return made
 
