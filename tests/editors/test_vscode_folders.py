@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from editor_parts import Place
-from vscode_parts import missing, opened, package
+from vscode_parts import Chat, missing, opened, package
 
 pytestmark = [
     pytest.mark.editor,
@@ -79,3 +79,16 @@ def test_each_of_several_folders_has_chats_of_its_own(tmp_path: Path, vsix: Path
             chat.frame.locator(".exchange", has_text="folder am i in").wait_for()
             chat.ask(":run pwd -P")
             assert str(folder) in chat.last
+        # One that is taken out of the window takes its chats along, and no other.
+        several.write_text(json.dumps({"folders": folders[:1], "settings": {}}))
+        bench.until("one tab", lambda: tabs_of(bench.chat()) == 1)
+        bench.load()
+        chat = bench.chat()
+        chat.frame.locator(".exchange", has_text="folder am i in").wait_for()
+        assert tabs_of(chat) == 1
+        chat.ask(":run pwd")
+        assert str(place.folder) in chat.last
+
+
+def tabs_of(chat: Chat) -> int:
+    return int(chat.frame.locator("[role=tab]").count())

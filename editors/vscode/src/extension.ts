@@ -69,6 +69,10 @@ class Extension implements vscode.Disposable {
       this.chat.onStatus((status) => status && this.bar.show(status)),
       this.chat.onTurnEnded(() => this.refresh()),
       vscode.workspace.onDidGrantWorkspaceTrust(() => void this.begin()),
+      vscode.workspace.onDidChangeWorkspaceFolders(() => {
+        const leaving = this.chat.conversations.leaveFolders();
+        leaving.catch((error: unknown) => this.log.error(messageOf(error)));
+      }),
       registerParticipant(context, server),
       registerLanguageModels(server, place),
       ...registerCommands({

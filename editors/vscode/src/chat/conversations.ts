@@ -62,7 +62,7 @@ export class Conversations {
 
   private async restored(): Promise<Conversation> {
     const kept = this.context.workspaceState.get<KeptTab[]>(TABS, []);
-    for (const tab of kept) {
+    for (const tab of kept.filter(({ folder }) => isOpen(folder))) {
       try {
         await this.resumed(tab.session, tab.folder);
       } catch (error) {
@@ -139,10 +139,19 @@ export class Conversations {
   async close(session: string): Promise<void> {
     const conversation = this.all.find((one) => one.session === session);
     if (!conversation) return;
-    conversation.stop();
-    this.all = this.all.filter((one) => one !== conversation);
-    if (this.active !== conversation) {
-      this.face.changed(conversation);
+    await this.closeAll([conversation]);
+  }
+
+  /** Close the tabs of folders that the window has no more. */
+  async leaveFolders(): Promise<void> {
+    await this.closeAll(this.all.filter(({ folder }) => !isOpen(folder)));
+  }
+
+  private async closeAll(closed: readonly Conversation[]): Promise<void> {
+    for (const conversation of closed) conversation.stop();
+    this.all = this.all.filter((one) => !closed.includes(one));
+    if (!this.active || !closed.includes(this.active)) {
+      for (const conversation of closed) this.face.changed(conversation);
       await this.keep();
       return;
     }
@@ -224,6 +233,12 @@ async function whenFree<Result>(work: () => Promise<Result>): Promise<Result> {
       await new Promise((resolve) => setTimeout(resolve, 300));
     }
   }
+}
+
+/** Return whether a conversation's folder is one of the window's; empty: it has none. */
+function isOpen(folder: string): boolean {
+  const folders = vscode.workspace.workspaceFolders ?? [];
+  return folder ? folders.some(({ uri }) => uri.toString() === folder) : !folders.length;
 }
 
 /** Return the URI of the folder that is worked in; empty where none is open. */
