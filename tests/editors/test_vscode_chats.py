@@ -153,6 +153,30 @@ def test_a_selection_goes_along(bench: Workbench, chat: Chat, place: Place) -> N
     bench.command("View: Close All Editors")
 
 
+def test_a_file_is_dropped_into_it(bench: Workbench, chat: Chat, place: Place) -> None:
+    drop = """uri => {
+      const dataTransfer = new DataTransfer();
+      dataTransfer.setData("text/uri-list", uri);
+      document.dispatchEvent(new DragEvent("drop", { dataTransfer, cancelable: true }));
+    }"""
+    chat.frame.evaluate(drop, (place.folder / "main.py").as_uri())
+    bench.until("its name", lambda: chat.box.input_value().strip() == "@main.py")
+    chat.frame.evaluate(drop, "https://example.com/main.py")
+    chat.box.press_sequentially("what is it?")
+    assert chat.box.input_value() == "@main.py what is it?"
+
+
+def test_the_walkthrough_leads_to_the_chat(bench: Workbench, chat: Chat) -> None:
+    bench.command("Welcome: Open Walkthrough")
+    row(bench, "Begin with aish").click()
+    page = bench.page.locator(".gettingStartedContainer")
+    page.get_by_text("Connect a model").first.wait_for()
+    page.get_by_text("Ask", exact=True).first.click()
+    page.get_by_role("button", name="Open the chat").click()
+    chat.box.wait_for()
+    bench.command("View: Close All Editors")
+
+
 def test_what_is_remembered_is_edited_moved_and_forgotten(bench: Workbench, chat: Chat) -> None:
     chat.ask(":remember The cat is black.")
     header = bench.page.locator(".pane-header", has_text="Memory").first
