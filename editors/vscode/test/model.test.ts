@@ -194,3 +194,30 @@ test("a history is the exchanges that it was", () => {
   );
   assert.equal(second.commands[0]?.risk, "caution");
 });
+
+test("what a line ran is shown again, before the question that carried it", () => {
+  const ran = [
+    { command: "make", exit: 2, output: "no rule" },
+    { command: "ls", exit: 0, output: "a" },
+    { command: "make", exit: 0, output: "made" },
+  ];
+  const found = fromHistory(
+    [
+      message("user", "first", { n: 1, exec: ran.slice(0, 1) }),
+      message("assistant", "So.\nCMD: ls", { commands: [{ id: "c1", text: "ls" }] }),
+      message("user", "second", { n: 3, exec: ran.slice(1) }),
+    ],
+    [],
+  );
+  const shown = found.map(({ prompt, runs }) => [
+    prompt,
+    ...Object.values(runs).map(({ exitCode, output }) => `${exitCode} ${output}`),
+  ]);
+  assert.deepEqual(shown, [
+    [":run make", "2 no rule"],
+    ["first", "0 a"],
+    [":run make", "0 made"],
+    ["second"],
+  ]);
+  assert.equal(new Set(found.map(({ key }) => key)).size, 4);
+});

@@ -252,7 +252,7 @@ export function fromHistory(
   for (const message of messages) {
     const last = exchanges.at(-1);
     if (message.role === "user" || !last) {
-      if (last) resolveRuns(exchanges, message);
+      resolveRuns(exchanges, message);
       const made = exchange(
         `n${message.n}`,
         message.role === "user" ? message.content : "",
@@ -269,22 +269,25 @@ export function fromHistory(
   return exchanges;
 }
 
-/** Show under its command the output that a question carried. */
-function resolveRuns(exchanges: readonly Exchange[], message: HistoryMessage): void {
-  for (const carried of message.exec as { command: string; exit: number; output: string }[]) {
-    for (const found of [...exchanges].reverse()) {
-      const command = found.commands.find(
-        (one) => one.text === carried.command && !(one.id in found.runs),
-      );
-      if (!command) continue;
-      found.runs[command.id] = {
-        ...newRun(),
-        state: "ended",
-        output: carried.output,
-        exitCode: carried.exit,
-      };
-      break;
+/** Show the output that a question carried: under its command, or as the line that ran it. */
+function resolveRuns(exchanges: Exchange[], message: HistoryMessage): void {
+  const carried = message.exec as { command: string; exit: number; output: string }[];
+  const suggested = [...exchanges].reverse();
+  for (const [index, { command, exit, output }] of carried.entries()) {
+    const run: Run = { ...newRun(), state: "ended", output, exitCode: exit };
+    const isNew = ({ text, id }: CommandInfo, { runs }: Exchange): boolean =>
+      text === command && !(id in runs);
+    const found = suggested.find((one) => one.commands.some((known) => isNew(known, one)));
+    const known = found?.commands.find((one) => isNew(one, found));
+    if (found && known) {
+      found.runs[known.id] = run;
+      continue;
     }
+    const line = exchange(`n${message.n} ${index}`, `:run ${command}`, "ended");
+    const made = unjudged(`past ${line.key}`, command, -1);
+    line.commands.push(made);
+    line.runs[made.id] = run;
+    exchanges.push(line);
   }
 }
 
