@@ -117,6 +117,7 @@ def talk(bench: Workbench, place: Place, caller: Streaming) -> None:
     asked = bench.dialog()
     assert "git checkout -- ." in asked.inner_text()
     assert str(place.folder) in asked.inner_text()
+    card(chat, "git checkout").locator(".ended", has_text="waits for your answer").wait_for()
     shot(bench, "04-destructive")
     # What Enter presses loses nothing.
     bench.page.keyboard.press("Enter")

@@ -128,5 +128,6 @@ async function closeTabs(isWanted: (tab: vscode.Tab) => boolean): Promise<void> 
 }
 
 function reasonsOf(request: ApprovalRequest): string {
-  return request.reasons.map((reason) => `${visible(reason)}.`).join(" ");
+  const sentence = (text: string): string => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
+  return request.reasons.map((reason) => sentence(visible(reason))).join(" ");
 }

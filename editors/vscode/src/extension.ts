@@ -197,7 +197,14 @@ class Extension implements vscode.Disposable {
 
   private made(command: string[]): Server {
     const server = new Server(command, this.log, {
-      approve: (request, taken) => this.approvals.approve(request, taken),
+      approve: async (request, taken) => {
+        const asked = this.chat.conversations.all.map((one) => one.asking(request.text));
+        try {
+          return await this.approvals.approve(request, taken);
+        } finally {
+          for (const answered of asked) answered();
+        }
+      },
       terminal: () => this.terminal.read(),
       intercept: (name, argument) => this.intercept(name, argument),
     });

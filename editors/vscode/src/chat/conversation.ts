@@ -283,6 +283,24 @@ export class Conversation {
     }
   }
 
+  /** Show that the user is asked about a command, until what is returned is called. */
+  asking(text: string): () => void {
+    const asked = this.exchanges.flatMap((made) =>
+      made.commands
+        .filter((command) => command.text === text && made.runs[command.id]?.state === "running")
+        .map(({ id }) => ({ made, id })),
+    );
+    const show = (isAsking: boolean): void => {
+      for (const { made, id } of asked) {
+        const run = made.runs[id];
+        if (run) run.isAsking = isAsking;
+        this.showRun(made, id);
+      }
+    };
+    show(true);
+    return () => show(false);
+  }
+
   /** Take note of what a command did in the user's terminal. */
   ranInTerminal(key: string, commandId: string, run: Run): void {
     const made = this.find(key);

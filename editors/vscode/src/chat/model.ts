@@ -27,6 +27,8 @@ export interface Run {
   note: string;
   /** It runs in the user's terminal. */
   inTerminal: boolean;
+  /** It does not run yet: the user is asked about it. */
+  isAsking: boolean;
 }
 
 export type Part =
@@ -88,6 +90,7 @@ export function exchange(key: string, prompt: string, state: State = "waiting"):
 export function newRun(): Run {
   return {
     state: "running",
+    isAsking: false,
     output: "",
     exitCode: null,
     signal: null,

@@ -161,6 +161,7 @@ export class Card {
 
 /** Return how a command ended, in words. */
 export function endOf(run: Run): string {
+  if (run.isAsking && run.state === "running") return "waits for your answer …";
   if (run.state === "running") return run.inTerminal ? "runs in the terminal …" : "runs …";
   const parts: string[] = [];
   if (run.signal) parts.push(`ended by ${run.signal}`);

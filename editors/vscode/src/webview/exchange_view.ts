@@ -308,7 +308,7 @@ function otherPart(part: Part): HTMLElement {
 const MARKS: Record<string, string> = {
   pending: "…",
   planned: "…",
-  running: "▸",
+  running: "…",
   done: "✓",
   failed: "✗",
   denied: "⊘",
