@@ -33,7 +33,7 @@ function show({ context, cost, model }: ContextShown): void {
     : "";
   main.replaceChildren(
     h("h1", {}, `Context of the next request to ${model}`),
-    h("p", { class: "total" }, `${summary}, ${context.basis} by ${context.tokenizer}`),
+    h("p", { class: "total" }, `${summary}, ${countedHow(context)}`),
     picture(parts, context.free, context.tokenBudget),
     breakdown(parts, context.free, context.tokenBudget),
     h(
@@ -49,6 +49,15 @@ function show({ context, cost, model }: ContextShown): void {
     h("h2", {}, "Cost of this chat"),
     costs(cost),
   );
+}
+
+/** Return who has counted, in words. */
+function countedHow({ basis, newSince, tokenizer }: ContextShown["context"]): string {
+  if (basis === "actual") {
+    const isNew = newSince ? `, but for ${newSince.toLocaleString()} tokens that are new` : "";
+    return `counted by the model's server${isNew}`;
+  }
+  return tokenizer === "endpoint" ? "counted with the model's own tokenizer" : "estimated";
 }
 
 /** Return the bar: a stretch for each part, as long as its share. */
