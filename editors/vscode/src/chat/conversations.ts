@@ -237,8 +237,9 @@ async function whenFree<Result>(work: () => Promise<Result>): Promise<Result> {
 
 /** Return whether a conversation's folder is one of the window's; empty: it has none. */
 function isOpen(folder: string): boolean {
-  const folders = vscode.workspace.workspaceFolders ?? [];
-  return folder ? folders.some(({ uri }) => uri.toString() === folder) : !folders.length;
+  const uris = (vscode.workspace.workspaceFolders ?? []).map(({ uri }) => uri);
+  const files = uris.filter(({ scheme }) => scheme === "file");
+  return folder ? files.some((uri) => uri.toString() === folder) : !files.length;
 }
 
 /** Return the URI of the folder that is worked in; empty where none is open. */
