@@ -88,7 +88,10 @@ async def show(place: Place, _params: SessionTarget) -> Answer[ContextReport]:
     upcoming = place.session.next_request()
     await upcoming.count()
     report = upcoming.context()
-    tools = place.session.tools.costs(place.session.preset, report.context_window)
+    session = place.session
+    ratio = session.accounting.counter(session.preset, session.workspace.config).ratio
+    costs = session.tools.costs(session.preset, report.context_window)
+    tools = {name: round(tokens * ratio) for name, tokens in costs.items()}
     return Answer(report, context_page(report, upcoming.messages(), tools))
 
 

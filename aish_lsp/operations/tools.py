@@ -62,8 +62,10 @@ class ToolList:
 
 
 def _listed(session: Session) -> ToolList:
-    tools, preset = session.tools, session.preset
-    limit = session.accounting.known_limits(preset, session.workspace.config)
+    tools, preset, config = session.tools, session.preset, session.workspace.config
+    limit = session.accounting.known_limits(preset, config)
+    # What is offered goes by the plain estimate; what is shown, by all that is known.
+    ratio = session.accounting.counter(preset, config).ratio
     servers = [
         ToolServerInfo(
             provider.name,
@@ -71,7 +73,7 @@ def _listed(session: Session) -> ToolList:
             provider.status.state,
             provider.status.granted,
             [
-                ToolInfo(one.name, one.description, one.tokens, one.on, one.allowed)
+                ToolInfo(one.name, one.description, round(one.tokens * ratio), one.on, one.allowed)
                 for one in tools.listed(provider.name, preset)
             ],
             provider.status.error or None,

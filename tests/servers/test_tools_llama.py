@@ -128,6 +128,7 @@ async def test_the_chat_has_a_line_for_each_call(place: Place, calling: LlamaSer
         async with place.client() as client:
             client.answers["window/showMessageRequest"] = yes
             await client.initialize(place.folder, capabilities={})
+            unasked = await client.command_result("aish.tools.list", {})
             await client.command_result("aish.ask", {"prompt": "Repair calc.py."})
             text = await chat_holds(client, place, "## You\n", times=2)
             listed = await client.command_result("aish.tools.list", {})
@@ -140,6 +141,11 @@ async def test_the_chat_has_a_line_for_each_call(place: Place, calling: LlamaSer
     [ours] = listed["servers"]
     assert listed["offered"] == [tool["name"] for tool in ours["tools"]]
     assert "run_command" not in switched["offered"]
+    # The tiny model's tokens are bytes: by now that is learned, as far as an estimate is corrected.
+    before, after = (
+        sum(tool["tokens"] for tool in one["servers"][0]["tools"]) for one in (unasked, listed)
+    )
+    assert after == pytest.approx(3 * before, rel=0.05)
 
 
 async def test_a_server_that_is_killed_in_mid_call_leaves_nothing_running(
