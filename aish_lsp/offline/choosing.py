@@ -149,19 +149,18 @@ def _word(value: str, slot: str, piece: re.Match[str]) -> str:
 def _filled_quote(inner: str, values: Mapping[str, str]) -> str:
     """Return what stood in single quotes, with its slots filled, as one word."""
     slots = [name for name, _ in SLOT.findall(inner) if kind_of(name) in KINDS]
-    if any(name not in values for name in slots) or not slots:
-        return f"'{SLOT.sub(_shown, inner)}'"
+    if not any(name in values for name in slots):
+        return f"'{SLOT.sub(lambda slot: _set(slot, values), inner)}'"
     return quoted(SLOT.sub(lambda slot: _set(slot, values), inner))
 
 
-def _shown(slot: re.Match[str]) -> str:
-    """Return the placeholder of a slot; what only looks like a slot stays."""
-    return _placeholder(slot[1]) if kind_of(slot[1]) in KINDS else slot[0]
-
-
 def _set(slot: re.Match[str], values: Mapping[str, str]) -> str:
-    """Return the value of a slot; what only looks like a slot stays."""
-    return _value(slot[1], slot[2] or "", values) if kind_of(slot[1]) in KINDS else slot[0]
+    """Return the value of a slot or its placeholder; what only looks like a slot stays."""
+    if kind_of(slot[1]) not in KINDS:
+        return slot[0]
+    if slot[1] not in values:
+        return _placeholder(slot[1])
+    return _value(slot[1], slot[2] or "", values)
 
 
 def _one_command(text: str) -> str:
@@ -218,6 +217,7 @@ _FORMS: Final[dict[str, Callable[[str], str]]] = {
     "seconds": lambda value: value,
     "minutes": lambda value: str(max(1, -(-int(value) // 60))),
     "hours": lambda value: str(max(1, -(-int(value) // 3600))),
+    "bytes": lambda value: value.removesuffix("c"),
     "days": lambda value: str(max(1, -(-int(value) // 86400))),
     "stem": lambda value: re.sub(r"(?:\.tar)?\.\w+$", "", value.rstrip("/").rpartition("/")[2]),
     "bare": lambda value: re.sub(r"\.\w+$", "", value),

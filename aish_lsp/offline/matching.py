@@ -47,6 +47,8 @@ _WORD_FOR_WORD: Final = 0.99
 _SAME_PHRASE: Final = 0.75
 #: How much alike at least is a phrasing of the same words where a value is a mere name.
 _ALIKE: Final = 0.3
+#: So many words mean the same in any order.
+_FEW: Final = 2
 _UNFIT: Final = frozenset(("the opposite", "not asked to", "asked to be told"))
 
 #: How many there are of what is not named: "compare two files".
@@ -62,6 +64,10 @@ _OF_GIT: Final = frozenset(("git", "branch", "commit", "merge", "rebase", "diff"
 
 #: Deeds that may give a branch a name which it has not yet.
 _NAMES_ANEW: Final = frozenset(("make", "change", "start"))
+
+#: From this weight on a word may be a name, and what it counts to have no place for one.
+_RARE: Final = 2.0
+_NO_PLACE: Final = 0.15
 
 #: Intents whose deeds are looked at.
 _JUDGED: Final = 16
@@ -150,6 +156,8 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
         if "all" in phrasing.terms and "all" not in terms and risk_of(intent) == "destructive":
             continue
         likeness = Overlay(phrasing, intent, tokens).match().evidence["likeness"]
+        if len(terms) > _FEW and likeness < _ALIKE:
+            continue  # "commit with the message fix typo" does not fix a typo in a message
         begins = bool(phrasing.terms) and phrasing.terms[0] == said[0].term
         fits = (
             called > 0 if one_of_many else len(phrasing.slots) == 2 if two else not phrasing.slots
@@ -181,9 +189,16 @@ def candidates(tokens: Sequence[Token]) -> list[Match]:
         phrasing = known.phrasings[number]
         match = Overlay(phrasing, known.intents[phrasing.intent], tokens).match()
         other = best.get(phrasing.intent)
-        if other is None or _order(match) > _order(other):
+        if other is None or _explains(match) > _explains(other):
             best[phrasing.intent] = match
     return sorted(best.values(), key=_order, reverse=True)
+
+
+def _explains(match: Match) -> tuple[float, float]:
+    """Return by what one of an intent's phrasings is chosen: rather one with a place for a name."""
+    found = match.evidence
+    left = found["rarest"] > _RARE and not (found["named"] or found["typed"])
+    return match.confidence - _NO_PLACE * left, match.strength
 
 
 def _kinds(token: Token) -> set[str]:
@@ -207,15 +222,30 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
     judged = [replace(match, confidence=one) for match, one in zip(judged, likely, strict=True)]
     judged.sort(key=_order, reverse=True)
     asked = [token.lower for token in tokens]
-    if judged and judged[0].evidence["likeness"] > _WORD_FOR_WORD and not judged[0].ignored:
-        sure = max(judged[0].confidence, judged[0].evidence["overlay"])
-        return [replace(judged[0], confidence=sure), *judged[1:]]
+    same = next(
+        (
+            match
+            for match in judged
+            if _is_word_for_word(match) and (match is judged[0] or not match.evidence["named"])
+        ),
+        None,
+    )
+    if same is not None:
+        judged.remove(same)
+        sure = max(same.confidence, same.evidence["overlay"])
+        return [replace(same, confidence=sure), *judged]
     whole = [match for match in judged if _is_whole(match, asked)]
     if whole:
         best = max(whole, key=_wholeness)
         judged.remove(best)
         judged.insert(0, replace(best, confidence=max(best.confidence, _SURE)))
     return judged
+
+
+def _is_word_for_word(match: Match) -> bool:
+    """Return whether a phrasing is the question, its values known for what they are."""
+    found = match.evidence
+    return found["likeness"] > _WORD_FOR_WORD and not match.ignored
 
 
 def _is_whole(match: Match, asked: Iterable[str]) -> bool:
@@ -242,9 +272,14 @@ def evidence(
     asks = only_asks(question)
     content = [t.near or t.term for t in asked if t.term and not t.kinds]
     branches = {token.text for token in tokens if token.branch}
+    files = {t.kinds["file"] for t in tokens if "file" in t.kinds and "." in t.text}
     for match in map(partial(_of_programs, _named(tokens)), matches[:_JUDGED]):
         if match is None:
             continue
+        values = "\n".join(match.values.values())
+        passed_over = match.ignored or (files and not any(file in values for file in files))
+        if passed_over and risk_of(match.intent) == "destructive":
+            continue  # What may lose something is meant only where it is for just what is named.
         found = dict(match.evidence)
         found["like"], found["lacks"] = ranking().intended(match.number, content)
         found["other tool"] = float(

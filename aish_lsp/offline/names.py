@@ -84,6 +84,10 @@ _ANNOUNCES_PATHS: Final = _SURELY_PATHS | frozenset(
 #: Kinds whose values people make up, and programs that are not called so: "the git branch".
 _OWN_NAMES: Final = frozenset(("branch", "tag", "remote", "container"))
 _PROGRAMS: Final = frozenset(("git", "docker", "kubectl", "npm", "pip", "apt", "ssh", "compose"))
+#: What begins a question that only asks to be shown something.
+_LOOKS: Final = frozenset(("show", "find", "search", "check", "count", "compare"))
+#: Kinds whose values are mostly known by their names: "nginx", though the table has that word too.
+CALLED: Final = frozenset(("package", "service", "process"))
 #: What may be more than a name.
 SENTENCES: Final = ("text", "pattern", "name", "command")
 
@@ -121,9 +125,18 @@ def same_word(one: str, other: str) -> bool:
     return bool(term) and term == words().term(other)
 
 
+def is_verb(token: Token) -> bool:
+    """Return whether a word that begins a question says what is to be done: "see the logs"."""
+    if token.quoted or token.kinds or token.branch:
+        return False
+    named = token.lower in words().names
+    return token.term in _LOOKS or (token.term in words().deeds and not named)
+
+
 def fit(slot: Slot, token: Token) -> float:
     """Return how well a word serves as a value; below 1 it does not."""
-    if not token.quoted and (token.term == slot.kind or token.lower in NEVER):
+    said = token.quoted or token.behind in ("called", "named")
+    if not said and (token.term == slot.kind or token.lower in NEVER):
         return 0.0
     if slot.kind in _OWN_NAMES and token.lower in _PROGRAMS:
         return 0.0
@@ -141,6 +154,8 @@ def fit(slot: Slot, token: Token) -> float:
         score += 1.5
     if not token.quoted and token.term not in ranking().weights and not token.kinds:
         score += 0.5 if plain else 1.0
+    elif slot.kind in CALLED and token.lower in words().names:
+        score += 1.0
     return score
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Final
 
 from aish_lsp.offline.names import (
+    CALLED,
     SENTENCES,
     fit,
+    is_verb,
     may_be_path,
     neighbors,
     same_word,
@@ -59,6 +61,16 @@ _ASIDE: Final = 0.2
 
 #: Kinds that are no names.
 _AMOUNTS: Final = frozenset(("first", "sum", "size", "span", "number"))
+#: What counts against a phrasing that takes what a thing goes to for the thing itself.
+_REVERSED: Final = 8.0
+#: Kinds of which one may be taken for another, and what says where a thing goes or comes from.
+_PLACES: Final = frozenset(("file", "folder", "path", "archive", "remotepath", "login", "host"))
+_TO: Final = frozenset(("to", "into", "onto"))
+_DIRECTIONS: Final = (
+    frozenset(("to", "into", "onto", "in", "inside", "as", "under", "called", "named")),
+    frozenset(("from", "of", "out")),
+    frozenset(("with", "against", "and", "by")),
+)
 #: What may stand beside a value and says what it is.
 _KIND_WORDS: Final = ("file", "folder", "script", "program", "archive")
 
@@ -150,11 +162,38 @@ class Overlay:
                 self._leave_over(token)
         if len(set(self._values.values())) < len(self._values):
             self._lost += _TWICE
+        if self._is_reversed():
+            self._lost += _REVERSED
         unfilled = sum(slot.name not in self._values for slot in slots)
         if 0 < unfilled < len(slots):
             self._lost += _HALF
         self._evidence["unfilled"] = float(unfilled)
         return self._judged()
+
+    def _is_reversed(self) -> bool:
+        """Return whether two places stand the other way round than in the phrasing.
+
+        They may where a word says so: "to src copy a.txt".
+        """
+        placed = {name: at for at, name in sorted(self._slots.items(), reverse=True)}
+        slots = [
+            slot for slot in self._phrasing.slots if slot.kind in _PLACES and slot.name in placed
+        ]
+        to = _DIRECTIONS[0]
+        if len(slots) > 1 and any(
+            self._tokens[placed[slot.name]].before in _TO and slot.before not in to
+            for slot in slots
+        ):
+            return True
+        return any(
+            placed[one.name] > placed[other.name]
+            and not any(
+                {slot.before, self._tokens[placed[slot.name]].before} <= direction
+                for slot in (one, other)
+                for direction in _DIRECTIONS
+            )
+            for one, other in combinations(slots, 2)
+        )
 
     def _judged(self) -> Match:
         """Return the match, by what was set off and what was left over."""
@@ -280,6 +319,7 @@ class Overlay:
         known = (token.term in ranking().weights or of_file) and not token.quoted
         known = known and kind_of(slot) not in (token.behind, token.after)
         known = known and (bool(self._phrasing.terms) or token.lower not in words().names)
+        known = known and (kind_of(slot) not in CALLED or token.lower not in words().names)
         if kind_of(slot) not in FREE:
             return 0.0
         if token.kinds.keys() & _AMOUNTS and not token.quoted:
@@ -341,7 +381,7 @@ class Overlay:
         scored = [
             (fit(slot, token), -at, at)
             for at, token in enumerate(self._tokens)
-            if at not in self._used
+            if at not in self._used and not (at == 0 and is_verb(token))
         ]
         score, _, at = max(scored, default=(0.0, 0, 0))
         if not self._tokens or (not self._phrasing.terms and not self._is_surely_a_name(at)):

@@ -59,6 +59,7 @@ class Ranking:
             for term, found in intents.items()
         }
         self._intents = array("H", (phrasing.intent for phrasing in phrasings))
+        self._slotted = bytes(bool(phrasing.slots) for phrasing in phrasings)
         self._bare = [number for number, one in enumerate(phrasings) if not one.terms]
         self._worded = {
             " ".join(phrasing.wording): phrasing.intent
@@ -147,13 +148,13 @@ class Ranking:
         return list(dict.fromkeys((*chosen, *more, *self._bare)))
 
     def _few_of_each(self, numbers: Iterable[int], count: int) -> list[int]:
-        """Return the first ``count`` of ``numbers``, of one intent only a few."""
+        """Return the first ``count`` of ``numbers``, a few of an intent with slots, and without."""
         chosen: list[int] = []
-        taken: Counter[int] = Counter()
+        taken: Counter[tuple[int, int]] = Counter()
         for number in numbers:
-            intent = self._intents[number]
-            if taken[intent] < _OF_ONE_INTENT:
-                taken[intent] += 1
+            kind = self._intents[number], self._slotted[number]
+            if taken[kind] < _OF_ONE_INTENT:
+                taken[kind] += 1
                 chosen.append(number)
                 if len(chosen) == count:
                     break

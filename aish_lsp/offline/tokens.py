@@ -7,7 +7,7 @@ a package, a pattern) has no shape of its own: matching.py tells it by the words
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
@@ -26,7 +26,8 @@ _TOKEN: Final = re.compile(
     | [\u201c\u201e](?P<curly>[^\u201c\u201d]+)[\u201c\u201d]
     | (?<!\S)@"(?P<mentioned>[^"]+)"
     | (?<!\S)(?P<json>\{\s*"[^{}]*\}|\[\s*[\d"][^\[\]]*\])(?!\S)
-    | (?P<url>(?:https?|ftp|ssh|git|file)://[^\s"'<>]+|git@[\w.-]+:[^\s"'<>]+)
+    | (?P<url>(?:https?|ftp|ssh|git|file)://[^\s"'<>]+|git@[\w.-]+:[^\s"'<>]+
+        |(?:localhost|127\.0\.0\.1)(?::\d+)?/[^\s"'<>]*)
     | (?P<size>(?<![\w./-])\d+(?:\.\d+)?\s?
         (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?)(?![\w/]))
     | (?P<span>(?<![\w./-])(?:(?:last|past|previous)\s+)?(?:\d+|NUMBER|an?|couple\sof)\s?
@@ -125,7 +126,25 @@ _TELLS: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
-#: What stands before the name of a copy, and marks that people leave in texts.
+#: An hour of the day: "5am".
+_HOUR: Final = re.compile(r"(1[0-2]|0?[1-9])([ap])\.?m\.?", re.IGNORECASE)
+#: Formats that pictures, films, sounds and texts are converted to.
+_TARGETS: Final = frozenset(
+    [
+        *("jpg", "jpeg", "png", "gif", "webp", "bmp", "tiff", "svg", "ico", "mp4", "mkv", "webm"),
+        *("avi", "mov", "mp3", "wav", "flac", "ogg", "m4a", "pdf", "docx", "html", "epub", "odt"),
+    ]
+)
+#: A message that ends a question, and is not quoted: "commit with message fix typo".
+_MESSAGE: Final = re.compile(
+    r"(\b(?:with|and)\s+(?:the\s+|a\s+)?(?:commit\s+)?message:?\s+)([^\"'`{}\u201c]+?)\s*$",
+    re.IGNORECASE,
+)
+_CONVERSIONS: Final = frozenset(("to", "into", "as", "from"))
+#: What stands between two files: "compare readme and todo.md".
+_BETWEEN_FILES: Final = frozenset(("and", "with", "to", "against", "versus", "vs", "into", "from"))
+#: What gives a file a name, what stands before that, and marks that people leave in texts.
+_NAMES_ANEW: Final = frozenset(("copy", "clone", "rename", "move", "create", "make", "save"))
 _DESTINATIONS: Final = frozenset(("to", "into", "as", "called", "named"))
 _MARKS: Final = frozenset(("TODO", "FIXME", "XXX"))
 
@@ -141,7 +160,7 @@ _HOST: Final = re.compile(
 _LOGIN: Final = re.compile(r"[\w.-]+@[\w.-]+")
 _REMOTE_PATH: Final = re.compile(r"[\w.-]+@[\w.-]+:[\w./~@+-]+|[\w-]+(?:\.[\w-]+)+:[/~][\w./~@+-]*")
 _UNIT: Final = re.compile(r"[\w@-]+\.(?:service|timer|socket|mount|target)")
-_VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-.]?\w+)*")
+_VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-.]?\w+)*|v\d+")
 _REVISION: Final = re.compile(
     r"(?=[0-9a-f]*\d)(?=[0-9]*[a-f])[0-9a-f]{7,40}|HEAD(?:[~^]\d*)*|\w[\w./-]*[~^]\d*"
     r"|(?:origin|upstream)/[\w./-]+",
@@ -208,7 +227,7 @@ class Token:
 def cut(text: str, places: Places) -> list[Token]:
     """Return the words of ``text``; ``places`` knows the names in the workspace."""
     found: list[Token] = []
-    text = plain(text)
+    text = _MESSAGE.sub(r'\1"\2"', plain(text))
     for match in _WHOLE_TOKEN.finditer(text):
         found.extend(_tokens(match, places))
         if len(found) >= _MOST:
@@ -282,6 +301,8 @@ def _word(raw: str, start: int, places: Places) -> Iterator[Token]:
     kinds = dict(_kinds(value, places, quoted=mentioned))
     lower = value.lower()
     number = _ordinal(lower) or _NUMBERS.get(lower)
+    if hour := _HOUR.fullmatch(lower):
+        number = int(hour[1]) % 12 + 12 * (hour[2] == "p")
     if number is not None:
         kinds["number"] = str(number)
     plain = bool(re.fullmatch(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*", value))
@@ -375,6 +396,30 @@ def _kinds(  # noqa: C901, PLR0912, PLR0915 - a look for each kind
 
 def _look_around(tokens: list[Token], places: Places) -> None:
     """Note each word's neighbors, and what they say of it: "the tests folder", "md files"."""
+    _note_neighbors(tokens)
+    for at, token in enumerate(tokens):
+        token.branch = places.has_branch(token.text)
+        if token.lower == "first" and token.after in _COUNTED:
+            token.kinds["number"] = "1"
+        elif token.lower in _SECONDS and token.behind in ("each", "every", "per"):
+            token.kinds = {"span": str(_SECONDS[token.lower])}
+        if "file" in token.kinds and _is_new(token, tokens):
+            # What is renamed to "app.py" is not to become the "src/app.py" that there is.
+            token.kinds = dict.fromkeys(token.kinds, token.text)
+        if token.quoted or token.kinds:
+            continue
+        if token.after in ("folder", "directory", "dir") and (
+            there := places.find(token.text, folders=True)
+        ):
+            token.kinds["folder"] = there
+        elif extension := _extension(at, tokens):
+            token.kinds["extension"] = extension
+        elif _may_be_of_a_file(at, tokens) and (there := places.alike(token.text)):
+            token.kinds["folder" if places.is_folder(there) else "file"] = there
+
+
+def _note_neighbors(tokens: list[Token]) -> None:
+    """Note what stands before and behind each word, with fillers left out and without."""
     fillers = words().fillers
     for at, token in enumerate(tokens):
         before = at - 1
@@ -383,33 +428,43 @@ def _look_around(tokens: list[Token], places: Places) -> None:
         token.before = tokens[before].lower if before >= 0 else ""
         token.behind = tokens[at - 1].lower if at else ""
         token.after = tokens[at + 1].lower if at + 1 < len(tokens) else ""
-        token.branch = places.has_branch(token.text)
-        if token.lower == "first" and token.after in _COUNTED:
-            token.kinds["number"] = "1"
-        elif token.lower in _SECONDS and token.behind in ("each", "every", "per"):
-            token.kinds = {"span": str(_SECONDS[token.lower])}
-        if token.quoted or token.kinds:
-            continue
-        if token.after in ("folder", "directory", "dir") and (
-            there := places.find(token.text, folders=True)
-        ):
-            token.kinds["folder"] = there
-        elif extension := _extension(token):
-            token.kinds["extension"] = extension
-        known = token.lower in words().names
-        # What is copied to may be new, though there is a "backup.tar.gz"; TODO is a mark in a text.
-        copies = any(one.term == "copy" or one.lower == "clone" for one in tokens[:2])
-        new = copies and token.behind in _DESTINATIONS
-        if known or new or token.text in _MARKS or token.kinds:
-            continue
-        if there := places.alike(token.text):
-            token.kinds["folder" if places.is_folder(there) else "file"] = there
 
 
-def _extension(token: Token) -> str | None:
-    """Return the extension that a word speaks of: "md files", "pdfs"."""
-    if token.after.startswith(("file", "script", "module", "source", "image", "photo")):
-        return words().extensions.get(token.lower)
+def _is_new(token: Token, tokens: Sequence[Token]) -> bool:
+    """Return whether ``token`` is a name that something gets: "copy a.txt to b.txt"."""
+    names = any(one.lower in _NAMES_ANEW or one.term in _NAMES_ANEW for one in tokens[:2])
+    return names and token.behind in _DESTINATIONS
+
+
+def _may_be_of_a_file(at: int, tokens: Sequence[Token]) -> bool:
+    """Return whether a word may mean a file in another spelling: "readme".
+
+    What is copied to may be new, though there is a "backup.tar.gz"; TODO is a mark in a text; "a
+    remote server" is none that there is, and of "sort users by a column of data.csv" the file is
+    named already.
+    """
+    token = tokens[at]
+    named = any("." in one.kinds.get("file", "") for one in tokens)
+    return not (
+        token.lower in words().names
+        or _is_new(token, tokens)
+        or token.text in _MARKS
+        or (named and not {token.behind, token.after} & _BETWEEN_FILES)
+        or {"a", "an", "another"} & {one.lower for one in tokens[max(0, at - 2) : at]}
+    )
+
+
+def _extension(at: int, tokens: Sequence[Token]) -> str | None:
+    """Return the extension that a word speaks of: "md files", "pdfs", "txt to md"."""
+    token, known = tokens[at], words().extensions
+    if token.after.startswith(("file", "script", "module", "source", "code", "image", "photo")):
+        return known.get(token.lower)
+    if token.lower in _TARGETS and (
+        token.behind in _CONVERSIONS or sum(one.lower in _TARGETS for one in tokens) > 1
+    ):
+        return token.lower
+    if token.behind in ("to", "into") and any("extension" in one.kinds for one in tokens[:at]):
+        return known.get(token.lower)
     one = token.lower.removesuffix("s")
     return one if one != token.lower and one in _MANY_OF else None
 

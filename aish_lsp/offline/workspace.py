@@ -38,6 +38,28 @@ _INSTEAD: Final[Mapping[Intent, tuple[Intent, ...]]] = {
     "lint": ("check",),
 }
 
+#: What is usual for a language, where a project has set up nothing: what tells it, and the command.
+_USUAL: Final[Mapping[Intent, Mapping[str, str]]] = {
+    "format": {
+        "*.py|*/*.py": "ruff format .",
+        "package.json|*.js|*.ts|*/*.js|*/*.ts": "npx prettier --write .",
+        "*.go": "gofmt -l -w .",
+        "*.sh": "shfmt -w .",
+        "*.c|*.cpp|*.h": "clang-format -i *.[ch]*",
+    },
+    "check": {
+        "*.py|*/*.py": "mypy .",
+        "tsconfig.json": "npx tsc --noEmit",
+        "*.go": "go vet ./...",
+    },
+    "lint": {
+        "*.py|*/*.py": "ruff check .",
+        "package.json|*.js|*.ts|*/*.js|*/*.ts": "npx eslint .",
+        "*.go": "go vet ./...",
+        "*.sh": "shellcheck *.sh",
+    },
+}
+
 _README_LIMIT: Final = 16384
 
 #: A command whose " && " stand outside of quotes and brackets, as far as a glance can tell.
@@ -92,6 +114,14 @@ def steps(task: Task) -> tuple[str, ...]:
     return (task.command,)
 
 
+def _usual(intent: Intent, root: Path) -> str:
+    """Return the command that is usual for the languages of the files here, or nothing."""
+    for globs, command in _USUAL.get(intent, {}).items():
+        if any(any(root.glob(glob)) for glob in globs.split("|")):
+            return command
+    return ""
+
+
 def task_parts(intent: Intent, workspace: Workspace) -> Sequence[Part]:
     """Return how a task is done here: the surest way, and another one that the project sets up.
 
@@ -100,6 +130,11 @@ def task_parts(intent: Intent, workspace: Workspace) -> Sequence[Part]:
     found = workspace.best(intent)
     if not found:
         words = _IN_WORDS[intent]
+        usual = _usual(intent, workspace.root)
+        if usual:
+            return [
+                Part(f"I found no file here that says how to {words}; it is usual to:", (usual,))
+            ]
         return [Part(f"I found no file here that says how to {words}.", ("ls -la",))]
     first = found[0]
     words = _IN_WORDS[first.intent]
