@@ -18,6 +18,7 @@ from typing import Final
 from aish_lsp.foundation.text import is_seen
 from aish_lsp.offline.machine import Machine
 from aish_lsp.offline.table import KINDS, SLOT, Intent, Way, kind_of
+from aish_lsp.offline.words import words
 from aish_lsp.project.safe_read import read_head, read_regular
 
 #: What bash takes as it stands, within a word.
@@ -85,6 +86,8 @@ def _holds(  # noqa: C901, PLR0911 - a row for each kind of condition
     slot, equals, globs = term.partition("=")
     if equals:
         value = values.get(slot, "").lower()
+        if globs.startswith("@"):
+            return value in words().groups[globs[1:]]
         return any(fnmatch.fnmatchcase(value, glob) for glob in globs.split("|"))
     what, _, argument = term.partition(":")
     names = argument.split("|")
@@ -148,10 +151,9 @@ def _word(value: str, slot: str, piece: re.Match[str]) -> str:
 
 def _filled_quote(inner: str, values: Mapping[str, str]) -> str:
     """Return what stood in single quotes, with its slots filled, as one word."""
-    slots = [name for name, _ in SLOT.findall(inner) if kind_of(name) in KINDS]
-    if not any(name in values for name in slots):
-        return f"'{SLOT.sub(lambda slot: _set(slot, values), inner)}'"
-    return quoted(SLOT.sub(lambda slot: _set(slot, values), inner))
+    filled = SLOT.sub(lambda slot: _set(slot, values), inner)
+    known = any(name in values and kind_of(name) in KINDS for name, _ in SLOT.findall(inner))
+    return quoted(filled) if known else f"'{filled}'"
 
 
 def _set(slot: re.Match[str], values: Mapping[str, str]) -> str:
@@ -166,12 +168,12 @@ def _set(slot: re.Match[str], values: Mapping[str, str]) -> str:
 def _one_command(text: str) -> str:
     """Return a command that the user gave so that it is one command behind another's words."""
     try:
-        words = shlex.split(text)
+        parts = shlex.split(text)
     except ValueError:
-        words = []
-    plain = [word for word in words if _PLAIN.fullmatch(word)]
-    if words and len(plain) == len(words) and not words[0].startswith("-") and "=" not in words[0]:
-        return " ".join(words)
+        parts = []
+    plain = [word for word in parts if _PLAIN.fullmatch(word)]
+    if parts and len(plain) == len(parts) and not parts[0].startswith("-") and "=" not in parts[0]:
+        return " ".join(parts)
     return f"bash -c -- {quoted(text)}"
 
 

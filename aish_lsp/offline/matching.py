@@ -243,7 +243,7 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
 
 
 def _is_word_for_word(match: Match) -> bool:
-    """Return whether a phrasing is the question, its values known for what they are."""
+    """Return whether a phrasing is the question, and no value is left out."""
     found = match.evidence
     return found["likeness"] > _WORD_FOR_WORD and not match.ignored
 

@@ -318,8 +318,8 @@ class Overlay:
         of_file = bool(token.kinds.keys() & {"file", "folder"})
         known = (token.term in ranking().weights or of_file) and not token.quoted
         known = known and kind_of(slot) not in (token.behind, token.after)
-        known = known and (bool(self._phrasing.terms) or token.lower not in words().names)
-        known = known and (kind_of(slot) not in CALLED or token.lower not in words().names)
+        said_to_be = bool(self._phrasing.terms) and kind_of(slot) not in CALLED
+        known = known and (said_to_be or token.lower not in words().names)
         if kind_of(slot) not in FREE:
             return 0.0
         if token.kinds.keys() & _AMOUNTS and not token.quoted:

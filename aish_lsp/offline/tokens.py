@@ -144,7 +144,7 @@ _CONVERSIONS: Final = frozenset(("to", "into", "as", "from"))
 #: What stands between two files: "compare readme and todo.md".
 _BETWEEN_FILES: Final = frozenset(("and", "with", "to", "against", "versus", "vs", "into", "from"))
 #: What gives a file a name, what stands before that, and marks that people leave in texts.
-_NAMES_ANEW: Final = frozenset(("copy", "clone", "rename", "move", "create", "make", "save"))
+_GIVES_A_NAME: Final = frozenset(("copy", "clone", "rename", "move", "create", "make", "save"))
 _DESTINATIONS: Final = frozenset(("to", "into", "as", "called", "named"))
 _MARKS: Final = frozenset(("TODO", "FIXME", "XXX"))
 
@@ -432,7 +432,7 @@ def _note_neighbors(tokens: list[Token]) -> None:
 
 def _is_new(token: Token, tokens: Sequence[Token]) -> bool:
     """Return whether ``token`` is a name that something gets: "copy a.txt to b.txt"."""
-    names = any(one.lower in _NAMES_ANEW or one.term in _NAMES_ANEW for one in tokens[:2])
+    names = any(one.lower in _GIVES_A_NAME or one.term in _GIVES_A_NAME for one in tokens[:2])
     return names and token.behind in _DESTINATIONS
 
 

@@ -40,6 +40,7 @@ class Words:
         foreign: words that are common in other languages and are none in English.
         deeds: the kinds of deed that a term names.
         kinds: what the value of a slot is called, besides the slot's own name.
+        groups: programs by where they come from.
         lead_in, trailer: what stands before and behind a question and says nothing.
     """
 
@@ -55,6 +56,7 @@ class Words:
     foreign: frozenset[str]
     deeds: dict[str, tuple[str, ...]]
     kinds: dict[str, str]
+    groups: dict[str, frozenset[str]]
     lead_in: re.Pattern[str]
     trailer: re.Pattern[str]
 
@@ -110,6 +112,7 @@ def words() -> Words:
         frozenset(data["foreign"].split()),
         _deeds(data["deeds"], canonical),
         data["kinds"],
+        {name: frozenset(group.split()) for name, group in data["groups"].items()},
         re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", re.IGNORECASE | re.VERBOSE),
         re.compile(rf"[\s,(]+(?:{data['trailer']})[\s.!?)]*$", re.IGNORECASE | re.VERBOSE),
     )

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from aish_lsp.foundation.text import without_hidden
-from aish_lsp.offline.choosing import Here
+from aish_lsp.offline.choosing import Here, chosen
 from aish_lsp.offline.machine import Machine
 from aish_lsp.offline.part import Part
 from aish_lsp.offline.places import Places
+from aish_lsp.offline.table import Way
 from aish_lsp.project.manifests.reading import Intent, Rank, Task
 from aish_lsp.project.safe_read import read_head
 from aish_lsp.project.tasks import NamedTask, find_entries, find_tasks
@@ -38,26 +39,26 @@ _INSTEAD: Final[Mapping[Intent, tuple[Intent, ...]]] = {
     "lint": ("check",),
 }
 
-#: What is usual for a language, where a project has set up nothing: what tells it, and the command.
-_USUAL: Final[Mapping[Intent, Mapping[str, str]]] = {
-    "format": {
-        "*.py|*/*.py": "ruff format .",
-        "package.json|*.js|*.ts|*/*.js|*/*.ts": "npx prettier --write .",
-        "*.go": "gofmt -l -w .",
-        "*.sh": "shfmt -w .",
-        "*.c|*.cpp|*.h": "clang-format -i *.[ch]*",
-    },
-    "check": {
-        "*.py|*/*.py": "mypy .",
-        "tsconfig.json": "npx tsc --noEmit",
-        "*.go": "go vet ./...",
-    },
-    "lint": {
-        "*.py|*/*.py": "ruff check .",
-        "package.json|*.js|*.ts|*/*.js|*/*.ts": "npx eslint .",
-        "*.go": "go vet ./...",
-        "*.sh": "shellcheck *.sh",
-    },
+#: What is usual for a language, where a project has set up nothing.
+_USUAL: Final[Mapping[Intent, tuple[Way, ...]]] = {
+    "format": (
+        Way(("ruff format .",), ("here:*.py|*/*.py",)),
+        Way(("npx prettier --write .",), ("here:package.json|*.js|*.ts|*/*.js|*/*.ts",)),
+        Way(("gofmt -l -w .",), ("here:*.go",)),
+        Way(("shfmt -w .",), ("here:*.sh",)),
+        Way(("clang-format -i *.[ch]*",), ("here:*.c|*.cpp|*.h",)),
+    ),
+    "check": (
+        Way(("mypy .",), ("here:*.py|*/*.py",)),
+        Way(("npx tsc --noEmit",), ("here:tsconfig.json",)),
+        Way(("go vet ./...",), ("here:*.go",)),
+    ),
+    "lint": (
+        Way(("ruff check .",), ("here:*.py|*/*.py",)),
+        Way(("npx eslint .",), ("here:package.json|*.js|*.ts|*/*.js|*/*.ts",)),
+        Way(("go vet ./...",), ("here:*.go",)),
+        Way(("shellcheck *.sh",), ("here:*.sh",)),
+    ),
 }
 
 _README_LIMIT: Final = 16384
@@ -114,14 +115,6 @@ def steps(task: Task) -> tuple[str, ...]:
     return (task.command,)
 
 
-def _usual(intent: Intent, root: Path) -> str:
-    """Return the command that is usual for the languages of the files here, or nothing."""
-    for globs, command in _USUAL.get(intent, {}).items():
-        if any(any(root.glob(glob)) for glob in globs.split("|")):
-            return command
-    return ""
-
-
 def task_parts(intent: Intent, workspace: Workspace) -> Sequence[Part]:
     """Return how a task is done here: the surest way, and another one that the project sets up.
 
@@ -130,11 +123,10 @@ def task_parts(intent: Intent, workspace: Workspace) -> Sequence[Part]:
     found = workspace.best(intent)
     if not found:
         words = _IN_WORDS[intent]
-        usual = _usual(intent, workspace.root)
-        if usual:
-            return [
-                Part(f"I found no file here that says how to {words}; it is usual to:", (usual,))
-            ]
+        usual = chosen(_USUAL.get(intent, ()), {}, {}, workspace.here)
+        if usual is not None:
+            said = f"I found no file here that says how to {words}; it is usual to:"
+            return [Part(said, usual.commands)]
         return [Part(f"I found no file here that says how to {words}.", ("ls -la",))]
     first = found[0]
     words = _IN_WORDS[first.intent]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from aish_lsp.agent.compaction import compact as begin
 from aish_lsp.agent.session import Status
+from aish_lsp.context.counter import Tokens
 from aish_lsp.context.report import ContextReport, CostReport, context_page, cost_page
 from aish_lsp.context.usage import UsageTotals
 from aish_lsp.foundation.wording import count_of
@@ -89,9 +90,9 @@ async def show(place: Place, _params: SessionTarget) -> Answer[ContextReport]:
     await upcoming.count()
     report = upcoming.context()
     session = place.session
-    ratio = session.accounting.counter(session.preset, session.workspace.config).ratio
+    counter = session.accounting.counter(session.preset, session.workspace.config)
     costs = session.tools.costs(session.preset, report.context_window)
-    tools = {name: round(tokens * ratio) for name, tokens in costs.items()}
+    tools = {name: counter.settled(Tokens(0, tokens)) for name, tokens in costs.items()}
     return Answer(report, context_page(report, upcoming.messages(), tools))
 
 

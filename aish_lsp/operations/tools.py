@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aish_lsp.config.schema import OWN_TOOLS
+from aish_lsp.context.counter import Tokens
 from aish_lsp.foundation.errors import Denied, InvalidArgument
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped
@@ -14,6 +15,7 @@ from aish_lsp.tools.permissions import SCOPES, Scope
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
+    from aish_lsp.tools.calling import Listed
 
 _ON_OFF = {"on": True, "off": False}
 
@@ -65,17 +67,19 @@ def _listed(session: Session) -> ToolList:
     tools, preset, config = session.tools, session.preset, session.workspace.config
     limit = session.accounting.known_limits(preset, config)
     # What is offered goes by the plain estimate; what is shown, by all that is known.
-    ratio = session.accounting.counter(preset, config).ratio
+    counter = session.accounting.counter(preset, config)
+
+    def info(one: Listed) -> ToolInfo:
+        tokens = counter.settled(Tokens(0, one.tokens))
+        return ToolInfo(one.name, one.description, tokens, one.on, one.allowed)
+
     servers = [
         ToolServerInfo(
             provider.name,
             tools.is_on(provider.name),
             provider.status.state,
             provider.status.granted,
-            [
-                ToolInfo(one.name, one.description, round(one.tokens * ratio), one.on, one.allowed)
-                for one in tools.listed(provider.name, preset)
-            ],
+            [info(one) for one in tools.listed(provider.name, preset)],
             provider.status.error or None,
         )
         for provider in tools.providers

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import llama_server
 import pytest
+from conversing import Place, forward_to
+from fault_server import FaultServer
 
 from aish_lsp.models.http import HttpClient
 
@@ -31,3 +34,16 @@ async def http() -> AsyncIterator[HttpClient]:
     client = HttpClient()
     yield client
     await client.aclose()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A workspace with a server's configuration and data of its own."""
+    return Place.make(tmp_path)
+
+
+@pytest.fixture
+async def recorded(llama: llama_server.LlamaServer) -> AsyncIterator[FaultServer]:
+    """A proxy before llama.cpp that keeps each request."""
+    async with FaultServer(forward_to(llama.port)) as proxy:
+        yield proxy

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from client import Client, RpcError
-from conversing import Place, ask, begin, events, forward_to, streamed
+from conversing import Place, ask, begin, events, streamed
 from fault_server import FaultServer
-from llama_server import ENDLESS, LlamaServer, says
+from llama_server import ENDLESS, says
 
 pytestmark = pytest.mark.llama
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place.make(tmp_path)
-
-
-@pytest.fixture
-async def recorded(llama: LlamaServer) -> AsyncIterator[FaultServer]:
-    async with FaultServer(forward_to(llama.port)) as proxy:
-        yield proxy
 
 
 def user(content: str) -> dict[str, str]:

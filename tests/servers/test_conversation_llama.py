@@ -6,13 +6,12 @@ import asyncio
 import json
 import os
 import urllib.request
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from client import TRANSPORTS, Transport
-from conversing import Place, ask, chat_holds, events, forward_to, streamed, yes
+from conversing import Place, ask, chat_holds, events, streamed, yes
 from fault_server import FaultServer
 from llama_server import LlamaServer, says
 
@@ -27,18 +26,6 @@ REPLY = (
 COMMANDS = [("echo 'grün ✓'", 2), ("printf 'a\\n'", 6), ("ls -a", 7)]
 
 pytestmark = pytest.mark.llama
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place.make(tmp_path)
-
-
-@pytest.fixture
-async def recorded(llama: LlamaServer) -> AsyncIterator[FaultServer]:
-    """A proxy before llama.cpp that keeps each request."""
-    async with FaultServer(forward_to(llama.port)) as proxy:
-        yield proxy
 
 
 def chats(proxy: FaultServer) -> list[Any]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,7 +15,6 @@ from conversing import (
     chat_holds,
     chat_until,
     events,
-    forward_to,
     streamed,
     yes,
 )
@@ -39,18 +36,6 @@ CANDIDATES = [
 ]
 
 pytestmark = pytest.mark.llama
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place.make(tmp_path)
-
-
-@pytest.fixture
-async def recorded(llama: LlamaServer) -> AsyncIterator[FaultServer]:
-    """A proxy before llama.cpp that keeps each request."""
-    async with FaultServer(forward_to(llama.port)) as proxy:
-        yield proxy
 
 
 def configure(place: Place, endpoint: str, *, summarizer: str = "finder", window: int = 0) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +12,6 @@ pytestmark = pytest.mark.llama
 
 REPLY = "So:\n```python\nreturn '😀'\n```\n"
 CODE = "def f(x):\n    y = x\n    return y\n"
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place.make(tmp_path)
 
 
 def span(*numbers: int) -> Any:
