@@ -29,6 +29,7 @@ from aish_lsp.offline.topics import (
     asks_to_remember,
     says_no_more,
 )
+from aish_lsp.offline.typed import typed_command
 from aish_lsp.offline.understanding import Meant, Reading, read
 from aish_lsp.offline.words import is_foreign
 from aish_lsp.offline.workspace import Workspace, overview, task_parts
@@ -73,10 +74,17 @@ def _parts(question: Question, workspace: Workspace) -> Sequence[Part]:
     if command is not None:
         return explanation(command, workspace)
     return (
-        entry_parts(question.text, workspace)
+        _as_typed(question, workspace, surely=True)
+        or entry_parts(question.text, workspace)
         or _of_the_conversation(question, workspace)
         or _of_the_table(question, workspace)
     )
+
+
+def _as_typed(question: Question, workspace: Workspace, *, surely: bool) -> Sequence[Part]:
+    """Return the command that the question is, or nothing."""
+    command = typed_command(question.text, workspace.root, workspace.machine, surely=surely)
+    return _with_tools("As you wrote it:", (command,), workspace) if command else []
 
 
 def _of_the_conversation(question: Question, workspace: Workspace) -> Sequence[Part]:
@@ -106,7 +114,7 @@ def _of_the_table(question: Question, workspace: Workspace) -> Sequence[Part]:
         return [part for meant in reading.meant for part in _answer(meant, workspace)]
     if question.ran_since and asks_of_trouble(text):
         return result_parts(question.ran, workspace)
-    return [_unknown(text, reading)]
+    return _as_typed(question, workspace, surely=False) or [_unknown(text, reading)]
 
 
 def _help() -> Part:
@@ -155,14 +163,21 @@ def _answer(meant: Meant, workspace: Workspace) -> Sequence[Part]:
     if commands[0].startswith("git ") and _needs_repository(commands[0]) and not workspace.in_git:
         return [Part("This folder is in no git repository; `git init` makes it one.", ("ls -la",))]
     sentence = meant.sentence or intent.does
+    return _with_tools(sentence, commands, workspace, way.note)
+
+
+def _with_tools(
+    sentence: str, commands: tuple[str, ...], workspace: Workspace, note: str = ""
+) -> Sequence[Part]:
+    """Return what to run, behind how to install what it needs and is not there."""
     missing = to_install(commands, workspace.machine)
-    if missing is not None:
-        tool, install = missing
-        return [
-            Part(f"`{tool}` is not installed here. To install it:", install),
-            Part(f"Then: {sentence[0].lower()}{sentence[1:]}", commands, note=way.note),
-        ]
-    return [Part(sentence, commands, note=way.note)]
+    if missing is None:
+        return [Part(sentence, commands, note=note)]
+    tool, install = missing
+    return [
+        Part(f"`{tool}` is not installed here. To install it:", install),
+        Part(f"Then: {sentence[0].lower()}{sentence[1:]}", commands, note=note),
+    ]
 
 
 def _needs_repository(command: str) -> bool:

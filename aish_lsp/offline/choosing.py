@@ -134,13 +134,18 @@ def _filled(piece: re.Match[str], values: Mapping[str, str]) -> str:
         return _placeholder(name) if kind_of(name) in KINDS else piece[0]
     if piece["form"] == "raw":
         return _one_command(values[name])
+    if piece["form"] == "start":
+        return _started(values[name])
     return _word(_value(name, piece["form"] or "", values), name, piece)
 
 
 def _word(value: str, slot: str, piece: re.Match[str]) -> str:
     """Return a value as a word, or as a part of the word that it stands in."""
     kind = kind_of(slot)
-    if piece.start() and not piece.string[piece.start() - 1].isspace():
+    before = piece.string[piece.start() - 1] if piece.start() else " "
+    if before == ":" and kind in _PATHS:
+        return quoted_path(value)
+    if not before.isspace():
         return quoted(value)
     if kind in _PATHS:
         return quoted_path(value)
@@ -175,6 +180,19 @@ def _one_command(text: str) -> str:
     if parts and len(plain) == len(parts) and not parts[0].startswith("-") and "=" not in parts[0]:
         return " ".join(parts)
     return f"bash -c -- {quoted(text)}"
+
+
+def _started(file: str) -> str:
+    """Return the command that starts a file, by what its name ends in."""
+    program = words().interpreters.get(file.rpartition(".")[2])
+    if program and _local(file) != file:
+        return f"{program} {quoted_path(file)}"
+    return quoted_path(_local(file))
+
+
+def _local(file: str) -> str:
+    """Return a file's path so that a shell does not look for it among its commands."""
+    return file if file.startswith(("/", "./", "../", "~/")) else f"./{file}"
 
 
 def _placeholder(slot: str) -> str:
@@ -221,10 +239,11 @@ _FORMS: Final[dict[str, Callable[[str], str]]] = {
     "hours": lambda value: str(max(1, -(-int(value) // 3600))),
     "bytes": lambda value: value.removesuffix("c"),
     "days": lambda value: str(max(1, -(-int(value) // 86400))),
+    "start": _started,
     "stem": lambda value: re.sub(r"(?:\.tar)?\.\w+$", "", value.rstrip("/").rpartition("/")[2]),
     "bare": lambda value: re.sub(r"\.\w+$", "", value),
     "base": lambda value: value.rstrip("/").rpartition("/")[2],
-    "local": lambda value: value if value.startswith(("/", "./", "../")) else f"./{value}",
+    "local": _local,
     "git": lambda value: value if value.startswith("./") else f"./{value}",
     "name": lambda value: re.sub(r"\W", "", value.lstrip("$"), flags=re.ASCII) or "NAME",
     "regex": lambda value: re.sub(r"([][\\.*^$/])", r"\\\1", value).replace("\n", "\\n"),

@@ -93,14 +93,20 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
         # One word that the table does not have as it stands says too little but for a task.
         best = [match for match in best if match.intent.topic]
     found = _fit(best, tokens, question)
-    if plainly is None or (found and found[0].confidence >= THRESHOLD and not _doubtful(found[0])):
+    if plainly is None or (found and _is_surer(found[0])):
         return found
     return [plainly, *found]
 
 
-def _doubtful(match: Match) -> bool:
-    """Return whether a value of ``match`` may be a word like any other: "output to file"."""
-    return match.evidence["doubt"] > 0
+def _is_surer(match: Match) -> bool:
+    """Return whether ``match`` is surer than what a question's words mean without their values.
+
+    It is not where a value may be a word like any other: "output to file".
+    """
+    doubtful = match.evidence["doubt"] > 0
+    return match.confidence >= (_SURE if doubtful else THRESHOLD) or (
+        match.confidence >= THRESHOLD and _is_word_for_word(match)
+    )
 
 
 def _wholeness(match: Match) -> tuple[float, ...]:
@@ -185,13 +191,18 @@ def candidates(tokens: Sequence[Token]) -> list[Match]:
     terms = [token.term or token.lower for token in tokens if token.term or token.kinds]
     terms += (f"{{{kind}}}" for token in tokens for kind in _kinds(token))
     best: dict[int, Match] = {}
-    for number in ranking().nearest(terms, _CANDIDATES):
+    framed = ranking().framed([(said(one.text), _looks_like_a_value(one)) for one in tokens])
+    for number in dict.fromkeys((*ranking().nearest(terms, _CANDIDATES), *framed)):
         phrasing = known.phrasings[number]
         match = Overlay(phrasing, known.intents[phrasing.intent], tokens).match()
         other = best.get(phrasing.intent)
         if other is None or _explains(match) > _explains(other):
             best[phrasing.intent] = match
     return sorted(best.values(), key=_order, reverse=True)
+
+
+def _looks_like_a_value(token: Token) -> bool:
+    return token.quoted or bool(token.kinds)
 
 
 def _explains(match: Match) -> tuple[float, float]:
@@ -233,6 +244,8 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
     if same is not None:
         judged.remove(same)
         sure = max(same.confidence, same.evidence["overlay"])
+        if same.evidence["matched"] and same.evidence["typed"]:
+            sure = max(sure, _SURE)
         return [replace(same, confidence=sure), *judged]
     whole = [match for match in judged if _is_whole(match, asked)]
     if whole:

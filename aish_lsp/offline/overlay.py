@@ -158,7 +158,7 @@ class Overlay:
             self._fill(slot)
         self._fill_defaults()
         for at, token in enumerate(self._tokens):
-            if at not in self._used:
+            if at not in self._used or self._leaves_port(at):
                 self._leave_over(token)
         if len(set(self._values.values())) < len(self._values):
             self._lost += _TWICE
@@ -169,6 +169,11 @@ class Overlay:
             self._lost += _HALF
         self._evidence["unfilled"] = float(unfilled)
         return self._judged()
+
+    def _leaves_port(self, at: int) -> bool:
+        """Return whether the host of a word was taken, and its port left: "10.0.0.5:22"."""
+        kinds = self._tokens[at].kinds
+        return {"host", "port"} <= kinds.keys() and kinds["port"] not in self._values.values()
 
     def _is_reversed(self) -> bool:
         """Return whether two places stand the other way round than in the phrasing.
@@ -373,8 +378,10 @@ class Overlay:
     def _other_half(self, at: int, kind: str) -> bool:
         """Return whether what was used for its one half, "10-20", is there for the other too."""
         halves = self._tokens[at].kinds.keys()
-        one = {"last": "first", "port": "host", "host": "port"}.get(kind, "")
-        return {kind, one} <= halves and one in self._values and kind not in self._values
+        others = {"last": ("first",), "port": ("host", "login"), "host": ("port",)}.get(kind, ())
+        return kind not in self._values and any(
+            {kind, one} <= halves and one in self._values for one in others
+        )
 
     def _free(self, slot: Slot) -> bool:
         """Fill a slot whose values look like any word."""

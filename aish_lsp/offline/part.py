@@ -19,7 +19,7 @@ CONNECT: Final = (
 #: nothing there.
 _OF_ONE_SHELL: Final = re.compile(
     r"(?:cd|pushd|popd|export|unset|alias|unalias|history|source|\.|set|shopt|umask|ulimit|jobs|fg|bg"
-    r"|disown|exit|logout|deactivate|eval|exec|fc|nvm\s+use|conda\s+(?:de)?activate)(?=\s|$)|echo\s+\"?\$[?!]"
+    r"|disown|exit|logout|deactivate|eval|exec|fc|nvm\s+use|conda\s+(?:de)?activate)(?=\s|$)|echo\s+\"?\$[?!]|(?:sudo\s+)?!\S"
 )
 _IN_YOUR_TERMINAL: Final = (
     "Type it in your own terminal; run from here, it would change nothing there:"

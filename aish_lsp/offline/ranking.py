@@ -13,9 +13,11 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import combinations
 from typing import Final
+from zlib import crc32
 
 from aish_lsp.offline.table import KINDS, SLOT, Intent, Table, table
 from aish_lsp.offline.words import words
@@ -29,6 +31,9 @@ _OF_ONE_INTENT: Final = 3
 
 #: Phrasings that are looked at because the question has all their words, few as these may be.
 _SAID_IN_FULL: Final = 60
+
+#: Words that may be values though they do not look like any, in a question that is a phrasing.
+_MADE_UP: Final = 3
 
 #: So many of an intent's phrasings have a word that belongs to it.
 _MOSTLY: Final = 0.5
@@ -66,6 +71,13 @@ class Ranking:
             for phrasing in reversed(phrasings)
             if not phrasing.slots
         }
+        frames = sorted(
+            (_hash(word for word in phrasing.wording if word[0] != "{"), number)
+            for number, phrasing in enumerate(phrasings)
+            if phrasing.slots
+        )
+        self._frames = array("I", (frame for frame, _ in frames))
+        self._framed = array("H", (number for _, number in frames))
         self._shares = _Shares(known)
         #: What a word weighs that the table does not have.
         self.unknown = math.log(1 + total)
@@ -73,6 +85,21 @@ class Ranking:
     def worded(self, words: Iterable[str]) -> int | None:
         """Return the intent that is asked for in just these words."""
         return self._worded.get(" ".join(words))
+
+    def framed(self, said: Sequence[tuple[str, bool]]) -> Iterator[int]:
+        """Yield the phrasings that are a question word for word, but for what it names.
+
+        Args:
+            said: the words of the question, each with whether it looks like a value.
+        """
+        plain = [at for at, (_, is_value) in enumerate(said) if not is_value]
+        for count in range(min(_MADE_UP, len(plain)) + 1):
+            for values in combinations(plain, count):
+                frame = _hash(said[at][0] for at in plain if at not in values)
+                at = bisect_left(self._frames, frame)
+                while at < len(self._frames) and self._frames[at] == frame:
+                    yield self._framed[at]
+                    at += 1
 
     def weight(self, term: str) -> float:
         """Return how much ``term`` tells: the more, the fewer intents have it."""
@@ -164,6 +191,10 @@ class Ranking:
 def _taken(kind: str) -> tuple[str, ...]:
     """Return the kinds of value that a slot of ``kind`` is found by."""
     return ("file", "folder") if kind == "path" else (kind,)
+
+
+def _hash(words: Iterable[str]) -> int:
+    return crc32(" ".join(words).encode())
 
 
 class _Shares:

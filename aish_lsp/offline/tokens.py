@@ -28,11 +28,11 @@ _TOKEN: Final = re.compile(
     | (?<!\S)(?P<json>\{\s*"[^{}]*\}|\[\s*[\d"][^\[\]]*\])(?!\S)
     | (?P<url>(?:https?|ftp|ssh|git|file)://[^\s"'<>]+|git@[\w.-]+:[^\s"'<>]+
         |(?:localhost|127\.0\.0\.1)(?::\d+)?/[^\s"'<>]*)
-    | (?P<size>(?<![\w./-])\d+(?:\.\d+)?\s?
+    | (?P<size>(?<![\w./-])(?<!every\s)(?<!each\s)\d+(?:\.\d+)?\s?
         (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?)(?![\w/]))
     | (?P<span>(?<![\w./-])(?:(?:last|past|previous)\s+)?(?:\d+|NUMBER|an?|couple\sof)\s?
-        (?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|(?<=\d)h|(?<=\d)d)(?!\w)
-      |(?<!\w)(?:last|past|this)\s+(?:minute|hour|day|week|month|year)(?!\w)|(?<!\w)(?:today|yesterday|tonight)(?!\w))
+        (?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|(?<=\d)[shd])(?!\w)
+      |(?:(?<=every\s)|(?<=each\s))\d+m(?!\w)|(?<!\w)(?:last|past|this)\s+(?:minute|hour|day|week|month|year)(?!\w)|(?<!\w)(?:today|yesterday|tonight)(?:['\u2019]s)?(?!\w))
     | (?P<range>(?:(?<=lines\s)|(?<=line\s)|(?<=rows\s)|(?<=from\s)|(?<=between\s)|(?<=numbers\s)
           |(?<=print\s)|(?<=count\s))
         \d{1,7}\s+(?:to|through|thru|until|till|up\sto|and|-)\s+(?:line\s+)?\d{1,7}(?![\w.]))
@@ -91,8 +91,8 @@ _QUOTED: Final = re.compile(
 )
 
 _SECONDS: Final = {
-    **dict.fromkeys(("second", "sec"), 1),
-    **dict.fromkeys(("minute", "min"), 60),
+    **dict.fromkeys(("second", "sec", "s"), 1),
+    **dict.fromkeys(("minute", "min", "m"), 60),
     **dict.fromkeys(("hour", "hr", "h"), 3600),
     **dict.fromkeys(("day", "d", "today", "yesterday", "tonight"), 86400),
     "week": 7 * 86400,
@@ -144,7 +144,9 @@ _CONVERSIONS: Final = frozenset(("to", "into", "as", "from"))
 #: What stands between two files: "compare readme and todo.md".
 _BETWEEN_FILES: Final = frozenset(("and", "with", "to", "against", "versus", "vs", "into", "from"))
 #: What gives a file a name, what stands before that, and marks that people leave in texts.
-_GIVES_A_NAME: Final = frozenset(("copy", "clone", "rename", "move", "create", "make", "save"))
+_GIVES_A_NAME: Final = frozenset(
+    ("copy", "clone", "rename", "move", "create", "make", "save", "put", "transfer", "pack", "zip")
+)
 _DESTINATIONS: Final = frozenset(("to", "into", "as", "called", "named"))
 _MARKS: Final = frozenset(("TODO", "FIXME", "XXX"))
 
@@ -174,10 +176,15 @@ _ARCHIVE: Final = re.compile(
     re.IGNORECASE,
 )
 _FORMAT: Final = re.compile(r"tar\.\w+", re.IGNORECASE)
+_ENDING: Final = re.compile(r"[a-z][a-z0-9]{0,4}")
 _EXTENSION: Final = re.compile(r"(?:\*?\.)([A-Za-z]\w{0,9})")
-_FILE: Final = re.compile(r"[^\s*?]*[^\s*?./]\.[A-Za-z]\w{0,9}|.+/[^/]+")
-_QUOTED_FILE: Final = re.compile(r"[^*?]*[^*?./]\.[A-Za-z]\w{0,9}|.+/[^/]+")
-_HOST_AND_PORT: Final = re.compile(r"([A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(\d{2,5})")
+_FILE: Final = re.compile(r"[^\s*?]*[^\s*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]+")
+_QUOTED_FILE: Final = re.compile(r"[^*?]*[^*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]+")
+_HOST_AND_PORT: Final = re.compile(
+    r"(?P<login>[\w.-]+@)?(?P<host>[A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(?P<port>\d{2,5})"
+)
+#: Signs that lines begin with, which are told from punctuation by standing alone.
+_SIGNS: Final = frozenset(("#", "//", "--", ",", ";", ":", "|", "$", "%", "@", "<", ">"))
 #: What looks like the name of a file and is none: a unit, a time zone, a branch, an address.
 _NO_FILE: Final = re.compile(
     r"[\w@-]+\.(?:service|timer|socket)|(?:Africa|America|Asia|Atlantic|Australia|Etc|Europe|Indian|Pacific|US)/\S+"
@@ -291,6 +298,9 @@ def _word(raw: str, start: int, places: Places) -> Iterator[Token]:
     bare = raw[lead:]
     if not places.exists(bare):
         bare = bare.rstrip(_PUNCTUATION + "]}\"'") or bare
+    if raw in _SIGNS:
+        yield Token(raw, raw, start, start + len(raw))
+        return
     if not bare or not any(character.isalnum() or character in "._~*/-" for character in bare):
         return
     owned = re.fullmatch(r"([*.]{0,2}[^\W_]{2,})['\u2019]s", bare)
@@ -318,7 +328,7 @@ def _ordinal(word: str) -> int | None:
     return int(match[1]) if match else None
 
 
-def _kinds(  # noqa: C901, PLR0912, PLR0915 - a look for each kind
+def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
     value: str, places: Places, *, quoted: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield what ``value`` may be by its look, and what there is of that name."""
@@ -359,6 +369,18 @@ def _kinds(  # noqa: C901, PLR0912, PLR0915 - a look for each kind
             if _ARCHIVE.fullmatch(there):
                 yield "archive", there
         return
+    if value in words().usual_folders:
+        yield "folder", value
+        return
+    if value in words().usual_files:
+        yield "file", value
+        return
+    if match := _HOST_AND_PORT.fullmatch(value):
+        if match["login"]:
+            yield "login", match["login"] + match["host"]
+        yield "host", match["host"]
+        yield "port", match["port"]
+        return
     if _REMOTE_PATH.fullmatch(value) and not value.startswith("git@"):
         yield "remotepath", value
         return
@@ -375,10 +397,6 @@ def _kinds(  # noqa: C901, PLR0912, PLR0915 - a look for each kind
         yield "folder", value
     looks = _QUOTED_FILE if quoted else _FILE
     if _FORMAT.fullmatch(value) or _UNIT.fullmatch(value):
-        return
-    if match := _HOST_AND_PORT.fullmatch(value):
-        yield "host", match[1]
-        yield "port", match[2]
         return
     other = (
         _NO_FILE.fullmatch(value)
@@ -399,10 +417,7 @@ def _look_around(tokens: list[Token], places: Places) -> None:
     _note_neighbors(tokens)
     for at, token in enumerate(tokens):
         token.branch = places.has_branch(token.text)
-        if token.lower == "first" and token.after in _COUNTED:
-            token.kinds["number"] = "1"
-        elif token.lower in _SECONDS and token.behind in ("each", "every", "per"):
-            token.kinds = {"span": str(_SECONDS[token.lower])}
+        _note_meaning(at, tokens)
         if "file" in token.kinds and _is_new(token, tokens):
             # What is renamed to "app.py" is not to become the "src/app.py" that there is.
             token.kinds = dict.fromkeys(token.kinds, token.text)
@@ -416,6 +431,25 @@ def _look_around(tokens: list[Token], places: Places) -> None:
             token.kinds["extension"] = extension
         elif _may_be_of_a_file(at, tokens) and (there := places.alike(token.text)):
             token.kinds["folder" if places.is_folder(there) else "file"] = there
+            if _ARCHIVE.fullmatch(there):
+                token.kinds["archive"] = there
+
+
+def _note_meaning(at: int, tokens: Sequence[Token]) -> None:
+    """Note what a word means by those around it: "the first and third column", "every hour"."""
+    token = tokens[at]
+    if token.lower == "first" and any(one.lower in _COUNTED for one in tokens[at + 1 : at + 4]):
+        token.kinds["number"] = "1"
+    elif token.lower in words().stop and _stands_out(token, tokens):
+        token.term = token.lower
+    elif token.lower in _SECONDS and token.behind in ("each", "every", "per"):
+        token.kinds = {"span": str(_SECONDS[token.lower])}
+
+
+def _stands_out(token: Token, tokens: Sequence[Token]) -> bool:
+    """Return whether ``token`` is in capitals where others are not: the GET of a log."""
+    loud = len(token.text) > 1 and token.text.isupper()
+    return loud and any(one.text.islower() for one in tokens)
 
 
 def _note_neighbors(tokens: list[Token]) -> None:
@@ -459,6 +493,8 @@ def _extension(at: int, tokens: Sequence[Token]) -> str | None:
     token, known = tokens[at], words().extensions
     if token.after.startswith(("file", "script", "module", "source", "code", "image", "photo")):
         return known.get(token.lower)
+    if token.behind in ("extension", "suffix") and _ENDING.fullmatch(token.text):
+        return known.get(token.lower, token.text)
     if token.lower in _TARGETS and (
         token.behind in _CONVERSIONS or sum(one.lower in _TARGETS for one in tokens) > 1
     ):
@@ -486,7 +522,7 @@ def _size(value: str) -> str:
 
 def _seconds(value: str) -> int:
     """Return a span of time in seconds."""
-    *count, unit = re.sub(r"(\d)([a-z])", r"\1 \2", value.lower()).split()
+    *count, unit = re.sub(r"(\d)([a-z])|['\u2019]s$", r"\1 \2", value.lower()).split()
     number = 1
     for word in count:
         if word.isdigit():

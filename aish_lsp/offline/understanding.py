@@ -24,8 +24,8 @@ _SURELY_ONE: Final = 0.85
 _GOING_ON: Final = 0.4
 
 _SPLIT: Final = re.compile(
-    r"(?<=[?.!;])\s+(?=\w)|\s*;\s+|,?\s+(?:and\s+then|and\s+after\s+that|and\s+also|and|then|but\s+first|"
-    r"after\s+that|also)[\s,]+|,\s+",
+    r"(?<=[?.!;])\s+(?=\w)|(?<=\S);\s+|,?\s+(?:and\s+then|and\s+after\s+that|and\s+also|and|then|but\s+first|"
+    r"after\s+that|also)[\s,]+|(?<=\S),\s+",
     re.IGNORECASE,
 )
 _MOST_SPLITS: Final = 8

@@ -30,6 +30,8 @@ class Words:
     Attributes:
         stop: words that say nothing of what is wanted.
         names: programs, services and packages that are known by their names.
+        programs: programs whose names are no words of English.
+        usual_folders, usual_files: what is known by its name where there is none of it.
         light: terms that say little where nothing else has them.
         beyond: terms of programming, of knowledge and of daily life, which no command answers.
         fillers: words that may stand between a word and the value that it announces.
@@ -41,11 +43,15 @@ class Words:
         deeds: the kinds of deed that a term names.
         kinds: what the value of a slot is called, besides the slot's own name.
         groups: programs by where they come from.
+        interpreters: what starts a file, by what its name ends in.
         lead_in, trailer: what stands before and behind a question and says nothing.
     """
 
     stop: frozenset[str]
     names: frozenset[str]
+    programs: frozenset[str]
+    usual_folders: frozenset[str]
+    usual_files: frozenset[str]
     light: frozenset[str]
     fillers: frozenset[str]
     beyond: frozenset[str]
@@ -57,6 +63,7 @@ class Words:
     deeds: dict[str, tuple[str, ...]]
     kinds: dict[str, str]
     groups: dict[str, frozenset[str]]
+    interpreters: dict[str, str]
     lead_in: re.Pattern[str]
     trailer: re.Pattern[str]
 
@@ -102,6 +109,9 @@ def words() -> Words:
     return Words(
         frozenset(data["stop"].split()),
         frozenset(data["names"].split()),
+        frozenset(data["programs"].split()),
+        frozenset(data["usual_folders"].split()),
+        frozenset(data["usual_files"].split()),
         frozenset(_term(word, canonical) for word in data["light"].split()),
         frozenset(data["fillers"].split()),
         frozenset(_term(word, canonical) for word in data["beyond"].split()),
@@ -113,6 +123,7 @@ def words() -> Words:
         _deeds(data["deeds"], canonical),
         data["kinds"],
         {name: frozenset(group.split()) for name, group in data["groups"].items()},
+        data["interpreters"],
         re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", re.IGNORECASE | re.VERBOSE),
         re.compile(rf"[\s,(]+(?:{data['trailer']})[\s.!?)]*$", re.IGNORECASE | re.VERBOSE),
     )

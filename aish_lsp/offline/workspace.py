@@ -35,7 +35,6 @@ _INSTEAD: Final[Mapping[Intent, tuple[Intent, ...]]] = {
     "test": ("check",),
     "run": ("start",),
     "start": ("run",),
-    "check": ("lint",),
     "lint": ("check",),
 }
 

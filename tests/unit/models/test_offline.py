@@ -90,7 +90,7 @@ QUESTIONS = [
     ("Where is the function greet used in this project?", "git grep -n -I --untracked -F -e greet"),
     ("find all uses of greet", "git grep -n -I --untracked -F -e greet"),
     ("who calls greet?", "git grep -n -I --untracked -F -e greet"),
-    ("find the file greeter.py", "find . -name '*greeter.py*' -not -path './.git/*'"),
+    ("find the file greeter.py", "find . -name greeter.py -not -path './.git/*'"),
     ("find files named *.toml", "find . -name '*.toml' -not -path './.git/*'"),
     ("git status", "git status --short --branch"),
     ("Which files have changed?", "git status --short --branch"),

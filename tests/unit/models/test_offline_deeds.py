@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -106,3 +107,11 @@ def test_a_slip_of_the_pen(word: str, meant: str) -> None:
 
 def test_a_slip_that_may_be_two_words_is_neither() -> None:
     assert not near("bandh", ["bands", "bandt"])
+
+
+def test_no_two_intents_are_asked_for_in_the_same_words() -> None:
+    asked: dict[tuple[str, ...], str] = {}
+    for phrasing in table().phrasings:
+        wording = tuple(re.sub(r"\d\}$", "}", word) for word in phrasing.wording)
+        name = table().intents[phrasing.intent].name
+        assert asked.setdefault(wording, name) == name, wording
