@@ -125,24 +125,16 @@ class HttpClient:
     ) -> Any:
         await self._client(url)  # Loading httpx is not the server's time.
 
-        async def fetch() -> Any:
-            async with self._respond(method, url, body, headers, timeout_s) as response:
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                self._respond(method, url, body, headers, timeout_s) as response,
+            ):
                 content = await _read(response, BODY_LIMIT)
                 try:
                     return json.loads(content)
                 except (ValueError, RecursionError):
                     raise await _unexpected(url, response, "JSON", content) from None
-
-        try:
-            async with asyncio.timeout(timeout_s):
-                try:
-                    return await fetch()
-                except BackendUnavailable as error:
-                    if error.data.get("reason") != "broken":
-                        raise
-                # A server may close an idle connection in the moment that it is used again. What
-                # is fetched here changes nothing there, so it may be asked twice.
-                return await fetch()
         except TimeoutError:
             msg = f"{origin(url)} did not answer within {timeout_s:g} s."
             raise BackendUnavailable(msg) from None
@@ -179,9 +171,10 @@ class HttpClient:
             own["Content-Type"] = "application/json"
         limits = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT))
         with _translated_errors(url, timeout_s):
-            async with client.stream(
+            request = client.build_request(
                 method, url, content=content, headers={**own, **headers}, timeout=limits
-            ) as response:
+            )
+            async with aclosing(await _send(client, request)) as response:
                 if not response.is_success:
                     raise await _refusal(url, response, headers)
                 yield response
@@ -216,6 +209,29 @@ def _open_client(local: bool) -> httpx.AsyncClient:
             "Check HTTPS_PROXY, ALL_PROXY, SSL_CERT_FILE and SSL_CERT_DIR."
         )
         raise BackendUnavailable(msg) from error
+
+
+async def _send(client: httpx.AsyncClient, request: httpx.Request) -> httpx.Response:
+    """Send ``request`` and return its response, whose body is unread.
+
+    A server may close a kept connection in the moment that it is used again, as llama.cpp does
+    after five seconds. The request then goes out once more, until its connection is a new one.
+    """
+    import httpx  # noqa: PLC0415 - loaded at the first request
+
+    opened = False
+
+    async def trace(event: str, _info: object) -> None:
+        nonlocal opened
+        opened = opened or event.startswith("connection.connect_")
+
+    request.extensions["trace"] = trace
+    while True:
+        try:
+            return await client.send(request, stream=True)
+        except (httpx.NetworkError, httpx.RemoteProtocolError):
+            if opened:
+                raise
 
 
 @contextmanager

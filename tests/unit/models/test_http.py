@@ -436,6 +436,43 @@ async def test_json_is_asked_for_again_where_the_connection_was_closed(http: Htt
         assert len(server.requests) == 5
 
 
+async def test_a_stream_is_asked_for_again_where_a_kept_connection_was_closed(
+    http: HttpClient,
+) -> None:
+    async def script(request: Request, peer: Peer) -> None:
+        if len(server.requests) == 4:
+            peer.reset()
+            return
+        if len(server.requests) < 4:  # All three at once, so that each has its connection.
+            await three.wait()
+        await peer.head()
+        await peer.event(f"reply {len(server.requests)}")
+        await peer.chunk(b"")
+
+    three = asyncio.Barrier(3)
+    async with FaultServer(script) as server:
+        await asyncio.gather(*(events(http, server.url) for _ in range(3)))
+        assert await events(http, server.url) == ["reply 5"]
+        assert len(server.requests) == 5
+
+
+async def test_no_kept_connection_is_alive(http: HttpClient) -> None:
+    async def script(request: Request, peer: Peer) -> None:
+        if len(server.requests) <= 3:
+            await three.wait()
+        elif server.connections == 3:
+            peer.reset()
+            return
+        await peer.reply({"connections": server.connections})
+
+    three = asyncio.Barrier(3)
+    async with FaultServer(script) as server:
+        asked = [http.get_json(server.url, timeout_s=5) for _ in range(3)]
+        await asyncio.gather(*asked)
+        assert await http.get_json(server.url, timeout_s=5) == {"connections": 4}
+        assert len(server.requests) == 7
+
+
 async def test_the_client_can_be_used_after_it_was_closed(http: HttpClient) -> None:
     async def script(request: Request, peer: Peer) -> None:
         await peer.reply({"ok": True})
