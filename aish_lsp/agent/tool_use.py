@@ -17,9 +17,9 @@ from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.runner import run_command
 from aish_lsp.tools.builtin import BuiltInTools
 from aish_lsp.tools.calling import ToolResult
+from aish_lsp.tools.mcp.asking import Permissions
 from aish_lsp.tools.mcp.connection import Surroundings
 from aish_lsp.tools.mcp.servers import SessionServers, ToolServers
-from aish_lsp.tools.permissions import Permissions
 from aish_lsp.tools.toolbox import Toolbox
 from aish_lsp.tools.workplace import OUTPUTS, Workplace, bounded
 
