@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.errors import Denied
 from aish_lsp.foundation.ports import Question
-from aish_lsp.foundation.text import cut, escaped
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import count_of, cut, escaped
 from aish_lsp.operations.markdown import fence_for
 from aish_lsp.operations.operation import Answer, Line, Place, Target, operation
 

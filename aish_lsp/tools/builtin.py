@@ -13,8 +13,7 @@ from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.ports import Lookup
 from aish_lsp.foundation.redaction import is_secret_file
-from aish_lsp.foundation.text import shown_path
-from aish_lsp.foundation.wording import shown
+from aish_lsp.foundation.text import shown, shown_path
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools.calling import ServerStatus, Tool, ToolResult
 from aish_lsp.tools.reading import Looking

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument
-from aish_lsp.foundation.text import shown_path
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import count_of, shown_path
 from aish_lsp.shell.output import WholeOutput
 from aish_lsp.shell.suggestions import new_id
 

@@ -26,8 +26,7 @@ from aish_lsp.context.attached.selection import (
 from aish_lsp.context.budget import shortened
 from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.redaction import is_secret_file
-from aish_lsp.foundation.text import clipped, escaped, one_line, with_line_feeds
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import clipped, count_of, escaped, one_line, with_line_feeds
 from aish_lsp.project.safe_read import read_head
 from aish_lsp.shell.output import clean_output
 
