@@ -15,15 +15,23 @@ from aish_lsp.foundation.ports import Lookup
 from aish_lsp.foundation.redaction import is_secret_file
 from aish_lsp.foundation.text import shown, shown_path
 from aish_lsp.models.request import ToolSchema
-from aish_lsp.tools.calling import ServerStatus, Tool, ToolResult
+from aish_lsp.tools.calling import (
+    OUTPUTS,
+    Place,
+    ServerStatus,
+    Tool,
+    ToolResult,
+    bounded,
+    locate,
+    number_of,
+    text_of,
+)
 from aish_lsp.tools.reading import Looking
-from aish_lsp.tools.workplace import OUTPUTS, Place, bounded, locate, number_of, text_of
 from aish_lsp.tools.writing import Changing
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.ports import Found
-    from aish_lsp.tools.calling import Around
-    from aish_lsp.tools.workplace import Workplace
+    from aish_lsp.tools.calling import Around, Workplace
 
 _Work: TypeAlias = "Callable[[Mapping[str, Any], Around], Awaitable[ToolResult]]"
 

@@ -28,8 +28,7 @@ from aish_lsp.foundation.text import (
     with_line_feeds,
 )
 from aish_lsp.project.safe_read import read_regular
-from aish_lsp.tools.calling import ToolResult
-from aish_lsp.tools.workplace import Place, Workplace, locate, nearest_names, text_of
+from aish_lsp.tools.calling import Place, ToolResult, Workplace, locate, nearest_names, text_of
 
 if TYPE_CHECKING:
     from aish_lsp.tools.calling import Around
