@@ -17,7 +17,7 @@ from aish_lsp.context.budget import Budget
 from aish_lsp.context.summary import cleaned, cut_to, summary_request
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.job import Outcome
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import count_of
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:

@@ -18,8 +18,7 @@ from aish_lsp.agent.events import Command, FinishReason, Notice, Output
 from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Outcome, run_uncancellable
-from aish_lsp.foundation.text import escaped, shown_path
-from aish_lsp.foundation.wording import shown
+from aish_lsp.foundation.text import escaped, shown, shown_path
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
 from aish_lsp.shell.risk import Verdict

@@ -19,7 +19,7 @@ from aish_lsp.context.summary import Fits, Fitted, fitted, without_reasoning
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound, OverBudget
 from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import count_of
 from aish_lsp.memory.candidates import MOST, Candidate, candidates
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.sessions.recorder import Reply

@@ -16,12 +16,11 @@ from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.runner import run_command
 from aish_lsp.tools.builtin import BuiltInTools
-from aish_lsp.tools.calling import ToolResult
+from aish_lsp.tools.calling import OUTPUTS, ToolResult, Workplace, bounded
+from aish_lsp.tools.mcp.asking import Permissions
 from aish_lsp.tools.mcp.connection import Surroundings
 from aish_lsp.tools.mcp.servers import SessionServers, ToolServers
-from aish_lsp.tools.permissions import Permissions
 from aish_lsp.tools.toolbox import Toolbox
-from aish_lsp.tools.workplace import OUTPUTS, Workplace, bounded
 
 if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport

@@ -31,8 +31,7 @@ from aish_lsp.agent.norris.pursuit import goal_said
 from aish_lsp.agent.round import Round
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.context.attached.consent import secret_selection, sent_along
-from aish_lsp.context.attached.reading import named_files
-from aish_lsp.context.attached.terminal import named_terminal
+from aish_lsp.context.attached.reading import named_files, named_terminal
 from aish_lsp.context.conversation import CANCELLED, Conversation
 from aish_lsp.foundation.errors import (
     AishError,

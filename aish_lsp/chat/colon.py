@@ -262,7 +262,7 @@ async def _help(_place: Place, params: _Help) -> Answer[Nothing]:
     if params.topic not in ("", "offline"):
         raise InvalidArgument("Use `:help` or `:help offline`.")
     if params.topic:
-        from aish_lsp.offline.known import known  # noqa: PLC0415 - its table, for this alone
+        from aish_lsp.offline.table import known  # noqa: PLC0415 - its table, for this alone
 
         return Answer(Nothing(), known())
     return Answer(Nothing(), help_text(COLON_COMMANDS))

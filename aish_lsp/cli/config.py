@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.cli import output
 from aish_lsp.cli.terminal import workspace_folder
 from aish_lsp.foundation.redaction import is_secret
-from aish_lsp.foundation.wording import dotted
+from aish_lsp.foundation.text import dotted
 
 if TYPE_CHECKING:
     import argparse

@@ -28,8 +28,7 @@ from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.files import store_errors
 from aish_lsp.foundation.ports import nobody
-from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.project.files import list_files
 from aish_lsp.project.tree import shown
 

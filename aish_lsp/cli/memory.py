@@ -18,8 +18,7 @@ from aish_lsp.cli.terminal import open_workspace, workspace_folder
 from aish_lsp.foundation.errors import Denied
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.files import store_errors
-from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.memory.items import SCOPES
 from aish_lsp.memory.transfer import Imported, exported, import_items
 from aish_lsp.operations.operation import Operation, Place, SessionTarget

@@ -13,8 +13,8 @@ from functools import cache
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 from aish_lsp.config.schema import Config
+from aish_lsp.foundation.text import arms, dotted
 from aish_lsp.foundation.validate import without
-from aish_lsp.foundation.wording import arms, dotted
 
 #: Stands in a key's path for a name that the user chooses: ``models.NAME.endpoint``.
 NAME: Final = "NAME"

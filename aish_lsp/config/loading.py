@@ -27,8 +27,8 @@ from aish_lsp.config.sources import (
 )
 from aish_lsp.foundation.files import stamp_of
 from aish_lsp.foundation.paths import config_file
+from aish_lsp.foundation.text import KeyPath, dotted
 from aish_lsp.foundation.validate import Problem, structure, without
-from aish_lsp.foundation.wording import KeyPath, dotted
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Config

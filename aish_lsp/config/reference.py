@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from aish_lsp.config.keys import NAME, Key, all_keys
 from aish_lsp.config.schema import Config
-from aish_lsp.foundation.wording import accepted, arms
+from aish_lsp.foundation.text import accepted, arms
 
 _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _SIMPLE: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}

@@ -21,9 +21,8 @@ from urllib.parse import parse_qsl, urlsplit
 from aish_lsp.config.keys import NAME, all_keys, key_at, nested
 from aish_lsp.config.schema import OWN_TOOLS, Config, Preset, QuestionClass
 from aish_lsp.foundation.redaction import is_secret, is_secret_name
-from aish_lsp.foundation.text import shown_path
+from aish_lsp.foundation.text import KeyPath, arms, dotted, nearest, shown, shown_path
 from aish_lsp.foundation.validate import DEEPEST, PROBLEMS, Problem, sift, without
-from aish_lsp.foundation.wording import KeyPath, arms, dotted, nearest, shown
 
 #: Variables that are no keys: where our files lie, what is looked for, what is logged.
 SPECIAL: Final = frozenset({"AISH_CONFIG", "AISH_DATA_DIR", "AISH_DISCOVERY", "AISH_LANDLOCK_ABI"})

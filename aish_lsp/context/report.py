@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.context.usage import Category, Slot, UsageTotals, context_line
 from aish_lsp.foundation.jsonl import now
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import count_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from aish_lsp.foundation.files import read_file
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import count_of
 
 #: How deep a line's objects and lists may stand in each other, itself being 1. Python stops at 300
 #: to 3,000, as its stack has it: what is read in one place could not be written in another.

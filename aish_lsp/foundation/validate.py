@@ -29,7 +29,7 @@ from typing import (
 
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.events import camel_case as to_camel_case
-from aish_lsp.foundation.wording import (
+from aish_lsp.foundation.text import (
     LARGEST,
     KeyPath,
     accepted,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import to_wire
+from aish_lsp.foundation.text import nearest, shown
 from aish_lsp.foundation.validate import structure
-from aish_lsp.foundation.wording import nearest, shown
 from aish_lsp.lsp.messages import MessageId
 
 if TYPE_CHECKING:

@@ -21,13 +21,13 @@ from aish_lsp.foundation.errors import Denied, NotFound
 from aish_lsp.foundation.ports import Approval, Diff, Question
 from aish_lsp.foundation.text import (
     clipped,
+    count_of,
     escaped,
     hidden_characters,
     is_seen,
     one_line,
     well_formed,
 )
-from aish_lsp.foundation.wording import count_of
 from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
 from aish_lsp.lsp.questions import answer_before_asking, declares

@@ -20,7 +20,7 @@ import attrs
 from pygls.uris import to_fs_path
 
 from aish_lsp.foundation.events import camel_case
-from aish_lsp.foundation.wording import accepted, shown
+from aish_lsp.foundation.text import accepted, shown
 
 _PLAIN: Final = frozenset({int, str, float, bool, NoneType})
 

@@ -3,7 +3,6 @@
 formats.md, "The offline model".
 """
 
-from aish_lsp.offline.answers import is_unknown
-from aish_lsp.offline.model import OfflineModel
+from aish_lsp.offline.model import OfflineModel, is_unknown
 
 __all__ = ["OfflineModel", "is_unknown"]

@@ -10,11 +10,9 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from aish_lsp.offline.installing import install_command
-from aish_lsp.offline.manuals import WITH_COMMANDS, Manual, manual, option
-from aish_lsp.offline.part import Part
-from aish_lsp.offline.quoting import plain_line
-from aish_lsp.offline.tldr import examples
+from aish_lsp.offline.machine import install_command
+from aish_lsp.offline.manuals import WITH_COMMANDS, Manual, examples, manual, option
+from aish_lsp.offline.part import Part, plain_line
 from aish_lsp.offline.workspace import Workspace
 from aish_lsp.shell.risk import classify
 

@@ -1,20 +1,35 @@
 """What a question asks for: the intent whose phrasing explains it best, and the values in it.
 
 ranking.py proposes phrasings; overlay.py lays each over the question. How sure that makes is a
-number between 0 and 1 that can be compared between questions; BM25's cannot.
+number between 0 and 1 that can be compared between questions; BM25's cannot. It is the probability
+of a multinomial logistic regression over the intents that come into question and "none of them":
+what speaks for one and against it is summed with the weights of confidence.toml, which
+tests/offline/learn.py learned. So a second intent that is as likely makes the first less sure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import math
+import tomllib
+from collections import defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
+from pathlib import Path
 from typing import Final
 
-from aish_lsp.offline.confidence import probabilities
-from aish_lsp.offline.deeds import deeds_of, is_asked, is_request, misfits, only_asks, risk_of
+from aish_lsp.offline.deeds import (
+    agrees,
+    deeds_of,
+    is_asked,
+    is_request,
+    misfits,
+    named,
+    only_asks,
+    risk_of,
+    ways_with,
+)
 from aish_lsp.offline.overlay import Match, Overlay
-from aish_lsp.offline.programs import agrees, named, ways_with
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import FREE, kind_of, said, table
 from aish_lsp.offline.tokens import Token
@@ -353,3 +368,40 @@ def _correct(tokens: Sequence[Token]) -> None:
         if 3 < len(token.term) < 20 and token.term.isalpha():
             like = (term for term in known if term[0] == token.term[0])
             token.near = near(token.term, like)
+
+
+_FILE: Final = Path(__file__).with_name("confidence.toml")
+
+
+@cache
+def weights() -> dict[str, float]:
+    """Return what each kind of evidence counts."""
+    known: dict[str, float] = tomllib.loads(_FILE.read_text("utf-8"))["weights"]
+    return known
+
+
+def score(evidence: Mapping[str, float]) -> float:
+    """Return what all the evidence for an intent comes to; 0 is as good as none of them."""
+    known = weights()
+    return known["always"] + sum(known.get(name, 0.0) * one for name, one in evidence.items())
+
+
+def probabilities(
+    evidence: Sequence[Mapping[str, float]], effects: Sequence[Hashable]
+) -> list[float]:
+    """Return how likely each intent is meant, rather than another one or none.
+
+    Of intents with the same effect, each is as likely as all of them together, less what its own
+    part is: the likeliest comes first.
+    """
+    powers = [math.exp(min(30.0, score(one))) for one in evidence]
+    whole = 1.0 + sum(powers)
+    together: defaultdict[Hashable, float] = defaultdict(float)
+    best: defaultdict[Hashable, float] = defaultdict(float)
+    for effect, power in zip(effects, powers, strict=True):
+        together[effect] += power
+        best[effect] = max(best[effect], power)
+    return [
+        together[effect] / whole * (power / best[effect])
+        for effect, power in zip(effects, powers, strict=True)
+    ]

@@ -1,16 +1,56 @@
-"""The offline model as an adapter: it streams its answer like the others."""
+"""The offline model as an adapter, and its answers: a sentence, commands, what can go wrong.
+
+What comes from the user, from files or from an output is quoted where it gets into a command, and
+never stands at the beginning of a line elsewhere.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
-from aish_lsp.offline.answers import reply
-from aish_lsp.offline.machine import Machine
-from aish_lsp.offline.question import read_question
+from aish_lsp.offline.choosing import chosen, render, told
+from aish_lsp.offline.explaining import explained_command, explanation
+from aish_lsp.offline.machine import Machine, to_install
+from aish_lsp.offline.overlay import Match
+from aish_lsp.offline.part import CONNECT, Part
+from aish_lsp.offline.question import (
+    Question,
+    asks_of_code,
+    asks_of_result,
+    asks_of_trouble,
+    asks_to_remember,
+    read_question,
+    says_no_more,
+)
+from aish_lsp.offline.results import result_parts
+from aish_lsp.offline.table import spoken, table
+from aish_lsp.offline.typed import typed_command
+from aish_lsp.offline.understanding import Meant, Reading, read
+from aish_lsp.offline.words import is_foreign
+from aish_lsp.offline.workspace import Workspace, entry_parts, overview, task_parts
+from aish_lsp.project.manifests.reading import Intent
+
+#: How an answer begins that is none.
+_BEYOND: Final = "That is beyond me."
+
+_HELLO: Final = re.compile(r"^\W*(help|hi|hello|hey|thanks?( you)?)?\W*$", re.IGNORECASE)
+
+_CODE: Final = "To explain or to fix code takes a language model."
+_HOW_TO_CONNECT: Final = (
+    "I am aish's offline model: I answer from a table and the files here, without a language "
+    "model. To connect a real one, start llama.cpp (`llama-server -m MODEL.gguf`) or Ollama "
+    "(`ollama serve`), or set a key such as OPENAI_API_KEY; `aish-lsp doctor` shows what is found "
+    "and what is missing."
+)
+_MEMORY: Final = (
+    "Memory is kept by commands of the chat: `:remember TEXT` adds to it, `:memory list` shows "
+    "it, `:memory forget ID` takes from it."
+)
 
 
 class OfflineModel:
@@ -31,3 +71,152 @@ class OfflineModel:
             yield Text(word)
             await asyncio.sleep(0)  # where a cancel takes effect
         yield Finish("stop")
+
+
+def is_unknown(reply: str) -> bool:
+    """Return whether ``reply`` says that the question is beyond the model."""
+    return reply.startswith(_BEYOND)
+
+
+def reply(question: Question, root: Path, machine: Machine | None = None) -> str:
+    """Return the answer to ``question`` in the workspace at ``root``."""
+    workspace = Workspace(root, machine)
+    parts = _parts(question, workspace)
+    lines = [line for part in parts for line in part.lines()]
+    names_itself = any("offline model" in line for line in lines)
+    if (question.is_first or is_unknown(lines[0])) and not names_itself:
+        lines += ["", CONNECT]
+    return "\n".join(lines)
+
+
+def _parts(question: Question, workspace: Workspace) -> Sequence[Part]:
+    command = explained_command(question.text, workspace)
+    if command is not None:
+        return explanation(command, workspace)
+    return (
+        _as_typed(question, workspace, surely=True)
+        or entry_parts(question.text, workspace)
+        or _of_the_conversation(question, workspace)
+        or _of_the_table(question, workspace)
+    )
+
+
+def _as_typed(question: Question, workspace: Workspace, *, surely: bool) -> Sequence[Part]:
+    """Return the command that the question is, or nothing."""
+    command = typed_command(question.text, workspace.root, workspace.machine, surely=surely)
+    return _with_tools("As you wrote it:", (command,), workspace) if command else []
+
+
+def _of_the_conversation(question: Question, workspace: Workspace) -> Sequence[Part]:
+    """Return the answer to what is not about the shell, or nothing."""
+    text = question.text
+    if asks_of_code(text):
+        return [Part(_CODE), Part(CONNECT, ("aish-lsp doctor",))]
+    if _HELLO.match(text) and not question.ran_since:
+        return [_help()]
+    if asks_of_result(text) and (
+        question.ran or (says_no_more(text) and not _of_the_table_alone(question, workspace))
+    ):
+        return result_parts(question.ran, workspace)
+    return [Part(_MEMORY)] if asks_to_remember(text) else []
+
+
+def _of_the_table_alone(question: Question, workspace: Workspace) -> bool:
+    """Return whether the table knows the question, which may just sound like one of a result."""
+    return bool(read(question.text, (), workspace.places).meant)
+
+
+def _of_the_table(question: Question, workspace: Workspace) -> Sequence[Part]:
+    """Return what the table knows, else what came of the last command, else that it is beyond."""
+    text = question.text
+    reading = read(text, question.earlier, workspace.places)
+    if reading.meant:
+        return [part for meant in reading.meant for part in _answer(meant, workspace)]
+    if question.ran_since and asks_of_trouble(text):
+        return result_parts(question.ran, workspace)
+    return _as_typed(question, workspace, surely=False) or [_unknown(text, reading)]
+
+
+def _help() -> Part:
+    titles = table().titles
+    count = len(table().intents)
+    families = ", ".join(f"{title[0].lower()}{title[1:]}" for title in titles.values())
+    return Part(
+        f"Ask me about everyday tasks in the shell: I know {count}, of {families}; how to test, "
+        "build and run this project; what a command means; why the last one failed. `:help "
+        "offline` lists them."
+    )
+
+
+def _unknown(text: str, reading: Reading) -> Part:
+    """Return an honest answer, with what comes nearest."""
+    if is_foreign(text):
+        return Part(f"{_BEYOND} I only understand English; a language model understands more.")
+    nearest = [_spoken(match) for match in reading.nearest if match.confidence > 0]
+    known = f" The nearest that I know: {' · '.join(nearest)}." if nearest else ""
+    return Part(f"{_BEYOND}{known} `:help offline` lists what I know.")
+
+
+def _spoken(match: Match) -> str:
+    """Return how an intent is asked for, its slots as words."""
+    return f"*{spoken(match.intent.example)}*"
+
+
+def _answer(meant: Meant, workspace: Workspace) -> Sequence[Part]:
+    """Return the answer to one thing that is asked for."""
+    intent = meant.match.intent
+    if intent.topic:
+        kind, _, name = intent.topic.partition(":")
+        if kind == "say":
+            return [Part(intent.does)]
+        return _TOPICS[kind](name, workspace)
+    values = meant.match.values
+    if meant.ways:
+        way = chosen(meant.ways, {**intent.defaults, **values}, values, workspace.here)
+    else:
+        way = told(intent, values, workspace.here)
+    if way is None:
+        return [Part(f"{intent.does} I know no way to do that on this machine.")]
+    commands = way.commands
+    if meant.suffix:
+        commands = (f"{commands[0]}{render(meant.suffix, values)}",)
+    if commands[0].startswith("git ") and _needs_repository(commands[0]) and not workspace.in_git:
+        return [Part("This folder is in no git repository; `git init` makes it one.", ("ls -la",))]
+    sentence = meant.sentence or intent.does
+    return _with_tools(sentence, commands, workspace, way.note)
+
+
+def _with_tools(
+    sentence: str, commands: tuple[str, ...], workspace: Workspace, note: str = ""
+) -> Sequence[Part]:
+    """Return what to run, behind how to install what it needs and is not there."""
+    missing = to_install(commands, workspace.machine)
+    if missing is None:
+        return [Part(sentence, commands, note=note)]
+    tool, install = missing
+    return [
+        Part(f"`{tool}` is not installed here. To install it:", install),
+        Part(f"Then: {sentence[0].lower()}{sentence[1:]}", commands, note=note),
+    ]
+
+
+def _needs_repository(command: str) -> bool:
+    """Return whether a git command is for a repository that has to be there."""
+    words = command.split()
+    return words[1] not in ("init", "clone", "config", "--version", "help", "ls-remote") and not (
+        words[1] == "diff" and "--no-index" in words
+    )
+
+
+def _task(name: str, workspace: Workspace) -> Sequence[Part]:
+    intent: Intent = name  # type: ignore[assignment]
+    return task_parts(intent, workspace)
+
+
+_TOPICS: Final[Mapping[str, Callable[[str, Workspace], Sequence[Part]]]] = {
+    "task": _task,
+    "connect": lambda _name, _workspace: [Part(_HOW_TO_CONNECT, ("aish-lsp doctor",))],
+    "help": lambda _name, _workspace: [_help()],
+    "remember": lambda _name, _workspace: [Part(_MEMORY)],
+    "overview": lambda _name, workspace: [overview(workspace)],
+}

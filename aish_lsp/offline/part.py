@@ -1,13 +1,40 @@
-"""A part of an answer: a sentence, quoted lines, commands, and what can go wrong."""
+"""A part of an answer: a sentence, quoted lines, commands, and what can go wrong.
+
+Text of others stands in it visible, bounded, and never as a command.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from aish_lsp.offline.quoting import plain_line, quoted
+from aish_lsp.foundation.text import one_line, without_hidden
+
+#: Characters of one line.
+_LINE_LIMIT = 300
+
+#: What a terminal takes for colors, also where its first character was stripped on the way.
+_COLORS = re.compile(r"\x1b?\[[0-9;]{0,20}m")
+
+
+def plain_line(text: str) -> str:
+    """Return ``text`` as one visible line."""
+    line = without_hidden(one_line(_COLORS.sub("", text)))
+    return line.replace("\t", " ").strip()
+
+
+def shortened(line: str) -> str:
+    """Return the beginning of a long line."""
+    return line if len(line) <= _LINE_LIMIT else f"{line[:_LINE_LIMIT]}…"
+
+
+def _quoted(lines: Iterable[str]) -> Iterator[str]:
+    """Yield each line behind a mark, so that a ``CMD: `` in it is no suggestion."""
+    for line in lines:
+        yield f"> {shortened(plain_line(line))}"
+
 
 #: The one line about other models.
 CONNECT: Final = (
@@ -43,7 +70,7 @@ class Part:
     def lines(self) -> Iterable[str]:
         """Yield the lines; none but a command that can be run from here begins as one."""
         yield plain_line(self.sentence)
-        yield from quoted(self.quote)
+        yield from _quoted(self.quote)
         for command in self.commands:
             if acts_on_its_shell(command):
                 yield from (_IN_YOUR_TERMINAL, "```sh", plain_line(command), "```")

@@ -1,6 +1,7 @@
 """The table of intents: what the model knows, read from intents/*.toml at the first question.
 
-intents/README.md says how an intent is written.
+intents/README.md says how an intent is written; ``known`` makes a page of them, for
+``:help offline`` and docs/offline.md.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class Intent:
         ways: the commands; the first way that serves is told.
         defaults: values of slots that a question may leave out.
         note: what can go wrong.
-        topic: whose answer is not in the table but in answers.py; ``task:test`` is the project's.
+        topic: whose answer is not in the table but in model.py; ``task:test`` is the project's.
         after: what may be asked for next of what it lists: ``delete``, ``count``, and its ways.
         example: a phrasing as it is written in the table.
     """
@@ -207,16 +208,16 @@ def table() -> Table:
 
 def terms_of(intent: Intent) -> set[str]:
     """Return the words in which ``intent`` is asked for."""
-    known = table()
-    number = known.intents.index(intent)
+    whole = table()
+    number = whole.intents.index(intent)
     return {
-        term for phrasing in known.phrasings if phrasing.intent == number for term in phrasing.terms
+        term for phrasing in whole.phrasings if phrasing.intent == number for term in phrasing.terms
     }
 
 
 def _intent(family: str, given: dict[str, Any]) -> Intent:
-    known = {"name", "does", "ask", "run", "default", "note", "topic", "after"}
-    if unknown := given.keys() - known:
+    keys = {"name", "does", "ask", "run", "default", "note", "topic", "after"}
+    if unknown := given.keys() - keys:
         raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
     return Intent(
         family=sys.intern(family),
@@ -242,3 +243,22 @@ def ways_of(given: Any) -> tuple[Way, ...]:
 
 def _way(run: str | list[str], when: str = "", note: str = "") -> Way:
     return Way((run,) if isinstance(run, str) else tuple(run), tuple(when.split()), note)
+
+
+def known() -> str:
+    """Return all intents by family, in Markdown."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    for family, title in table().titles.items():
+        yield f"### {title}\n"
+        for intent in table().intents:
+            if intent.family == family:
+                yield f"- *{spoken(intent.example)}*: {intent.does}"
+        yield ""
+
+
+def spoken(phrasing: str) -> str:
+    """Return a phrasing of the table with its slots as words: "rename FILE to FILE"."""
+    return re.sub(r"\{([a-z]+)\d?\}", lambda slot: slot[1].upper(), phrasing)

@@ -9,8 +9,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.sessions.rebuild import HistoryMessage, history
 from aish_lsp.shell.output import SHOWN_CHARACTERS, SHOWN_LINES
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import count_of
 from aish_lsp.memory.candidates import Accepted, accept
 from aish_lsp.memory.items import KINDS, SCOPES, Kind, Scope
 from aish_lsp.memory.scopes import Listed, clear_by_consent, listed, select

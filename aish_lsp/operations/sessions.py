@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.agent.norris.run import unfinished
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
-from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.operations.markdown import (
     found_page,
     history_page,

@@ -1,26 +1,29 @@
-"""``trust.*``: what the workspace's own configuration asks for, and the user's word on it."""
+"""``trust.*``: what the workspace's own configuration asks for, and the user's word on it.
+
+Nothing is granted but by that word.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+import hashlib
+import json
+from collections import Counter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.config.granting import (
-    asked_for,
-    fingerprint_of,
-    grant_by_consent,
-    grant_seen,
-    lines_of,
-)
 from aish_lsp.foundation.errors import Denied
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.ports import Question
+from aish_lsp.foundation.text import count_of, cut, escaped
 from aish_lsp.operations.markdown import fence_for
 from aish_lsp.operations.operation import Answer, Line, Place, Target, operation
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from aish_lsp.agent.workspace import Workspace
-    from aish_lsp.config.loading import Configuration
+    from aish_lsp.config.loading import Configuration, Request
+    from aish_lsp.foundation.ports import AskUser
 
 _NOTHING: Final = "This workspace asks for nothing that needs your grant."
 _GRANTED: Final = "Granted, from your next question on. `:trust revoke` takes it back."
@@ -125,13 +128,13 @@ async def grant(place: Place, params: Target) -> Answer[Trust]:
     """
     workspace, text, is_told = place.workspace, _GRANTED, False
     configuration = workspace.configuration
-    if not await asked_for(configuration):
+    if not await _asked_for(configuration):
         text = _NOTHING
     elif isinstance(params, _Seen):
-        if not await grant_seen(configuration, params.seen):
+        if not await _grant_seen(configuration, params.seen):
             raise Denied("What the workspace asks for has changed. `:trust` shows it.")
     else:
-        answer = await grant_by_consent(configuration, workspace.services.ask_user)
+        answer = await _grant_by_consent(configuration, workspace.services.ask_user)
         is_told = not answer
         if answer is False:
             text = "Nothing was granted: it was not confirmed."
@@ -164,19 +167,114 @@ async def revoke(place: Place, _params: Target) -> Answer[Trust]:
     return Answer(_trust(workspace), text)
 
 
+#: Characters of what is pasted to grant without a question: enough that nobody finds two requests
+#: of the same one, of which to show the first and put the second in its place.
+_FINGERPRINT: Final = 32
+
+
+#: Characters of a line and lines that a question shows: more is no longer read, or pushes what
+#: matters out of sight.
+_SHOWN: Final = 120
+_MOST_LINES: Final = 12
+
+
+async def _grant_by_consent(configuration: Configuration, ask_user: AskUser) -> bool | None:
+    """Grant what the workspace asks for, if the user says yes to all of it.
+
+    What it asks for by then, where that is something else than was shown, is not granted.
+
+    Return whether the user said yes; None where nobody could be asked. Where nothing waits for a
+    grant, nobody is asked and the answer is yes.
+
+    Raises:
+        StoreUnavailable, Busy: see ``TrustStore.grant``.
+    """
+    waiting = await _asked_for(configuration)
+    if not waiting:
+        return True
+    answer = await ask_user(_question(waiting))
+    if answer:
+        await asyncio.to_thread(configuration.grant, waiting)
+    return answer
+
+
+def _question(waiting: Sequence[Request]) -> Question:
+    """Return the question whether to grant what waits; long values are cut, with their hash."""
+    asks = "This workspace asks for settings that can change what runs and what is sent:"
+    lines = [line for request in waiting for line in _lines_of(request)]
+    first = lines
+    if len(lines) > _MOST_LINES:
+        first = [line for request in waiting for line in _lines_of(_spread(request))]
+    shown = [cut(line, _SHOWN) for line in first[:_MOST_LINES]]
+    if len(lines) > _MOST_LINES:
+        shown.append(f"... and {count_of(len(lines) - _MOST_LINES, 'more line')}")
+    whole = ""
+    if shown != lines:
+        whole = "\n".join([asks, *lines, ""])
+        shown += ["", f"`:trust` in the chat shows all of it ({_fingerprint_of(waiting)})."]
+    message = "\n".join([asks, *shown, "", "Grant exactly these?"])
+    return Question(message, "Grant", whole=whole)
+
+
+def _spread(request: Request) -> Request:
+    """Return ``request`` with the first keys of each table before the others: none hides them."""
+    seen: Counter[str] = Counter()
+    ranked = []
+    for key, value in request.asked:
+        table = key.partition(".")[0]
+        ranked.append((seen[table], key, value))
+        seen[table] += 1
+    ranked.sort(key=lambda one: one[0])
+    return replace(request, asked=tuple((key, value) for _, key, value in ranked))
+
+
+async def _grant_seen(configuration: Configuration, fingerprint: str) -> bool:
+    """Grant what the workspace asks for if it is what ``fingerprint`` stands for; return whether.
+
+    For a user who has seen it and cannot be asked.
+
+    Raises:
+        StoreUnavailable, Busy: see ``TrustStore.grant``.
+    """
+    waiting = await _asked_for(configuration)
+    if not waiting or fingerprint != _fingerprint_of(waiting):
+        return False
+    await asyncio.to_thread(configuration.grant, waiting)
+    return True
+
+
+async def _asked_for(configuration: Configuration) -> list[Request]:
+    """Return what waits for a grant, by what the files hold now."""
+    await asyncio.to_thread(configuration.reload)
+    return [request for request in configuration.loaded.requests if not request.granted]
+
+
+def _fingerprint_of(requests: Sequence[Request]) -> str:
+    """Return a short text that stands for exactly what is asked for."""
+    together = "\n".join(sorted(f"{one.what} {one.name} {one.hash}" for one in requests))
+    return hashlib.sha256(together.encode()).hexdigest()[:_FINGERPRINT]
+
+
+def _lines_of(request: Request) -> list[str]:
+    """Return a request in full: its source, then a line for each key with its value."""
+    source = "the editor's settings" if request.what == "settings" else request.name
+    values = (f"  {key} = {json.dumps(value, ensure_ascii=False)}" for key, value in request.asked)
+    return [f"from {source}:", *map(escaped, values)]
+
+
 async def _page(configuration: Configuration) -> str:
-    waiting = await asked_for(configuration)
+    waiting = await _asked_for(configuration)
     granted = [request for request in configuration.loaded.requests if request.granted]
     if not waiting and not granted:
         return _NOTHING
     parts = []
     for heading, requests in (("Granted", granted), ("Has no effect until you grant it", waiting)):
         if requests:
-            text = "\n".join(line for request in requests for line in lines_of(request))
+            text = "\n".join(line for request in requests for line in _lines_of(request))
             fence = fence_for(text)
             parts.append(f"{heading}:\n\n{fence}\n{text}\n{fence}")
     if waiting:
-        fingerprint = fingerprint_of(waiting)
+        fingerprint = _fingerprint_of(waiting)
         parts.append(
             "`:trust grant` asks you once more; where your editor cannot ask, "
             f"`:trust grant {fingerprint}` grants exactly this."

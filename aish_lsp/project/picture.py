@@ -1,20 +1,24 @@
-"""The picture of the project that the prompt carries: tree, tasks and instruction files."""
+"""The picture of the project that the prompt carries: tree, tasks and instruction files.
+
+Those are the files in which a workspace tells assistants how to work in it: AGENTS.md and its kin.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aish_lsp.foundation.text import without_hidden
 from aish_lsp.project.current import CurrentFiles
-from aish_lsp.project.instructions import nested_instructions, read_instructions
-from aish_lsp.project.tree import ProjectBlock, tree
+from aish_lsp.project.safe_read import read_head
+from aish_lsp.project.tree import INSTRUCTIONS, ProjectBlock, tree
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from aish_lsp.config.schema import Project
-    from aish_lsp.project.instructions import Instructions
 
 #: Seconds that a turn waits for a new picture; after that it goes with the one there is.
 _PATIENCE = 3.0
@@ -167,3 +171,75 @@ def _told(root: Path, focus_file: Path | None) -> tuple[tuple[Instructions, ...]
     if own is not None:
         nested = (own, *(inner for inner in nested if inner.text != own.text))
     return nested, tasks_line(find_tasks(root), _TASKS_CHARS)
+
+
+#: Those instruction files that may lie in a folder of it too, for what is in that.
+_NESTED_NAMES = tuple(name for name in INSTRUCTIONS if "/" not in name)
+
+#: Folders, from that of a file up, that are looked into.
+_LEVELS = 20
+
+#: The last line of a text that was cut.
+CUT = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class Instructions:
+    """An instruction file's name, relative to the workspace, and its text."""
+
+    name: str
+    text: str
+
+
+def read_instructions(root: Path, max_chars: int) -> Instructions | None:
+    """Return the workspace's instruction file, ``max_chars`` characters of it at most.
+
+    A longer one is cut, behind a whole line where there is one, and ends in CUT. Files that are
+    empty, binary, unreadable, or that lead out of the workspace are passed over.
+    """
+    return _first(root, "", INSTRUCTIONS, max_chars)
+
+
+def nested_instructions(root: Path, at: Path, max_chars: int) -> tuple[Instructions, ...]:
+    """Return the instruction files between ``root`` and the file ``at``, the nearest one last.
+
+    That of ``root`` itself is not among them. Together they have ``max_chars`` characters at most;
+    where that is too little the nearest ones have it. None for a file that lies elsewhere.
+    """
+    top = Path(os.path.realpath(root))
+    folder = Path(os.path.realpath(at.parent))
+    if not folder.is_relative_to(top):
+        return ()
+    found: list[Instructions] = []
+    inner = [one for one in (folder, *folder.parents) if one != top and one.is_relative_to(top)]
+    for one in inner[:_LEVELS]:
+        prefix = f"{one.relative_to(top).as_posix()}/"
+        read = _first(top, prefix, _NESTED_NAMES, max_chars)
+        # One that a link repeats says nothing new.
+        if read is not None and all(read.text != other.text for other in found):
+            found.append(read)
+            max_chars -= len(read.text)
+    return tuple(reversed(found))
+
+
+def _first(root: Path, prefix: str, names: Sequence[str], max_chars: int) -> Instructions | None:
+    """Return the first of the files ``prefix`` and a name that says something."""
+    for name in names:
+        # Four bytes are the longest character; some more for what is stripped.
+        head = read_head(root, prefix + name, max_chars * 4 + 4096)
+        if head is None:
+            continue
+        text = without_hidden(head[0]).strip()
+        if text:
+            bounded = _bounded(text, max_chars, whole=head[1])
+            return Instructions(prefix + name, bounded) if bounded else None
+    return None
+
+
+def _bounded(text: str, limit: int, *, whole: bool) -> str:
+    """Return ``text``, or its beginning and CUT where it is longer than ``limit``."""
+    if whole and len(text) <= limit:
+        return text
+    room = text[: max(limit - len(CUT) - 1, 0)]
+    kept = room.rpartition("\n")[0] or room.rpartition(" ")[0] or room
+    return f"{kept}\n{CUT}" if kept else ""

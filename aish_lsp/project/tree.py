@@ -25,7 +25,6 @@ from itertools import islice
 from typing import NamedTuple
 
 from aish_lsp.foundation.text import is_seen
-from aish_lsp.project.instructions import NAMES as INSTRUCTIONS
 from aish_lsp.project.known import FOLDED, KnownFiles, behind
 
 #: A folder below the root with more entries stays folded: its count says more than its names.
@@ -279,6 +278,22 @@ class Rank(IntEnum):
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
+
+#: Where the files lie that tell assistants how to work here, the most general first; only the first
+#: that says something is read.
+INSTRUCTIONS = (
+    "AGENTS.md",
+    "AGENT.md",
+    "CLAUDE.md",
+    ".github/copilot-instructions.md",
+    "GEMINI.md",
+    ".cursorrules",
+    ".windsurfrules",
+    ".clinerules",
+    ".rules",
+    ".junie/guidelines.md",
+    "CONVENTIONS.md",
+)
 
 _MANIFESTS = _words(
     """

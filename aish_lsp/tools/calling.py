@@ -1,16 +1,33 @@
-"""What a turn and the tools say to each other: a call, its result, and who brings tools."""
+"""What a tool is written against: a call, its result, who brings tools; and what ours reach.
+
+That is the workspace: its files, its user, the way to run a command.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import difflib
 import hashlib
+import os
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
+from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument
+from aish_lsp.foundation.text import count_of, shown_path
+from aish_lsp.shell.output import WholeOutput
+from aish_lsp.shell.suggestions import new_id
+
 if TYPE_CHECKING:
+    from aish_lsp.context.attached.consent import Consents
+    from aish_lsp.context.attached.reading import FileNames
     from aish_lsp.foundation.job import Emit
+    from aish_lsp.foundation.ports import AskUser, EditOpen, LookUp, OpenText
     from aish_lsp.models.request import ToolSchema
+    from aish_lsp.shell.runner import RunResult
 
 #: What providers take as a tool's name, and characters of it.
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]")
@@ -118,3 +135,156 @@ def offered_name(server: str, name: str) -> str:
         return whole
     digest = hashlib.sha256(whole.encode()).hexdigest()[:8]
     return f"{whole[: _LONGEST_NAME - 9]}_{digest}"
+
+
+#: Digits of a number that is larger than anything that is counted.
+_DIGITS: Final = 10
+
+#: Where whole results are kept, relative to the workspace. Git ignores it; the model may read it.
+OUTPUTS: Final = ".aish/output/"
+
+#: Have a change written down while it is made, so that it can be undone.
+Covered: TypeAlias = "Callable[[str, Around], AbstractAsyncContextManager[None]]"
+
+
+class Run(Protocol):
+    """Runs a command as a model asked for it."""
+
+    async def __call__(
+        self, command: str, cwd: str | None, seconds: float | None, around: Around
+    ) -> ToolResult:
+        """Return what came of it; the user is asked where that is due.
+
+        Raises:
+            AishError: it could not be run.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What the tools of ours need of a session and its workspace.
+
+    Attributes:
+        root: the workspace's folder.
+        files: which files belong to the project.
+        open_text, edit_open: the files that an editor has open.
+        look_up: asks the editor about the code.
+        ask_user, consents: the user's word, also on files of keys.
+        without_secrets: takes the secrets out of a text.
+        run: runs a command.
+        read: runs a command of ours, confined; None where it cannot be.
+        covered: writes a change down for an undo.
+    """
+
+    root: Path
+    files: FileNames
+    open_text: OpenText
+    edit_open: EditOpen
+    look_up: LookUp
+    ask_user: AskUser
+    consents: Consents
+    without_secrets: Callable[[str], str]
+    run: Run
+    read: Callable[[str], Awaitable[RunResult | None]]
+    covered: Covered
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A file or folder that a model named: its real path, and that relative to the workspace."""
+
+    path: Path
+    name: str
+
+    @property
+    def is_output(self) -> bool:
+        """Whether a whole result of ours is kept there."""
+        return self.name.startswith(OUTPUTS)
+
+
+async def locate(root: Path, named: str) -> Place:
+    """Return the place that ``named`` stands for, which may be missing.
+
+    Raises:
+        Denied: it lies outside of the workspace, or a link leads there.
+        InvalidArgument: no file can have that name.
+    """
+    return await asyncio.to_thread(_locate, root, named)
+
+
+def _locate(root: Path, named: str) -> Place:
+    real_root = os.path.realpath(root)
+    try:
+        real = Path(os.path.realpath(Path(real_root, named)))
+        real.exists()
+    except (OSError, ValueError) as error:
+        raise InvalidArgument(f"No file can be called {named[:80]!r}.", path="path") from error
+    if not real.is_relative_to(real_root):
+        raise Denied(f"{shown_path(named)} is outside of the workspace.")
+    name = real.relative_to(real_root).as_posix()
+    return Place(real, "" if name == "." else name)
+
+
+async def bounded(text: str, around: Around, place: Workplace, kept: str = "") -> str:
+    """Return ``text``, or of a long one its head and its tail; then all of it is kept.
+
+    ``kept`` is the file that has it already, relative to the workspace.
+    """
+    if len(text) <= around.limit:
+        return text
+    if not kept:
+        whole = WholeOutput(place.root / ".aish", new_id(), place.without_secrets)
+        try:
+            await whole.add(text)
+            file = await whole.close(always=True)
+            kept = f"{OUTPUTS}{file.name}" if file is not None else ""
+        except AishError:
+            kept = ""
+    head = text[: around.limit * 2 // 3]
+    head = head[: head.rfind("\n") + 1] or head
+    tail = text[len(text) - around.limit // 3 :]
+    tail = tail[tail.find("\n") + 1 :] or tail
+    left_out = len(text) - len(head) - len(tail)
+    where = f"; read_file {kept} has all of it" if kept else ""
+    line_end = "" if head.endswith("\n") else "\n"
+    return f"{head}{line_end}[aish: {count_of(left_out, 'character')} left out here{where}]\n{tail}"
+
+
+def nearest_names(name: str, names: list[str]) -> str:
+    """Return a sentence that names the files that may have been meant; empty for none."""
+    last = name.rpartition("/")[2]
+    same = [one for one in names if one.rpartition("/")[2] == last][:3]
+    near = same or difflib.get_close_matches(name, names[:20_000], n=3)
+    return f" Did you mean {', '.join(map(shown_path, near))}?" if near else ""
+
+
+def text_of(arguments: Mapping[str, Any], key: str, default: str | None = None) -> str:
+    """Return a text of a model's arguments.
+
+    Raises:
+        InvalidArgument: there is none; the message tells the model so.
+    """
+    value = arguments.get(key, default)
+    if not isinstance(value, str):
+        raise InvalidArgument(f"`{key}` has to be a text.", path=key)
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise InvalidArgument(f"`{key}` holds half a character (a lone surrogate).", path=key)
+    return value
+
+
+def number_of(arguments: Mapping[str, Any], key: str, default: int | None = None) -> int | None:
+    """Return a whole number of at least 1 of a model's arguments; models write them as text too.
+
+    Raises:
+        InvalidArgument: it is something else, or larger than anything that is counted.
+    """
+    value = arguments.get(key)
+    if value is None or value == "":
+        return default
+    if isinstance(value, str) and value.isdecimal() and len(value) < _DIGITS:
+        value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 10**_DIGITS:
+        raise InvalidArgument(f"`{key}` has to be a whole number from 1.", path=key)
+    return value

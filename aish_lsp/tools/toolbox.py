@@ -12,8 +12,7 @@ from aish_lsp.context.counter import schema_tokens
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.job import internal_error
 from aish_lsp.foundation.ports import Question
-from aish_lsp.foundation.text import cut, escaped
-from aish_lsp.foundation.wording import count_of, shown
+from aish_lsp.foundation.text import count_of, cut, escaped, shown
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools.calling import Listed, ToolResult, offered_name
 

@@ -20,11 +20,15 @@ from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.paths import config_file, data_dir
 from aish_lsp.foundation.ports import Approval, Diff, Question
 from aish_lsp.foundation.redaction import REDACTED
-from aish_lsp.foundation.text import escaped, hidden_characters, shown_path, with_line_feeds
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import (
+    count_of,
+    escaped,
+    hidden_characters,
+    shown_path,
+    with_line_feeds,
+)
 from aish_lsp.project.safe_read import read_regular
-from aish_lsp.tools.calling import ToolResult
-from aish_lsp.tools.workplace import Place, Workplace, locate, nearest_names, text_of
+from aish_lsp.tools.calling import Place, ToolResult, Workplace, locate, nearest_names, text_of
 
 if TYPE_CHECKING:
     from aish_lsp.tools.calling import Around

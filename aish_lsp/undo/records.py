@@ -1,22 +1,30 @@
 """What undo knows after a restart: commits under ``refs/aish/undo/``, one ref for each command.
 
 The first commit is the work tree before the command, its child the work tree after it. The message
-of the last of them holds all that there is to know, as JSON behind its first line.
+of the last of them holds all that there is to know, as JSON behind its first line. Changes of texts
+that an editor has open, which no snapshot of the files holds, are objects of git beside them.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
 import time
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.foundation.text import escaped
+from aish_lsp.foundation.files import put_in_place
+from aish_lsp.foundation.ports import EditOpen
+from aish_lsp.foundation.text import escaped, with_line_feeds
 from aish_lsp.foundation.validate import structure
+from aish_lsp.project.safe_read import read_regular
 from aish_lsp.undo.git import Git, GitFailed
-from aish_lsp.undo.snapshots import Snapshot
+from aish_lsp.undo.snapshots import Snapshot, as_name, as_text
 
 _REFS: Final = "refs/aish/undo"
 #: Not even where the user has all refs logged.
@@ -211,3 +219,87 @@ def _take(stack: list[Group], of: str) -> None:
     found = [number for number, group in enumerate(stack) if of in ("", group[-1][1].group)]
     if found:
         del stack[found[-1]]
+
+
+_BOM: Final = "\ufeff"
+
+#: Bytes of a file that is changed on the disk.
+_LARGEST: Final = 16 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """A text that took the place of another, LF at the line ends of both.
+
+    ``name`` is the file's, relative to the work tree.
+    """
+
+    name: bytes
+    old: str
+    new: str
+
+
+def keep(git: Git, edits: Iterable[Edit]) -> list[KeptEdit]:
+    """Write down edits, their texts as objects of git.
+
+    Raises:
+        NoUndo: they cannot be written.
+    """
+
+    def kept(text: str) -> str:
+        made = git.own("hash-object", "-w", "--stdin", feed=text.encode("utf-8", "surrogatepass"))
+        return made.decode().strip()
+
+    return [KeptEdit(as_text(edit.name), kept(edit.old), kept(edit.new)) for edit in edits]
+
+
+def backwards(edits: Sequence[KeptEdit]) -> list[KeptEdit]:
+    """Return the edits that take back ``edits``."""
+    return [KeptEdit(edit.name, old=edit.new, new=edit.old) for edit in reversed(edits)]
+
+
+def read(git: Git, edits: Sequence[KeptEdit]) -> list[Edit]:
+    """Return edits that were written down.
+
+    Raises:
+        NoUndo: a text of theirs is gone.
+    """
+    ids = [text for edit in edits for text in (edit.old, edit.new)]
+    git.check_contents(ids)
+    texts = [found.decode("utf-8", "surrogatepass") for found in git.contents(ids)]
+    return [
+        Edit(as_name(edit.name), old, new)
+        for edit, old, new in zip(edits, texts[::2], texts[1::2], strict=True)
+    ]
+
+
+async def make(edits: Iterable[Edit], top: Path, edit_open: EditOpen) -> dict[bytes, bool]:
+    """Make edits in the work tree ``top``; return whether each file's could be made.
+
+    A file that is not open any more is changed on the disk, if it holds what the editor held.
+    """
+    made: dict[bytes, bool] = {}
+    for edit in edits:
+        path = top / os.fsdecode(edit.name)
+        is_done = await edit_open(path, edit.old, edit.new)
+        if is_done is None:
+            is_done = await asyncio.to_thread(_rewrite, path, edit.old, edit.new)
+        made[edit.name] = is_done and made.get(edit.name, True)
+    return made
+
+
+def _rewrite(path: Path, old: str, new: str) -> bool:
+    """Put ``new`` into a file that holds ``old``; False where it does not, or cannot be written."""
+    try:
+        content = read_regular(path, _LARGEST)
+        text = (content or b"").decode("utf-8")
+        bare = text.removeprefix(_BOM)
+        if content is None or with_line_feeds(bare) != old:
+            return False
+        if "\r\n" in text:
+            new = new.replace("\n", "\r\n")
+        data = (_BOM + new if text != bare else new).encode()
+        put_in_place(path, data, prefix=".aish-", before=path.lstat())
+    except (OSError, ValueError):
+        return False
+    return True

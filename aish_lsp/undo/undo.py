@@ -21,9 +21,9 @@ from aish_lsp.foundation.errors import AishError, Busy, NotFound, StoreUnavailab
 from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.ports import AskUser, EditOpen, Question, nothing_edited
 from aish_lsp.foundation.text import escaped
-from aish_lsp.undo.edits import make
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
 from aish_lsp.undo.listing import is_editors_own, left_out
+from aish_lsp.undo.records import make
 from aish_lsp.undo.work import Begun, Reverted, Worker
 
 R = TypeVar("R")

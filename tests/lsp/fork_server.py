@@ -219,8 +219,8 @@ def _import_all() -> None:
     """Import what servers import, at their start and later, and read the tables of the package."""
     import aish_lsp
     from aish_lsp.lsp.server import create_server
-    from aish_lsp.offline.errors import known_errors
     from aish_lsp.offline.ranking import ranking
+    from aish_lsp.offline.results import known_errors
     from aish_lsp.offline.table import table
     from aish_lsp.shell.risk.rules import tables
 

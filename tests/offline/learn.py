@@ -31,7 +31,7 @@ from corpus import Entry, entries
 from grading import filled, grade
 from world import World
 
-from aish_lsp.offline import confidence, matching, names, overlay, ranking, table
+from aish_lsp.offline import matching, names, overlay, ranking, table
 from aish_lsp.offline.choosing import Here, told
 from aish_lsp.offline.machine import Machine
 from aish_lsp.offline.overlay import Match
@@ -39,7 +39,7 @@ from aish_lsp.offline.places import Places
 from aish_lsp.offline.tokens import cut
 from aish_lsp.offline.words import words
 
-_FILE: Final = Path(confidence.__file__).with_name("confidence.toml")
+_FILE: Final = Path(matching.__file__).with_name("confidence.toml")
 
 #: Each how many of the table's phrasings are asked, in how many parts of it, and of the corpus.
 _EACH: Final = 5

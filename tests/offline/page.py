@@ -16,9 +16,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from corpus import Entry, entries
 from outcomes import recorded
 
-from aish_lsp.offline.errors import known_errors
-from aish_lsp.offline.known import known
 from aish_lsp.offline.matching import THRESHOLD
+from aish_lsp.offline.results import known_errors
+from aish_lsp.offline.table import known
 
 #: How the families are named that were written without sight of the table, and that it was then
 #: mended by; by those of `unseen_*` it never was.

@@ -21,8 +21,7 @@ from aish_lsp.config.sources import OFFLINE
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, Busy, Denied, InvalidArgument
 from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.ports import Question
-from aish_lsp.foundation.text import clipped, one_line, shown_path
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import clipped, count_of, one_line, shown_path
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from aish_lsp.agent.events import Command, Notice, Output, Step
 from aish_lsp.agent.execution import RunRequest, run
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.job import run_uncancellable
-from aish_lsp.foundation.text import clipped, escaped, one_line
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import clipped, count_of, escaped, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,7 +1,8 @@
-"""The files that a question names, read: the editor's text where it has one, else the disk's.
+"""What a question names, read: files, and what the editor's terminal ran last (``@terminal``).
 
-Only what lies in the workspace by its real path, and is left out by no ignore rule. What cannot be
-had is told, and the question goes without it.
+Of a file, the editor's text where it has one, else the disk's. Only what lies in the workspace by
+its real path, and is left out by no ignore rule. What cannot be had is told, and the question goes
+without it.
 """
 
 from __future__ import annotations
@@ -22,19 +23,18 @@ from aish_lsp.context.attached.selection import (
     language_of,
     selection,
 )
-from aish_lsp.context.attached.terminal import TERMINAL
 from aish_lsp.context.budget import shortened
 from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.redaction import is_secret_file
-from aish_lsp.foundation.text import escaped, with_line_feeds
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import clipped, count_of, escaped, one_line, with_line_feeds
 from aish_lsp.project.safe_read import read_head
+from aish_lsp.shell.output import clean_output
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from aish_lsp.config.schema import Project
-    from aish_lsp.foundation.ports import OpenText
+    from aish_lsp.foundation.ports import OpenText, ReadTerminal
     from aish_lsp.project.files import Listing
     from aish_lsp.project.picture import ProjectPicture
 
@@ -271,3 +271,28 @@ def _belongs(listing: Listing, path: str) -> bool:
     rules = listing.ignore_files
     in_repository = ".git" in path.split("/")
     return unknown and rules is not None and not in_repository and not rules.ignores(path)
+
+
+#: How a question names it. A file that is called so is ``@./terminal``.
+TERMINAL: Final = Named("terminal")
+
+#: Characters of an output that are looked at, from its end, and of the command that are shown.
+_MOST_OUTPUT: Final = 1 << 20
+_COMMAND: Final = 200
+
+
+async def named_terminal(question: str, read: ReadTerminal) -> tuple[list[Attached], str]:
+    """Return what the terminal ran, where ``question`` names it; else why it is not sent."""
+    if not any(TERMINAL in mention.readings for mention in mentions(question)):
+        return [], ""
+    shown = await read()
+    if shown is None:
+        return [], "The editor does not tell what its terminal ran last: @terminal was not sent."
+    command = clipped(escaped(one_line(shown.command)), _COMMAND) or "its last lines"
+    ended = "" if shown.exit_code is None else f"exit {shown.exit_code}"
+    place = f"in {escaped(one_line(shown.cwd))}" if shown.cwd else ""
+    head = ", ".join(filter(None, (ended, place)))
+    output = clean_output(shown.output[-_MOST_OUTPUT:]).strip("\n")
+    ran = f"$ {shown.command}\n" if shown.command else ""
+    text = f"{ran}{output}\n" + (f"({head})\n" if head else "")
+    return [shortened(Attached("terminal", command, text, "console"), EACH_END)], ""

@@ -21,15 +21,17 @@ from aish_lsp.models.adapters.anthropic_messages import (
     wire_messages,
     with_cache_marks,
 )
-from aish_lsp.models.adapters.loose import (
+from aish_lsp.models.adapters.stream import (
     Json,
+    ModelNames,
+    Post,
     SurrogateJoiner,
     as_count,
     as_dict,
     as_list,
     as_text,
+    stream_reply,
 )
-from aish_lsp.models.adapters.stream import ModelNames, Post, stream_reply
 from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.keys import headers_for, key_of
 from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall

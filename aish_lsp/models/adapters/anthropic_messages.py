@@ -11,7 +11,7 @@ from collections import defaultdict
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from aish_lsp.models.adapters.loose import (
+from aish_lsp.models.adapters.stream import (
     Json,
     arguments_of,
     as_count,

@@ -14,8 +14,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.models.adapters.gemini_reply import ReplyReader
-from aish_lsp.models.adapters.loose import Json, arguments_of, as_dict, as_list
-from aish_lsp.models.adapters.stream import Post, stream_reply
+from aish_lsp.models.adapters.stream import Json, Post, arguments_of, as_dict, as_list, stream_reply
 from aish_lsp.models.address import server_name
 from aish_lsp.models.gemini_api import headers_of, is_vertex, method_url, model_name
 from aish_lsp.models.keys import key_of
@@ -23,7 +22,7 @@ from aish_lsp.models.tokenize_api import NotACountError
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
-    from aish_lsp.models.adapters.loose import Json
+    from aish_lsp.models.adapters.stream import Json
     from aish_lsp.models.http import HttpClient
     from aish_lsp.models.request import ModelEvent, ModelRequest, RequestMessage, ToolCall
 

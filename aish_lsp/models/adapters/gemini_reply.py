@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.adapters.loose import (
+from aish_lsp.models.adapters.stream import (
     Json,
     SurrogateJoiner,
     as_count,
@@ -22,7 +22,7 @@ from aish_lsp.models.faults import BLOCKED
 from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 if TYPE_CHECKING:
-    from aish_lsp.models.adapters.loose import Json
+    from aish_lsp.models.adapters.stream import Json
 
 # Finish reasons that say that what came is not, or not all of, what the model meant.
 _BROKEN_FINISH = frozenset(

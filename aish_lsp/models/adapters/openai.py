@@ -10,9 +10,14 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.foundation.errors import BackendRejected
-from aish_lsp.models.adapters.loose import arguments_text, function_name
 from aish_lsp.models.adapters.openai_reply import PLAIN_FIELDS, ReplyReader
-from aish_lsp.models.adapters.stream import ModelNames, Post, stream_again
+from aish_lsp.models.adapters.stream import (
+    ModelNames,
+    Post,
+    arguments_text,
+    function_name,
+    stream_again,
+)
 from aish_lsp.models.address import api_url, host, server_name
 from aish_lsp.models.keys import headers_for, key_of
 from aish_lsp.models.request import goes_back

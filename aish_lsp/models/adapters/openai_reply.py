@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.adapters.loose import (
+from aish_lsp.models.adapters.stream import (
     Json,
     SurrogateJoiner,
     as_count,

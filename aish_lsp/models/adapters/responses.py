@@ -11,16 +11,18 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.foundation.errors import BackendRejected
-from aish_lsp.models.adapters.loose import (
+from aish_lsp.models.adapters.responses_reply import ReplyReader, items_of
+from aish_lsp.models.adapters.stream import (
     Json,
+    ModelNames,
+    Post,
     arguments_text,
     as_dict,
     as_list,
     as_text,
     function_name,
+    stream_again,
 )
-from aish_lsp.models.adapters.responses_reply import ReplyReader, items_of
-from aish_lsp.models.adapters.stream import ModelNames, Post, stream_again
 from aish_lsp.models.address import api_url, server_name
 from aish_lsp.models.keys import headers_for, key_of
 from aish_lsp.models.tokenize_api import NotACountError

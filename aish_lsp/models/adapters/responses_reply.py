@@ -15,8 +15,8 @@ from typing import Any, Final
 
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.adapters.loose import ABSURD, Json, SurrogateJoiner, as_dict, as_list, as_text
 from aish_lsp.models.adapters.openai_reply import read_usage
+from aish_lsp.models.adapters.stream import ABSURD, Json, SurrogateJoiner, as_dict, as_list, as_text
 from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 _TEXT_DELTAS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})

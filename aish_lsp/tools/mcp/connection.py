@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
 from aish_lsp.foundation.paths import data_dir
 from aish_lsp.foundation.text import cut, escaped
-from aish_lsp.tools.mcp.elicitation import Elicitation
+from aish_lsp.tools.mcp.asking import Elicitation
 
 if TYPE_CHECKING:
     from mcp import Client

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from jsonschema import Draft202012Validator, SchemaError
 
-from aish_lsp.foundation.text import escaped
-from aish_lsp.foundation.wording import count_of
+from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools.calling import offered_name
 

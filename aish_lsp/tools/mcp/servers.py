@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import ToolServer
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.tools.calling import Around
+    from aish_lsp.tools.mcp.asking import Permissions, Scope
     from aish_lsp.tools.mcp.connection import Surroundings
     from aish_lsp.tools.mcp.results import ServerTool
-    from aish_lsp.tools.permissions import Permissions, Scope
 
     #: Bounds a result: its head and tail, where all of it is too long.
     Bound = Callable[[str, Around], Awaitable[str]]

@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 from aish_lsp.foundation.text import (
     BIDI,
     ODD_LINE_ENDS,
+    accepted,
+    dotted,
     escaped,
     hidden_characters,
     is_seen,
+    nearest,
     one_line,
+    shown,
     well_formed,
     with_line_feeds,
     without_hidden,
@@ -117,3 +121,22 @@ def test_surrogates_are_joined_or_replaced() -> None:
 @given(st.text(st.characters()))
 def test_a_well_formed_text_can_be_sent(text: str) -> None:
     well_formed(text).encode()
+
+
+def test_values_are_shown_short_and_without_tricks() -> None:
+    assert shown("a\n\u202eb") == '"a\\n\\u202eb"'
+    assert shown("a\ufe0f\U000e0041") == '"a\\ufe0f\\udb40\\udc41"'
+    assert shown("x" * 1000) == '"' + "x" * 40 + '"... (1000 characters)'
+    assert len(dotted(("models", "y" * 1000, 3))) < 100
+
+
+def test_nearest_names() -> None:
+    assert nearest("max_turn", ["max_turns", "depth"]) == 'did you mean "max_turns"?'
+    assert nearest("zzz", ["a", "b"]) == "known: a, b"
+    assert nearest("zzz", []) == "there are none"
+
+
+def test_accepted_in_words() -> None:
+    assert accepted(int, 1, None) == "a whole number of at least 1"
+    assert accepted(list[str]) == "a list of strings"
+    assert accepted(str | None) == "a string"

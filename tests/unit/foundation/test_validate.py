@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Config
 from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.text import LARGEST
 from aish_lsp.foundation.validate import PROBLEMS, Problem, sift, structure
-from aish_lsp.foundation.wording import LARGEST
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.offline.answers import is_unknown, reply
 from aish_lsp.offline.deeds import only_asks, risk_of
 from aish_lsp.offline.matching import THRESHOLD, understood
+from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.places import Places
 from aish_lsp.offline.question import Question
 from aish_lsp.offline.ranking import ranking

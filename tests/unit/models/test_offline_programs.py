@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.offline.answers import is_unknown, reply
+from aish_lsp.offline.deeds import agrees, ways_with
 from aish_lsp.offline.machine import Machine
-from aish_lsp.offline.programs import agrees, ways_with
+from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.question import Question, Ran
 from aish_lsp.offline.table import Intent, Way
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aish_lsp.offline.choosing import quoted, quoted_path, render
-from aish_lsp.offline.errors import known_errors
+from aish_lsp.offline.results import known_errors
 from aish_lsp.offline.table import KINDS, SLOT, Way, kind_of, table
 from aish_lsp.offline.tokens import is_name
 

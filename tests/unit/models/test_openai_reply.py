@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.loose import ABSURD
 from aish_lsp.models.adapters.openai_reply import ReplyReader, read_usage
+from aish_lsp.models.adapters.stream import ABSURD
 from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 

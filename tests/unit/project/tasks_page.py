@@ -17,7 +17,7 @@ from layouts_others import OTHERS
 from layouts_python import PYTHON
 from task_layouts import QUESTIONS, Layout
 
-from aish_lsp.project.instructions import NAMES as INSTRUCTIONS
+from aish_lsp.project.tree import INSTRUCTIONS
 
 PAGE: Final = Path(__file__).resolve().parents[3] / "docs/tasks.md"
 

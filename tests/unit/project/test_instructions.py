@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.project.instructions import (
+from aish_lsp.project.picture import (
     CUT,
-    NAMES,
     Instructions,
     nested_instructions,
     read_instructions,
 )
+from aish_lsp.project.tree import INSTRUCTIONS
 
 
 def test_the_first_file_there_is_read(tmp_path: Path) -> None:
     assert read_instructions(tmp_path, 1000) is None
-    for name in reversed(NAMES):
+    for name in reversed(INSTRUCTIONS):
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(f"from {name}\n")

@@ -10,8 +10,7 @@ import pytest
 
 from aish_lsp.shell.risk import classify
 from aish_lsp.shell.risk.matching import parse
-from aish_lsp.shell.risk.reference import markdown
-from aish_lsp.shell.risk.rules import FOLDER
+from aish_lsp.shell.risk.rules import FOLDER, markdown
 from aish_lsp.shell.risk.syntax import LONGEST
 
 SAFE = [

@@ -15,7 +15,7 @@ import pytest
 from test_builtin_tools import PRESET, Place, place
 
 from aish_lsp.tools.mcp import connection as connections
-from aish_lsp.tools.mcp.elicitation import Elicitation
+from aish_lsp.tools.mcp.asking import Elicitation
 
 __all__ = ["place"]
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.offline.answers import reply
 from aish_lsp.offline.machine import Machine
+from aish_lsp.offline.model import reply
 from aish_lsp.offline.question import Question
 from aish_lsp.project.tasks import find_entries
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.offline.answers import is_unknown, reply
-from aish_lsp.offline.confidence import probabilities, score, weights
+from aish_lsp.offline.matching import probabilities, score, weights
+from aish_lsp.offline.model import is_unknown, reply
 from aish_lsp.offline.part import acts_on_its_shell
 from aish_lsp.offline.places import Places
 from aish_lsp.offline.question import Question
