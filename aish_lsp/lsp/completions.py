@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aish_lsp.agent.model_call import complete
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.lsp.protocol import Completion, Counted
 from aish_lsp.models.request import RequestMessage
@@ -33,8 +34,6 @@ class Completions:
         self._operations.client.bind("aish.model.count", self._count)
 
     async def _complete(self, call: Call, params: CompleteParams) -> Completion:
-        from aish_lsp.agent.completion import complete  # noqa: PLC0415 - for this alone
-
         messages = _alternating(params.messages)
         session = await self._session(params)
         preset = (await session.choose_model(params.model)).preset
