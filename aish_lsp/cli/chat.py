@@ -19,7 +19,7 @@ from aish_lsp.cli.terminal import open_workspace, read_line, workspace_folder
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import escaped
-from aish_lsp.operations.checklist import checklist
+from aish_lsp.operations.markdown import checklist
 from aish_lsp.operations.operation import Place
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from aish_lsp.foundation.text import escaped
 from aish_lsp.foundation.wording import count_of
 from aish_lsp.memory.items import SCOPES
 from aish_lsp.memory.transfer import Imported, exported, import_items
+from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.operation import Operation, Place, SessionTarget
-from aish_lsp.operations.table import OPERATIONS
 
 if TYPE_CHECKING:
     from aish_lsp.agent.workspace import Workspace

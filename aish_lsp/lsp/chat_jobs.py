@@ -13,7 +13,7 @@ from aish_lsp.chat.markdown import OutputBlock, quote
 from aish_lsp.chat.transcript import ReplyTranscript, calls, run_status, runs
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.text import escaped
-from aish_lsp.operations.checklist import checklist
+from aish_lsp.operations.markdown import checklist
 
 if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport

@@ -12,7 +12,7 @@ from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.lsp.commands import EditorFace
 from aish_lsp.lsp.protocol import ChatCompletion, ChatCompletions, ChatLineDone
 from aish_lsp.lsp.questions import answer_before_asking
-from aish_lsp.operations.checklist import checklist
+from aish_lsp.operations.markdown import checklist
 from aish_lsp.operations.operation import Place
 
 if TYPE_CHECKING:

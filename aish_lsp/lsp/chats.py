@@ -16,7 +16,7 @@ from aish_lsp.foundation.redaction import find_secret
 from aish_lsp.foundation.text import clipped, escaped
 from aish_lsp.lsp.chat_document import ChatDocument
 from aish_lsp.lsp.protocol import REFACTOR_KIND, Begun, ChatPlace
-from aish_lsp.operations.checklist import ChecklistEntry, entries_around, is_box
+from aish_lsp.operations.markdown import ChecklistEntry, entries_around, is_box
 from aish_lsp.operations.operation import Target
 
 if TYPE_CHECKING:

@@ -23,11 +23,11 @@ from aish_lsp.lsp.protocol import Begun, BegunCommand, Copied
 from aish_lsp.lsp.questions import answer_before_asking, can_choose
 from aish_lsp.lsp.selections import selected
 from aish_lsp.lsp.shapes import path_of
+from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.ask import AskParams, RetryParams
 from aish_lsp.operations.models import Added, ModelAdd, models_of
 from aish_lsp.operations.operation import Answer, Place, SessionTarget
 from aish_lsp.operations.run import RunParams
-from aish_lsp.operations.table import OPERATIONS
 
 if TYPE_CHECKING:
     from aish_lsp.agent.services import Services

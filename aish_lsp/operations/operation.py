@@ -161,7 +161,7 @@ class Operation:
         return "partial_result_token" in self.params.__dataclass_fields__  # type: ignore[attr-defined]
 
 
-#: Those of the modules that were imported; ``table`` has all.
+#: Those of the modules that were imported; the package has all.
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
