@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from aish_lsp import __version__
 from aish_lsp.cli import output
-from aish_lsp.cli.config import values_in_force
+from aish_lsp.cli.inspecting import values_in_force
 from aish_lsp.cli.terminal import open_workspace, workspace_folder
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import to_wire

@@ -20,7 +20,7 @@ LIBRARIES = {
     "httpx": ("models.http",),
     "httpx_sse": ("models.http",),
     "platformdirs": ("foundation.paths",),
-    "prompt_toolkit": ("cli.prompting",),
+    "prompt_toolkit": ("cli.chat",),
     "rich": ("cli",),
     "mcp": ("tools.mcp",),
     "mcp_types": ("tools.mcp",),
