@@ -42,7 +42,7 @@ from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.chat_jobs import TITLE, ChatFace, JobWriter, running_title
 from aish_lsp.lsp.chat_sections import ChatSections, TypedMessage
 from aish_lsp.lsp.chat_writer import ChatWriter
-from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.open_documents import LspEditor
 from aish_lsp.lsp.selections import change_of, named_lines
 from aish_lsp.operations import operation as operations
 

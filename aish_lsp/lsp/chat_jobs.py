@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.turn import AskResult
     from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.chat_writer import ChatWriter
-    from aish_lsp.lsp.client import Client
-    from aish_lsp.lsp.registry import Progress
+    from aish_lsp.lsp.client import Client, Progress
 
 R = TypeVar("R")
 

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.chat.colon import Carried, ColonCommand
+    from aish_lsp.lsp.client import Call
     from aish_lsp.lsp.commands import OperationCommands
     from aish_lsp.lsp.protocol import ChatCompleteParams, ChatLineParams
-    from aish_lsp.lsp.registry import Call
     from aish_lsp.operations.operation import Operation
 
 

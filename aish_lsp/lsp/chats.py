@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from aish_lsp.agent.sessions import Resumed
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.context.attached.mentions import Proposal
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.configuration import Configurations
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.protocol import ChatParams
-    from aish_lsp.lsp.registry import Call
     from aish_lsp.lsp.selections import Selections
     from aish_lsp.lsp.workspaces import Workspaces
 

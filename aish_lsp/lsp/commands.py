@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from aish_lsp.agent.session import Session
     from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.chats import ChatDocuments
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.configuration import Configurations
     from aish_lsp.lsp.open_documents import OpenDocuments
-    from aish_lsp.lsp.registry import Call
     from aish_lsp.lsp.selections import Selected, Selections
     from aish_lsp.lsp.workspaces import Workspaces
     from aish_lsp.operations.operation import Operation, Target, Token

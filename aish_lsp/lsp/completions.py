@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from aish_lsp.agent.session import Session
+    from aish_lsp.lsp.client import Call
     from aish_lsp.lsp.commands import OperationCommands
     from aish_lsp.lsp.protocol import CompleteParams, CountParams, PromptMessage
-    from aish_lsp.lsp.registry import Call
 
 
 class Completions:

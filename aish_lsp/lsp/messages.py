@@ -1,7 +1,7 @@
 """JSON-RPC messages as they arrive, told apart, and refused where they are none; and as they leave.
 
 What waits to be sent to a client that may be slow, or may have stopped reading, stands in the
-outbox. How they stand on a stream of bytes is ``framing``'s.
+outbox. How they stand on a stream of bytes is ``stream``'s.
 """
 
 from __future__ import annotations

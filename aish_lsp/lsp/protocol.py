@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.foundation.events import FinishReason, Usage
-from aish_lsp.lsp.registry import CommandSpec
+from aish_lsp.lsp.client import CommandSpec
 from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.ask import Position
 from aish_lsp.operations.operation import SessionTarget, Target, Token

@@ -28,13 +28,13 @@ from aish_lsp.lsp import (
 )
 from aish_lsp.lsp.chat_lines import ChatLines
 from aish_lsp.lsp.chats import ChatDocuments, checklist_actions
+from aish_lsp.lsp.client import CommandSpec, CommandTable, Handler, Progress
 from aish_lsp.lsp.commands import OperationCommands
 from aish_lsp.lsp.completions import Completions
 from aish_lsp.lsp.configuration import Configurations
-from aish_lsp.lsp.editor import LspEditor
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
 from aish_lsp.lsp.messages import MessageId, Outbox
-from aish_lsp.lsp.open_documents import OpenDocuments, edit_open
+from aish_lsp.lsp.open_documents import LspEditor, OpenDocuments, edit_open
 from aish_lsp.lsp.overrides import TEXT_SYNC, AishProtocol, Host
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.questions import (
@@ -44,7 +44,6 @@ from aish_lsp.lsp.questions import (
     chooser,
     terminal_reader,
 )
-from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler, Progress
 from aish_lsp.lsp.selection_actions import Replacing, selection_actions
 from aish_lsp.lsp.selections import Selections
 from aish_lsp.lsp.workspaces import Workspaces
