@@ -39,8 +39,14 @@ from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument, NotFoun
 from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
-from aish_lsp.lsp.chat_jobs import TITLE, ChatFace, JobWriter, running_title
-from aish_lsp.lsp.chat_sections import ChatSections, TypedMessage
+from aish_lsp.lsp.chat_sections import (
+    TITLE,
+    ChatFace,
+    ChatSections,
+    JobWriter,
+    TypedMessage,
+    running_title,
+)
 from aish_lsp.lsp.chat_writer import ChatWriter
 from aish_lsp.lsp.open_documents import LspEditor
 from aish_lsp.lsp.selections import change_of, named_lines

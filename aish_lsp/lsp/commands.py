@@ -19,10 +19,10 @@ from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.text import escaped, shown_path
+from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.protocol import Begun, BegunCommand, Copied
 from aish_lsp.lsp.questions import answer_before_asking, can_choose
 from aish_lsp.lsp.selections import selected
-from aish_lsp.lsp.shapes import path_of
 from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.ask import AskParams, RetryParams
 from aish_lsp.operations.models import Added, ModelAdd, models_of

@@ -36,9 +36,9 @@ from aish_lsp.lsp.messages import (
     Request,
     Response,
     encode,
+    first_flaw,
     parse,
 )
-from aish_lsp.lsp.shapes import first_flaw
 from aish_lsp.lsp.stream import BadFrame
 
 if TYPE_CHECKING:

@@ -28,10 +28,10 @@ from aish_lsp.foundation.text import (
     well_formed,
 )
 from aish_lsp.foundation.wording import count_of
+from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.open_documents import LspEditor
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
 from aish_lsp.lsp.questions import answer_before_asking, declares
-from aish_lsp.lsp.shapes import path_of
 from aish_lsp.shell.blocks import Block, fenced_blocks
 
 if TYPE_CHECKING:

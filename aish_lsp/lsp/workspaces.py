@@ -21,7 +21,7 @@ from aish_lsp.agent.workspace import Workspace
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.text import escaped
 from aish_lsp.foundation.wording import count_of
-from aish_lsp.lsp.shapes import path_of
+from aish_lsp.lsp.messages import path_of
 from aish_lsp.project.current import PENDING_LIMIT
 
 if TYPE_CHECKING:
