@@ -29,7 +29,7 @@ from aish_lsp.operations.operation import Answer, Line, Nothing, Operation
 from aish_lsp.operations.run import block_of
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
     from aish_lsp.memory.items import MemoryItem
     from aish_lsp.operations.operation import Place
     from aish_lsp.sessions.listing import SessionInfo

@@ -26,7 +26,7 @@ from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.text import escaped
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
     from aish_lsp.foundation.job import Job
 
 R = TypeVar("R")

@@ -44,9 +44,9 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import CompleteEvent, Completer
     from prompt_toolkit.document import Document
 
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.execution import RunReport
     from aish_lsp.agent.extractor import Extracted
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.foundation.job import Job
     from aish_lsp.foundation.ports import Choice, Question
 

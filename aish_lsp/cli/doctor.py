@@ -35,7 +35,7 @@ from aish_lsp.models.address import origin, shows_key
 if TYPE_CHECKING:
     import argparse
 
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
     from aish_lsp.config.schema import Preset
 
 #: Seconds for a command that prints a key; a request waits longer for it.

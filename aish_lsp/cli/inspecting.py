@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
     from aish_lsp.config.loading import Loaded
     from aish_lsp.shell.risk import Verdict
 

@@ -26,7 +26,7 @@ from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.operation import Operation, Place, SessionTarget
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
     from aish_lsp.foundation.job import Job
     from aish_lsp.operations.memory import Items
 

@@ -53,10 +53,10 @@ from aish_lsp.lsp.selections import change_of, named_lines
 from aish_lsp.operations import operation as operations
 
 if TYPE_CHECKING:
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.execution import RunReport
     from aish_lsp.agent.extractor import Extracted
     from aish_lsp.agent.turn import AskResult
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.chat.colon import Carried
     from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.client import Client

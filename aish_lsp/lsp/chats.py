@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any
 
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.sessions import Resumed
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.context.attached.mentions import Proposal
     from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.configuration import Configurations

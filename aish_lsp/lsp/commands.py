@@ -30,9 +30,9 @@ from aish_lsp.operations.operation import Answer, Place, SessionTarget
 from aish_lsp.operations.run import RunParams
 
 if TYPE_CHECKING:
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.services import Services
     from aish_lsp.agent.session import Session
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.chats import ChatDocuments
     from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.configuration import Configurations

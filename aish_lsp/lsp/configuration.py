@@ -23,8 +23,8 @@ from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp import logs
 
 if TYPE_CHECKING:
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.services import Services
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.client import Client
     from aish_lsp.lsp.workspaces import Workspaces
 

@@ -25,8 +25,8 @@ from aish_lsp.shell.suggestions import new_id
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
 
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.session import Session
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.chat.colon import Carried, ColonCommand
     from aish_lsp.lsp.client import Call
     from aish_lsp.lsp.commands import OperationCommands

@@ -36,8 +36,8 @@ from aish_lsp.project.safe_read import read_head
 from aish_lsp.shell.blocks import Block, fenced_blocks
 
 if TYPE_CHECKING:
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.turn import AskResult
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.client import Client
     from aish_lsp.lsp.open_documents import OpenDocuments, OpenedDocument

@@ -15,9 +15,9 @@ from lsprotocol.converters import get_converter
 from pygls.exceptions import JsonRpcException
 
 from aish_lsp import __version__
+from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
-from aish_lsp.agent.workspace import Workspace
 from aish_lsp.lsp import (
     chats,
     configuration,

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 
 from lsprotocol import types
 
-from aish_lsp.agent.workspace import Workspace
+from aish_lsp.agent import Workspace
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.text import escaped
 from aish_lsp.foundation.wording import count_of

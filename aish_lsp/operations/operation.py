@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeV
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.session import Session
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.foundation.ports import Face

@@ -19,7 +19,7 @@ from aish_lsp.operations.markdown import fence_for
 from aish_lsp.operations.operation import Answer, Line, Place, Target, operation
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
     from aish_lsp.config.loading import Configuration
 
 _NOTHING: Final = "This workspace asks for nothing that needs your grant."
