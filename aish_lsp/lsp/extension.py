@@ -152,7 +152,7 @@ def _units(text: str) -> int:
 
 
 class Completions:
-    """Answers both commands."""
+    """Answers both commands of a model."""
 
     def __init__(self, operations: OperationCommands) -> None:
         self._operations = operations
