@@ -74,7 +74,7 @@ def _on_stdio(options: Namespace | None) -> bool:
 
 def _stdio(*, answer: bool) -> Callable[[], Open]:
     """Take stdin and stdout, and ``answer`` the client before anything slow is imported."""
-    from aish_lsp.lsp.early_initialize import (  # noqa: PLC0415 - stdio only
+    from aish_lsp.lsp.stream import (  # noqa: PLC0415 - stdio only
         EarlyInitialize,
         answer_initialize,
         take_stdio,

@@ -1,1 +1,37 @@
-"""What works for the user in a folder: its context, and the conversations that go on in it."""
+"""What works for the user in a folder: its context, and the conversations that go on in it.
+
+Both are a ``Workspace``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aish_lsp.agent.folder import FolderContext
+from aish_lsp.agent.sessions import Sessions
+
+if TYPE_CHECKING:
+    from aish_lsp.agent.services import Services
+    from aish_lsp.agent.session import Session
+    from aish_lsp.config.loading import Configuration
+
+
+class Workspace(FolderContext):
+    """The context of one folder, and what is said in it: each word belongs to a session."""
+
+    def __init__(self, root: Path | None, services: Services, configuration: Configuration) -> None:
+        super().__init__(root, services, configuration)
+        self.sessions = Sessions(self)
+
+    @property
+    def shown(self) -> Session:
+        """The session that its editor shows."""
+        return self.sessions.shown
+
+    async def aclose(self) -> None:
+        """Stop what runs, wait until it has recorded what it has, and close the files."""
+        await asyncio.gather(*(session.jobs.stop() for session in self.sessions.open))
+        await super().aclose()
+        await self.sessions.aclose()

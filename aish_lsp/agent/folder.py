@@ -1,6 +1,6 @@
 """One folder's context: its configuration, memory, project picture and undo.
 
-Sessions use it, and know nothing of each other; ``workspace`` has both.
+Sessions use it, and know nothing of each other; a ``Workspace`` has both.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A call to a model: sent, received and accounted; and questions beside the conversation."""
+"""A call to a model: sent, received and accounted; and questions beside the conversation.
+
+What another extension asks is one of these: its messages belong to no conversation here.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,16 @@ from aish_lsp.context.measure import Draft, Measure, fetch, measure
 from aish_lsp.context.messages import Message
 from aish_lsp.context.prompt import Blocks
 from aish_lsp.context.usage import is_local
-from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
+from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, OverBudget
 from aish_lsp.foundation.events import Usage
+from aish_lsp.foundation.job import Outcome
 from aish_lsp.models.overflow import overflow_of
 from aish_lsp.models.request import (
     Finish,
     ModelRequest,
     Reasoning,
     ReasoningMetadata,
+    RequestMessage,
     Text,
     ToolCall,
 )
@@ -33,7 +38,8 @@ if TYPE_CHECKING:
     from aish_lsp.context.summary import Fits
     from aish_lsp.context.usage import Category
     from aish_lsp.foundation.events import FinishReason
-    from aish_lsp.models.request import ModelEvent, RequestMessage
+    from aish_lsp.foundation.job import Emit
+    from aish_lsp.models.request import ModelEvent
     from aish_lsp.models.retrying import Tell
 
 #: Hears of a reply.
@@ -262,3 +268,42 @@ async def _receive(call: ModelCall, request: ModelRequest, told: Told | None) ->
     except TimeoutError:
         msg = f"The reply of {call.preset.name} took longer than {seconds:g} s."
         raise BackendUnavailable(msg) from None
+
+
+#: There is no place for a system message in what an extension sends: it has its own in the first.
+_SYSTEM: Final = "Answer as the messages ask."
+
+
+async def complete(
+    session: Session, preset: Preset, messages: Sequence[RequestMessage], emit: Emit
+) -> Outcome[SideReply]:
+    """Ask ``preset`` once, at the cost of ``session``; nothing of it is remembered or logged.
+
+    Raises:
+        OverBudget: the messages are too long for the model; none of them is left out.
+        AishError: the model did not answer in whole, or may not be paid for.
+    """
+    request = (RequestMessage("system", _SYSTEM), *messages)
+    said: list[str] = []
+    usage: Usage | None = None
+
+    def compose(fits: Fits) -> tuple[RequestMessage, ...] | None:
+        return request if fits(request) else None
+
+    async def told(event: Text | Usage) -> None:
+        nonlocal usage
+        if isinstance(event, Usage):
+            usage = event
+        else:
+            said.append(event.delta)
+        await emit(event)
+
+    finish: FinishReason = "cancelled"
+    try:
+        reply = await complete_once(session, preset, "main", compose, told)
+        if reply is None:
+            raise OverBudget(f"These messages do not fit into the window of {preset.name}.")
+        finish = reply.finish
+    except asyncio.CancelledError:
+        pass  # what came until then is the result
+    return Outcome(SideReply("".join(said), finish, usage), finish)

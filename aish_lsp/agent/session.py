@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.events import CommandInfo
     from aish_lsp.agent.folder import FolderContext
     from aish_lsp.agent.model_choice import ModelChoice
-    from aish_lsp.agent.norris.pursuit import Pursuit
+    from aish_lsp.agent.norris import Pursuit
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.budget import Limits
     from aish_lsp.context.messages import Attached, ExecOutput

@@ -27,7 +27,7 @@ from aish_lsp.agent.events import (
     Usage,
 )
 from aish_lsp.agent.model_choice import FallbackChain
-from aish_lsp.agent.norris.pursuit import goal_said
+from aish_lsp.agent.norris import goal_said
 from aish_lsp.agent.round import Round
 from aish_lsp.config.schema import OWN_TOOLS
 from aish_lsp.context.attached.consent import secret_selection, sent_along

@@ -23,13 +23,13 @@ from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.memory.items import KINDS, SCOPES
-from aish_lsp.operations.checklist import last_entries
+from aish_lsp.operations import OPERATIONS
+from aish_lsp.operations.markdown import last_entries
 from aish_lsp.operations.operation import Answer, Line, Nothing, Operation
 from aish_lsp.operations.run import block_of
-from aish_lsp.operations.table import OPERATIONS
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
     from aish_lsp.memory.items import MemoryItem
     from aish_lsp.operations.operation import Place
     from aish_lsp.sessions.listing import SessionInfo

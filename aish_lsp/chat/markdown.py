@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 from aish_lsp.foundation.text import BIDI, ODD_LINE_ENDS, escaped
-from aish_lsp.operations.checklist import BOX
-from aish_lsp.operations.markdown import FENCE, HeadAndTail
+from aish_lsp.operations.markdown import BOX, FENCE, HeadAndTail
 
 #: The heading under which the user writes, and the one under which a reply comes.
 YOU: Final = "## You"

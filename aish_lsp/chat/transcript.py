@@ -18,8 +18,8 @@ from aish_lsp.foundation.text import clipped, escaped
 from aish_lsp.operations.markdown import open_fence
 
 if TYPE_CHECKING:
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.execution import RunReport
-    from aish_lsp.agent.workspace import Workspace
 
 #: Characters of a tool's call in its line, and of what it says where it failed; lines of what a
 #: command has printed.

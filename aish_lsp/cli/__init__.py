@@ -57,12 +57,10 @@ def parser() -> argparse.ArgumentParser:
     from aish_lsp.cli import (  # noqa: PLC0415
         ask,
         chat,
-        config,
         demo,
         doctor,
         inspecting,
         memory,
-        norris,
         sessions,
         setup,
     )
@@ -85,6 +83,10 @@ def parser() -> argparse.ArgumentParser:
     commands.add_parser(
         "serve", help="serve an editor: on stdio, --tcp HOST:PORT or --ws HOST:PORT"
     )
-    for module in (ask, chat, norris, demo, setup, doctor, config, memory, sessions, inspecting):
-        module.add_parser(commands, common)
+    for add in (
+        *(ask.add_parser, chat.add_parser, ask.add_norris, demo.add_parser, setup.add_parser),
+        *(doctor.add_parser, inspecting.add_config, memory.add_parser, sessions.add_parser),
+        inspecting.add_parser,
+    ):
+        add(commands, common)
     return whole

@@ -1,19 +1,24 @@
-"""``aish-lsp ask "..."``: a question in the terminal; each suggested command is offered."""
+"""``aish-lsp ask "..."`` and ``aish-lsp norris "GOAL"``: what a model does, in the terminal.
+
+Of a reply each suggested command is offered; a goal is pursued by itself.
+"""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import signal
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aish_lsp.agent.events import Command, CommandInfo, End, Notice, Output, Text, Tool
+from aish_lsp.agent.events import Command, CommandInfo, End, Notice, Output, Step, Text, Tool
 from aish_lsp.agent.execution import RunRequest
 from aish_lsp.agent.execution import run as begin
+from aish_lsp.agent.norris.run import Goal, pursue
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask
-from aish_lsp.chat.transcript import call_ended, run_ending
+from aish_lsp.chat.transcript import call_ended, run_ending, step_ended
 from aish_lsp.cli import output
 from aish_lsp.cli.terminal import edit_text, open_workspace, read_line, workspace_folder
 from aish_lsp.foundation.errors import AishError
@@ -21,9 +26,7 @@ from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.text import escaped
 
 if TYPE_CHECKING:
-    import argparse
-
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
     from aish_lsp.foundation.job import Job
 
 R = TypeVar("R")
@@ -158,3 +161,46 @@ async def _edited(text: str) -> str:
     if "\n" not in text:
         return await read_line("Run instead: ") or ""
     return await asyncio.to_thread(edit_text, text, ".sh")
+
+
+def add_norris(commands: Any, common: argparse.ArgumentParser) -> None:
+    """Add ``norris`` to the command line."""
+    norris = commands.add_parser("norris", parents=[common], help="pursue a goal by itself")
+    norris.add_argument("goal", help="what is to be reached")
+    norris.add_argument("--model", metavar="M", help="the model that answers")
+    norris.add_argument("--max-steps", type=_steps, metavar="N", help="steps at most")
+    norris.add_argument(
+        "--allow-caution",
+        action="store_true",
+        help="run unasked what can change nothing but the folder's files",
+    )
+    norris.set_defaults(run=_norris)
+
+
+def _steps(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of steps: 1 or more")
+    return int(text)
+
+
+async def _norris(arguments: argparse.Namespace) -> int:
+    """Pursue the goal; return 0 where it was reached."""
+    async with open_workspace(workspace_folder(arguments)) as workspace:
+        if arguments.model:
+            await workspace.shown.answer_with(arguments.model)
+        goal = Goal(arguments.goal, arguments.allow_caution, arguments.max_steps)
+        job = pursue(workspace.shown, goal)
+        result = await watched(job, as_json if arguments.json else _print_step)
+        if arguments.json:
+            as_json(result)
+        return 0 if result.outcome == "complete" else 1
+
+
+def _print_step(event: Event) -> None:
+    """Write replies and outputs to stdout as they come, all else to stderr."""
+    if isinstance(event, Step):
+        if event.status not in ("planned", "running"):
+            output.out.end_line()
+            output.tell(step_ended(event))
+    else:
+        show_event(event)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from aish_lsp import __version__
 from aish_lsp.cli import output
-from aish_lsp.cli.config import values_in_force
+from aish_lsp.cli.inspecting import values_in_force
 from aish_lsp.cli.terminal import open_workspace, workspace_folder
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import to_wire
@@ -35,7 +35,7 @@ from aish_lsp.models.address import origin, shows_key
 if TYPE_CHECKING:
     import argparse
 
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
     from aish_lsp.config.schema import Preset
 
 #: Seconds for a command that prints a key; a request waits longer for it.

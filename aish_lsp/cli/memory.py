@@ -21,11 +21,11 @@ from aish_lsp.foundation.files import store_errors
 from aish_lsp.foundation.text import count_of, escaped
 from aish_lsp.memory.items import SCOPES
 from aish_lsp.memory.transfer import Imported, exported, import_items
+from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.operation import Operation, Place, SessionTarget
-from aish_lsp.operations.table import OPERATIONS
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
     from aish_lsp.foundation.job import Job
     from aish_lsp.operations.memory import Items
 

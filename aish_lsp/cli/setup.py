@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.events import Usage
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.models.catalog import ModelInfo
 
 _DESCRIPTION: Final = (

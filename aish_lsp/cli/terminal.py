@@ -19,9 +19,9 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
-from aish_lsp.agent.workspace import Workspace
 from aish_lsp.cli import output
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.ports import nobody

@@ -39,18 +39,24 @@ from aish_lsp.foundation.errors import AishError, Busy, InvalidArgument, NotFoun
 from aish_lsp.foundation.paths import workspace_dir
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
-from aish_lsp.lsp.chat_jobs import TITLE, ChatFace, JobWriter, running_title
-from aish_lsp.lsp.chat_sections import ChatSections, TypedMessage
+from aish_lsp.lsp.chat_sections import (
+    TITLE,
+    ChatFace,
+    ChatSections,
+    JobWriter,
+    TypedMessage,
+    running_title,
+)
 from aish_lsp.lsp.chat_writer import ChatWriter
-from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.open_documents import LspEditor
 from aish_lsp.lsp.selections import change_of, named_lines
 from aish_lsp.operations import operation as operations
 
 if TYPE_CHECKING:
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.execution import RunReport
     from aish_lsp.agent.extractor import Extracted
     from aish_lsp.agent.turn import AskResult
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.chat.colon import Carried
     from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.client import Client

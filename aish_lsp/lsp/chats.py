@@ -16,21 +16,20 @@ from aish_lsp.foundation.redaction import find_secret
 from aish_lsp.foundation.text import clipped, escaped
 from aish_lsp.lsp.chat_document import ChatDocument
 from aish_lsp.lsp.protocol import REFACTOR_KIND, Begun, ChatPlace
-from aish_lsp.operations.checklist import ChecklistEntry, entries_around, is_box
+from aish_lsp.operations.markdown import ChecklistEntry, entries_around, is_box
 from aish_lsp.operations.operation import Target
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any
 
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.sessions import Resumed
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.context.attached.mentions import Proposal
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.configuration import Configurations
     from aish_lsp.lsp.open_documents import OpenDocuments
     from aish_lsp.lsp.protocol import ChatParams
-    from aish_lsp.lsp.registry import Call
     from aish_lsp.lsp.selections import Selections
     from aish_lsp.lsp.workspaces import Workspaces
 

@@ -19,25 +19,24 @@ from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.text import escaped, shown_path
+from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.protocol import Begun, BegunCommand, Copied
 from aish_lsp.lsp.questions import answer_before_asking, can_choose
 from aish_lsp.lsp.selections import selected
-from aish_lsp.lsp.shapes import path_of
+from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.ask import AskParams, RetryParams
 from aish_lsp.operations.models import Added, ModelAdd, models_of
 from aish_lsp.operations.operation import Answer, Place, SessionTarget
 from aish_lsp.operations.run import RunParams
-from aish_lsp.operations.table import OPERATIONS
 
 if TYPE_CHECKING:
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.services import Services
     from aish_lsp.agent.session import Session
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.lsp.chats import ChatDocuments
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.configuration import Configurations
     from aish_lsp.lsp.open_documents import OpenDocuments
-    from aish_lsp.lsp.registry import Call
     from aish_lsp.lsp.selections import Selected, Selections
     from aish_lsp.lsp.workspaces import Workspaces
     from aish_lsp.operations.operation import Operation, Target, Token

@@ -22,7 +22,6 @@ from pygls.protocol import LanguageServerProtocol
 
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import camel_case, to_wire
-from aish_lsp.lsp.framing import BadFrame
 from aish_lsp.lsp.messages import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -37,9 +36,10 @@ from aish_lsp.lsp.messages import (
     Request,
     Response,
     encode,
+    first_flaw,
     parse,
 )
-from aish_lsp.lsp.shapes import first_flaw
+from aish_lsp.lsp.stream import BadFrame
 
 if TYPE_CHECKING:
     from cattrs import Converter

@@ -21,11 +21,11 @@ from pygls.protocol import lsp_method
 from pygls.uris import from_fs_path
 from pygls.workspace import TextDocument, Workspace
 
+from aish_lsp.lsp.client import Call, CommandTable
 from aish_lsp.lsp.endpoint import Endpoint
 from aish_lsp.lsp.lifecycle import Lifecycle
 from aish_lsp.lsp.messages import MessageId
 from aish_lsp.lsp.questions import OpenQuestions
-from aish_lsp.lsp.registry import Call, CommandTable
 
 if TYPE_CHECKING:
     from cattrs import Converter

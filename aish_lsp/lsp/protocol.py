@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.foundation.events import FinishReason, Usage
-from aish_lsp.lsp.registry import CommandSpec
+from aish_lsp.lsp.client import CommandSpec
+from aish_lsp.operations import OPERATIONS
 from aish_lsp.operations.ask import Position
 from aish_lsp.operations.operation import SessionTarget, Target, Token
 from aish_lsp.operations.run import CommandParams
-from aish_lsp.operations.table import OPERATIONS
 
 if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport

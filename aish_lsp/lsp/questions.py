@@ -21,9 +21,9 @@ from aish_lsp.foundation.files import private_dir, write_atomic
 from aish_lsp.foundation.paths import data_dir
 from aish_lsp.foundation.ports import Approval, Choice, Found, Lookup, Question, TerminalShown
 from aish_lsp.foundation.text import shown_path, with_line_feeds
-from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.messages import path_of
+from aish_lsp.lsp.open_documents import LspEditor
 from aish_lsp.lsp.protocol import ApprovalRequest, DiffShown, LookupRequest, TerminalRequest
-from aish_lsp.lsp.shapes import path_of
 from aish_lsp.operations.ask import Position
 from aish_lsp.shell.suggestions import new_id
 

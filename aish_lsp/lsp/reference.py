@@ -25,7 +25,7 @@ from aish_lsp.chat.colon import COLON_COMMANDS
 from aish_lsp.foundation import errors
 from aish_lsp.foundation.events import camel_case
 from aish_lsp.foundation.job import Job
-from aish_lsp.lsp.early_initialize import CAPABILITIES
+from aish_lsp.lsp.client import CommandSpec
 from aish_lsp.lsp.protocol import (
     COMMANDS,
     ApprovalRequest,
@@ -37,7 +37,7 @@ from aish_lsp.lsp.protocol import (
     LookupRequest,
     TerminalRequest,
 )
-from aish_lsp.lsp.registry import CommandSpec
+from aish_lsp.lsp.stream import CAPABILITIES
 from aish_lsp.operations.operation import Answer, Operation, Target
 from aish_lsp.shell.blocks import SHELL_TAGS
 

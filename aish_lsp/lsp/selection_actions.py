@@ -28,10 +28,10 @@ from aish_lsp.foundation.text import (
     one_line,
     well_formed,
 )
-from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.messages import path_of
+from aish_lsp.lsp.open_documents import LspEditor
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
 from aish_lsp.lsp.questions import answer_before_asking, declares
-from aish_lsp.lsp.shapes import path_of
 from aish_lsp.shell.blocks import Block, fenced_blocks
 
 if TYPE_CHECKING:
@@ -39,10 +39,9 @@ if TYPE_CHECKING:
 
     from aish_lsp.foundation.ports import AskUser
     from aish_lsp.lsp.chats import ChatDocuments
-    from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.open_documents import OpenDocuments, OpenedDocument
     from aish_lsp.lsp.protocol import ReplaceParams
-    from aish_lsp.lsp.registry import Call
     from aish_lsp.lsp.selections import Asked, Selections
     from aish_lsp.lsp.workspaces import Workspaces
 

@@ -31,13 +31,13 @@ from aish_lsp.context.attached.selection import (
 from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.text import escaped, one_line, with_line_feeds
-from aish_lsp.lsp.shapes import is_uri, path_of
+from aish_lsp.lsp.messages import is_uri, path_of
 from aish_lsp.project.safe_read import read_head
 from aish_lsp.shell.blocks import Block, fenced_blocks
 
 if TYPE_CHECKING:
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.turn import AskResult
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.client import Client
     from aish_lsp.lsp.open_documents import OpenDocuments, OpenedDocument

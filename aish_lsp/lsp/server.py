@@ -15,26 +15,24 @@ from lsprotocol.converters import get_converter
 from pygls.exceptions import JsonRpcException
 
 from aish_lsp import __version__
+from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.tool_use import tools_of
-from aish_lsp.agent.workspace import Workspace
 from aish_lsp.lsp import (
     chats,
     configuration,
     open_documents,
-    status,
     suggestions,
     workspaces,
 )
-from aish_lsp.lsp.chat_lines import ChatLines
 from aish_lsp.lsp.chats import ChatDocuments, checklist_actions
+from aish_lsp.lsp.client import CommandSpec, CommandTable, Handler, Progress
 from aish_lsp.lsp.commands import OperationCommands
-from aish_lsp.lsp.completions import Completions
 from aish_lsp.lsp.configuration import Configurations
-from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.extension import ChatLines, Completions
 from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
 from aish_lsp.lsp.messages import MessageId, Outbox
-from aish_lsp.lsp.open_documents import OpenDocuments, edit_open
+from aish_lsp.lsp.open_documents import LspEditor, OpenDocuments, edit_open
 from aish_lsp.lsp.overrides import TEXT_SYNC, AishProtocol, Host
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.questions import (
@@ -44,7 +42,6 @@ from aish_lsp.lsp.questions import (
     chooser,
     terminal_reader,
 )
-from aish_lsp.lsp.registry import CommandSpec, CommandTable, Handler, Progress
 from aish_lsp.lsp.selection_actions import Replacing, selection_actions
 from aish_lsp.lsp.selections import Selections
 from aish_lsp.lsp.workspaces import Workspaces
@@ -241,7 +238,7 @@ FEATURES: Final[Mapping[str, Callable[[AishServer], None]]] = {
     ),
     "documents": lambda server: open_documents.setup(server, server.documents),
     "workspaces": lambda server: workspaces.setup(server, server.workspaces),
-    "client note": lambda server: status.note_client(server, server.workspaces),
+    "client note": lambda server: configuration.note_client(server, server.workspaces),
     "operations": _wire_operations,
     "chats": lambda server: chats.setup(
         server, server.documents, server.workspaces, server.chats, server.configurations
@@ -250,7 +247,7 @@ FEATURES: Final[Mapping[str, Callable[[AishServer], None]]] = {
     "project": lambda server: workspaces.follow_projects(
         server, server.workspaces, server.documents
     ),
-    "status": lambda server: status.setup(server, server.workspaces),
+    "status": lambda server: configuration.send_status(server, server.workspaces),
 }
 
 

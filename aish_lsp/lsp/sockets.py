@@ -25,8 +25,6 @@ from urllib.parse import parse_qs, urlsplit
 from lsprotocol.types import EXIT, INITIALIZE
 
 from aish_lsp.foundation.errors import Busy
-from aish_lsp.lsp.early_initialize import CHUNK
-from aish_lsp.lsp.framing import LARGEST_MESSAGE, BadFrame, ForeignHeaderError, FrameReader, frame
 from aish_lsp.lsp.messages import (
     NOT_INITIALIZED,
     PARSE_ERROR,
@@ -37,6 +35,14 @@ from aish_lsp.lsp.messages import (
     Request,
     encode,
     parse,
+)
+from aish_lsp.lsp.stream import (
+    CHUNK,
+    LARGEST_MESSAGE,
+    BadFrame,
+    ForeignHeaderError,
+    FrameReader,
+    frame,
 )
 from aish_lsp.lsp.transport import FLUSH, Open, attach, client_gone, detach
 

@@ -25,7 +25,7 @@ from aish_lsp.shell.blocks import PREFIX, fenced_blocks, shell_block
 from aish_lsp.shell.risk import classify
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
     from aish_lsp.foundation.events import Risk
     from aish_lsp.lsp.chats import ChatDocuments
     from aish_lsp.lsp.client import Client

@@ -11,9 +11,8 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from aish_lsp.lsp import logs
-from aish_lsp.lsp.early_initialize import EarlyInitialize, read, write
-from aish_lsp.lsp.framing import BadFrame, frame
 from aish_lsp.lsp.messages import Outbox
+from aish_lsp.lsp.stream import BadFrame, EarlyInitialize, frame, read, write
 
 if TYPE_CHECKING:
     from aish_lsp.lsp.server import AishServer

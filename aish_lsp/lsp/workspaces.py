@@ -17,10 +17,10 @@ from urllib.parse import unquote
 
 from lsprotocol import types
 
-from aish_lsp.agent.workspace import Workspace
+from aish_lsp.agent import Workspace
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.text import count_of, escaped
-from aish_lsp.lsp.shapes import path_of
+from aish_lsp.lsp.messages import path_of
 from aish_lsp.project.current import PENDING_LIMIT
 
 if TYPE_CHECKING:

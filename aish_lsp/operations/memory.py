@@ -12,7 +12,7 @@ from aish_lsp.foundation.text import count_of
 from aish_lsp.memory.candidates import Accepted, accept
 from aish_lsp.memory.items import KINDS, SCOPES, Kind, Scope
 from aish_lsp.memory.scopes import Listed, clear_by_consent, listed, select
-from aish_lsp.operations.checklist import accepted_in_chat
+from aish_lsp.operations.markdown import accepted_in_chat
 from aish_lsp.operations.operation import (
     Answer,
     Line,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeV
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from aish_lsp.agent import Workspace
     from aish_lsp.agent.session import Session
-    from aish_lsp.agent.workspace import Workspace
     from aish_lsp.context.messages import Attached
     from aish_lsp.foundation.errors import AishError
     from aish_lsp.foundation.ports import Face
@@ -161,7 +161,7 @@ class Operation:
         return "partial_result_token" in self.params.__dataclass_fields__  # type: ignore[attr-defined]
 
 
-#: Those of the modules that were imported; ``table`` has all.
+#: Those of the modules that were imported; the package has all.
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 

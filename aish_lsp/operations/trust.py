@@ -21,7 +21,7 @@ from aish_lsp.operations.operation import Answer, Line, Place, Target, operation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
     from aish_lsp.config.loading import Configuration, Request
     from aish_lsp.foundation.ports import AskUser
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from aish_lsp.agent import Workspace
 from aish_lsp.agent.events import End
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin_turn
-from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import Event

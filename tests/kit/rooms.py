@@ -45,7 +45,7 @@ WAY: Final = (
     "models/adapters/openai.py",
     "models/http.py",
     "foundation/job.py",
-    "lsp/chat_jobs.py",
+    "lsp/chat_sections.py",
 )
 
 _BEGIN: Final = "<!-- {}: drawn from the code by `./dev docs` -->\n"

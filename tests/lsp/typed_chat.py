@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from aish_lsp.agent.workspace import Workspace
+from aish_lsp.agent import Workspace
 from aish_lsp.chat.colon import carry_out, parse
 from aish_lsp.foundation.job import Job
 from aish_lsp.operations.operation import Place

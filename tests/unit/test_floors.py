@@ -20,7 +20,7 @@ LIBRARIES = {
     "httpx": ("models.http",),
     "httpx_sse": ("models.http",),
     "platformdirs": ("foundation.paths",),
-    "prompt_toolkit": ("cli.prompting",),
+    "prompt_toolkit": ("cli.chat",),
     "rich": ("cli",),
     "mcp": ("tools.mcp",),
     "mcp_types": ("tools.mcp",),
@@ -173,15 +173,12 @@ def test_every_library_is_on_the_list() -> None:
 
 @pytest.mark.slow
 def test_the_early_answer_loads_next_to_nothing() -> None:
-    script = (
-        "import sys, aish_lsp.__main__, aish_lsp.lsp.early_initialize\n"
-        "print(*sys.modules, sep='\\n')"
-    )
+    script = "import sys, aish_lsp.__main__, aish_lsp.lsp.stream\nprint(*sys.modules, sep='\\n')"
     command = [sys.executable, "-c", script]
     loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
     assert {name for name in loaded if name.startswith("aish_lsp.")} == {
         "aish_lsp.__main__",
-        *("aish_lsp.lsp", "aish_lsp.lsp.early_initialize", "aish_lsp.lsp.framing"),
+        *("aish_lsp.lsp", "aish_lsp.lsp.stream"),
     }
     assert {"asyncio", "logging", "threading"}.isdisjoint(loaded)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.agent.events import Notice, Step
-from aish_lsp.agent.norris.pursuit import Pursuit, goal_said, meant
+from aish_lsp.agent.norris import Pursuit, goal_said, meant
 from aish_lsp.agent.norris.step import Made, StepWork
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import WAITS, AskResult, Turn

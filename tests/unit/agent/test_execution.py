@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from aish_lsp.agent import Workspace
 from aish_lsp.agent.events import End, Notice, Output
 from aish_lsp.agent.execution import RunReport, RunRequest, approve, run
 from aish_lsp.agent.services import Services
-from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import Event

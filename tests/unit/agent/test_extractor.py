@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from aish_lsp.agent import Workspace
 from aish_lsp.agent.events import End, Notice, Text, Usage
 from aish_lsp.agent.extractor import Extracted, extract
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin_turn
-from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.foundation.errors import AishError, BackendUnavailable

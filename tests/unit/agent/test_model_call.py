@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from aish_lsp.agent import Workspace
 from aish_lsp.agent.events import Notice
 from aish_lsp.agent.model_call import ModelCall, complete_once
 from aish_lsp.agent.round import Round
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Session
-from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset
 from aish_lsp.context.conversation import Conversation

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from aish_lsp.agent import Workspace
 from aish_lsp.agent.events import Command, End, Notice, Text, Tool, Usage
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask, Session
 from aish_lsp.agent.turn import AskResult
 from aish_lsp.agent.turn import ask as begin_turn
-from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.config.schema import Preset, Tools
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable, NotFound

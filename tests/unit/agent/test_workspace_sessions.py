@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 from typed_chat import typed
 
+from aish_lsp.agent import Workspace
 from aish_lsp.agent.execution import RunRequest, run
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin_turn
-from aish_lsp.agent.workspace import Workspace
 from aish_lsp.chat.colon import _takes_a_session
 from aish_lsp.config.loading import Configuration
 from aish_lsp.context.messages import ExecOutput, Message

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from typed_chat import typed
 
+from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask as begin_turn
-from aish_lsp.agent.workspace import Workspace
 from aish_lsp.config.loading import Configuration
 from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import InvalidArgument

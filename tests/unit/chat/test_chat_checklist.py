@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.chat.markdown import OutputBlock, ReplyEscaper, escape_reply
 from aish_lsp.memory.candidates import MOST, Candidate, candidates
-from aish_lsp.operations.checklist import (
+from aish_lsp.operations.markdown import (
     ChecklistEntry,
     checklist,
     entries_around,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from typed_chat import typed
 
+from aish_lsp.agent import Workspace
 from aish_lsp.agent.services import Services
-from aish_lsp.agent.workspace import Workspace
 from aish_lsp.chat.colon import memory_values as argument_values
 from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import InvalidArgument, NotFound

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from lsprotocol import types
 
-from aish_lsp.lsp.early_initialize import CAPABILITIES, answer_initialize, initialize_result
-from aish_lsp.lsp.framing import frame
 from aish_lsp.lsp.reference import without_noes
 from aish_lsp.lsp.server import create_server
+from aish_lsp.lsp.stream import CAPABILITIES, answer_initialize, frame, initialize_result
 
 CLIENTS: dict[str, dict[str, Any]] = {
     "plain": {},

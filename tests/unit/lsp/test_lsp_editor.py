@@ -12,7 +12,7 @@ from lsprotocol import types
 
 from aish_lsp.lsp.chat_edits import EditorCapabilities, OpenDocument
 from aish_lsp.lsp.chat_writer import ChatWriter
-from aish_lsp.lsp.editor import LspEditor
+from aish_lsp.lsp.open_documents import LspEditor
 from aish_lsp.lsp.overrides import Documents
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.lsp.framing import (
+from aish_lsp.lsp.stream import (
     LARGEST_MESSAGE,
     LARGEST_SKIPPED,
     LONGEST_LINE,

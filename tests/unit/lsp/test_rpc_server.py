@@ -15,9 +15,9 @@ import pytest
 from lsprotocol import types
 
 from aish_lsp.foundation.errors import BackendRejected, OverBudget
-from aish_lsp.lsp.framing import BadFrame
-from aish_lsp.lsp.registry import Call, CommandSpec
+from aish_lsp.lsp.client import Call, CommandSpec
 from aish_lsp.lsp.server import AishServer, set_up
+from aish_lsp.lsp.stream import BadFrame
 
 SECRET = "sk-live-do-not-tell"
 

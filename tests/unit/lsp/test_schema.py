@@ -14,8 +14,7 @@ from jsonschema import Draft202012Validator
 
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.reference import kinds_of, schema
-from aish_lsp.operations import context
-from aish_lsp.operations.table import OPERATIONS
+from aish_lsp.operations import OPERATIONS, context
 
 ROOT = Path(__file__).resolve().parents[3]
 

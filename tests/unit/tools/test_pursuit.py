@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_builtin_tools import Place, place
 
 from aish_lsp.agent.execution import RunRequest, run
-from aish_lsp.agent.norris.pursuit import Pursuit, goal_said
+from aish_lsp.agent.norris import Pursuit, goal_said
 from aish_lsp.context.messages import Message
 from aish_lsp.undo.git import NoUndo
 

@@ -1,28 +1,42 @@
-"""``aish.chat.line`` and ``.complete``: the ``:`` commands, for a client with a chat of its own.
+"""What an extension with a chat of its own asks: ``aish.chat.line`` and ``aish.model.complete``.
 
-It shows what comes of them itself: nothing of that is written into the chat document.
+``aish.chat.line`` and ``.complete`` are the ``:`` commands, for a client that shows itself what
+comes of them: nothing of that is written into the chat document.
+
+``aish.model.complete`` and ``.count`` are a model for the editor's other extensions. They bring
+messages of their own: no session, memory or project is in the request.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aish_lsp.agent.model_call import complete
 from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, commands_at, files_at, parse
 from aish_lsp.foundation.errors import AishError, InvalidArgument
 from aish_lsp.lsp.commands import EditorFace
-from aish_lsp.lsp.protocol import ChatCompletion, ChatCompletions, ChatLineDone
+from aish_lsp.lsp.protocol import ChatCompletion, ChatCompletions, ChatLineDone, Completion, Counted
 from aish_lsp.lsp.questions import answer_before_asking
-from aish_lsp.operations.checklist import checklist
+from aish_lsp.models.request import RequestMessage
+from aish_lsp.operations.markdown import checklist
 from aish_lsp.operations.operation import Place
+from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    from collections.abc import Awaitable, Sequence
 
-    from aish_lsp.agent.workspace import Workspace
+    from aish_lsp.agent import Workspace
+    from aish_lsp.agent.session import Session
     from aish_lsp.chat.colon import Carried, ColonCommand
+    from aish_lsp.lsp.client import Call
     from aish_lsp.lsp.commands import OperationCommands
-    from aish_lsp.lsp.protocol import ChatCompleteParams, ChatLineParams
-    from aish_lsp.lsp.registry import Call
+    from aish_lsp.lsp.protocol import (
+        ChatCompleteParams,
+        ChatLineParams,
+        CompleteParams,
+        CountParams,
+        PromptMessage,
+    )
     from aish_lsp.operations.operation import Operation
 
 
@@ -135,3 +149,63 @@ def _text(told: list[str], carried: Carried) -> str:
 def _units(text: str) -> int:
     """Return the length of ``text`` in UTF-16 code units."""
     return len(text.encode("utf-16-le")) // 2
+
+
+class Completions:
+    """Answers both commands of a model."""
+
+    def __init__(self, operations: OperationCommands) -> None:
+        self._operations = operations
+
+    def bind(self) -> None:
+        """Begin to answer."""
+        self._operations.client.bind("aish.model.complete", self._complete)
+        self._operations.client.bind("aish.model.count", self._count)
+
+    async def _complete(self, call: Call, params: CompleteParams) -> Completion:
+        messages = _alternating(params.messages)
+        session = await self._session(params)
+        preset = (await session.choose_model(params.model)).preset
+        job = session.jobs.start(
+            new_id(), lambda emit: complete(session, preset, messages, emit), "complete"
+        )
+        token = params.partial_result_token
+        title = f"{preset.name} answers an extension"
+        if token is not None:
+            reply = await self._operations.stream(call, token, job, title)
+        else:
+            call.on_cancel(job.cancel)
+            reply = await job.result()
+        return Completion(reply.text, reply.finish, reply.usage)
+
+    async def _count(self, _call: Call, params: CountParams) -> Counted:
+        session = await self._session(params)
+        preset = (await session.choose_model(params.model)).preset
+        config = session.workspace.config
+        counter = session.accounting.counter(preset, config)
+        limits = session.accounting.known_limits(preset, config)
+        counts = [counter.settled(counter.text(text)) for text in params.texts]
+        return Counted(counts, limits.room, limits.output_reserve)
+
+    async def _session(self, params: CompleteParams | CountParams) -> Session:
+        workspace = self._operations.workspaces.resolve(params)
+        await self._operations.configurations.settled(workspace.root)
+        return await workspace.sessions.named(params.session)
+
+
+def _alternating(messages: Sequence[PromptMessage]) -> tuple[RequestMessage, ...]:
+    """Return messages as models take them: the user's first and last, each role's joined.
+
+    Raises:
+        InvalidArgument: there is none, or the user's is not the first and the last.
+    """
+    found: list[RequestMessage] = []
+    for message in messages:
+        if found and found[-1].role == message.role:
+            joined = f"{found[-1].content}\n\n{message.content}"
+            found[-1] = RequestMessage(message.role, joined)
+        else:
+            found.append(RequestMessage(message.role, message.content))
+    if not found or found[0].role != "user" or found[-1].role != "user":
+        raise InvalidArgument("The first and the last message are the user's.", path="messages")
+    return tuple(found)
