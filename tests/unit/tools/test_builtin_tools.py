@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import stat
 import subprocess
 import time
@@ -223,7 +224,10 @@ async def test_files_are_listed_to_a_depth(place: Place) -> None:
     assert (await place.call("list_files", path="..")).status == "failed"
 
 
-@pytest.mark.parametrize("with_ripgrep", [True, False])
+RIPGREP = pytest.mark.skipif(shutil.which("rg") is None, reason="ripgrep is not installed")
+
+
+@pytest.mark.parametrize("with_ripgrep", [pytest.param(True, marks=RIPGREP), False])
 async def test_text_is_found_where_the_model_may_see_it(
     place: Place, monkeypatch: pytest.MonkeyPatch, *, with_ripgrep: bool
 ) -> None:
