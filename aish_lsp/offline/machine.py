@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -216,14 +216,17 @@ _MANAGERS: Final = (
 )
 
 
-def to_install(commands: Sequence[str], machine: Machine) -> tuple[str, tuple[str, ...]] | None:
+def to_install(
+    commands: Sequence[str], machine: Machine, guessed: Collection[str] = ()
+) -> tuple[str, tuple[str, ...]] | None:
     """Return the tool that ``commands`` need and this machine has not, and what installs it.
 
-    Where no package manager is known, nothing is said: the commands tell themselves.
+    Where no package manager is known, nothing is said: the commands tell themselves. Neither is of
+    what is only ``guessed`` to be a program: a package of that name may be anybody's.
     """
     for command in commands:
         tool = _tool(command)
-        if tool and not machine.has(tool):
+        if tool and tool not in guessed and not machine.has(tool):
             install = install_command(tool, machine)
             if install is not None:
                 return tool, (install,)

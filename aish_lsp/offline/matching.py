@@ -84,6 +84,11 @@ _NAMES_ANEW: Final = frozenset(("make", "change", "start"))
 _RARE: Final = 2.0
 _NO_PLACE: Final = 0.15
 
+#: Where words of so much weight are left over that an intent knows nothing of, it is hardly what is
+#: meant, however well the rest fits; and so sure it is at most.
+_UNEXPLAINED: Final = 3.0
+_DOUBTFUL: Final = 0.5
+
 #: Intents whose deeds are looked at.
 _JUDGED: Final = 16
 
@@ -245,7 +250,10 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
     likely = probabilities(
         [match.evidence for match in judged], [_effect(match) for match in judged]
     )
-    judged = [replace(match, confidence=one) for match, one in zip(judged, likely, strict=True)]
+    judged = [
+        replace(match, confidence=min(one, _DOUBTFUL) if _passes_over(match) else one)
+        for match, one in zip(judged, likely, strict=True)
+    ]
     judged.sort(key=_order, reverse=True)
     asked = [token.lower for token in tokens]
     same = next(
@@ -268,6 +276,11 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
         judged.remove(best)
         judged.insert(0, replace(best, confidence=max(best.confidence, _SURE)))
     return judged
+
+
+def _passes_over(match: Match) -> bool:
+    """Return whether ``match`` explains too little of what was said to be what is meant."""
+    return match.evidence["unknown"] > _UNEXPLAINED
 
 
 def _is_word_for_word(match: Match) -> bool:

@@ -66,25 +66,28 @@ class Ranking:
         self._intents = array("H", (phrasing.intent for phrasing in phrasings))
         self._slotted = bytes(bool(phrasing.slots) for phrasing in phrasings)
         self._bare = [number for number, one in enumerate(phrasings) if not one.terms]
-        self._worded = {
-            " ".join(phrasing.wording): phrasing.intent
-            for phrasing in reversed(phrasings)
+        self._phrasings = phrasings
+        self._plain = _Wordings(
+            (phrasing.wording, number)
+            for number, phrasing in enumerate(phrasings)
             if not phrasing.slots
-        }
-        frames = sorted(
-            (_hash(word for word in phrasing.wording if word[0] != "{"), number)
+        )
+        self._frames = _Wordings(
+            ([word for word in phrasing.wording if word[0] != "{"], number)
             for number, phrasing in enumerate(phrasings)
             if phrasing.slots
         )
-        self._frames = array("I", (frame for frame, _ in frames))
-        self._framed = array("H", (number for _, number in frames))
         self._shares = _Shares(known)
         #: What a word weighs that the table does not have.
         self.unknown = math.log(1 + total)
 
     def worded(self, words: Iterable[str]) -> int | None:
         """Return the intent that is asked for in just these words."""
-        return self._worded.get(" ".join(words))
+        said = tuple(words)
+        for number in self._plain.find(said):
+            if self._phrasings[number].wording == said:
+                return self._intents[number]
+        return None
 
     def framed(self, said: Sequence[tuple[str, bool]]) -> Iterator[int]:
         """Yield the phrasings that are a question word for word, but for what it names.
@@ -95,11 +98,7 @@ class Ranking:
         plain = [at for at, (_, is_value) in enumerate(said) if not is_value]
         for count in range(min(_MADE_UP, len(plain)) + 1):
             for values in combinations(plain, count):
-                frame = _hash(said[at][0] for at in plain if at not in values)
-                at = bisect_left(self._frames, frame)
-                while at < len(self._frames) and self._frames[at] == frame:
-                    yield self._framed[at]
-                    at += 1
+                yield from self._frames.find(said[at][0] for at in plain if at not in values)
 
     def weight(self, term: str) -> float:
         """Return how much ``term`` tells: the more, the fewer intents have it."""
@@ -191,6 +190,23 @@ class Ranking:
 def _taken(kind: str) -> tuple[str, ...]:
     """Return the kinds of value that a slot of ``kind`` is found by."""
     return ("file", "folder") if kind == "path" else (kind,)
+
+
+class _Wordings:
+    """Which phrasings are worded so: by the hash of their words, which few share by chance."""
+
+    def __init__(self, worded: Iterable[tuple[Iterable[str], int]]) -> None:
+        found = sorted((_hash(words), number) for words, number in worded)
+        self._hashes = array("I", (one for one, _ in found))
+        self._numbers = array("H", (number for _, number in found))
+
+    def find(self, words: Iterable[str]) -> Iterator[int]:
+        """Yield the numbers of the phrasings with the hash of ``words``, the lowest first."""
+        wanted = _hash(words)
+        for at in range(bisect_left(self._hashes, wanted), len(self._hashes)):
+            if self._hashes[at] != wanted:
+                return
+            yield self._numbers[at]
 
 
 def _hash(words: Iterable[str]) -> int:

@@ -160,7 +160,9 @@ _HOST: Final = re.compile(
     re.IGNORECASE,
 )
 _LOGIN: Final = re.compile(r"[\w.-]+@[\w.-]+")
-_REMOTE_PATH: Final = re.compile(r"[\w.-]+@[\w.-]+:[\w./~@+-]+|[\w-]+(?:\.[\w-]+)+:[/~][\w./~@+-]*")
+_REMOTE_PATH: Final = re.compile(
+    r"[\w.-]+@[\w.-]+:[\w./~@+-]+|(?!file:)[A-Za-z][\w-]+(?:\.[\w-]+)*:[/~][\w./~@+-]*"
+)
 _UNIT: Final = re.compile(r"[\w@-]+\.(?:service|timer|socket|mount|target)")
 _VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-.]?\w+)*|v\d+")
 _REVISION: Final = re.compile(
