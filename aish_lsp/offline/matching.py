@@ -323,8 +323,12 @@ def evidence(
             continue  # What may lose something is meant only where it is for just what is named.
         found = dict(match.evidence)
         found["like"], found["lacks"] = ranking().intended(match.number, content)
+        taken = {words().term(value.lower()) for value in match.values.values()}
         found["other tool"] = float(
-            any(term in _TOOLS and ranking().share(match.number, term) is None for term in content)
+            any(
+                term in _TOOLS - taken and ranking().share(match.number, term) is None
+                for term in content
+            )
         )
         found["off topic"] = float(
             any(t in words().beyond and not ranking().share(match.number, t) for t in content)

@@ -29,7 +29,7 @@ _TOKEN: Final = re.compile(
     | (?P<url>(?:https?|ftp|ssh|git|file)://[^\s"'<>]+|git@[\w.-]+:[^\s"'<>]+
         |(?:localhost|127\.0\.0\.1)(?::\d+)?/[^\s"'<>]*)
     | (?P<size>(?<![\w./-])(?<!every\s)(?<!each\s)\d+(?:\.\d+)?\s?
-        (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?)(?![\w/]))
+        (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?)(?:/s(?:ec)?)?(?![\w/]))
     | (?P<span>(?<![\w./-])(?:(?:last|past|previous)\s+)?(?:\d+|NUMBER|an?|couple\sof)\s?
         (?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|(?<=\d)[shd])(?!\w)
       |(?:(?<=every\s)|(?<=each\s))\d+m(?!\w)|(?<!\w)(?:last|past|this)\s+(?:minute|hour|day|week|month|year)(?!\w)|(?<!\w)(?:today|yesterday|tonight)(?:['\u2019]s)?(?!\w))
@@ -102,6 +102,22 @@ _SECONDS: Final = {
 
 #: Extensions that are a word for what has them: "all pdfs".
 _MANY_OF: Final = frozenset(("pdf", "jpg", "jpeg", "png", "gif", "csv", "mp3", "mp4", "svg"))
+
+#: The same behind a word for all of them: "all py".
+_MANY: Final = _MANY_OF | {
+    "py",
+    "js",
+    "ts",
+    "md",
+    "txt",
+    "json",
+    "yaml",
+    "yml",
+    "html",
+    "css",
+    "xml",
+}
+_ALL_OF: Final = frozenset(("all", "every", "arent", "aren't", "non"))
 
 #: What there is one first of: "the first column".
 _COUNTED: Final = frozenset(("column", "field", "row", "line", "word", "entry"))
@@ -184,6 +200,12 @@ _FILE: Final = re.compile(r"[^\s*?]*[^\s*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]+")
 _QUOTED_FILE: Final = re.compile(r"[^*?]*[^*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]+")
 _HOST_AND_PORT: Final = re.compile(
     r"(?P<login>[\w.-]+@)?(?P<host>[A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(?P<port>\d{2,5})"
+)
+#: What machines are mostly called: "web01", "db-2".
+_MACHINE: Final = re.compile(
+    r"(?:web|app|db|api|prod|staging|dev|srv|server|node|host|vm|gpu|build|ci|mail|lb|worker|backup"
+    r"|bastion|box|pi|nas|vps)-?\d{1,3}|nas|vps|bastion|jumphost|raspberrypi|homeserver",
+    re.IGNORECASE,
 )
 #: Signs that lines begin with, which are told from punctuation by standing alone.
 _SIGNS: Final = frozenset(("#", "//", "--", ",", ";", ":", "|", "$", "%", "@", "<", ">"))
@@ -290,6 +312,8 @@ def _tokens(match: re.Match[str], places: Places) -> Iterator[Token]:
         yield Token(value, "", start, end, kinds={"sum": value.replace("**", "^")})
     elif kind == "span":
         yield Token(value, "", start, end, kinds={"span": str(_seconds(value))})
+    elif value in _SIGNS and not match.string[max(0, start - 1) : start].isspace() and start:
+        return  # The comma behind "4 GB,"
     else:
         yield from _word(value, start, places)
 
@@ -334,6 +358,12 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
     value: str, places: Places, *, quoted: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield what ``value`` may be by its look, and what there is of that name."""
+    if re.fullmatch(r"\$[A-Za-z_]\w*", value):
+        yield "variable", value[1:]
+        return
+    if re.fullmatch(r"%\d{1,3}", value):
+        yield "number", value[1:]
+        return
     if re.fullmatch(r":?\d{1,10}", value):
         digits = value.lstrip(":")
         yield "number", digits
@@ -388,6 +418,9 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
         return
     if _HOST.fullmatch(value):
         yield "host", value
+    elif "/" in value and _HOST.fullmatch(value.partition("/")[0]):
+        yield "url", value
+        return
     if match := _EXTENSION.fullmatch(value):
         yield "extension", match[1]
         if value.startswith(".") and match[1].lower() not in words().extensions:
@@ -397,6 +430,10 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
         yield "glob", value
     if value.endswith("/") or value in (".", "..", "~") or value.startswith("~/"):
         yield "folder", value
+    if _MACHINE.fullmatch(value):
+        yield "host", value
+    if "{" in value and not quoted:
+        return  # What a shell would make several of is no name.
     looks = _QUOTED_FILE if quoted else _FILE
     if _FORMAT.fullmatch(value) or _UNIT.fullmatch(value):
         return
@@ -503,6 +540,8 @@ def _extension(at: int, tokens: Sequence[Token]) -> str | None:
         return token.lower
     if token.behind in ("to", "into") and any("extension" in one.kinds for one in tokens[:at]):
         return known.get(token.lower)
+    if token.behind in _ALL_OF and token.lower in _MANY:
+        return token.lower
     one = token.lower.removesuffix("s")
     return one if one != token.lower and one in _MANY_OF else None
 
