@@ -62,6 +62,8 @@ _WORD_FOR_WORD: Final = 0.99
 _SAME_PHRASE: Final = 0.75
 #: How much alike at least is a phrasing of the same words where a value is a mere name.
 _ALIKE: Final = 0.3
+#: The same of one whose command loses something: "go into src right away" is not "away with src".
+_ALMOST_THE_SAME: Final = 0.5
 #: So many words mean the same in any order.
 _FEW: Final = 2
 _UNFIT: Final = frozenset(("the opposite", "not asked to", "asked to be told"))
@@ -85,8 +87,9 @@ _RARE: Final = 2.0
 _NO_PLACE: Final = 0.15
 
 #: Where words of so much weight are left over that an intent knows nothing of, it is hardly what is
-#: meant, however well the rest fits; and so sure it is at most.
+#: meant, unless the rest makes it so sure; and so sure it is at most.
 _UNEXPLAINED: Final = 3.0
+_SURELY_MEANT: Final = 0.9
 _DOUBTFUL: Final = 0.5
 
 #: Intents whose deeds are looked at.
@@ -251,7 +254,7 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
         [match.evidence for match in judged], [_effect(match) for match in judged]
     )
     judged = [
-        replace(match, confidence=min(one, _DOUBTFUL) if _passes_over(match) else one)
+        replace(match, confidence=min(one, _DOUBTFUL) if _passes_over(match, one) else one)
         for match, one in zip(judged, likely, strict=True)
     ]
     judged.sort(key=_order, reverse=True)
@@ -278,9 +281,9 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
     return judged
 
 
-def _passes_over(match: Match) -> bool:
+def _passes_over(match: Match, sure: float) -> bool:
     """Return whether ``match`` explains too little of what was said to be what is meant."""
-    return match.evidence["unknown"] > _UNEXPLAINED
+    return match.ignored or (match.evidence["unknown"] > _UNEXPLAINED and sure < _SURELY_MEANT)
 
 
 def _is_word_for_word(match: Match) -> bool:
@@ -297,6 +300,7 @@ def _is_whole(match: Match, asked: Iterable[str]) -> bool:
         and not any(found[name] for name in _OVER)
         and (found["matched"] or found["typed"] or found["likeness"] > _SAME_PHRASE)
         and (not found["named"] or found["likeness"] > _ALIKE)
+        and (risk_of(match.intent) != "destructive" or found["likeness"] > _ALMOST_THE_SAME)
         and (not found["doubt"] or _are_names(match.values))
         and not _UNFIT & found.keys()
         and _turning(match.wording) == _turning(asked)

@@ -133,7 +133,10 @@ _TELLS: Final = re.compile(
     (?:(?:i|we|you)(?:\s+(?!(?:just\s+|only\s+|really\s+)?
             (?:want|need|wanna|would|should|must|can|could|wish|like|do|am\s+(?:trying|looking))\b)\S+)
      |i(?:['\u2019]?(?:ve|m))\b(?!\s+(?:trying|looking))
-     |(?:my|our|it|its|it['\u2019]s|they|someone|somebody|something|nothing|there|theres|there['\u2019]s)\s+\S+\s
+     |so\s+(?:that\s+)?(?:i|we|you|he|she|they|it|others|my|our|nobody|everybody|people)\b
+     |(?:my|our|it|its|it['\u2019]s|they|someone|somebody|something|nothing|there|theres|there['\u2019]s)\s+\S+(?:\s|$)
+     |(?:\S+\s+){0,4}(?:rejected|failed|froze|frozen|broke|broken|hangs|hung|crashed|full|busy|slow|stuck
+            |denied|refused|gone|missing|wrong|sideways)\W*$
      |(?:the|this|that)\s+\S+\s+(?:is|are|was|were|says?|said|keeps?|has|does|did|won['\u2019]?t|can['\u2019]?t)\b
      |(?:cant|can['\u2019]t|cannot)\s+
      |(?!(?:where|which|what|who|how|why|when|whose|this|that)\b)[\w./-]+\s+(?:is|are|was|were|says?|complains?|keeps?|tells?|fails?|won['\u2019]?t|does\s?n['\u2019]?t|hangs?)\s
@@ -147,6 +150,7 @@ _HOUR: Final = re.compile(r"(1[0-2]|0?[1-9])([ap])\.?m\.?", re.IGNORECASE)
 #: Formats that pictures, films, sounds and texts are converted to.
 _TARGETS: Final = frozenset(
     [
+        *("csv", "tsv", "json", "yaml", "xml", "toml", "markdown", "ipynb"),
         *("jpg", "jpeg", "png", "gif", "webp", "bmp", "tiff", "svg", "ico", "mp4", "mkv", "webm"),
         *("avi", "mov", "mp3", "wav", "flac", "ogg", "m4a", "pdf", "docx", "html", "epub", "odt"),
     ]
@@ -182,10 +186,13 @@ _REMOTE_PATH: Final = re.compile(
 _UNIT: Final = re.compile(r"[\w@-]+\.(?:service|timer|socket|mount|target)")
 _VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-.]?\w+)*|v\d+")
 _REVISION: Final = re.compile(
+    r"[\w./~^-]*[\w~^]\.{2,3}[\w./~^-]+|"
     r"(?=[0-9a-f]*\d)(?=[0-9]*[a-f])[0-9a-f]{7,40}|HEAD(?:[~^]\d*)*|\w[\w./-]*[~^]\d*"
     r"|(?:origin|upstream)/[\w./-]+",
     re.IGNORECASE,
 )
+#: An abbreviated commit, which may be a word as well.
+_COMMIT: Final = re.compile(r"[0-9a-f]{4,40}")
 _RANGE: Final = re.compile(r"(\d{1,7})\s?(?:-|\.\.|\u2013)\s?(\d{1,7})")
 _MODE: Final = re.compile(r"0?[0-7]{3}|[ugoa]*[+=-][rwxXst]+")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -201,6 +208,8 @@ _QUOTED_FILE: Final = re.compile(r"[^*?]*[^*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]
 _HOST_AND_PORT: Final = re.compile(
     r"(?P<login>[\w.-]+@)?(?P<host>[A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(?P<port>\d{2,5})"
 )
+#: Words for a machine, whatever files there are.
+_MACHINES: Final = frozenset(("server", "host", "machine", "computer"))
 #: What machines are mostly called: "web01", "db-2".
 _MACHINE: Final = re.compile(
     r"(?:web|app|db|api|prod|staging|dev|srv|server|node|host|vm|gpu|build|ci|mail|lb|worker|backup"
@@ -407,7 +416,9 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
     if value in words().usual_files:
         yield "file", value
         return
-    if match := _HOST_AND_PORT.fullmatch(value):
+    # "postgres:16" is an image.
+    match = _HOST_AND_PORT.fullmatch(value)
+    if match and match["host"].lower() not in words().names:
         if match["login"]:
             yield "login", match["login"] + match["host"]
         yield "host", match["host"]
@@ -456,6 +467,8 @@ def _look_around(tokens: list[Token], places: Places) -> None:
     _note_neighbors(tokens)
     for at, token in enumerate(tokens):
         token.branch = places.has_branch(token.text)
+        if token.behind == "commit" and _COMMIT.fullmatch(token.text):
+            token.kinds["revision"] = token.text
         _note_meaning(at, tokens)
         if "file" in token.kinds and _is_new(token, tokens):
             # What is renamed to "app.py" is not to become the "src/app.py" that there is.
@@ -472,6 +485,16 @@ def _look_around(tokens: list[Token], places: Places) -> None:
             token.kinds["folder" if places.is_folder(there) else "file"] = there
             if _ARCHIVE.fullmatch(there):
                 token.kinds["archive"] = there
+    _take_the_verb(tokens)
+
+
+def _take_the_verb(tokens: Sequence[Token]) -> None:
+    """Have a verb that begins the question be no file, though there is one: "build the docs"."""
+    if len(tokens) < 2 or tokens[0].quoted or tokens[0].after in ("folder", "directory", "dir"):
+        return
+    if words().term(tokens[0].lower) in words().deeds and tokens[0].text.isalpha():
+        tokens[0].kinds = {}
+        tokens[0].term = words().term(tokens[0].lower)
 
 
 def _note_meaning(at: int, tokens: Sequence[Token]) -> None:
@@ -520,6 +543,7 @@ def _may_be_of_a_file(at: int, tokens: Sequence[Token]) -> bool:
     named = any("." in one.kinds.get("file", "") for one in tokens)
     return not (
         token.lower in words().names
+        or token.lower in _MACHINES
         or _is_new(token, tokens)
         or token.text in _MARKS
         or (named and not {token.behind, token.after} & _BETWEEN_FILES)
