@@ -300,7 +300,10 @@ def _is_whole(match: Match, asked: Iterable[str]) -> bool:
         and not any(found[name] for name in _OVER)
         and (found["matched"] or found["typed"] or found["likeness"] > _SAME_PHRASE)
         and (not found["named"] or found["likeness"] > _ALIKE)
-        and (risk_of(match.intent) != "destructive" or found["likeness"] > _ALMOST_THE_SAME)
+        and (
+            risk_of(match.intent) != "destructive"
+            or max(found["likeness"], found["like"]) > _ALMOST_THE_SAME
+        )
         and (not found["doubt"] or _are_names(match.values))
         and not _UNFIT & found.keys()
         and _turning(match.wording) == _turning(asked)
