@@ -184,4 +184,6 @@ def may_be_path(slot: Slot, token: Token, *, last: bool) -> bool:
 
 
 def _is_where_it_goes(slot: Slot, token: Token) -> bool:
-    return token.behind in ("to", "into", "as") and slot.before == token.behind
+    """Return whether the last word is what something goes to, and no format: "data.json to csv"."""
+    goes = token.behind in ("to", "into", "as") and slot.before == token.behind
+    return goes and token.lower not in words().extensions

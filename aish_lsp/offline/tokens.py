@@ -150,7 +150,6 @@ _HOUR: Final = re.compile(r"(1[0-2]|0?[1-9])([ap])\.?m\.?", re.IGNORECASE)
 #: Formats that pictures, films, sounds and texts are converted to.
 _TARGETS: Final = frozenset(
     [
-        *("csv", "tsv", "json", "yaml", "xml", "toml", "markdown", "ipynb"),
         *("jpg", "jpeg", "png", "gif", "webp", "bmp", "tiff", "svg", "ico", "mp4", "mkv", "webm"),
         *("avi", "mov", "mp3", "wav", "flac", "ogg", "m4a", "pdf", "docx", "html", "epub", "odt"),
     ]
@@ -206,7 +205,7 @@ _EXTENSION: Final = re.compile(r"(?:\*?\.)([A-Za-z]\w{0,9})")
 _FILE: Final = re.compile(r"[^\s*?]*[^\s*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]+")
 _QUOTED_FILE: Final = re.compile(r"[^*?]*[^*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]+")
 _HOST_AND_PORT: Final = re.compile(
-    r"(?P<login>[\w.-]+@)?(?P<host>[A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(?P<port>\d{2,5})"
+    r"(?P<login>[\w.-]+@)?(?!\d+:)(?P<host>[A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(?P<port>\d{2,5})"
 )
 #: Words for a machine, whatever files there are.
 _MACHINES: Final = frozenset(("server", "host", "machine", "computer"))
@@ -443,7 +442,7 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
         yield "folder", value
     if _MACHINE.fullmatch(value):
         yield "host", value
-    if "{" in value and not quoted:
+    if not quoted and any(mark in value for mark in "{*?"):
         return  # What a shell would make several of is no name.
     looks = _QUOTED_FILE if quoted else _FILE
     if _FORMAT.fullmatch(value) or _UNIT.fullmatch(value):

@@ -41,7 +41,20 @@ _ASKS: Final = frozenset(
         *("explain", "explained", "mean", "means", "meaning", "example", "examples", "usage"),
         *("option", "options", "flag", "flags", "vs", "versus", "difference", "error", "fails"),
         *("failed", "help", "alternative", "equivalent", "without", "please", "not", "times"),
-        *("each", "every", "seconds", "minutes", "hours", "daily", "hourly", "until", "again"),
+        *(
+            "where",
+            "which",
+            "whose",
+            "each",
+            "every",
+            "seconds",
+            "minutes",
+            "hours",
+            "daily",
+            "hourly",
+            "until",
+            "again",
+        ),
     ]
 )
 

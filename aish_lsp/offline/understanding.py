@@ -166,7 +166,7 @@ def _asks_more(rest: str, separator: str, places: Places) -> bool:
     tokens = cut(words().bare(rest), places)
     if separator.strip() == ",":
         return bool(tokens) and is_verb(tokens[0])
-    return any(token.term and not token.kinds for token in tokens)
+    return any(token.term and (token.text.isalpha() or not token.kinds) for token in tokens)
 
 
 def _in_the_same_program(matches: list[Match], before: Match) -> list[Match]:

@@ -86,7 +86,7 @@ QUESTIONS = [
     ("clean", "make clean"),
     ("search for TODO", "git grep -n -I --untracked -F -e TODO"),
     ("Search for `a b` in the code", "git grep -n -I --untracked -F -e 'a b'"),
-    ("where is greet defined?", "git grep -n -I --untracked -F -e greet"),
+    ("where is greet mentioned?", "git grep -n -I --untracked -F -e greet"),
     ("Where is the function greet used in this project?", "git grep -n -I --untracked -F -e greet"),
     ("find all uses of greet", "git grep -n -I --untracked -F -e greet"),
     ("who calls greet?", "git grep -n -I --untracked -F -e greet"),
