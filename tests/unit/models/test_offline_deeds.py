@@ -76,6 +76,7 @@ def test_each_value_of_a_phrasing_is_used() -> None:
         texts = [text for way in intent.ways for text in (*way.run, *way.when)]
         used = {name for text in texts for name, _ in SLOT.findall(text)}
         used |= {name for text in texts for name in text.partition(":")[2].split("|")}
+        used |= {name for text in texts for name, equals, _ in [text.partition("=")] if equals}
         unused = {slot.name for slot in phrasing.slots} - used
         assert intent.topic or not unused, (intent.name, phrasing.wording)
 
