@@ -11,9 +11,11 @@ import re
 import sys
 import tomllib
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
+from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, overload
@@ -107,6 +109,7 @@ class Intent:
         topic: whose answer is not in the table but in model.py; ``task:test`` is the project's.
         after: what may be asked for next of what it lists: ``delete``, ``count``, and its ways.
         example: a phrasing as it is written in the table.
+        number: which one of the table it is.
     """
 
     family: str
@@ -118,6 +121,7 @@ class Intent:
     note: str = ""
     topic: str = ""
     after: Mapping[str, tuple[Way, ...]] = field(default_factory=lambda: _NONE)
+    number: int = -1
 
 
 class Phrasings(Sequence[Phrasing]):
@@ -192,7 +196,7 @@ class Intents(Sequence[Intent]):
         kept = {name: value for name, value in block.items() if name != "ask"}
         kept["ask"] = block["ask"][:1]
         self._blocks.append(json.dumps([family, kept], separators=(",", ":")).encode())
-        _intent(family, block)
+        _intent(family, block, len(self))
 
     def __len__(self) -> int:
         """Return how many there are."""
@@ -209,7 +213,8 @@ class Intents(Sequence[Intent]):
         return self._made(index)
 
     def _make(self, index: int) -> Intent:
-        return _intent(*json.loads(self._blocks[index]))
+        family, block = json.loads(self._blocks[index])
+        return _intent(family, block, index)
 
 
 def _beside(wording: Iterable[str]) -> str:
@@ -249,17 +254,19 @@ def table() -> Table:
     return Table(intents, phrasings, titles)
 
 
+def phrasings_of(intent: int) -> Sequence[Phrasing]:
+    """Return the ways in which the intent with a number is asked for."""
+    known, number = table().phrasings, attrgetter("intent")
+    start = bisect_left(known, intent, key=number)
+    return known[start : bisect_left(known, intent + 1, start, key=number)]
+
+
 def terms_of(intent: int) -> set[str]:
     """Return the words in which the intent with a number is asked for."""
-    return {
-        term
-        for phrasing in table().phrasings
-        if phrasing.intent == intent
-        for term in phrasing.terms
-    }
+    return {term for phrasing in phrasings_of(intent) for term in phrasing.terms}
 
 
-def _intent(family: str, given: Mapping[str, Any]) -> Intent:
+def _intent(family: str, given: Mapping[str, Any], number: int) -> Intent:
     keys = {"name", "does", "ask", "run", "default", "note", "topic", "after"}
     if unknown := given.keys() - keys:
         raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
@@ -275,6 +282,7 @@ def _intent(family: str, given: Mapping[str, Any]) -> Intent:
         after={name: ways_of(ways) for name, ways in given["after"].items()}
         if "after" in given
         else _NONE,
+        number=number,
     )
 
 
