@@ -92,6 +92,8 @@ _BUILTINS: Final = frozenset(
     ]
 )
 _PREFIXES: Final = frozenset(("sudo", "nohup", "time", "env", "command"))
+#: Options of these behind which a value follows: ``sudo -iu deploy``.
+_TAKES_A_VALUE: Final = re.compile(r"-[a-zA-Z]*[ug]|-C|-S")
 
 #: The package that has a tool, where it is called otherwise: on Debian; elsewhere, if it differs.
 _PACKAGES: Final = {
@@ -294,10 +296,10 @@ def install_command(tool: str, machine: Machine) -> str | None:
 
 def _tool(command: str) -> str:
     """Return the program that a command of the table begins with, or nothing."""
-    words = command.split()
+    words = re.sub(r"^\w+=\$\(", "", command).split()
     while words and (words[0] in _PREFIXES or re.match(r"\w+=", words[0])):
         words = words[1:]
-    while words and words[0].startswith("-"):
-        words = words[1:]
+        while words and words[0].startswith("-"):
+            words = words[1 + bool(_TAKES_A_VALUE.fullmatch(words[0])) :]
     tool = words[0] if words else ""
     return tool if re.fullmatch(r"[\w.+-]+", tool) and tool not in _BUILTINS else ""

@@ -211,7 +211,9 @@ def candidates(tokens: Sequence[Token]) -> list[Match]:
     known = table()
     _correct(tokens)
     # The name of a file may be a word of the table: "install what package.json lists".
-    terms = [token.term or token.lower for token in tokens if token.term or token.kinds]
+    terms = [
+        token.near or token.term or token.lower for token in tokens if token.term or token.kinds
+    ]
     terms += (f"{{{kind}}}" for token in tokens for kind in _kinds(token))
     best: dict[int, Match] = {}
     framed = ranking().framed([(said(one.text), _looks_like_a_value(one)) for one in tokens])
@@ -320,7 +322,11 @@ def evidence(
     asks = only_asks(question)
     content = [t.near or t.term for t in asked if t.term and not t.kinds]
     branches = {token.text for token in tokens if token.branch}
-    files = {t.kinds["file"] for t in tokens if "file" in t.kinds and "." in t.text}
+    files = {
+        t.kinds["file"]
+        for t in tokens
+        if "file" in t.kinds and "." in t.text and "extension" not in t.kinds
+    }
     for match in map(partial(_of_programs, _named(tokens)), matches[:_JUDGED]):
         if match is None:
             continue

@@ -38,7 +38,11 @@ from aish_lsp.project.manifests.reading import Intent
 #: How an answer begins that is none.
 _BEYOND: Final = "That is beyond me."
 
-_HELLO: Final = re.compile(r"^\W*(help|hi|hello|hey|thanks?( you)?)?\W*$", re.IGNORECASE)
+_HELLO: Final = re.compile(
+    r"^\W*(?:help|thanks?(?: you)?"
+    r"|(?:hi|hello|hey)(?: there)?(?:\W+how (?:are|is|was|do) [^?]*)?)?\W*$",
+    re.IGNORECASE,
+)
 
 _CODE: Final = "To explain or to fix code takes a language model."
 _HOW_TO_CONNECT: Final = (

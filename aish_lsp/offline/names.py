@@ -186,4 +186,4 @@ def may_be_path(slot: Slot, token: Token, *, last: bool) -> bool:
 def _is_where_it_goes(slot: Slot, token: Token) -> bool:
     """Return whether the last word is what something goes to, and no format: "data.json to csv"."""
     goes = token.behind in ("to", "into", "as") and slot.before == token.behind
-    return goes and token.lower not in words().extensions
+    return goes and words().extensions.get(token.lower) != token.lower

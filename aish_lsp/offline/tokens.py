@@ -205,8 +205,9 @@ _EXTENSION: Final = re.compile(r"(?:\*?\.)([A-Za-z]\w{0,9})")
 _FILE: Final = re.compile(r"[^\s*?]*[^\s*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]+")
 _QUOTED_FILE: Final = re.compile(r"[^*?]*[^*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]+")
 _HOST_AND_PORT: Final = re.compile(
-    r"(?P<login>[\w.-]+@)?(?!\d+:)(?P<host>[A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(?P<port>\d{2,5})"
+    r"(?P<login>[\w.-]+@)?(?!\d{1,2}:)(?P<host>[A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(?P<port>\d{2,5})"
 )
+_CODE_HOSTS: Final = frozenset(("github.com", "gitlab.com", "bitbucket.org", "golang.org"))
 #: Words for a machine, whatever files there are.
 _MACHINES: Final = frozenset(("server", "host", "machine", "computer"))
 #: What machines are mostly called: "web01", "db-2".
@@ -428,8 +429,9 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
         return
     if _HOST.fullmatch(value):
         yield "host", value
-    elif "/" in value and _HOST.fullmatch(value.partition("/")[0]):
-        yield "url", value
+    elif (site := value.partition("/")[0]) != value and _HOST.fullmatch(site):
+        if site not in _CODE_HOSTS:  # There it is a package, or a repository.
+            yield "url", value
         return
     if match := _EXTENSION.fullmatch(value):
         yield "extension", match[1]
@@ -440,6 +442,9 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
         yield "glob", value
     if value.endswith("/") or value in (".", "..", "~") or value.startswith("~/"):
         yield "folder", value
+    elif re.fullmatch(r"/\w[\w.-]*", value):
+        yield "folder", value
+        yield "file", value
     if _MACHINE.fullmatch(value):
         yield "host", value
     if not quoted and any(mark in value for mark in "{*?"):
@@ -543,6 +548,7 @@ def _may_be_of_a_file(at: int, tokens: Sequence[Token]) -> bool:
     return not (
         token.lower in words().names
         or token.lower in _MACHINES
+        or token.lower in ("not", "no")
         or _is_new(token, tokens)
         or token.text in _MARKS
         or (named and not {token.behind, token.after} & _BETWEEN_FILES)
