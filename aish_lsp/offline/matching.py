@@ -284,8 +284,14 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
 
 
 def _passes_over(match: Match, sure: float) -> bool:
-    """Return whether ``match`` explains too little of what was said to be what is meant."""
-    return match.ignored or (match.evidence["unknown"] > _UNEXPLAINED and sure < _SURELY_MEANT)
+    """Return whether ``match`` explains too little of what was said to be what is meant.
+
+    What changes something in a place of its own choice has to explain all: "under site" is none.
+    """
+    if match.ignored or match.evidence["unknown"] <= _UNEXPLAINED:
+        return match.ignored
+    chooses = bool(match.intent.defaults) and risk_of(match.intent) != "safe"
+    return chooses or sure < _SURELY_MEANT
 
 
 def _is_word_for_word(match: Match) -> bool:

@@ -72,7 +72,7 @@ QUESTIONS = [
     ("TEST", "uv run pytest"),
     ("please run all of my unit tests!", "uv run pytest"),
     ("how can I build this?", "uv build"),
-    ("Build a wheel", "uv build"),
+    ("Build a wheel", "uv build --wheel"),
     ("how do I run it?", "uv run greet"),
     ("execute the program", "uv run greet"),
     ("lint", "uv run ruff check ."),
