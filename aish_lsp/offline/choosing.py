@@ -171,15 +171,23 @@ def _set(slot: re.Match[str], values: Mapping[str, str]) -> str:
 
 
 def _one_command(text: str) -> str:
-    """Return a command that the user gave so that it is one command behind another's words."""
+    """Return a command that the user gave so that it is one command behind another's words.
+
+    A script by its mere name is started as its ending says: a shell looks for it elsewhere.
+    """
     try:
         parts = shlex.split(text)
     except ValueError:
         parts = []
     plain = [word for word in parts if _PLAIN.fullmatch(word)]
     if parts and len(plain) == len(parts) and not parts[0].startswith("-") and "=" not in parts[0]:
-        return " ".join(parts)
+        return " ".join([_started(parts[0]) if _is_script(parts[0]) else parts[0], *parts[1:]])
     return f"bash -c -- {quoted(text)}"
+
+
+def _is_script(word: str) -> bool:
+    stem, dot, ending = word.rpartition(".")
+    return bool(stem and dot) and ending in words().interpreters
 
 
 def _started(file: str) -> str:

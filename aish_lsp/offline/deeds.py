@@ -11,12 +11,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final
 
 from aish_lsp.foundation.events import Risk
 from aish_lsp.offline.choosing import render
-from aish_lsp.offline.table import Intent, Way, table
+from aish_lsp.offline.table import Intent, Way, phrasings_of
 from aish_lsp.offline.words import words
 
 #: How a question begins that asks to be shown or told something.
@@ -108,21 +108,10 @@ def is_request(question: str) -> bool:
     )
 
 
+#: Intents of which it is remembered what they are there for.
+_REMEMBERED: Final = 1024
 #: So many of an intent's phrasings have a word for a deed where it is there for that.
 _MOSTLY: Final = 0.6
-
-
-@cache
-def _all_deeds() -> dict[str, frozenset[str]]:
-    known = table()
-    phrased: dict[str, list[frozenset[str]]] = {}
-    for phrasing in known.phrasings:
-        name = known.intents[phrasing.intent].name
-        phrased.setdefault(name, []).append(deeds(phrasing.terms))
-    return {
-        name: frozenset().union(*found) if sum(map(bool, found)) >= _MOSTLY * len(found) else _NONE
-        for name, found in phrased.items()
-    }
 
 
 #: Words that begin a phrasing and are no verb for what is to be done.
@@ -148,42 +137,41 @@ _NONE: Final[frozenset[str]] = frozenset()
 
 def deeds_of(intent: Intent) -> frozenset[str]:
     """Return the kinds of deed that ``intent`` is there for, by its phrasings."""
-    return _all_deeds()[intent.name]
+    return _deeds_of(intent.number)
 
 
-@cache
-def _all_asking() -> frozenset[str]:
-    known = table()
-    return frozenset(
-        known.intents[phrasing.intent].name
-        for phrasing in known.phrasings
-        if _ASKS.match(words().bare(" ".join(phrasing.wording)))
-    )
+@lru_cache(_REMEMBERED)
+def _deeds_of(number: int) -> frozenset[str]:
+    found = [deeds(phrasing.terms) for phrasing in phrasings_of(number)]
+    mostly = sum(map(bool, found)) >= _MOSTLY * len(found)
+    return frozenset().union(*found) if mostly else _NONE
 
 
 def is_asked(intent: Intent) -> bool:
     """Return whether a phrasing of ``intent`` asks to be shown or told something."""
-    return intent.name in _all_asking()
+    return _is_asked(intent.number)
+
+
+@lru_cache(_REMEMBERED)
+def _is_asked(number: int) -> bool:
+    return any(
+        _ASKS.match(words().bare(" ".join(phrasing.wording))) for phrasing in phrasings_of(number)
+    )
 
 
 _risks: Final[dict[str, Risk]] = {}
 
 
-@cache
-def _all_verbs() -> dict[str, frozenset[str]]:
-    known = table()
-    found: dict[str, set[str]] = {}
-    for phrasing in known.phrasings:
-        first = phrasing.wording[0]
-        term = first if first in _PLAIN_VERBS else words().term(first)
-        if term and term not in _NO_VERBS:
-            found.setdefault(known.intents[phrasing.intent].name, set()).add(term)
-    return {name: frozenset(terms) for name, terms in found.items()}
-
-
 def verbs_of(intent: Intent) -> frozenset[str]:
     """Return the words with which the phrasings of ``intent`` begin: what it is asked for with."""
-    return _all_verbs().get(intent.name, _NONE)
+    return _verbs_of(intent.number)
+
+
+@lru_cache(_REMEMBERED)
+def _verbs_of(number: int) -> frozenset[str]:
+    first = [phrasing.wording[0] for phrasing in phrasings_of(number)]
+    terms = {word if word in _PLAIN_VERBS else words().term(word) for word in first}
+    return frozenset(terms - _NO_VERBS - {""})
 
 
 def risk_of(intent: Intent) -> Risk:

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Self
@@ -68,6 +68,7 @@ _BUILTINS: Final = frozenset(
         "time",
         "for",
         "while",
+        "until",
         "if",
         "pwd",
         "true",
@@ -91,6 +92,8 @@ _BUILTINS: Final = frozenset(
     ]
 )
 _PREFIXES: Final = frozenset(("sudo", "nohup", "time", "env", "command"))
+#: Options of these behind which a value follows: ``sudo -iu deploy``.
+_TAKES_A_VALUE: Final = re.compile(r"-[a-zA-Z]*[ug]|-C|-S")
 
 #: The package that has a tool, where it is called otherwise: on Debian; elsewhere, if it differs.
 _PACKAGES: Final = {
@@ -130,6 +133,39 @@ _PACKAGES: Final = {
     "pg_dump": ("postgresql-client", "postgresql"),
     "createdb": ("postgresql-client", "postgresql"),
     "magick": ("imagemagick",),
+    "mogrify": ("imagemagick",),
+    "identify": ("imagemagick",),
+    "lvs": ("lvm2",),
+    "vgs": ("lvm2",),
+    "pvs": ("lvm2",),
+    "lvextend": ("lvm2",),
+    "zpool": ("zfsutils-linux", "zfs"),
+    "zfs": ("zfsutils-linux", "zfs"),
+    "mkfs.xfs": ("xfsprogs",),
+    "mkfs.vfat": ("dosfstools",),
+    "mkfs.exfat": ("exfatprogs",),
+    "mkfs.btrfs": ("btrfs-progs",),
+    "mkfs.ntfs": ("ntfs-3g",),
+    "resize2fs": ("e2fsprogs",),
+    "ffprobe": ("ffmpeg",),
+    "pdftoppm": ("poppler-utils", "poppler"),
+    "pdfseparate": ("poppler-utils", "poppler"),
+    "gs": ("ghostscript",),
+    "nm": ("binutils",),
+    "objdump": ("binutils",),
+    "readelf": ("binutils",),
+    "nft": ("nftables",),
+    "fail2ban-client": ("fail2ban",),
+    "wg": ("wireguard-tools",),
+    "wg-quick": ("wireguard-tools",),
+    "mpstat": ("sysstat",),
+    "pidstat": ("sysstat",),
+    "atq": ("at",),
+    "atrm": ("at",),
+    "mysqladmin": ("default-mysql-client", "mysql-client"),
+    "pg_restore": ("postgresql-client", "postgresql"),
+    "chage": ("passwd", "shadow"),
+    "visudo": ("sudo",),
     "ifconfig": ("net-tools",),
     "netstat": ("net-tools",),
     "pstree": ("psmisc",),
@@ -201,6 +237,18 @@ _NOT_OURS: Final = frozenset(
         "networksetup",
         "scutil",
         "deactivate",
+        "getenforce",
+        "setenforce",
+        "ausearch",
+        "apachectl",
+        "nvidia-smi",
+        "squeue",
+        "sbatch",
+        "scancel",
+        "sinfo",
+        "srun",
+        "scontrol",
+        "conda",
         "bundle",
         "composer",
     ]
@@ -216,14 +264,17 @@ _MANAGERS: Final = (
 )
 
 
-def to_install(commands: Sequence[str], machine: Machine) -> tuple[str, tuple[str, ...]] | None:
+def to_install(
+    commands: Sequence[str], machine: Machine, guessed: Collection[str] = ()
+) -> tuple[str, tuple[str, ...]] | None:
     """Return the tool that ``commands`` need and this machine has not, and what installs it.
 
-    Where no package manager is known, nothing is said: the commands tell themselves.
+    Where no package manager is known, nothing is said: the commands tell themselves. Neither is of
+    what is only ``guessed`` to be a program: a package of that name may be anybody's.
     """
     for command in commands:
         tool = _tool(command)
-        if tool and not machine.has(tool):
+        if tool and tool not in guessed and not machine.has(tool):
             install = install_command(tool, machine)
             if install is not None:
                 return tool, (install,)
@@ -245,10 +296,10 @@ def install_command(tool: str, machine: Machine) -> str | None:
 
 def _tool(command: str) -> str:
     """Return the program that a command of the table begins with, or nothing."""
-    words = command.split()
+    words = re.sub(r"^\w+=\$\(", "", command).split()
     while words and (words[0] in _PREFIXES or re.match(r"\w+=", words[0])):
         words = words[1:]
-    while words and words[0].startswith("-"):
-        words = words[1:]
+        while words and words[0].startswith("-"):
+            words = words[1 + bool(_TAKES_A_VALUE.fullmatch(words[0])) :]
     tool = words[0] if words else ""
     return tool if re.fullmatch(r"[\w.+-]+", tool) and tool not in _BUILTINS else ""

@@ -62,6 +62,8 @@ _WORD_FOR_WORD: Final = 0.99
 _SAME_PHRASE: Final = 0.75
 #: How much alike at least is a phrasing of the same words where a value is a mere name.
 _ALIKE: Final = 0.3
+#: The same of one whose command loses something: "go into src right away" is not "away with src".
+_ALMOST_THE_SAME: Final = 0.5
 #: So many words mean the same in any order.
 _FEW: Final = 2
 _UNFIT: Final = frozenset(("the opposite", "not asked to", "asked to be told"))
@@ -83,6 +85,12 @@ _NAMES_ANEW: Final = frozenset(("make", "change", "start"))
 #: From this weight on a word may be a name, and what it counts to have no place for one.
 _RARE: Final = 2.0
 _NO_PLACE: Final = 0.15
+
+#: Where words of so much weight are left over that an intent knows nothing of, it is hardly what is
+#: meant, unless the rest makes it so sure; and so sure it is at most.
+_UNEXPLAINED: Final = 3.0
+_SURELY_MEANT: Final = 0.9
+_DOUBTFUL: Final = 0.5
 
 #: Intents whose deeds are looked at.
 _JUDGED: Final = 16
@@ -203,7 +211,9 @@ def candidates(tokens: Sequence[Token]) -> list[Match]:
     known = table()
     _correct(tokens)
     # The name of a file may be a word of the table: "install what package.json lists".
-    terms = [token.term or token.lower for token in tokens if token.term or token.kinds]
+    terms = [
+        token.near or token.term or token.lower for token in tokens if token.term or token.kinds
+    ]
     terms += (f"{{{kind}}}" for token in tokens for kind in _kinds(token))
     best: dict[int, Match] = {}
     framed = ranking().framed([(said(one.text), _looks_like_a_value(one)) for one in tokens])
@@ -245,7 +255,10 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
     likely = probabilities(
         [match.evidence for match in judged], [_effect(match) for match in judged]
     )
-    judged = [replace(match, confidence=one) for match, one in zip(judged, likely, strict=True)]
+    judged = [
+        replace(match, confidence=min(one, _DOUBTFUL) if _passes_over(match, one) else one)
+        for match, one in zip(judged, likely, strict=True)
+    ]
     judged.sort(key=_order, reverse=True)
     asked = [token.lower for token in tokens]
     same = next(
@@ -270,6 +283,17 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
     return judged
 
 
+def _passes_over(match: Match, sure: float) -> bool:
+    """Return whether ``match`` explains too little of what was said to be what is meant.
+
+    What changes something in a place of its own choice has to explain all: "under site" is none.
+    """
+    if match.ignored or match.evidence["unknown"] <= _UNEXPLAINED:
+        return match.ignored
+    chooses = bool(match.intent.defaults) and risk_of(match.intent) != "safe"
+    return chooses or sure < _SURELY_MEANT
+
+
 def _is_word_for_word(match: Match) -> bool:
     """Return whether a phrasing is the question, and no value is left out."""
     found = match.evidence
@@ -284,6 +308,10 @@ def _is_whole(match: Match, asked: Iterable[str]) -> bool:
         and not any(found[name] for name in _OVER)
         and (found["matched"] or found["typed"] or found["likeness"] > _SAME_PHRASE)
         and (not found["named"] or found["likeness"] > _ALIKE)
+        and (
+            risk_of(match.intent) != "destructive"
+            or max(found["likeness"], found["like"]) > _ALMOST_THE_SAME
+        )
         and (not found["doubt"] or _are_names(match.values))
         and not _UNFIT & found.keys()
         and _turning(match.wording) == _turning(asked)
@@ -300,7 +328,11 @@ def evidence(
     asks = only_asks(question)
     content = [t.near or t.term for t in asked if t.term and not t.kinds]
     branches = {token.text for token in tokens if token.branch}
-    files = {t.kinds["file"] for t in tokens if "file" in t.kinds and "." in t.text}
+    files = {
+        t.kinds["file"]
+        for t in tokens
+        if "file" in t.kinds and "." in t.text and "extension" not in t.kinds
+    }
     for match in map(partial(_of_programs, _named(tokens)), matches[:_JUDGED]):
         if match is None:
             continue
@@ -310,8 +342,12 @@ def evidence(
             continue  # What may lose something is meant only where it is for just what is named.
         found = dict(match.evidence)
         found["like"], found["lacks"] = ranking().intended(match.number, content)
+        taken = {words().term(value.lower()) for value in match.values.values()}
         found["other tool"] = float(
-            any(term in _TOOLS and ranking().share(match.number, term) is None for term in content)
+            any(
+                term in _TOOLS - taken and ranking().share(match.number, term) is None
+                for term in content
+            )
         )
         found["off topic"] = float(
             any(t in words().beyond and not ranking().share(match.number, t) for t in content)

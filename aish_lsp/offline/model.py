@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -28,17 +28,21 @@ from aish_lsp.offline.question import (
     says_no_more,
 )
 from aish_lsp.offline.results import result_parts
-from aish_lsp.offline.table import spoken, table
+from aish_lsp.offline.table import kind_of, spoken, table
 from aish_lsp.offline.typed import typed_command
 from aish_lsp.offline.understanding import Meant, Reading, read
-from aish_lsp.offline.words import is_foreign
+from aish_lsp.offline.words import is_foreign, words
 from aish_lsp.offline.workspace import Workspace, entry_parts, overview, task_parts
 from aish_lsp.project.manifests.reading import Intent
 
 #: How an answer begins that is none.
 _BEYOND: Final = "That is beyond me."
 
-_HELLO: Final = re.compile(r"^\W*(help|hi|hello|hey|thanks?( you)?)?\W*$", re.IGNORECASE)
+_HELLO: Final = re.compile(
+    r"^\W*(?:help|thanks?(?: you)?"
+    r"|(?:hi|hello|hey)(?: there)?(?:\W+how (?:are|is|was|do) [^?]*)?)?\W*$",
+    re.IGNORECASE,
+)
 
 _CODE: Final = "To explain or to fix code takes a language model."
 _HOW_TO_CONNECT: Final = (
@@ -183,14 +187,24 @@ def _answer(meant: Meant, workspace: Workspace) -> Sequence[Part]:
     if commands[0].startswith("git ") and _needs_repository(commands[0]) and not workspace.in_git:
         return [Part("This folder is in no git repository; `git init` makes it one.", ("ls -la",))]
     sentence = meant.sentence or intent.does
-    return _with_tools(sentence, commands, workspace, way.note)
+    return _with_tools(sentence, commands, workspace, way.note, _guessed_programs(values))
+
+
+def _guessed_programs(values: Mapping[str, str]) -> set[str]:
+    """Return what was taken for a program by where it stands, and is not known to be one."""
+    given = {value.split()[0] for slot, value in values.items() if kind_of(slot) == "command"}
+    return given - words().names - words().programs
 
 
 def _with_tools(
-    sentence: str, commands: tuple[str, ...], workspace: Workspace, note: str = ""
+    sentence: str,
+    commands: tuple[str, ...],
+    workspace: Workspace,
+    note: str = "",
+    guessed: Collection[str] = (),
 ) -> Sequence[Part]:
     """Return what to run, behind how to install what it needs and is not there."""
-    missing = to_install(commands, workspace.machine)
+    missing = to_install(commands, workspace.machine, guessed)
     if missing is None:
         return [Part(sentence, commands, note=note)]
     tool, install = missing

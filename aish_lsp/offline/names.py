@@ -44,6 +44,11 @@ NEVER: Final = frozenset(
             "named",
             "the",
             "same",
+            "another",
+            "other",
+            "others",
+            "without",
+            "different",
             "it",
         ),
         *("them", "stuff", "things", "everything", "anything", "something", "etc", "os", "now"),
@@ -63,6 +68,8 @@ NEVER: Final = frozenset(
         ),
     ]
 )
+_FOLDERS: Final = frozenset(("folder", "directory", "dir"))
+_THE: Final = frozenset(("the", "my", "our"))
 _SURELY_PATHS: Final = frozenset(["called", "named", "mkdir", "touch"])
 _ANNOUNCES_PATHS: Final = _SURELY_PATHS | frozenset(
     [
@@ -149,7 +156,7 @@ def fit(slot: Slot, token: Token) -> float:
     score = 2.0 if token.quoted or (token.branch and slot.kind == "branch") else 0.0
     if slot.kind == "command" and token.text.startswith(("./", "~/", "/")):
         score += 1.0
-    score += 2.0 * neighbors(slot, token)
+    score += 2.0 * neighbors(slot, token) + 2.0 * (slot.kind in token.kinds)
     if not plain and slot.kind in (token.behind, token.after):
         score += 1.5
     if not token.quoted and token.term not in ranking().weights and not token.kinds:
@@ -163,14 +170,20 @@ def may_be_path(slot: Slot, token: Token, *, last: bool) -> bool:
     """Return whether a word like any other is meant as a file; ``last``: nothing is behind it."""
     if slot.kind not in ("file", "folder", "path") or token.kinds or token.lower in NEVER:
         return False
-    if last and token.behind in ("to", "into", "as") and slot.before == (token.behind):
+    unknown = token.quoted or (bool(token.term) and token.term not in ranking().weights)
+    if token.after in _FOLDERS and token.behind in _THE and unknown:
+        return slot.kind != "file"  # "the results folder", which is not here yet
+    if last and (_is_where_it_goes(slot, token) or (token.behind in _FOLDERS and token.term)):
         return True
     if "without" == token.before == slot.before and not token.text.isalpha():
-        return True
-    if last and token.behind in ("folder", "directory", "dir") and token.term:
         return True
     if token.lower == "current" and token.behind in _SURELY_PATHS | {"symlink", "link", "ln", "-s"}:
         return True
     announced = {token.before, token.behind} & _ANNOUNCES_PATHS
-    unknown = token.quoted or (bool(token.term) and token.term not in ranking().weights)
     return bool(announced) and (unknown or bool({token.before, token.behind} & _SURELY_PATHS))
+
+
+def _is_where_it_goes(slot: Slot, token: Token) -> bool:
+    """Return whether the last word is what something goes to, and no format: "data.json to csv"."""
+    goes = token.behind in ("to", "into", "as") and slot.before == token.behind
+    return goes and words().extensions.get(token.lower) != token.lower

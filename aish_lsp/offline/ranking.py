@@ -13,13 +13,13 @@ import sys
 from array import array
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import combinations
 from typing import Final
 from zlib import crc32
 
-from aish_lsp.offline.table import KINDS, SLOT, Intent, Table, table
+from aish_lsp.offline.table import KINDS, SLOT, Intent, Phrasing, Table, table
 from aish_lsp.offline.words import words
 
 #: The usual constants: how soon a repeated word counts no more, and how much length matters.
@@ -45,46 +45,47 @@ class Ranking:
     """An index of the table's words."""
 
     def __init__(self, known: Table) -> None:
-        phrasings = known.phrasings
+        self._phrasings = known.phrasings
         self._postings: dict[str, array[int]] = {}
-        intents: dict[str, set[int]] = {}
-        for number, phrasing in enumerate(phrasings):
-            slots = (f"{{{kind}}}" for slot in phrasing.slots for kind in _taken(slot.kind))
-            for term in {*phrasing.terms, *slots}:
-                self._postings.setdefault(term, array("H")).append(number)
-                intents.setdefault(term, set()).add(phrasing.intent)
-        self._lengths = array(
-            "B", (min(255, len(phrasing.terms) + len(phrasing.slots)) for phrasing in phrasings)
-        )
-        self._words = array("B", (min(255, len(set(phrasing.terms))) for phrasing in phrasings))
+        self._intents, self._slotted = array("H"), bytearray()
+        self._lengths, self._words = array("B"), array("B")
+        self._bare: list[int] = []
+        plain: list[tuple[int, int]] = []
+        frames: list[tuple[int, int]] = []
+        for number, phrasing in enumerate(known.phrasings):
+            self._add(number, phrasing)
+            framing = (word for word in phrasing.wording if word[0] != "{")
+            (frames if phrasing.slots else plain).append((_hash(framing), number))
+        self._plain, self._frames = _Wordings(plain), _Wordings(frames)
         self._mean = sum(self._lengths) / max(1, len(self._lengths))
         total = len(known.intents)
-        self.weights = {
-            term: math.log(1 + (total - len(found) + 0.5) / (len(found) + 0.5))
-            for term, found in intents.items()
-        }
-        self._intents = array("H", (phrasing.intent for phrasing in phrasings))
-        self._slotted = bytes(bool(phrasing.slots) for phrasing in phrasings)
-        self._bare = [number for number, one in enumerate(phrasings) if not one.terms]
-        self._worded = {
-            " ".join(phrasing.wording): phrasing.intent
-            for phrasing in reversed(phrasings)
-            if not phrasing.slots
-        }
-        frames = sorted(
-            (_hash(word for word in phrasing.wording if word[0] != "{"), number)
-            for number, phrasing in enumerate(phrasings)
-            if phrasing.slots
-        )
-        self._frames = array("I", (frame for frame, _ in frames))
-        self._framed = array("H", (number for _, number in frames))
-        self._shares = _Shares(known)
+        self.weights: dict[str, float] = {}
+        for term, numbers in self._postings.items():
+            found = len({self._intents[number] for number in numbers})
+            self.weights[term] = math.log(1 + (total - found + 0.5) / (found + 0.5))
+        self._shares = _Shares(known.intents, self._postings, self._intents)
         #: What a word weighs that the table does not have.
         self.unknown = math.log(1 + total)
 
+    def _add(self, number: int, phrasing: Phrasing) -> None:
+        terms = set(phrasing.terms)
+        slots = (f"{{{kind}}}" for slot in phrasing.slots for kind in _taken(slot.kind))
+        for term in {*terms, *slots}:
+            self._postings.setdefault(term, array("H")).append(number)
+        self._intents.append(phrasing.intent)
+        self._slotted.append(bool(phrasing.slots))
+        self._lengths.append(min(255, len(phrasing.terms) + len(phrasing.slots)))
+        self._words.append(min(255, len(terms)))
+        if not terms:
+            self._bare.append(number)
+
     def worded(self, words: Iterable[str]) -> int | None:
         """Return the intent that is asked for in just these words."""
-        return self._worded.get(" ".join(words))
+        said = tuple(words)
+        for number in self._plain.find(said):
+            if self._phrasings[number].wording == said:
+                return self._intents[number]
+        return None
 
     def framed(self, said: Sequence[tuple[str, bool]]) -> Iterator[int]:
         """Yield the phrasings that are a question word for word, but for what it names.
@@ -95,11 +96,7 @@ class Ranking:
         plain = [at for at, (_, is_value) in enumerate(said) if not is_value]
         for count in range(min(_MADE_UP, len(plain)) + 1):
             for values in combinations(plain, count):
-                frame = _hash(said[at][0] for at in plain if at not in values)
-                at = bisect_left(self._frames, frame)
-                while at < len(self._frames) and self._frames[at] == frame:
-                    yield self._framed[at]
-                    at += 1
+                yield from self._frames.find(said[at][0] for at in plain if at not in values)
 
     def weight(self, term: str) -> float:
         """Return how much ``term`` tells: the more, the fewer intents have it."""
@@ -193,6 +190,23 @@ def _taken(kind: str) -> tuple[str, ...]:
     return ("file", "folder") if kind == "path" else (kind,)
 
 
+class _Wordings:
+    """Which phrasings are worded so: by the hash of their words, which few share by chance."""
+
+    def __init__(self, worded: Iterable[tuple[int, int]]) -> None:
+        found = sorted(worded)
+        self._hashes = array("I", (one for one, _ in found))
+        self._numbers = array("H", (number for _, number in found))
+
+    def find(self, words: Iterable[str]) -> Iterator[int]:
+        """Yield the numbers of the phrasings with the hash of ``words``, the lowest first."""
+        wanted = _hash(words)
+        for at in range(bisect_left(self._hashes, wanted), len(self._hashes)):
+            if self._hashes[at] != wanted:
+                return
+            yield self._numbers[at]
+
+
 def _hash(words: Iterable[str]) -> int:
     return crc32(" ".join(words).encode())
 
@@ -203,21 +217,26 @@ class _Shares:
     There are thirty thousand of these: they are held as numbers, in the order of the words.
     """
 
-    def __init__(self, known: Table) -> None:
+    def __init__(
+        self, intents: Sequence[Intent], postings: Mapping[str, array[int]], asked: array[int]
+    ) -> None:
         self._numbers: dict[str, int] = {}
         self._starts = array("I", [0])
         self._words = array("H")
         self._parts = array("f")
-        asked = [0] * len(known.intents)
-        counts: list[Counter[int]] = [Counter() for _ in known.intents]
-        for phrasing in known.phrasings:
-            asked[phrasing.intent] += 1
-            counts[phrasing.intent].update(map(self._number, set(phrasing.terms)))
-        for intent, count, total in zip(known.intents, counts, asked, strict=True):
-            found = {**dict.fromkeys(map(self._number, _told_with(intent)), 0), **count}
+        totals = Counter(asked)
+        counts: list[Counter[int]] = [Counter() for _ in intents]
+        for term, phrasings in postings.items():
+            if term[0] != "{":
+                number = self._number(term)
+                for phrasing in phrasings:
+                    counts[asked[phrasing]][number] += 1
+        for at, intent in enumerate(intents):
+            told = dict.fromkeys(map(self._number, _told_with(intent)), 0)
+            found = {**told, **counts[at]}
             for number in sorted(found):
                 self._words.append(number)
-                self._parts.append(found[number] / max(1, total))
+                self._parts.append(found[number] / max(1, totals[at]))
             self._starts.append(len(self._words))
         self._terms = list(self._numbers)
 

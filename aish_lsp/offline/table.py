@@ -6,14 +6,18 @@ intents/README.md says how an intent is written; ``known`` makes a page of them,
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tomllib
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
+from operator import attrgetter
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final, overload
 
 from aish_lsp.offline.words import words
@@ -85,6 +89,13 @@ class Way:
     note: str = ""
 
 
+#: Intents that are kept once they are made.
+_MADE: Final = 256
+
+#: What most intents have of both: one for all, since there are thousands.
+_NONE: Final[Mapping[str, Any]] = MappingProxyType({})
+
+
 @dataclass(frozen=True, slots=True)
 class Intent:
     """One thing that people ask for.
@@ -98,6 +109,7 @@ class Intent:
         topic: whose answer is not in the table but in model.py; ``task:test`` is the project's.
         after: what may be asked for next of what it lists: ``delete``, ``count``, and its ways.
         example: a phrasing as it is written in the table.
+        number: which one of the table it is.
     """
 
     family: str
@@ -105,10 +117,11 @@ class Intent:
     does: str
     example: str
     ways: tuple[Way, ...] = ()
-    defaults: dict[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=lambda: _NONE)
     note: str = ""
     topic: str = ""
-    after: dict[str, tuple[Way, ...]] = field(default_factory=dict)
+    after: Mapping[str, tuple[Way, ...]] = field(default_factory=lambda: _NONE)
+    number: int = -1
 
 
 class Phrasings(Sequence[Phrasing]):
@@ -168,6 +181,42 @@ class Phrasings(Sequence[Phrasing]):
         return map(self.__getitem__, range(len(self)))
 
 
+class Intents(Sequence[Intent]):
+    """The intents of the table, held as the text of their blocks; each is made when asked for.
+
+    There are some two thousand, and a question looks at a hundred.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[bytes] = []
+        self._made = lru_cache(_MADE)(self._make)
+
+    def add(self, family: str, block: Mapping[str, Any]) -> None:
+        """Add the block of a table's file, which is made once so that it is known to be sound."""
+        kept = {name: value for name, value in block.items() if name != "ask"}
+        kept["ask"] = block["ask"][:1]
+        self._blocks.append(json.dumps([family, kept], separators=(",", ":")).encode())
+        _intent(family, block, len(self))
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+        return len(self._blocks)
+
+    @overload
+    def __getitem__(self, index: int) -> Intent: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Intent]: ...
+    def __getitem__(self, index: int | slice) -> Intent | Sequence[Intent]:
+        """Return the intent with a number."""
+        if isinstance(index, slice):
+            return [self[at] for at in range(*index.indices(len(self)))]
+        return self._made(index)
+
+    def _make(self, index: int) -> Intent:
+        family, block = json.loads(self._blocks[index])
+        return _intent(family, block, index)
+
+
 def _beside(wording: Iterable[str]) -> str:
     """Return the first of ``wording`` that is no filler: what stands beside a slot."""
     return next((word for word in wording if word not in words().fillers), "")
@@ -177,7 +226,7 @@ def _beside(wording: Iterable[str]) -> str:
 class Table:
     """All intents, and all the ways in which they are asked for."""
 
-    intents: tuple[Intent, ...]
+    intents: Sequence[Intent]
     phrasings: Sequence[Phrasing]
     titles: dict[str, str]
 
@@ -189,7 +238,7 @@ def table() -> Table:
     Raises:
         ValueError: a file is not as intents/README.md says.
     """
-    intents: list[Intent] = []
+    intents = Intents()
     phrasings = Phrasings()
     titles: dict[str, str] = {}
     for path in sorted(FOLDER.glob("*.toml")):
@@ -197,25 +246,27 @@ def table() -> Table:
         titles[path.stem] = data["title"]
         for given in data["intent"]:
             try:
-                intent = _intent(path.stem, given)
                 for text in given["ask"]:
                     phrasings.add(len(intents), text)
+                intents.add(path.stem, given)
             except (KeyError, TypeError, ValueError) as error:
                 raise ValueError(f"{path.name}: {given.get('name', given)}: {error}") from error
-            intents.append(intent)
-    return Table(tuple(intents), phrasings, titles)
+    return Table(intents, phrasings, titles)
 
 
-def terms_of(intent: Intent) -> set[str]:
-    """Return the words in which ``intent`` is asked for."""
-    whole = table()
-    number = whole.intents.index(intent)
-    return {
-        term for phrasing in whole.phrasings if phrasing.intent == number for term in phrasing.terms
-    }
+def phrasings_of(intent: int) -> Sequence[Phrasing]:
+    """Return the ways in which the intent with a number is asked for."""
+    known, number = table().phrasings, attrgetter("intent")
+    start = bisect_left(known, intent, key=number)
+    return known[start : bisect_left(known, intent + 1, start, key=number)]
 
 
-def _intent(family: str, given: dict[str, Any]) -> Intent:
+def terms_of(intent: int) -> set[str]:
+    """Return the words in which the intent with a number is asked for."""
+    return {term for phrasing in phrasings_of(intent) for term in phrasing.terms}
+
+
+def _intent(family: str, given: Mapping[str, Any], number: int) -> Intent:
     keys = {"name", "does", "ask", "run", "default", "note", "topic", "after"}
     if unknown := given.keys() - keys:
         raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
@@ -225,10 +276,13 @@ def _intent(family: str, given: dict[str, Any]) -> Intent:
         does=given["does"],
         example=given["ask"][0],
         ways=ways_of(given.get("run", ())),
-        defaults=given.get("default", {}),
+        defaults=given.get("default", _NONE),
         note=given.get("note", ""),
         topic=given.get("topic", ""),
-        after={name: ways_of(ways) for name, ways in given.get("after", {}).items()},
+        after={name: ways_of(ways) for name, ways in given["after"].items()}
+        if "after" in given
+        else _NONE,
+        number=number,
     )
 
 

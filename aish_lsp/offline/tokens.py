@@ -29,7 +29,7 @@ _TOKEN: Final = re.compile(
     | (?P<url>(?:https?|ftp|ssh|git|file)://[^\s"'<>]+|git@[\w.-]+:[^\s"'<>]+
         |(?:localhost|127\.0\.0\.1)(?::\d+)?/[^\s"'<>]*)
     | (?P<size>(?<![\w./-])(?<!every\s)(?<!each\s)\d+(?:\.\d+)?\s?
-        (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?)(?![\w/]))
+        (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?)(?:/s(?:ec)?)?(?![\w/]))
     | (?P<span>(?<![\w./-])(?:(?:last|past|previous)\s+)?(?:\d+|NUMBER|an?|couple\sof)\s?
         (?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|(?<=\d)[shd])(?!\w)
       |(?:(?<=every\s)|(?<=each\s))\d+m(?!\w)|(?<!\w)(?:last|past|this)\s+(?:minute|hour|day|week|month|year)(?!\w)|(?<!\w)(?:today|yesterday|tonight)(?:['\u2019]s)?(?!\w))
@@ -103,6 +103,22 @@ _SECONDS: Final = {
 #: Extensions that are a word for what has them: "all pdfs".
 _MANY_OF: Final = frozenset(("pdf", "jpg", "jpeg", "png", "gif", "csv", "mp3", "mp4", "svg"))
 
+#: The same behind a word for all of them: "all py".
+_MANY: Final = _MANY_OF | {
+    "py",
+    "js",
+    "ts",
+    "md",
+    "txt",
+    "json",
+    "yaml",
+    "yml",
+    "html",
+    "css",
+    "xml",
+}
+_ALL_OF: Final = frozenset(("all", "every", "arent", "aren't", "non"))
+
 #: What there is one first of: "the first column".
 _COUNTED: Final = frozenset(("column", "field", "row", "line", "word", "entry"))
 
@@ -117,7 +133,10 @@ _TELLS: Final = re.compile(
     (?:(?:i|we|you)(?:\s+(?!(?:just\s+|only\s+|really\s+)?
             (?:want|need|wanna|would|should|must|can|could|wish|like|do|am\s+(?:trying|looking))\b)\S+)
      |i(?:['\u2019]?(?:ve|m))\b(?!\s+(?:trying|looking))
-     |(?:my|our|it|its|it['\u2019]s|they|someone|somebody|something|nothing|there|theres|there['\u2019]s)\s+\S+\s
+     |so\s+(?:that\s+)?(?:i|we|you|he|she|they|it|others|my|our|nobody|everybody|people)\b
+     |(?:my|our|it|its|it['\u2019]s|they|someone|somebody|something|nothing|there|theres|there['\u2019]s)\s+\S+(?:\s|$)
+     |(?:\S+\s+){0,4}(?:rejected|failed|froze|frozen|broke|broken|hangs|hung|crashed|full|busy|slow|stuck
+            |denied|refused|gone|missing|wrong|sideways)\W*$
      |(?:the|this|that)\s+\S+\s+(?:is|are|was|were|says?|said|keeps?|has|does|did|won['\u2019]?t|can['\u2019]?t)\b
      |(?:cant|can['\u2019]t|cannot)\s+
      |(?!(?:where|which|what|who|how|why|when|whose|this|that)\b)[\w./-]+\s+(?:is|are|was|were|says?|complains?|keeps?|tells?|fails?|won['\u2019]?t|does\s?n['\u2019]?t|hangs?)\s
@@ -160,14 +179,19 @@ _HOST: Final = re.compile(
     re.IGNORECASE,
 )
 _LOGIN: Final = re.compile(r"[\w.-]+@[\w.-]+")
-_REMOTE_PATH: Final = re.compile(r"[\w.-]+@[\w.-]+:[\w./~@+-]+|[\w-]+(?:\.[\w-]+)+:[/~][\w./~@+-]*")
+_REMOTE_PATH: Final = re.compile(
+    r"[\w.-]+@[\w.-]+:[\w./~@+-]+|(?!file:)[A-Za-z][\w-]+(?:\.[\w-]+)*:[/~][\w./~@+-]*"
+)
 _UNIT: Final = re.compile(r"[\w@-]+\.(?:service|timer|socket|mount|target)")
 _VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-.]?\w+)*|v\d+")
 _REVISION: Final = re.compile(
+    r"[\w./~^-]*[\w~^]\.{2,3}[\w./~^-]+|"
     r"(?=[0-9a-f]*\d)(?=[0-9]*[a-f])[0-9a-f]{7,40}|HEAD(?:[~^]\d*)*|\w[\w./-]*[~^]\d*"
     r"|(?:origin|upstream)/[\w./-]+",
     re.IGNORECASE,
 )
+#: An abbreviated commit, which may be a word as well.
+_COMMIT: Final = re.compile(r"[0-9a-f]{4,40}")
 _RANGE: Final = re.compile(r"(\d{1,7})\s?(?:-|\.\.|\u2013)\s?(\d{1,7})")
 _MODE: Final = re.compile(r"0?[0-7]{3}|[ugoa]*[+=-][rwxXst]+")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -181,7 +205,16 @@ _EXTENSION: Final = re.compile(r"(?:\*?\.)([A-Za-z]\w{0,9})")
 _FILE: Final = re.compile(r"[^\s*?]*[^\s*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]+")
 _QUOTED_FILE: Final = re.compile(r"[^*?]*[^*?./]\.(?:7z|[A-Za-z]\w{0,9})|.+/[^/]+")
 _HOST_AND_PORT: Final = re.compile(
-    r"(?P<login>[\w.-]+@)?(?P<host>[A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(?P<port>\d{2,5})"
+    r"(?P<login>[\w.-]+@)?(?!\d{1,2}:)(?P<host>[A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(?P<port>\d{2,5})"
+)
+_CODE_HOSTS: Final = frozenset(("github.com", "gitlab.com", "bitbucket.org", "golang.org"))
+#: Words for a machine, whatever files there are.
+_MACHINES: Final = frozenset(("server", "host", "machine", "computer"))
+#: What machines are mostly called: "web01", "db-2".
+_MACHINE: Final = re.compile(
+    r"(?:web|app|db|api|prod|staging|dev|srv|server|node|host|vm|gpu|build|ci|mail|lb|worker|backup"
+    r"|bastion|box|pi|nas|vps)-?\d{1,3}|nas|vps|bastion|jumphost|raspberrypi|homeserver",
+    re.IGNORECASE,
 )
 #: Signs that lines begin with, which are told from punctuation by standing alone.
 _SIGNS: Final = frozenset(("#", "//", "--", ",", ";", ":", "|", "$", "%", "@", "<", ">"))
@@ -288,6 +321,8 @@ def _tokens(match: re.Match[str], places: Places) -> Iterator[Token]:
         yield Token(value, "", start, end, kinds={"sum": value.replace("**", "^")})
     elif kind == "span":
         yield Token(value, "", start, end, kinds={"span": str(_seconds(value))})
+    elif value in _SIGNS and not match.string[max(0, start - 1) : start].isspace() and start:
+        return  # The comma behind "4 GB,"
     else:
         yield from _word(value, start, places)
 
@@ -332,6 +367,12 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
     value: str, places: Places, *, quoted: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield what ``value`` may be by its look, and what there is of that name."""
+    if re.fullmatch(r"\$[A-Za-z_]\w*", value):
+        yield "variable", value[1:]
+        return
+    if re.fullmatch(r"%\d{1,3}", value):
+        yield "number", value[1:]
+        return
     if re.fullmatch(r":?\d{1,10}", value):
         digits = value.lstrip(":")
         yield "number", digits
@@ -375,7 +416,9 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
     if value in words().usual_files:
         yield "file", value
         return
-    if match := _HOST_AND_PORT.fullmatch(value):
+    # "postgres:16" is an image.
+    match = _HOST_AND_PORT.fullmatch(value)
+    if match and match["host"].lower() not in words().names:
         if match["login"]:
             yield "login", match["login"] + match["host"]
         yield "host", match["host"]
@@ -386,6 +429,10 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
         return
     if _HOST.fullmatch(value):
         yield "host", value
+    elif (site := value.partition("/")[0]) != value and _HOST.fullmatch(site):
+        if site not in _CODE_HOSTS:  # There it is a package, or a repository.
+            yield "url", value
+        return
     if match := _EXTENSION.fullmatch(value):
         yield "extension", match[1]
         if value.startswith(".") and match[1].lower() not in words().extensions:
@@ -395,6 +442,13 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
         yield "glob", value
     if value.endswith("/") or value in (".", "..", "~") or value.startswith("~/"):
         yield "folder", value
+    elif re.fullmatch(r"/\w[\w.-]*", value):
+        yield "folder", value
+        yield "file", value
+    if _MACHINE.fullmatch(value):
+        yield "host", value
+    if not quoted and any(mark in value for mark in "{*?"):
+        return  # What a shell would make several of is no name.
     looks = _QUOTED_FILE if quoted else _FILE
     if _FORMAT.fullmatch(value) or _UNIT.fullmatch(value):
         return
@@ -417,6 +471,8 @@ def _look_around(tokens: list[Token], places: Places) -> None:
     _note_neighbors(tokens)
     for at, token in enumerate(tokens):
         token.branch = places.has_branch(token.text)
+        if token.behind == "commit" and _COMMIT.fullmatch(token.text):
+            token.kinds["revision"] = token.text
         _note_meaning(at, tokens)
         if "file" in token.kinds and _is_new(token, tokens):
             # What is renamed to "app.py" is not to become the "src/app.py" that there is.
@@ -433,6 +489,16 @@ def _look_around(tokens: list[Token], places: Places) -> None:
             token.kinds["folder" if places.is_folder(there) else "file"] = there
             if _ARCHIVE.fullmatch(there):
                 token.kinds["archive"] = there
+    _take_the_verb(tokens)
+
+
+def _take_the_verb(tokens: Sequence[Token]) -> None:
+    """Have a verb that begins the question be no file, though there is one: "build the docs"."""
+    if len(tokens) < 2 or tokens[0].quoted or tokens[0].after in ("folder", "directory", "dir"):
+        return
+    if words().term(tokens[0].lower) in words().deeds and tokens[0].text.isalpha():
+        tokens[0].kinds = {}
+        tokens[0].term = words().term(tokens[0].lower)
 
 
 def _note_meaning(at: int, tokens: Sequence[Token]) -> None:
@@ -481,6 +547,8 @@ def _may_be_of_a_file(at: int, tokens: Sequence[Token]) -> bool:
     named = any("." in one.kinds.get("file", "") for one in tokens)
     return not (
         token.lower in words().names
+        or token.lower in _MACHINES
+        or token.lower in ("not", "no")
         or _is_new(token, tokens)
         or token.text in _MARKS
         or (named and not {token.behind, token.after} & _BETWEEN_FILES)
@@ -501,6 +569,8 @@ def _extension(at: int, tokens: Sequence[Token]) -> str | None:
         return token.lower
     if token.behind in ("to", "into") and any("extension" in one.kinds for one in tokens[:at]):
         return known.get(token.lower)
+    if token.behind in _ALL_OF and token.lower in _MANY:
+        return token.lower
     one = token.lower.removesuffix("s")
     return one if one != token.lower and one in _MANY_OF else None
 

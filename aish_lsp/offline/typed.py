@@ -33,13 +33,28 @@ _BUILTINS: Final = frozenset((*_SETTERS, "cd", "echo", "printf", "source", "unse
 _BEFORE: Final = frozenset(("sudo", "time", "nohup", "env", "xargs", "watch", "exec", "command"))
 #: What is told of a program: ``which node``.
 _TELLS: Final = frozenset(("man", "whereis", "which"))
+#: What no command has before a number: "kill -9 pid 4312".
+_SPOKEN: Final = frozenset(("pid", "process", "port"))
 #: Words of a question about a command.
 _ASKS: Final = frozenset(
     [
         *("explain", "explained", "mean", "means", "meaning", "example", "examples", "usage"),
         *("option", "options", "flag", "flags", "vs", "versus", "difference", "error", "fails"),
         *("failed", "help", "alternative", "equivalent", "without", "please", "not", "times"),
-        *("each", "every", "seconds", "minutes", "hours", "daily", "hourly", "until", "again"),
+        *(
+            "where",
+            "which",
+            "whose",
+            "each",
+            "every",
+            "seconds",
+            "minutes",
+            "hours",
+            "daily",
+            "hourly",
+            "until",
+            "again",
+        ),
     ]
 )
 
@@ -130,7 +145,7 @@ def _is_command(simple: list[str], root: Path, machine: Machine, *, surely: bool
         if not (_OPTION.fullmatch(word) or _ARGUMENT.search(word) or (root / word).exists())
         and not (before.startswith("-") and program not in words().programs)
     ]
-    if any(word.lower() in words().stop | _ASKS for word in plain):
+    if any(word.lower() in words().stop | _ASKS for word in plain) or _SPOKEN & set(arguments):
         return False
     if program in words().programs:
         return surely or (len(plain) <= 1 and len(arguments) > len(plain))

