@@ -82,7 +82,7 @@ _SAYS_A_TEXT: Final = frozenset(
 _ENDS_A_TEXT: Final = frozenset(
     [
         *("in", "inside", "within", "from", "across", "under", "on", "for", "with", "by", "to"),
-        *("into", "permanently", "forever"),
+        *("into", "permanently", "forever", "everywhere", "throughout"),
     ]
 )
 #: What counts against taking for a file what may be something more telling.

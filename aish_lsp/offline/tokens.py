@@ -145,6 +145,45 @@ _TELLS: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
+#: How a clause begins that asks for something; see _asks.
+_QUESTION_WORDS: Final = frozenset(
+    [
+        *(
+            "what",
+            "whats",
+            "which",
+            "how",
+            "where",
+            "wheres",
+            "who",
+            "whos",
+            "whose",
+            "when",
+            "why",
+        ),
+        *("is", "are", "can", "could", "does", "do", "did", "any", "get", "list", "empty", "force"),
+    ]
+)
+_LOOKS: Final = frozenset(
+    [
+        "show",
+        "find",
+        "search",
+        "check",
+        "count",
+        "compare",
+        "watch",
+        "open",
+        "explain",
+        "download",
+        "wait",
+    ]
+)
+#: How one begins that says where, or with what.
+_SAYS_WHERE: Final = re.compile(
+    r"\W*(?:in|on|at|as|from|under|with|without|inside|using|via|over|only|not|but|and|then)\b",
+    re.IGNORECASE,
+)
 #: An hour of the day: "5am".
 _HOUR: Final = re.compile(r"(1[0-2]|0?[1-9])([ap])\.?m\.?", re.IGNORECASE)
 #: Formats that pictures, films, sounds and texts are converted to.
@@ -273,18 +312,47 @@ def cut(text: str, places: Places) -> list[Token]:
         if len(found) >= _MOST:
             break
     _look_around(found, places)
-    for start, end in _asides(text):
+    for start, end, tells in _asides(text):
         for token in found:
-            token.aside = token.aside or start <= token.start < end
+            if start <= token.start < end and (tells or not token.kinds):
+                token.aside = True
     return found
 
 
-def _asides(text: str) -> list[tuple[int, int]]:
-    """Return where the clauses stand that only tell how things are, where others do ask."""
+def _asides(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield where the clauses stand that only tell how things are, where others do ask.
+
+    With each comes whether it surely does. Else it is one that asks for nothing before one that
+    does, "test suite takes forever, show the slowest tests": what it names may still be meant.
+    """
     marks = [0, *(match.end() for match in _CLAUSE.finditer(text)), len(text)]
     clauses = [(start, end) for start, end in pairwise(marks) if text[start:end].strip()]
-    asides = [clause for clause in clauses if _TELLS.match(text[slice(*clause)])]
-    return asides if len(asides) < len(clauses) else []
+    told = [bool(_TELLS.match(text[start:end])) for start, end in clauses]
+    if all(told):
+        return
+    asked = [
+        not tells and _asks(text[start:end])
+        for tells, (start, end) in zip(told, clauses, strict=True)
+    ]
+    for at, (start, end) in enumerate(clauses):
+        if told[at] or (
+            any(asked[at + 1 :]) and not asked[at] and not _SAYS_WHERE.match(text[start:end])
+        ):
+            yield start, end, told[at]
+
+
+def _asks(clause: str) -> bool:
+    """Return whether a clause begins as what asks for something: with a verb, or "which"."""
+    first = next(
+        iter(re.findall(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*", words().bare(clause))), ""
+    ).lower()
+    term = words().term(first)
+    return (
+        first in _QUESTION_WORDS
+        or term in words().deeds
+        or term in _LOOKS
+        or first in words().programs
+    )
 
 
 def plain(text: str) -> str:
@@ -450,7 +518,7 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
     if not quoted and any(mark in value for mark in "{*?"):
         return  # What a shell would make several of is no name.
     looks = _QUOTED_FILE if quoted else _FILE
-    if _FORMAT.fullmatch(value) or _UNIT.fullmatch(value):
+    if _FORMAT.fullmatch(value.removeprefix(".")) or _UNIT.fullmatch(value):
         return
     other = (
         _NO_FILE.fullmatch(value)
