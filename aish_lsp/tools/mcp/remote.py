@@ -45,9 +45,10 @@ M = TypeVar("M", bound=BaseModel)
 _SIGN_IN_SECONDS: Final = 300.0
 
 #: Where a browser brings the code of a sign-in: a port of this machine, the same for a server each
-#: time, since its provider may compare the whole address.
-_FIRST_PORT: Final = 49_152
-_PORTS: Final = 16_000
+#: time, since its provider may compare the whole address. It is above those that Linux gives to
+#: connections of its own choice.
+_FIRST_PORT: Final = 61_000
+_PORTS: Final = 4_000
 
 
 class RemoteTransport:
