@@ -88,8 +88,7 @@ _NO_PLACE: Final = 0.15
 
 #: Where words of so much weight are left over that an intent knows nothing of, it is hardly what is
 #: meant, unless the rest makes it so sure; and so sure it is at most.
-_UNEXPLAINED: Final = 3.0
-_UNEXPLAINED_SAFE: Final = 6.0
+_UNEXPLAINED: Final = 5.5
 _SURELY_MEANT: Final = 0.9
 _DOUBTFUL: Final = 0.5
 
@@ -287,15 +286,13 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
 def _passes_over(match: Match, sure: float) -> bool:
     """Return whether ``match`` explains too little of what was said to be what is meant.
 
-    What only shows something may leave more unexplained. What changes something in a place of its
-    own choice has to explain all: there may be a place in what it passes over, "under site".
+    What changes something in a place of its own choice has to explain all: there may be a place in
+    what it passes over, "under site".
     """
-    if match.ignored:
-        return True
-    unknown = match.evidence["unknown"]
-    if risk_of(match.intent) == "safe":
-        return unknown > _UNEXPLAINED_SAFE and sure < _SURELY_MEANT
-    return unknown > _UNEXPLAINED and (bool(match.intent.defaults) or sure < _SURELY_MEANT)
+    if match.ignored or match.evidence["unknown"] <= _UNEXPLAINED:
+        return match.ignored
+    chooses = bool(match.intent.defaults) and risk_of(match.intent) != "safe"
+    return chooses or sure < _SURELY_MEANT
 
 
 def _is_word_for_word(match: Match) -> bool:
