@@ -86,10 +86,11 @@ _NAMES_ANEW: Final = frozenset(("make", "change", "start"))
 _RARE: Final = 2.0
 _NO_PLACE: Final = 0.15
 
-#: Where words of so much weight are left over that an intent knows nothing of, it is hardly what is
-#: meant, unless the rest makes it so sure; and so sure it is at most.
+#: Words of more weight than this, of which an intent knows nothing, make it doubtful ...
 _UNEXPLAINED: Final = 5.5
+#: ... unless it is at least this sure.
 _SURELY_MEANT: Final = 0.9
+#: How sure a doubtful one is at most.
 _DOUBTFUL: Final = 0.5
 
 #: Intents whose deeds are looked at.
@@ -286,8 +287,8 @@ def _fit(matches: list[Match], tokens: Sequence[Token], question: str) -> list[M
 def _passes_over(match: Match, sure: float) -> bool:
     """Return whether ``match`` explains too little of what was said to be what is meant.
 
-    What changes something in a place of its own choice has to explain all: there may be a place in
-    what it passes over, "under site".
+    An intent that changes something and has a default place has to explain everything said: what
+    it passes over may name the place, "under site".
     """
     if match.ignored or match.evidence["unknown"] <= _UNEXPLAINED:
         return match.ignored

@@ -192,7 +192,8 @@ def _answer(meant: Meant, workspace: Workspace) -> Sequence[Part]:
 
 def _guessed_programs(values: Mapping[str, str]) -> set[str]:
     """Return what was taken for a program by where it stands, and is not known to be one."""
-    given = {value.split()[0] for slot, value in values.items() if kind_of(slot) == "command"}
+    commands = (value.split() for slot, value in values.items() if kind_of(slot) == "command")
+    given = {parts[0] for parts in commands if parts}
     return given - words().names - words().programs
 
 

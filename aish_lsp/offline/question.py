@@ -64,9 +64,13 @@ def read_question(messages: Sequence[RequestMessage]) -> Question:
     return Question(_readable(text), known, ran is not None, is_first, earlier)
 
 
+#: What cannot stand in a command: JSON may bring half a character.
+_UNSPEAKABLE: Final = re.compile("[\0\ud800-\udfff]")
+
+
 def _readable(text: str) -> str:
     """Return as much of a question as is looked at, without what cannot stand in a command."""
-    return text[:_QUESTION_LIMIT].replace("\0", "")
+    return _UNSPEAKABLE.sub("", text[:_QUESTION_LIMIT])
 
 
 def _parted(content: str) -> tuple[Ran | None, str]:

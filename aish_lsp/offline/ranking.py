@@ -50,11 +50,14 @@ class Ranking:
         self._intents, self._slotted = array("H"), bytearray()
         self._lengths, self._words = array("B"), array("B")
         self._bare: list[int] = []
+        self._longest = 0
         plain: list[tuple[int, int]] = []
         frames: list[tuple[int, int]] = []
         for number, phrasing in enumerate(known.phrasings):
             self._add(number, phrasing)
-            framing = (word for word in phrasing.wording if word[0] != "{")
+            framing = [word for word in phrasing.wording if word[0] != "{"]
+            if phrasing.slots:
+                self._longest = max(self._longest, len(framing))
             (frames if phrasing.slots else plain).append((_hash(framing), number))
         self._plain, self._frames = _Wordings(plain), _Wordings(frames)
         self._mean = sum(self._lengths) / max(1, len(self._lengths))
@@ -94,7 +97,8 @@ class Ranking:
             said: the words of the question, each with whether it looks like a value.
         """
         plain = [at for at, (_, is_value) in enumerate(said) if not is_value]
-        for count in range(min(_MADE_UP, len(plain)) + 1):
+        least = max(0, len(plain) - self._longest)  # No phrasing has more words than that.
+        for count in range(least, min(_MADE_UP, len(plain)) + 1):
             for values in combinations(plain, count):
                 yield from self._frames.find(said[at][0] for at in plain if at not in values)
 
@@ -208,7 +212,7 @@ class _Wordings:
 
 
 def _hash(words: Iterable[str]) -> int:
-    return crc32(" ".join(words).encode())
+    return crc32(" ".join(words).encode("utf-8", "surrogatepass"))
 
 
 class _Shares:

@@ -127,7 +127,7 @@ class Intent:
 class Phrasings(Sequence[Phrasing]):
     """The phrasings of the table, held as the numbers of their words; each is made when asked for.
 
-    There are ten thousand, of some two thousand different words.
+    There are twenty thousand, of some three thousand different words.
     """
 
     def __init__(self) -> None:
@@ -249,7 +249,7 @@ def table() -> Table:
                 for text in given["ask"]:
                     phrasings.add(len(intents), text)
                 intents.add(path.stem, given)
-            except (KeyError, TypeError, ValueError) as error:
+            except (KeyError, OverflowError, TypeError, ValueError) as error:
                 raise ValueError(f"{path.name}: {given.get('name', given)}: {error}") from error
     return Table(intents, phrasings, titles)
 

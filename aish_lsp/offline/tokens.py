@@ -28,10 +28,11 @@ _TOKEN: Final = re.compile(
     | (?<!\S)(?P<json>\{\s*"[^{}]*\}|\[\s*[\d"][^\[\]]*\])(?!\S)
     | (?P<url>(?:https?|ftp|ssh|git|file)://[^\s"'<>]+|git@[\w.-]+:[^\s"'<>]+
         |(?:localhost|127\.0\.0\.1)(?::\d+)?/[^\s"'<>]*)
-    | (?P<size>(?<![\w./-])(?<!every\s)(?<!each\s)\d+(?:\.\d+)?\s?
-        (?:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?)(?:/s(?:ec)?)?(?![\w/]))
-    | (?P<span>(?<![\w./-])(?:(?:last|past|previous)\s+)?(?:\d+|NUMBER|an?|couple\sof)\s?
-        (?:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|(?<=\d)[shd])(?!\w)
+    | (?P<size>(?<![\w./-])(?<!every\s)(?<!each\s)(?<!\d)\d{1,9}(?:\.\d{1,9})?\s?
+        (?a:[kmgt]i?b?|bytes?|(?:kilo|mega|giga|tera)bytes?|[kmg]egs?|gigs?)(?:/s(?:ec)?)?(?![\w/]))
+    | (?P<span>(?<![\w./-])(?:(?:last|past|previous)\s+)?
+        (?:(?<!\d)\d{1,9}\s?|(?:NUMBER|an?|couple\sof)\s)
+        (?a:seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|weeks?|months?|years?|(?<=\d)[shd])(?!\w)
       |(?:(?<=every\s)|(?<=each\s))\d+m(?!\w)|(?<!\w)(?:last|past|this)\s+(?:minute|hour|day|week|month|year)(?!\w)|(?<!\w)(?:today|yesterday|tonight)(?:['\u2019]s)?(?!\w))
     | (?P<range>(?:(?<=lines\s)|(?<=line\s)|(?<=rows\s)|(?<=from\s)|(?<=between\s)|(?<=numbers\s)
           |(?<=print\s)|(?<=count\s))
@@ -124,7 +125,7 @@ _COUNTED: Final = frozenset(("column", "field", "row", "line", "word", "entry"))
 
 #: Where a clause ends.
 _CLAUSE: Final = re.compile(
-    r"(?:[,;:!?]|(?<!\.)\.{1,3})\s+|\s+-+\s+|\s+(?=(?:but|so|because|since|how\s+(?:do|can)\s+i|what\s+do\s+i)\b)",
+    r"(?:[,;:!?]|(?<!\.)\.{1,3})\s+|(?<!\s)\s+-+\s+|(?<!\s)\s+(?=(?:but|so|because|since|how\s+(?:do|can)\s+i|what\s+do\s+i)\b)",
     re.IGNORECASE,
 )
 #: How a clause begins that tells how things are, and asks for nothing.
@@ -135,8 +136,6 @@ _TELLS: Final = re.compile(
      |i(?:['\u2019]?(?:ve|m))\b(?!\s+(?:trying|looking))
      |so\s+(?:that\s+)?(?:i|we|you|he|she|they|it|others|my|our|nobody|everybody|people)\b
      |(?:my|our|it|its|it['\u2019]s|they|someone|somebody|something|nothing|there|theres|there['\u2019]s)\s+\S+(?:\s|$)
-     |(?:\S+\s+){0,4}(?:rejected|failed|froze|frozen|broke|broken|hangs|hung|crashed|full|busy|slow|stuck
-            |denied|refused|gone|missing|wrong|sideways)\W*$
      |(?:the|this|that)\s+\S+\s+(?:is|are|was|were|says?|said|keeps?|has|does|did|won['\u2019]?t|can['\u2019]?t)\b
      |(?:cant|can['\u2019]t|cannot)\s+
      |(?!(?:where|which|what|who|how|why|when|whose|this|that)\b)[\w./-]+\s+(?:is|are|was|were|says?|complains?|keeps?|tells?|fails?|won['\u2019]?t|does\s?n['\u2019]?t|hangs?)\s
@@ -186,6 +185,12 @@ _SAYS_WHERE: Final = re.compile(
 )
 #: An hour of the day: "5am".
 _HOUR: Final = re.compile(r"(1[0-2]|0?[1-9])([ap])\.?m\.?", re.IGNORECASE)
+#: How a clause ends that tells what is wrong, unless it asks for something.
+_ENDS_BADLY: Final = re.compile(
+    r"""\W*(?:\S+\s+){0,4}(?:rejected|failed|froze|frozen|broke|broken|hangs|hung|crashed|full|busy
+    |slow|stuck|denied|refused|gone|missing|wrong|sideways)\W*$""",
+    re.IGNORECASE | re.VERBOSE,
+)
 #: Formats that pictures, films, sounds and texts are converted to.
 _TARGETS: Final = frozenset(
     [
@@ -219,10 +224,10 @@ _HOST: Final = re.compile(
 )
 _LOGIN: Final = re.compile(r"[\w.-]+@[\w.-]+")
 _REMOTE_PATH: Final = re.compile(
-    r"[\w.-]+@[\w.-]+:[\w./~@+-]+|(?!file:)[A-Za-z][\w-]+(?:\.[\w-]+)*:[/~][\w./~@+-]*"
+    r"[\w.-]+@[\w.-]+:[\w./~@+-]+|(?!file:|[A-Za-z][\w+.-]*://)[A-Za-z][\w-]+(?:\.[\w-]+)*:[/~][\w./~@+-]*"
 )
 _UNIT: Final = re.compile(r"[\w@-]+\.(?:service|timer|socket|mount|target)")
-_VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+(?:[-.]?\w+)*|v\d+")
+_VERSION: Final = re.compile(r"v?\d+(?:\.\d+)+\w*(?:[-.]\w+)*|v\d+")
 _REVISION: Final = re.compile(
     r"[\w./~^-]*[\w~^]\.{2,3}[\w./~^-]+|"
     r"(?=[0-9a-f]*\d)(?=[0-9]*[a-f])[0-9a-f]{7,40}|HEAD(?:[~^]\d*)*|\w[\w./-]*[~^]\d*"
@@ -230,7 +235,7 @@ _REVISION: Final = re.compile(
     re.IGNORECASE,
 )
 #: An abbreviated commit, which may be a word as well.
-_COMMIT: Final = re.compile(r"[0-9a-f]{4,40}")
+_COMMIT: Final = re.compile(r"(?=[a-f]*\d)[0-9a-f]{4,40}|[a-f]{7,40}")
 _RANGE: Final = re.compile(r"(\d{1,7})\s?(?:-|\.\.|\u2013)\s?(\d{1,7})")
 _MODE: Final = re.compile(r"0?[0-7]{3}|[ugoa]*[+=-][rwxXst]+")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -247,11 +252,13 @@ _HOST_AND_PORT: Final = re.compile(
     r"(?P<login>[\w.-]+@)?(?!\d{1,2}:)(?P<host>[A-Za-z\d-]+(?:\.[A-Za-z\d-]+)*):(?P<port>\d{2,5})"
 )
 _CODE_HOSTS: Final = frozenset(("github.com", "gitlab.com", "bitbucket.org", "golang.org"))
+#: A URL in quotes or brackets.
+_URL: Final = re.compile(r"(?:https?|ftp)://[^\s\"'<>]+", re.IGNORECASE)
 #: Words for a machine, whatever files there are.
 _MACHINES: Final = frozenset(("server", "host", "machine", "computer"))
 #: What machines are mostly called: "web01", "db-2".
 _MACHINE: Final = re.compile(
-    r"(?:web|app|db|api|prod|staging|dev|srv|server|node|host|vm|gpu|build|ci|mail|lb|worker|backup"
+    r"(?:web|app|db|api|prod|staging|dev|srv|server|host|vm|gpu|build|ci|mail|lb|worker|backup"
     r"|bastion|box|pi|nas|vps)-?\d{1,3}|nas|vps|bastion|jumphost|raspberrypi|homeserver",
     re.IGNORECASE,
 )
@@ -322,12 +329,14 @@ def cut(text: str, places: Places) -> list[Token]:
 def _asides(text: str) -> Iterator[tuple[int, int, bool]]:
     """Yield where the clauses stand that only tell how things are, where others do ask.
 
-    With each comes whether it surely does. Else it is one that asks for nothing before one that
-    does, "test suite takes forever, show the slowest tests": what it names may still be meant.
+    With each comes whether it surely does. Otherwise the clause merely asks for nothing and
+    stands before one that asks, "test suite takes forever, show the slowest tests": what it names
+    may still be meant.
     """
+    text = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), text)
     marks = [0, *(match.end() for match in _CLAUSE.finditer(text)), len(text)]
     clauses = [(start, end) for start, end in pairwise(marks) if text[start:end].strip()]
-    told = [bool(_TELLS.match(text[start:end])) for start, end in clauses]
+    told = [_tells(text[start:end]) for start, end in clauses]
     if all(told):
         return
     asked = [
@@ -339,6 +348,11 @@ def _asides(text: str) -> Iterator[tuple[int, int, bool]]:
             any(asked[at + 1 :]) and not asked[at] and not _SAYS_WHERE.match(text[start:end])
         ):
             yield start, end, told[at]
+
+
+def _tells(clause: str) -> bool:
+    """Return whether a clause surely only tells how things are."""
+    return bool(_TELLS.match(clause) or (_ENDS_BADLY.match(clause) and not _asks(clause)))
 
 
 def _asks(clause: str) -> bool:
@@ -377,7 +391,7 @@ def _tokens(match: re.Match[str], places: Places) -> Iterator[Token]:
     elif kind == "url":
         value = value.rstrip(_PUNCTUATION)
         kinds = {"url": value}
-        if kind == "url" and (value.endswith(".git") or value.startswith(("git@", "ssh://"))):
+        if value.endswith(".git") or value.startswith(("git@", "ssh://")):
             kinds["repository"] = value
         yield Token(value, "", start, end, kinds=kinds)
     elif kind == "size":
@@ -435,6 +449,9 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
     value: str, places: Places, *, quoted: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield what ``value`` may be by its look, and what there is of that name."""
+    if _URL.fullmatch(value):
+        yield "url", value
+        return
     if re.fullmatch(r"\$[A-Za-z_]\w*", value):
         yield "variable", value[1:]
         return
@@ -539,7 +556,7 @@ def _look_around(tokens: list[Token], places: Places) -> None:
     _note_neighbors(tokens)
     for at, token in enumerate(tokens):
         token.branch = places.has_branch(token.text)
-        if token.behind == "commit" and _COMMIT.fullmatch(token.text):
+        if token.behind == "commit" and not token.quoted and _COMMIT.fullmatch(token.text):
             token.kinds["revision"] = token.text
         _note_meaning(at, tokens)
         if "file" in token.kinds and _is_new(token, tokens):

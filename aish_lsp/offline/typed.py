@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -145,7 +146,9 @@ def _is_command(simple: list[str], root: Path, machine: Machine, *, surely: bool
         if not (_OPTION.fullmatch(word) or _ARGUMENT.search(word) or (root / word).exists())
         and not (before.startswith("-") and program not in words().programs)
     ]
-    if any(word.lower() in words().stop | _ASKS for word in plain) or _SPOKEN & set(arguments):
+    if any(word.lower() in words().stop | _ASKS for word in plain) or any(
+        one in _SPOKEN and two.isdigit() for one, two in pairwise(arguments)
+    ):
         return False
     if program in words().programs:
         return surely or (len(plain) <= 1 and len(arguments) > len(plain))
