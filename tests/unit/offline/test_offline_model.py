@@ -449,3 +449,22 @@ async def test_cancelling_stops_it_between_two_words(project: Path) -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert len(received) == 3
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "files changed aday ago",
+        "show logs of fivedays",
+        f"find files over {'9' * 400}GB",
+        f"files older than {'9' * 400} days",
+        'run " " every 5 minutes',
+        "list a\ud800 files",
+        f"ping 1.1{'a' * 60}@x",
+        " ".join(f"word{number:c}" for number in range(97, 217)),
+        " , " * 600,
+    ],
+    ids=range(9),
+)
+async def test_odd_questions_are_answered_all_the_same(project: Path, question: str) -> None:
+    assert await ask(project, question)
