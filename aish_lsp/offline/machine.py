@@ -146,7 +146,6 @@ _PACKAGES: Final = {
     "mkfs.exfat": ("exfatprogs",),
     "mkfs.btrfs": ("btrfs-progs",),
     "mkfs.ntfs": ("ntfs-3g",),
-    "resize2fs": ("e2fsprogs",),
     "ffprobe": ("ffmpeg",),
     "pdftoppm": ("poppler-utils", "poppler"),
     "pdfseparate": ("poppler-utils", "poppler"),
@@ -164,8 +163,6 @@ _PACKAGES: Final = {
     "atrm": ("at",),
     "mysqladmin": ("default-mysql-client", "mysql-client"),
     "pg_restore": ("postgresql-client", "postgresql"),
-    "chage": ("passwd", "shadow"),
-    "visudo": ("sudo",),
     "ifconfig": ("net-tools",),
     "netstat": ("net-tools",),
     "pstree": ("psmisc",),
@@ -214,6 +211,12 @@ _ELSEWHERE: Final = {
 #: Tools that come with a system, or that it takes more than a command to get.
 _NOT_OURS: Final = frozenset(
     [
+        # Where only root looks for commands: they are there all the same.
+        *("useradd", "usermod", "userdel", "adduser", "deluser", "chpasswd", "gpasswd", "chage"),
+        *("groupadd", "groupdel", "groupmod", "addgroup", "delgroup", "visudo", "chroot"),
+        *("mkfs", "mkfs.ext2", "mkfs.ext3", "mkfs.ext4", "fsck", "tune2fs", "resize2fs", "blkid"),
+        *("mkswap", "swapon", "swapoff", "fdisk", "sfdisk", "losetup", "mount", "umount"),
+        *("sysctl", "modprobe", "ldconfig", "service", "shutdown", "reboot", "poweroff", "halt"),
         "docker",
         "kubectl",
         "brew",
