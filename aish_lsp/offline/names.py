@@ -6,7 +6,7 @@ from typing import Final
 
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import Slot
-from aish_lsp.offline.tokens import Token, is_name
+from aish_lsp.offline.tokens import FOLDERS, LOOKS, Token, is_name
 from aish_lsp.offline.words import words
 
 #: How much it counts against the name of something that an article stands before it, "the car",
@@ -68,7 +68,6 @@ NEVER: Final = frozenset(
         ),
     ]
 )
-_FOLDERS: Final = frozenset(("folder", "directory", "dir"))
 _THE: Final = frozenset(("the", "my", "our"))
 _SURELY_PATHS: Final = frozenset(["called", "named", "mkdir", "touch"])
 _ANNOUNCES_PATHS: Final = _SURELY_PATHS | frozenset(
@@ -91,8 +90,6 @@ _ANNOUNCES_PATHS: Final = _SURELY_PATHS | frozenset(
 #: Kinds whose values people make up, and programs that are not called so: "the git branch".
 _OWN_NAMES: Final = frozenset(("branch", "tag", "remote", "container"))
 _PROGRAMS: Final = frozenset(("git", "docker", "kubectl", "npm", "pip", "apt", "ssh", "compose"))
-#: What begins a question that only asks to be shown something.
-_LOOKS: Final = frozenset(("show", "find", "search", "check", "count", "compare"))
 #: Kinds whose values are mostly known by their names: "nginx", though the table has that word too.
 CALLED: Final = frozenset(("package", "service", "process"))
 #: What may be more than a name.
@@ -137,7 +134,7 @@ def is_verb(token: Token) -> bool:
     if token.quoted or token.kinds or token.branch:
         return False
     named = token.lower in words().names
-    return token.term in _LOOKS or (token.term in words().deeds and not named)
+    return token.term in LOOKS or (token.term in words().deeds and not named)
 
 
 def fit(slot: Slot, token: Token) -> float:
@@ -171,9 +168,9 @@ def may_be_path(slot: Slot, token: Token, *, last: bool) -> bool:
     if slot.kind not in ("file", "folder", "path") or token.kinds or token.lower in NEVER:
         return False
     unknown = token.quoted or (bool(token.term) and token.term not in ranking().weights)
-    if token.after in _FOLDERS and token.behind in _THE and unknown:
+    if token.after in FOLDERS and token.behind in _THE and unknown:
         return slot.kind != "file"  # "the results folder", which is not here yet
-    if last and (_is_where_it_goes(slot, token) or (token.behind in _FOLDERS and token.term)):
+    if last and (_is_where_it_goes(slot, token) or (token.behind in FOLDERS and token.term)):
         return True
     if "without" == token.before == slot.before and not token.text.isalpha():
         return True

@@ -193,10 +193,9 @@ class Intents(Sequence[Intent]):
 
     def add(self, family: str, block: Mapping[str, Any]) -> None:
         """Add the block of a table's file, which is made once so that it is known to be sound."""
-        kept = {name: value for name, value in block.items() if name != "ask"}
-        kept["ask"] = block["ask"][:1]
-        self._blocks.append(json.dumps([family, kept], separators=(",", ":")).encode())
         _intent(family, block, len(self))
+        kept = {**block, "ask": block["ask"][:1]}
+        self._blocks.append(json.dumps([family, kept], separators=(",", ":")).encode())
 
     def __len__(self) -> int:
         """Return how many there are."""

@@ -144,6 +144,12 @@ _TELLS: Final = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 
+#: What begins a question that only asks to be shown something.
+LOOKS: Final = frozenset(("show", "find", "search", "check", "count", "compare"))
+#: Words for a folder behind its name.
+FOLDERS: Final = frozenset(("folder", "directory", "dir"))
+#: A word of English.
+_PLAIN_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 #: How a clause begins that asks for something; see _asks.
 _QUESTION_WORDS: Final = frozenset(
     [
@@ -163,21 +169,7 @@ _QUESTION_WORDS: Final = frozenset(
         *("is", "are", "can", "could", "does", "do", "did", "any", "get", "list", "empty", "force"),
     ]
 )
-_LOOKS: Final = frozenset(
-    [
-        "show",
-        "find",
-        "search",
-        "check",
-        "count",
-        "compare",
-        "watch",
-        "open",
-        "explain",
-        "download",
-        "wait",
-    ]
-)
+_SHOWS: Final = LOOKS | {"watch", "open", "explain", "download", "wait"}
 #: How one begins that says where, or with what.
 _SAYS_WHERE: Final = re.compile(
     r"\W*(?:in|on|at|as|from|under|with|without|inside|using|via|over|only|not|but|and|then)\b",
@@ -357,14 +349,13 @@ def _tells(clause: str) -> bool:
 
 def _asks(clause: str) -> bool:
     """Return whether a clause begins as what asks for something: with a verb, or "which"."""
-    first = next(
-        iter(re.findall(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*", words().bare(clause))), ""
-    ).lower()
+    found = _PLAIN_WORD.search(words().bare(clause))
+    first = found[0].lower() if found else ""
     term = words().term(first)
     return (
         first in _QUESTION_WORDS
         or term in words().deeds
-        or term in _LOOKS
+        or term in _SHOWS
         or first in words().programs
     )
 
@@ -432,7 +423,7 @@ def _word(raw: str, start: int, places: Places) -> Iterator[Token]:
         number = int(hour[1]) % 12 + 12 * (hour[2] == "p")
     if number is not None:
         kinds["number"] = str(number)
-    plain = bool(re.fullmatch(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*", value))
+    plain = _PLAIN_WORD.fullmatch(value) is not None
     term = words().term(lower.replace("\u2019", "'")) if plain else ""
     if not plain and not kinds:
         term = words().term(lower)
@@ -564,9 +555,7 @@ def _look_around(tokens: list[Token], places: Places) -> None:
             token.kinds = dict.fromkeys(token.kinds, token.text)
         if token.quoted or token.kinds:
             continue
-        if token.after in ("folder", "directory", "dir") and (
-            there := places.find(token.text, folders=True)
-        ):
+        if token.after in FOLDERS and (there := places.find(token.text, folders=True)):
             token.kinds["folder"] = there
         elif extension := _extension(at, tokens):
             token.kinds["extension"] = extension
@@ -579,11 +568,12 @@ def _look_around(tokens: list[Token], places: Places) -> None:
 
 def _take_the_verb(tokens: Sequence[Token]) -> None:
     """Have a verb that begins the question be no file, though there is one: "build the docs"."""
-    if len(tokens) < 2 or tokens[0].quoted or tokens[0].after in ("folder", "directory", "dir"):
+    if len(tokens) < 2 or tokens[0].quoted or tokens[0].after in FOLDERS:
         return
-    if words().term(tokens[0].lower) in words().deeds and tokens[0].text.isalpha():
+    term = words().term(tokens[0].lower)
+    if term in words().deeds and tokens[0].text.isalpha():
         tokens[0].kinds = {}
-        tokens[0].term = words().term(tokens[0].lower)
+        tokens[0].term = term
 
 
 def _note_meaning(at: int, tokens: Sequence[Token]) -> None:
