@@ -6,27 +6,32 @@ import os
 import re
 import stat
 import time
-import tomllib
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
-from aish_lsp.shell.risk.programs import look_into, run_written_file
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
-from aish_lsp.shell.risk.rules import CommandRules, Rule, tables, verdict
-from aish_lsp.shell.risk.special import HANDLERS, sends_secrets
-from aish_lsp.shell.risk.words import UNKNOWN
+from aish_lsp.shell.risk.rules import (
+    CAUTION,
+    DESTRUCTIVE,
+    SAFE,
+    CommandRules,
+    Rule,
+    tables,
+    verdict,
+)
+from aish_lsp.shell.risk.special import HANDLERS, look_into, run_written_file, sends_secrets
+from aish_lsp.shell.risk.words import UNKNOWN, table
 from aish_lsp.shell.risk.wrappers import find, unwrap
 
 #: What makes a name one that is only known when it runs: what is unknown, patterns, braces,
 #: variables.
 _COMPUTED: Final = re.compile(r"[\0*?{}$`]|\[.|~.*[^\w./~-]")
 _VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[\d.]+")
-_NAMES: Final = tomllib.loads(Path(__file__).with_name("names.toml").read_text("utf-8"))
+_NAMES: Final = table("names")
 
 #: Subcommands that mean the same in every tool that has them.
 _DELETES: Final = re.compile(
@@ -35,18 +40,7 @@ _DELETES: Final = re.compile(
 )
 #: What does so behind another subcommand; by itself it is often the everyday ``npm remove``.
 _REMOVES: Final = frozenset({"rm", "del", "remove", "uninstall", "rollback", "kill", "reset"})
-_DELETING_OPTIONS: Final = frozenset(
-    [
-        "--delete",
-        "--delete-all",
-        "--purge",
-        "--destroy",
-        "--wipe",
-        "--erase",
-        "--remove-all",
-        "--remove-and-delete",
-    ]
-)
+_DELETING_OPTIONS: Final = frozenset(_NAMES["deleting_options"])
 #: Where the system keeps its programs; elsewhere a name may be anybody's.
 _FOLDERS: Final = frozenset(
     {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", ""}

@@ -8,14 +8,25 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.shell.risk.levels import DESTRUCTIVE, LEVELS, SAFE
+from aish_lsp.foundation.events import Risk
 from aish_lsp.shell.risk.matching import Arguments, Options, Pattern, first_words, parse
+from aish_lsp.shell.risk.words import table
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import RiskRule
 
 FOLDER: Final = Path(__file__).parent / "tables"
+
+SAFE: Final = 0
+CAUTION: Final = 1
+DESTRUCTIVE: Final = 2
+
+#: The words for the levels, by level.
+LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +253,17 @@ class OwnTables:
     stricter: Tables
 
 
+@lru_cache(maxsize=8)
+def own_tables(rules: tuple[RiskRule, ...]) -> OwnTables:
+    """Return the user's rules, and those that only make stricter, ready to be asked."""
+    found = OwnTables(Tables(), Tables())
+    for rule in rules:
+        tables = found.stricter if rule.only_stricter else found.own
+        row = {"match": rule.match, "risk": rule.risk, "reason": rule.reason}
+        tables.add_rules([{**row, "confine": rule.confine}])
+    return found
+
+
 @cache
 def tables() -> Tables:
     """Return the tables that come with the package."""
@@ -257,13 +279,7 @@ def tables() -> Tables:
 
 
 #: Options that load settings or code, or run a program, in every tool that has them.
-_LOADS: Final = frozenset(
-    {
-        *("--kubeconfig", "--config", "--userconfig", "--globalconfig", "--rcfile", "--init-file"),
-        *("--plugin", "--plugin-dir", "--load", "--require", "--script", "--post-renderer"),
-        *("--exec", "--command", "--shell", "--pager", "--editor"),
-    }
-)
+_LOADS: Final = frozenset(table("names")["loading_options"])
 
 
 def _in_doubt(pattern: Pattern, given: Arguments) -> bool:

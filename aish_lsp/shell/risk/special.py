@@ -5,58 +5,25 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import PurePath
 from typing import Final
 
-from aish_lsp.shell.risk import programs
-from aish_lsp.shell.risk.paths import names_keys, names_secret
-from aish_lsp.shell.risk.programs import run_written_file
-from aish_lsp.shell.risk.review import UNSEEN, Input, Review, texts
+from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
+from aish_lsp.shell.risk.review import UNSEEN, Input, Review, text_of, texts
+from aish_lsp.shell.risk.rules import Program, tables
 from aish_lsp.shell.risk.targets import WRITERS, writer
-from aish_lsp.shell.risk.words import UNKNOWN
+from aish_lsp.shell.risk.words import UNKNOWN, table
 
 Handler = Callable[[Review, Sequence[str], int, Input], bool]
 
-_SHELLS: Final = frozenset(
-    [
-        "sh",
-        "bash",
-        "zsh",
-        "dash",
-        "ksh",
-        "mksh",
-        "ash",
-        "fish",
-        "csh",
-        "tcsh",
-        "rbash",
-        "posh",
-        "yash",
-    ]
-)
-_BASH_LIKE: Final = frozenset(["sh", "bash", "dash", "ksh", "mksh", "ash", "rbash"])
+_NAMES: Final = table("names")
+_SHELLS: Final = frozenset(_NAMES["shells"])
+_BASH_LIKE: Final = frozenset(_NAMES["bash_like"])
 _SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file"})
 #: Options with which a shell reads no file of its own choice: not ``-i``, ``-l`` or ``--rcfile``.
 _SHELL_OPTION: Final = re.compile("-[ceuvxnfCs]*o?|--(?:norc|noprofile|posix)")
-_SENDERS: Final = frozenset(
-    [
-        "curl",
-        "wget",
-        "nc",
-        "ncat",
-        "netcat",
-        "socat",
-        "ftp",
-        "sftp",
-        "telnet",
-        "http",
-        "https",
-        "xh",
-        "mail",
-        "mailx",
-        "sendmail",
-        "openssl",
-    ]
-)
+_SENDERS: Final = frozenset(_NAMES["senders"])
 _GIVEN_FILES: Final = ("-T", "--upload-file", "--data-binary", "-d", "--data", "-F", "--form")
 
 
@@ -84,7 +51,7 @@ def shell(review: Review, words: Sequence[str], depth: int, given: Input) -> boo
         _script(review, rest[0], depth)
     else:
         review.add_input(given, depth + 1, or_else=f"opens {name}")
-        if "\n" in (given() if callable(given) else given or "").strip():
+        if "\n" in text_of(given).strip():
             # What reads takes lines away: of a text in quotes the end may be left, as a command.
             review.caution(f"{name} reads lines that its commands may read, too")
     return True
@@ -181,8 +148,7 @@ def lines_of_input(review: Review, words: Sequence[str], depth: int, given: Inpu
 def redis(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
     """``redis-cli``: without a command, each line of its input is one."""
     if given is not None and all(word[:1] == "-" for word in words[1:]):
-        text = given if isinstance(given, str) else given()
-        for line in text.splitlines():
+        for line in text_of(given).splitlines():
             review.add_text(f"redis-cli {line}", depth + 1)
     return False
 
@@ -227,6 +193,125 @@ def opens_shell(review: Review, words: Sequence[str], _depth: int, given: Input)
     return True
 
 
+# Programs that stand in a command: in ``-c``, in a here-document, or in a file that it writes.
+#
+# They are not parsed: what plainly destroys or tells secrets is looked for, as the tables have it.
+# What else they do confinement holds, where the tables call them safe.
+
+#: A file, a name or a setting: no program that does anything, but for ``.drop`` of a database.
+_PLAIN: Final = re.compile(r"(?!\.\w+\Z)[\w./:@=,+~-]*")
+#: What takes a program for its value, in one tool or another.
+_HOLDS_ONE: Final = re.compile(r"-\w*[ceEqQr]|--?(?:eval|exec|execute|command|query|print)")
+_FROM_INPUT: Final = frozenset({"", "-", "/dev/stdin"})
+
+
+def look_into(
+    review: Review, words: Sequence[str], program: Program, depth: int, given: Input
+) -> bool:
+    """Judge the program in a command, wherever it stands; return whether nothing is left to say."""
+    text_of_input = program.input and given is not None
+    # What is not known of an option may be a program that is attached to it.
+    first = next((word for word in words[1:] if word[:1] != "-" or UNKNOWN in word), "")
+    if program.script:
+        if "-m" in words and first in {"pip", "uv", "poetry", "ansible"}:
+            review.add_text(texts(words[words.index(first) :]), depth + 1)
+            return True
+        if _PLAIN.fullmatch(first) and run_written_file(review, first, program, depth):
+            return True
+        text_of_input = first in _FROM_INPUT and given is not None
+    if UNKNOWN in first and (program.script or program.every):
+        _not_known(review, first, program)
+    for before, word in pairwise(words):
+        is_plain = _PLAIN.fullmatch(word.replace(UNKNOWN, "")) is not None
+        if program.every or not is_plain or _HOLDS_ONE.fullmatch(before):
+            scan(review, word, program, depth)
+        elif program.script and (word == "-m" or (word[:1] != "-" != before[:1])):
+            break  # What follows is for the script.
+    if text_of_input:
+        text = text_of(given)
+        if not text.strip(f"{UNKNOWN} \n\t") and UNKNOWN in text:
+            _not_known(review, text, program)
+        scan(review, text, program, depth)
+        review.caution("runs the program in its input")
+    return False
+
+
+def _not_known(review: Review, text: str, program: Program) -> None:
+    if program.script and _PLAIN.fullmatch(text.replace(UNKNOWN, "").strip()):
+        review.destructive(UNSEEN)
+    else:
+        review.caution("runs a program that is not wholly known")
+
+
+def scan(review: Review, text: str, program: Program, depth: int) -> None:
+    """Take down what in a program destroys, or tells secrets."""
+    if mentions_secret(text):
+        review.read_secrets = True
+        review.caution("runs a program that may print secrets")
+    bare = program.without.sub(" ", text) if program.without else text
+    for found in program.found:
+        for match in found.pattern.finditer(bare):
+            review.findings.add(found.level, found.reason)
+            review.read_secrets = review.read_secrets or found.secrets
+            inner = next((group for group in match.groups() if group is not None), None)
+            if found.runs:
+                review.add_text(inner or "", depth + 1)
+            elif found.writes:
+                review.writes(inner or UNKNOWN, "adds" if ">>" in match[0] else "overwrites")
+
+
+def run_written_file(review: Review, path: str, program: Program | None, depth: int) -> bool:
+    """Judge running a file that the same command writes; return whether it is one.
+
+    ``program`` is whose language it is in; None is a shell's.
+    """
+    text = review.runs_file(path)
+    if text is None:
+        return False
+    if UNKNOWN in text or not text:
+        review.destructive("runs a file that it has just written")
+        return True
+    review.caution("runs a file that it has just written")
+    if program is None:
+        review.add_text(text, depth + 1)
+    else:
+        scan(review, text, program, depth)
+    return True
+
+
+# The syntax of PowerShell and cmd: names that are known to destroy, and nothing else.
+#
+# There is no grammar of theirs here: a name counts wherever it stands.
+
+SHELLS: Final = frozenset({"pwsh", "powershell", "cmd"})
+
+
+def is_windows_shell(shell: str) -> bool:
+    """Return whether ``shell``, a name or a path, reads PowerShell's or cmd's language."""
+    name = re.split(r"[\\/]", shell)[-1].casefold()
+    return PurePath(name).name.removesuffix(".exe") in SHELLS
+
+
+def look_through_windows(review: Review, text: str) -> None:
+    """Take down the destructive names in ``text``; without any it is ``caution``."""
+    bare = text.replace("`", "").replace("^", "")
+    entry = tables().entry("pwsh")
+    if entry is not None and entry.program is not None:
+        scan(review, bare, entry.program, 0)
+    review.caution("the grammar of this shell is not known")
+
+
+def opened(review: Review, words: Sequence[str], _depth: int, given: Input) -> bool:
+    """``pwsh -Command TEXT``, ``cmd /c TEXT``."""
+    rest = texts(words[1:])
+    if given is not None:
+        rest += f"\n{text_of(given)}"
+    if UNKNOWN in rest:
+        review.destructive(UNSEEN)
+    look_through_windows(review, rest)
+    return True
+
+
 HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(_SHELLS, shell),
     **dict.fromkeys(WRITERS, writer),
@@ -234,7 +319,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(("at", "batch"), coming_later),
     **dict.fromkeys(("cd", "pushd", "popd"), change_folder),
     **dict.fromkeys(("nc", "ncat", "netcat", "socat"), opens_shell),
-    **dict.fromkeys(("pwsh", "powershell", "cmd"), programs.opened),
+    **dict.fromkeys(("pwsh", "powershell", "cmd"), opened),
     "eval": evaluate,
     "trap": trap,
     "alias": alias,
@@ -245,38 +330,11 @@ HANDLERS: Final[dict[str, Handler]] = {
 
 # ``git``: its own options can set anything, and its aliases can run anything.
 
-_HARMLESS: Final = re.compile(
-    r"color\..*|core\.(?:quotepath|pager=(?:cat|less|)|autocrlf|filemode|abbrev|longpaths)"
-    r"|log\.(?!showsignature|diffmerges).*|advice\..*|column\..*|diff\.(?:renames|context|algorithm|noprefix|mnemonicprefix)"
-    r"|user\.(?:name|email)|init\.defaultbranch|safe\.directory|status\..*|i18n\..*|grep\..*",
-    re.IGNORECASE,
-)
+_SETTINGS: Final = table("git_settings")["given"]
+_HARMLESS: Final = re.compile("|".join(_SETTINGS["harmless"]), re.IGNORECASE)
 #: Settings whose value is a command.
-_COMMANDS: Final = re.compile(
-    r"alias\..*|core\.(?:pager|editor|sshcommand|askpass|fsmonitor|gitproxy|hookspath)"
-    r"|sequence\.editor|diff\.(?:external|.*\.(?:command|textconv))|pager\..*|credential\..*"
-    r"|(?:merge|diff)tool\..*\.cmd|filter\..*|gpg\..*program|protocol\.ext\.allow|uploadpack\..*"
-    r"|remote\..*\.(?:uploadpack|receivepack|vcs)|ssh\.variant|interactive\.difffilter|man\..*",
-    re.IGNORECASE,
-)
-_SWITCHES: Final = frozenset(
-    [
-        "--no-pager",
-        "--no-optional-locks",
-        "--bare",
-        "--no-replace-objects",
-        "--literal-pathspecs",
-        "--paginate",
-        "-p",
-        "-P",
-        "--version",
-        "--help",
-        "--html-path",
-        "--man-path",
-        "--exec-path",
-        "--no-lazy-fetch",
-    ]
-)
+_COMMANDS: Final = re.compile("|".join(_SETTINGS["commands"]), re.IGNORECASE)
+_SWITCHES: Final = frozenset(_NAMES["git_switches"])
 _FOLDERS: Final = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix"})
 
 

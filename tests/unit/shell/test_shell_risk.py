@@ -12,7 +12,7 @@ from risk_page import PAGE, markdown
 from aish_lsp.shell.risk import classify
 from aish_lsp.shell.risk.matching import parse
 from aish_lsp.shell.risk.rules import FOLDER
-from aish_lsp.shell.risk.syntax import LONGEST
+from aish_lsp.shell.risk.words import LONGEST
 
 SAFE = [
     "ls",
