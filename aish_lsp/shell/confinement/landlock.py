@@ -25,25 +25,18 @@ _ADD_RULE: Final = 445
 _VERSION: Final = ctypes.c_uint32(1)
 _PATH_BENEATH: Final = 1
 
-#: The rights over files, in the order of their bits, with the version that brought each.
-_RIGHTS: Final = {
-    "execute": 1,
-    "write_file": 1,
-    "read_file": 1,
-    "read_dir": 1,
-    "remove_dir": 1,
-    "remove_file": 1,
-    "make_char": 1,
-    "make_dir": 1,
-    "make_reg": 1,
-    "make_sock": 1,
-    "make_fifo": 1,
-    "make_block": 1,
-    "make_sym": 1,
-    "refer": 2,
-    "truncate": 3,
-}
-_BITS: Final = {name: 1 << bit for bit, name in enumerate(_RIGHTS)}
+#: The rights over files that are named here; the others go with the folder that may be written.
+_EXECUTE: Final = 1 << 0
+_WRITE_FILE: Final = 1 << 1
+_READ_FILE: Final = 1 << 2
+_READ_DIR: Final = 1 << 3
+_MAKE_CHAR: Final = 1 << 6
+_MAKE_SOCK: Final = 1 << 9
+_MAKE_BLOCK: Final = 1 << 11
+#: How many rights there are, in the order of their bits: version 2 brought the moving of a file to
+#: another folder, version 3 the cutting of one.
+_COUNTS: Final = {1: 13, 2: 14}
+_COUNT_SINCE_3: Final = 15
 #: Binding and connecting TCP sockets, since version 4.
 _NETWORK: Final = 0b11
 #: Abstract sockets, and signals, to processes outside; since version 6.
@@ -51,11 +44,11 @@ _SCOPES: Final = 0b11
 #: The size in bytes of what describes a ruleset, since a version.
 _SIZES: Final = ((6, 24), (4, 16), (1, 8))
 
-_READ: Final = _BITS["read_file"] | _BITS["execute"]
-_LIST: Final = _BITS["read_dir"]
+_READ: Final = _READ_FILE | _EXECUTE
+_LIST: Final = _READ_DIR
 #: Devices are read and written, and neither made nor run.
-_DEVICE: Final = _BITS["read_file"] | _BITS["write_file"]
-_NEVER: Final = _BITS["make_char"] | _BITS["make_block"] | _BITS["make_sock"]
+_DEVICE: Final = _READ_FILE | _WRITE_FILE
+_NEVER: Final = _MAKE_CHAR | _MAKE_BLOCK | _MAKE_SOCK
 
 _DEVICES: Final = "/dev"
 _READ_DEVICES: Final = ("/dev/random", "/dev/urandom")
@@ -100,7 +93,7 @@ def writing_only(abi: int, folder: Path) -> int:
     descriptor = _create(abi, handled, 0, 0)
     _allow(descriptor, os.fspath(folder), handled & ~_NEVER)
     for path in _WRITTEN_DEVICES:
-        _allow(descriptor, path, _BITS["write_file"])
+        _allow(descriptor, path, _WRITE_FILE)
     return descriptor
 
 
@@ -153,7 +146,7 @@ class Ruleset:
         for path in self._open_paths("/"):
             self._allow(path, _READ)
         for path in _READ_DEVICES:
-            self._allow(path, _BITS["read_file"])
+            self._allow(path, _READ_FILE)
         for path in _WRITTEN_DEVICES:
             self._allow(path, _DEVICE)
         readable = self._readable
@@ -257,7 +250,7 @@ class Ruleset:
 
 def _handled(abi: int) -> int:
     """Return the rights that the kernel knows."""
-    return sum(bit for name, bit in _BITS.items() if _RIGHTS[name] <= abi)
+    return (1 << _COUNTS.get(abi, _COUNT_SINCE_3)) - 1
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:

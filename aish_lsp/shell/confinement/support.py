@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from aish_lsp.foundation.errors import AishError, Denied
 from aish_lsp.foundation.files import private_dir
 from aish_lsp.foundation.paths import data_dir
+from aish_lsp.shell.confinement.child import remove
 from aish_lsp.shell.confinement.places import protected_places, secret_places
-from aish_lsp.shell.confinement.removal import remove
-from aish_lsp.shell.confinement.walls import Walls
+from aish_lsp.shell.process import Walls
 from aish_lsp.shell.runner import run_command
 
 if TYPE_CHECKING:
