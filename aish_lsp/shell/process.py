@@ -181,16 +181,9 @@ class SupervisedProcess:
             raise
         finally:
             os.close(status)
-        stdin, stdout, stderr = (
-            self._supervisor.stdin,
-            self._supervisor.stdout,
-            self._supervisor.stderr,
-        )
-        assert stdin is not None
-        assert stdout is not None
-        assert stderr is not None
-        self._control = stdin
-        self._files = (stdin, stdout, stderr)
+        own = self._supervisor
+        self._files = [file for file in (own.stdin, own.stdout, own.stderr) if file is not None]
+        self._control, stdout, stderr = self._files
         self.stdout = Pipe(stdout.fileno())
         self.stderr = Pipe(stderr.fileno())
         os.set_blocking(self._status, False)

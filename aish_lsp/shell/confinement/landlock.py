@@ -69,12 +69,12 @@ def kernel_version() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
-    """A folder of which each entry has rights of its own.
+class _Seen:
+    """What was seen of a folder that is split, or of a closed one.
 
     Attributes:
         stamp: what changes with its entries.
-        entries: the inodes of those that may be read, by name.
+        entries: of one that is split, the inodes of those that may be read, by name.
         links: the links that lead from a closed place to another, and what each says.
     """
 
@@ -95,14 +95,6 @@ def writing_only(abi: int, folder: Path) -> int:
     for path in _WRITTEN_DEVICES:
         _allow(descriptor, path, _WRITE_FILE)
     return descriptor
-
-
-@dataclass(frozen=True, slots=True)
-class _Inside:
-    """A closed folder: its stamp, and the links that stand in it."""
-
-    stamp: tuple[int, int]
-    links: dict[str, str]
 
 
 class Ruleset:
@@ -130,8 +122,8 @@ class Ruleset:
         """
         self._handled = _handled(abi)
         self._closed = closed
-        self._split: dict[str, _Split] = {}
-        self._inside: dict[str, _Inside] = {}
+        self._split: dict[str, _Seen] = {}
+        self._inside: dict[str, _Seen] = {}
         self._readable = readable
         self._mounts = mountinfo()
         self.descriptor = _create(abi, self._handled, 0 if network else _NETWORK, _SCOPES)
@@ -172,7 +164,7 @@ class Ruleset:
         inside = dict(self._inside)
         for folder, seen in inside.items():
             if _stamp(folder) != seen.stamp:
-                self._inside[folder] = _Inside(_stamp(folder), links_in(folder))
+                self._inside[folder] = _seen_inside(folder)
         for folder, before in list(self._split.items()):
             if _stamp(folder) == before.stamp:
                 continue
@@ -207,7 +199,7 @@ class Ruleset:
         Of these only such as are not ``known`` yet, with their inodes, which nobody else gets while
         the ruleset names them; None says that one of those is gone.
         """
-        split = self._split[folder] = _Split(_stamp(folder), dict(known))
+        split = self._split[folder] = _Seen(_stamp(folder), dict(known))
         closed = self._closed.names_in(folder)
         left = len(known)
         added: list[str] = []
@@ -224,7 +216,9 @@ class Ruleset:
                         if is_closed or entry.path in self._closed.parents:
                             split.links[entry.path] = os.readlink(entry.path)  # noqa: PTH115
                     elif is_closed:
-                        self._inside[entry.path] = _Inside(_stamp(entry.path), links_in(entry.path))
+                        self._inside[entry.path] = _Seen(
+                            _stamp(entry.path), links=links_in(entry.path)
+                        )
                     elif entry.path != _DEVICES:
                         split.entries[name] = entry.inode()
                         added.append(entry.path)
@@ -278,6 +272,10 @@ def _create(abi: int, handled: int, network: int, scopes: int) -> int:
 def _with_parents(path: Path | None) -> Iterator[str]:
     if path is not None:
         yield from map(os.fspath, (path, *path.parents))
+
+
+def _seen_inside(folder: str) -> _Seen:
+    return _Seen(_stamp(folder), links=links_in(folder))
 
 
 def _stamp(folder: str) -> tuple[int, int]:

@@ -284,27 +284,17 @@ _GIT_FILES: Final = ("config", "config.worktree", "info/attributes")
 _GIT_FOLDERS: Final = ("hooks",)
 
 
-@dataclass(frozen=True, slots=True)
-class Protected:
-    """The protected places of a work tree.
-
-    Attributes:
-        places: all of them.
-        missing: those that do not exist, and whether an empty folder is to stand there meanwhile,
-            or an empty file.
-        left: empty folders where a file belongs: a command before stood them there, and was killed
-            with its supervisor.
-        held: the folders above them in the work tree, from the top.
-    """
-
-    places: tuple[Path, ...]
-    missing: tuple[tuple[Path, bool], ...]
-    left: tuple[Path, ...]
-    held: tuple[Path, ...]
-
-
-def protected_places(root: Path, *, keep_git: bool = False) -> Protected:
+def protected_places(root: Path, *, keep_git: bool = False) -> dict[str, object]:
     """Return what is protected in the work tree ``root``; with ``keep_git`` all of git's own, too.
+
+    It is told as the supervisor wants it, each path as bytes:
+
+    - ``protected``: all of the places;
+    - ``missing``: those that do not exist, and whether an empty folder is to stand there meanwhile,
+      or an empty file;
+    - ``left``: empty folders where a file belongs: a command before stood them there, and was
+      killed with its supervisor;
+    - ``held``: the folders above them in the work tree, from the top.
 
     Raises:
         ValueError: one of them is a symbolic link, which somebody could point elsewhere.
@@ -335,9 +325,12 @@ def protected_places(root: Path, *, keep_git: bool = False) -> Protected:
     # The folders above what is missing come first.
     missing |= {folder: True for folder in held if not folder.exists()}
     left = [path for name in _FILES if (path := root / name).is_dir() and not any(path.iterdir())]
-    return Protected(
-        tuple(wanted), tuple(sorted(missing.items())), tuple(left), tuple(sorted(held))
-    )
+    return {
+        "protected": [os.fsencode(path) for path in wanted],
+        "missing": [(os.fsencode(path), is_folder) for path, is_folder in sorted(missing.items())],
+        "left": [os.fsencode(path) for path in left],
+        "held": [os.fsencode(path) for path in sorted(held)],
+    }
 
 
 def _git_folders(root: Path) -> list[Path]:

@@ -24,7 +24,7 @@ from aish_lsp.foundation.paths import data_dir
 from aish_lsp.shell.confinement.child import remove
 from aish_lsp.shell.confinement.places import protected_places, secret_places
 from aish_lsp.shell.process import Walls
-from aish_lsp.shell.runner import run_command
+from aish_lsp.shell.runner import RunResult, Stream, run_command
 
 if TYPE_CHECKING:
     from aish_lsp.shell.confinement.landlock import Ruleset
@@ -109,21 +109,8 @@ class Confinement:
 
     async def why_no_work(self, root: Path) -> str:
         """Return why commands cannot be run with ``work_walls`` here, by trying it; empty if so."""
-
-        async def ignore(_stream: str, _delta: str) -> None:
-            pass
-
         try:
-            with await self.work_walls(root) as walls:
-                result = await run_command(  # noqa: S604 - what this program is for
-                    ":",
-                    cwd=root,
-                    shell="sh",
-                    timeout=_PROBE_SECONDS,
-                    env=self._environ,
-                    on_output=ignore,
-                    walls=walls,
-                )
+            result, _ = await self._run(":", root, await self.work_walls(root))
         except AishError as error:
             # Whoever refuses it says so, and why behind that.
             return error.message.rpartition("confined: ")[2].rstrip(".")
@@ -226,11 +213,8 @@ class Confinement:
             os.close(lock)
             raise
         work = {
+            **protected,
             "writable": [os.fsencode(root), os.fsencode(temporary)],
-            "protected": [os.fsencode(path) for path in protected.places],
-            "missing": [(os.fsencode(path), folder) for path, folder in protected.missing],
-            "left": [os.fsencode(path) for path in protected.left],
-            "held": [os.fsencode(path) for path in protected.held],
             "rights": ruleset.all_rights,
         }
         return Walls(
@@ -275,16 +259,33 @@ class Confinement:
         secret.write_text("secret\n")
         attempts = [sys.executable, "-I", "-S", _PROBE, os.getpid(), secret, victim]
         everyday = next((name for name in ("ls", "git --version") if _is_installed(name)), ":")
-        printed: list[str] = []
+        text = f"{shlex.join(map(str, attempts))} && : && {everyday} >/dev/null"
+        walls = await self.walls(folder)
+        result, printed = await self._run(text, folder, walls)
+        if result.finish_reason == "timeout":
+            reason = f"it could not be tried within {_PROBE_SECONDS:.0f} seconds"
+            return Support(False, reason, undecided=True)
+        if printed["stdout"]:
+            found = ", ".join(printed["stdout"].splitlines())[:_MOST_TOLD]
+            return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
+        # What it complains of besides, of a locale perhaps, is not a fault.
+        if result.exit_code != 0:
+            said = " ".join(printed["stderr"].split())[:_MOST_TOLD] or "it says nothing"
+            return Support(False, f"with {walls.mechanism} an everyday command fails: {said}")
+        return Support(True, walls.mechanism)
 
-        complaints: list[str] = []
+    async def _run(
+        self, text: str, folder: Path, walls: Walls
+    ) -> tuple[RunResult, dict[Stream, str]]:
+        """Run a command of ours within ``walls``; return how it ended, and what it printed."""
+        printed: dict[Stream, str] = {"stdout": "", "stderr": ""}
 
-        async def on_output(stream: str, delta: str) -> None:
-            (printed if stream == "stdout" else complaints).append(delta)
+        async def on_output(stream: Stream, delta: str) -> None:
+            printed[stream] += delta
 
-        with await self.walls(folder) as walls:
+        with walls:
             result = await run_command(  # noqa: S604 - what this program is for
-                f"{shlex.join(map(str, attempts))} && : && {everyday} >/dev/null",
+                text,
                 cwd=folder,
                 shell="sh",
                 timeout=_PROBE_SECONDS,
@@ -292,17 +293,7 @@ class Confinement:
                 on_output=on_output,
                 walls=walls,
             )
-        if result.finish_reason == "timeout":
-            reason = f"it could not be tried within {_PROBE_SECONDS:.0f} seconds"
-            return Support(False, reason, undecided=True)
-        if printed:
-            found = ", ".join("".join(printed).splitlines())[:_MOST_TOLD]
-            return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
-        # What it complains of besides, of a locale perhaps, is not a fault.
-        if result.exit_code != 0:
-            said = " ".join("".join(complaints).split())[:_MOST_TOLD] or "it says nothing"
-            return Support(False, f"with {walls.mechanism} an everyday command fails: {said}")
-        return Support(True, walls.mechanism)
+        return result, printed
 
 
 def _locked(root: Path) -> int:

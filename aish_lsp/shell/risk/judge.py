@@ -54,7 +54,7 @@ _PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
 _NO_ENTRY: Final = CommandRules()
 
 
-def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> None:
+def judge(review: Review, words: Sequence[str], given: Input) -> None:
     """Take down in ``review`` what running ``words`` with the input ``given`` can do."""
     # A loop over what is wrapped in what; each round is one command.
     waiting = [tuple(words)]
@@ -67,20 +67,17 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
         if not base or (_COMPUTED.search(base) and base != "[["):
             review.destructive(COMPUTED)
             continue
-        if not review.goes_on(depth):
+        if not review.goes_on():
             return
         name = _plain_name(base)
         entry = tables().entry(name) or _NO_ENTRY
-        if first in review.functions or _is_settled(review, words, name, entry, depth):
+        if first in review.functions or _is_settled(review, words, name, entry):
             continue
         known = base == base.casefold() and folder in _FOLDERS
-        inner = _commands_within(review, name, words, entry, depth=depth, given=given)
+        inner = _commands_within(review, words, name, entry, given)
         if inner is not None:
             review.caution_if(_not_meant(review, first, known=known))
             waiting += inner
-            continue
-        if _is_handled(review, name, words, entry, depth=depth, given=given):
-            review.caution_if(_not_meant(review, first, known=known))
             continue
         _by_rows(review, name, words, entry, known=known)
         if sends_secrets(review, name, words, given):
@@ -88,22 +85,25 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
 
 
 def _commands_within(
-    review: Review,
-    name: str,
-    words: Sequence[str],
-    entry: CommandRules,
-    *,
-    depth: int,
-    given: Input,
+    review: Review, words: Sequence[str], name: str, entry: CommandRules, given: Input
 ) -> list[tuple[str, ...]] | None:
-    """Return the commands that a wrapper or ``find`` runs, judged itself; None for any other."""
+    """Return the commands that a command runs; None where the rows tell what it does.
+
+    What wraps others, ``find``, and what no row can tell anything of is judged itself.
+    """
     if name == "find":
         return find(review, words)[::-1]
-    inner = unwrap(review, words[1:], entry, depth, given) if entry.wrappers else None
+    inner = unwrap(review, words[1:], entry, given) if entry.wrappers else None
     if inner is not None:
         own = len(words) - max(map(len, inner), default=0)
         _judge_wrapping(review, words[:own], entry)
-    return inner
+        return inner
+    handler = HANDLERS.get(name)
+    if handler is not None and handler(review, words, given):
+        return []
+    if entry.program is not None and look_into(review, words, entry.program, given):
+        return []
+    return None
 
 
 def is_known(name: str) -> bool:
@@ -120,29 +120,11 @@ def _plain_name(base: str) -> str:
     return versioned[1] if versioned else name
 
 
-def _is_settled(
-    review: Review, words: Sequence[str], name: str, entry: CommandRules, depth: int
-) -> bool:
+def _is_settled(review: Review, words: Sequence[str], name: str, entry: CommandRules) -> bool:
     """Judge what is a file that was just written, or has a row of the user's own."""
-    if review.written and "/" in words[0] and run_written_file(review, words[0], None, depth):
+    if review.written and "/" in words[0] and run_written_file(review, words[0], None):
         return True
     return review.extra is not None and _by_own_rules(review, words, name, entry.values)
-
-
-def _is_handled(
-    review: Review,
-    name: str,
-    words: Sequence[str],
-    entry: CommandRules,
-    *,
-    depth: int,
-    given: Input,
-) -> bool:
-    """Take down what no row can tell of a command; return whether that is all there is to say."""
-    handler = HANDLERS.get(name)
-    if handler is not None and handler(review, words, depth, given):
-        return True
-    return entry.program is not None and look_into(review, words, entry.program, depth, given)
 
 
 def _by_rows(

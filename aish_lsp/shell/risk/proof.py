@@ -279,7 +279,7 @@ _BRACES: Final = re.compile(r"(?:^|[;&|\n(])[ \t]*+\{[^\s{}]*,")
 _DEVICE: Final = re.compile(r">[|&]?\s*+/dev/(?!null\b|stdout\b|stderr\b|tty\b|fd/)")
 
 
-def look_through(review: Review, text: str, depth: int) -> None:
+def look_through(review: Review, text: str) -> None:
     """Take down what looks destructive in ``text``."""
     if _PIPED.search(text):
         review.destructive(UNSEEN)
@@ -293,13 +293,13 @@ def look_through(review: Review, text: str, depth: int) -> None:
         while at < len(words) and _NO_NAME.fullmatch(words[at]):
             at += 1
         if at < len(words):
-            _judge(review, words[at:], depth)
+            _judge(review, words[at:])
 
 
-def _judge(review: Review, words: list[str], depth: int) -> None:
+def _judge(review: Review, words: list[str]) -> None:
     """Judge ``words`` by themselves, and keep what is destructive."""
     real, review.findings = review.findings, Findings()
-    judge(review, words, depth, None)
+    judge(review, words, None)
     found, review.findings = review.findings, real
     if found.level == DESTRUCTIVE:
         for reason in found.reasons:

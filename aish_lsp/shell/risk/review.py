@@ -107,6 +107,7 @@ class Review:
         git_places: where git is asked, from where the command runs or one of ``folders``.
         plain_shell: whether a shell that may not be bash runs it, or a part of it.
         lost: whether it may change to a folder that cannot be told.
+        depth: how many commands run each other to have the text run that is looked at now.
         read_secrets: whether something in it reads what may be secret, as far as its name tells.
         reads: what its commands are told to read, which may be secret too.
     """
@@ -126,6 +127,7 @@ class Review:
     lost: bool = False
     read_secrets: bool = False
     reads: list[Sequence[str]] = field(default_factory=list)
+    depth: int = 0
     _waiting: deque[tuple[str, int]] = field(default_factory=deque)
     _count: int = 0
 
@@ -146,44 +148,47 @@ class Review:
         """Take down what can lose something."""
         self.findings.add(DESTRUCTIVE, reason)
 
-    def goes_on(self, depth: int = 0) -> bool:
+    def goes_on(self) -> bool:
         """Count one more thing to look at; return whether that is not too much."""
         self._count += 1
-        if self._count <= _MOST and depth <= _DEEPEST:
+        if self._count <= _MOST:
             return True
         self.destructive(TOO_MUCH)
         return False
 
-    def add_text(self, text: str, depth: int) -> None:
+    def add_text(self, text: str) -> None:
         """Have a text looked at that a shell will run; what is not known of it is a variable."""
         if not text.strip():
             return
         if text.strip("\0 \t\n") == "":
             self.destructive(UNSEEN)
-        elif len(text) > LONGEST:
+        elif len(text) > LONGEST or self.depth >= _DEEPEST:
             self.destructive(TOO_MUCH)
-        elif self.goes_on(depth):
+        elif self.goes_on():
             if UNKNOWN in text or any(pattern in text for pattern in self.variables.patterns()):
                 # It is put in before the text is parsed, and may be any command.
                 self.caution("runs a text that is not wholly known")
-            self._waiting.append((text.replace(UNKNOWN, "$_"), depth))
+            self._waiting.append((text.replace(UNKNOWN, "$_"), self.depth + 1))
 
-    def add_joined(self, words: Sequence[str], depth: int) -> None:
+    def add_joined(self, words: Sequence[str]) -> None:
         """Have the text looked at that words make together, which a shell will run."""
         if len(words) > 1 and any(map(_PATTERN.search, words)):
             self.caution("runs a text with names of files, which may be anything")
-        self.add_text(texts(words), depth)
+        self.add_text(texts(words))
 
-    def add_input(self, given: Input, depth: int, *, or_else: str) -> None:
+    def add_input(self, given: Input, *, or_else: str) -> None:
         """Have the input of a shell looked at; without one the command is ``or_else``."""
         if given is None:
             self.caution(or_else)
         else:
-            self.add_text(text_of(given), depth)
+            self.add_text(text_of(given))
 
-    def next_text(self) -> tuple[str, int] | None:
-        """Return a text that waits, and how deep it stands."""
-        return self._waiting.popleft() if self._waiting else None
+    def next_text(self) -> str | None:
+        """Return a text that waits; what is taken down from now on is at its ``depth``."""
+        if not self._waiting:
+            return None
+        text, self.depth = self._waiting.popleft()
+        return text
 
     def writes(self, target: str, how: How = "overwrites", text: str = UNKNOWN) -> None:
         """Take down that ``text`` is written to ``target``."""

@@ -58,7 +58,7 @@ def _writers() -> dict[str, Writer]:
 WRITERS: Final = _writers()
 
 
-def writer(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+def writer(review: Review, words: Sequence[str], given: Input) -> bool:
     """Take down what the targets of a command risk; return False: the tables say the rest."""
     name = words[0].rpartition("/")[2].casefold()
     how = WRITERS[name]
@@ -74,7 +74,7 @@ def writer(review: Review, words: Sequence[str], depth: int, given: Input) -> bo
         for value in _values(words[1:], how.folders):
             _folder(review, value, name)
         for value in _values(words[1:], _RUNS.get(name, ())):
-            review.add_text(value.removeprefix("exec="), depth + 1)
+            review.add_text(value.removeprefix("exec="))
     if name in _ARCHIVERS:
         _archive(review, name, words[1:], given)
     if how.operands:

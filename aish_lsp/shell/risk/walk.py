@@ -88,9 +88,9 @@ def findings_in(
         review.caution("is empty")
         return review.findings
     try:
-        _walk(review, text, 0)
+        _walk(review, text)
         while (waiting := review.next_text()) is not None:
-            _walk(review, *waiting)
+            _walk(review, waiting)
     except (TooDeep, RecursionError):
         review.destructive(TOO_MUCH)
     if review.git_places and review.findings.level == SAFE:
@@ -107,20 +107,19 @@ def _other_shell(review: Review, text: str, shell: str) -> None:
         look_through_windows(review, text[:LONGEST])
 
 
-def _walk(review: Review, text: str, depth: int) -> None:
+def _walk(review: Review, text: str) -> None:
     """Look through ``text``; what runs inside of it is judged, or waits in ``review``."""
     if "\\\n" in text:
         # The grammar ends a word here and there where a shell does not.
-        _Walk(review, text.replace("\\\n", ""), depth).run()
-    _Walk(review, text, depth).run()
+        _Walk(review, text.replace("\\\n", "")).run()
+    _Walk(review, text).run()
 
 
 class _Walk:
     """The walk through one text."""
 
-    def __init__(self, review: Review, text: str, depth: int) -> None:
+    def __init__(self, review: Review, text: str) -> None:
         self._review = review
-        self._depth = depth
         self._source = text.encode("utf-8", "replace")
         self._text = text
         self._resolver = Resolver(self._source, review.variables, confined=review.confined)
@@ -133,13 +132,13 @@ class _Walk:
         text = self._text
         if root.has_error:
             self._review.caution("is not understood as bash")
-            look_through(self._review, text, self._depth)
+            look_through(self._review, text)
             if "((" in text:
                 # The shell takes it for arithmetic first, too, and then for a shell in a shell.
-                _Walk(self._review, _DOUBLED.sub("( ", text), self._depth).run()
+                _Walk(self._review, _DOUBLED.sub("( ", text)).run()
         elif "\n" in text and _SWALLOWED.search(text):
             self._review.caution("has lines that begin with a backslash")
-            look_through(self._review, text, self._depth)
+            look_through(self._review, text)
         if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
             self._review.destructive("may run what stands in an index")
         if may_set(text) and not collect(root, self._resolver, self._review.variables):
@@ -229,7 +228,7 @@ class _Walk:
         if resolver.inner:
             self._push_inner(level)
         if words:
-            judge(self._review, words, self._depth, given)
+            judge(self._review, words, given)
         if resolver.most > 1:
             self._other_choices(nodes, given)
 
@@ -241,7 +240,7 @@ class _Walk:
             picks.append(-1)
         for pick in picks:
             resolver.pick = pick
-            judge(self._review, resolver.words(nodes), self._depth, given)
+            judge(self._review, resolver.words(nodes), given)
         resolver.start()
         resolver.inner = []
 
@@ -345,7 +344,7 @@ class _Walk:
     def _target(self, operator: str, target: str, produced: Input, *, empties: bool) -> None:
         review = self._review
         if operator not in _WRITES:
-            judge(review, ["cat", target], 0, None)
+            judge(review, ["cat", target], None)
         elif operator == ">&" and (
             target.isdigit() or target.rstrip("-").isdigit() or target == "-"
         ):
@@ -382,14 +381,14 @@ class _Walk:
         elif key == "IFS" and _RUNS_WORDS.search(self._source.decode()):
             review.destructive("may split what it runs in another way")
         review.findings.add(risk, reason)
-        if self._depth and not before_command:
+        if self._review.depth and not before_command:
             # What was said of a variable before this text was found may not hold any more.
             review.caution("sets variables in a text that another command runs")
         if value is not None:
             text = self._resolver.word(value)
             self._push_inner(level)
             if is_command:
-                review.add_text(joined(text), self._depth + 1)
+                review.add_text(joined(text))
         if name is not None and name.type == "subscript":
             self._push(name.children, level, None)
 
@@ -411,7 +410,7 @@ class _Walk:
         if name is None or body is None:
             return
         text = self._resolver.text(name)
-        if self._depth == 0 and node.parent is not None and node.parent.type == "program":
+        if self._review.depth == 0 and node.parent is not None and node.parent.type == "program":
             self._review.functions.add(text)
         else:
             self._review.caution("defines a function for a part of the command")

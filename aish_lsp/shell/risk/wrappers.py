@@ -20,7 +20,7 @@ _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
 
 def unwrap(
-    review: Review, words: Sequence[str], entry: CommandRules, depth: int, given: Input
+    review: Review, words: Sequence[str], entry: CommandRules, given: Input
 ) -> list[tuple[str, ...]] | None:
     """Return the commands that a command with ``words`` runs; None where it wraps none now.
 
@@ -30,7 +30,7 @@ def unwrap(
         rest = _behind_words(wrapper, words, entry)
         if rest is None or _is_stopped(wrapper, rest):
             continue
-        opened = _open(review, wrapper, rest, depth, given)
+        opened = _open(review, wrapper, rest, given)
         if opened is not None:
             if wrapper.reason:
                 review.caution(wrapper.reason)
@@ -63,17 +63,17 @@ def _behind_words(
 
 
 def _open(
-    review: Review, wrapper: Wrapper, words: Sequence[str], depth: int, given: Input
+    review: Review, wrapper: Wrapper, words: Sequence[str], given: Input
 ) -> list[tuple[str, ...]] | None:
     if wrapper.after:
         at = next((at for at, word in enumerate(words) if word in wrapper.after), None)
         if at is None:
             return None
         words = words[at + 1 :]
-    at, doubtful, opened = _skip(review, wrapper, words, depth)
+    at, doubtful, opened = _skip(review, wrapper, words)
     inner = tuple(words[at:])
     if not inner and wrapper.shell and given is not None:
-        review.add_input(given, depth + 1, or_else="")
+        review.add_input(given, or_else="")
         return []
     runs = opened or (bool(inner) and not wrapper.only_text)
     if runs and (wrapper.options is None or wrapper.options.read(words[:at]) is None):
@@ -83,7 +83,7 @@ def _open(
     if wrapper.shell:
         if ":::" in inner or "::::" in inner:
             inner = inner[: next(i for i, word in enumerate(inner) if word[:3] == ":::")]
-        review.add_joined([_unplaced(word) for word in inner], depth + 1)
+        review.add_joined([_unplaced(word) for word in inner])
         return []
     if wrapper.appends:
         return _appended(inner, _placeholder(words[:at]), given, doubtful=doubtful)
@@ -110,9 +110,7 @@ def _appended(
     return [*found, found[0][1:]] if doubtful and len(inner) > 1 else found
 
 
-def _skip(
-    review: Review, wrapper: Wrapper, words: Sequence[str], depth: int
-) -> tuple[int, bool, bool]:
+def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, bool, bool]:
     """Return where the command begins, whether that is in doubt, and whether a text was found."""
     at, operands = 0, wrapper.operands
     doubtful = opened = False
@@ -127,7 +125,7 @@ def _skip(
         if text is not None:
             value = text or (words[at + 1] if at + 1 < len(words) else "")
             # ``:!cmd`` is how vim runs one.
-            review.add_text(value.lstrip(":!"), depth + 1)
+            review.add_text(value.lstrip(":!"))
             opened = True
             at += 1 if text else 2
         elif word[:1] == "-" and len(word) > 1:
@@ -140,7 +138,7 @@ def _skip(
             level, reason, is_command = assignment_risk(match[1], before_command=True)
             review.findings.add(level, reason)
             if is_command:
-                review.add_text(match[2], depth + 1)
+                review.add_text(match[2])
             at += 1
         elif operands:
             operands -= 1
