@@ -91,16 +91,12 @@ def clean_output(text: str) -> str:
     but ``\n`` and ``\t`` are dropped. A sequence without its end hides nothing: only its
     introducer goes.
     """
-    if not _may_need_cleaning(text):
+    if "\b" not in text and _CONTROL_CHARACTER.search(text) is None:
         return text
     text = _CONTROL_SEQUENCE.sub("", text).replace("\r\n", "\n")
     if "\r" in text or "\b" in text:
         text = "\n".join(map(_written_over, text.split("\n")))
     return _CONTROL_CHARACTER.sub("", text)
-
-
-def _may_need_cleaning(text: str) -> bool:
-    return "\b" in text or _CONTROL_CHARACTER.search(text) is not None
 
 
 def _written_over(line: str) -> str:

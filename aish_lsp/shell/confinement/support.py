@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from aish_lsp.foundation.errors import AishError, Denied
 from aish_lsp.foundation.files import private_dir
@@ -28,8 +28,6 @@ from aish_lsp.shell.runner import RunResult, Stream, run_command
 
 if TYPE_CHECKING:
     from aish_lsp.shell.confinement.landlock import Ruleset
-
-R = TypeVar("R", Path, Path | None)
 
 _PROBE: Final = Path(__file__).with_name("probe.py")
 _PROBE_SECONDS: Final = 10.0
@@ -94,7 +92,7 @@ class Confinement:
         Raises:
             Denied: it cannot be confined.
         """
-        return await self._made(self._make_walls, root)
+        return await self._made(partial(self._make_walls, root))
 
     async def work_walls(self, root: Path, *, keep_git: bool = False) -> Walls:
         """Return what a command is started with that may change the work tree ``root``, unasked.
@@ -105,7 +103,7 @@ class Confinement:
         Raises:
             Denied: it cannot be confined.
         """
-        return await self._made(partial(self._make_work_walls, keep_git=keep_git), root)
+        return await self._made(partial(self._make_work_walls, root, keep_git=keep_git))
 
     async def why_no_work(self, root: Path) -> str:
         """Return why commands cannot be run with ``work_walls`` here, by trying it; empty if so."""
@@ -121,8 +119,8 @@ class Confinement:
             raise asyncio.CancelledError
         return "" if result.exit_code == 0 else "a command in them does not end well"
 
-    async def _made(self, make: Callable[[R], Walls], root: R) -> Walls:
-        making = asyncio.create_task(self._made_alone(make, root))
+    async def _made(self, make: Callable[[], Walls]) -> Walls:
+        making = asyncio.create_task(self._made_alone(make))
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
@@ -132,10 +130,10 @@ class Confinement:
             msg = f"The command was not run, since it could not be confined: {error}."
             raise Denied(msg) from error
 
-    async def _made_alone(self, make: Callable[[R], Walls], root: R) -> Walls:
+    async def _made_alone(self, make: Callable[[], Walls]) -> Walls:
         # One at a time: two would make the same ruleset.
         async with self._making:
-            return await asyncio.to_thread(make, root)
+            return await asyncio.to_thread(make)
 
     async def aclose(self) -> None:
         """Let go of what was made; commands that run stay confined."""
@@ -258,7 +256,9 @@ class Confinement:
         victim.write_text("untouched\n")
         secret.write_text("secret\n")
         attempts = [sys.executable, "-I", "-S", _PROBE, os.getpid(), secret, victim]
-        everyday = next((name for name in ("ls", "git --version") if _is_installed(name)), ":")
+        everyday = next(
+            (name for name in ("ls", "git --version") if shutil.which(name.split()[0])), ":"
+        )
         text = f"{shlex.join(map(str, attempts))} && : && {everyday} >/dev/null"
         walls = await self.walls(folder)
         result, printed = await self._run(text, folder, walls)
@@ -324,10 +324,6 @@ def _let_go_of(making: asyncio.Task[Walls]) -> None:
     if not making.cancelled() and making.exception() is None:
         with making.result():
             pass
-
-
-def _is_installed(command: str) -> bool:
-    return shutil.which(command.partition(" ")[0]) is not None
 
 
 def _missing() -> str:

@@ -114,23 +114,22 @@ def _verdict(settings: list[_Setting]) -> tuple[str | None, str | None]:
     """Return why settings are not harmless, and why not even confined."""
     reason = None
     for setting in settings:
-        runs = _RUNS.fullmatch(setting.key) and setting.value.lower() not in _OFF
-        if setting.key.lower() == "core.fsmonitor" and setting.value.lower() in _ON:
+        key, value = setting.key, setting.value.lower()
+        runs = _RUNS.fullmatch(key) is not None
+        if key.lower() == "core.fsmonitor" and value in _ON:
             # Git's own daemon, which is switched off where a command runs confined.
             reason = SETTINGS if setting.own else _USERS_OWN
+        elif runs and value in _OFF:
+            continue
+        elif setting.own and not _is_harmless(key):
+            return SETTINGS, SETTINGS
         elif runs and not setting.own:
             reason = reason or _USERS_OWN
-        elif setting.own and not _is_harmless(setting.key) and (runs or not _is_off(setting)):
-            return SETTINGS, SETTINGS
     return reason, None
 
 
 def _is_harmless(key: str) -> bool:
     return _HARMLESS.fullmatch(key) is not None and _NAMES_PROGRAM.fullmatch(key) is None
-
-
-def _is_off(setting: _Setting) -> bool:
-    return _RUNS.fullmatch(setting.key) is not None and setting.value.lower() in _OFF
 
 
 def _settings(place: Path) -> list[_Setting]:

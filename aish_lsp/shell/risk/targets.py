@@ -27,6 +27,7 @@ class Writer:
         copies: whether it writes what it reads, so that the text is known.
         only: the options without one of which it writes nothing.
         program: options that hold its program; without one the first operand is that.
+        runs: options that hold a command line.
     """
 
     values: frozenset[str] = frozenset()
@@ -39,6 +40,7 @@ class Writer:
     copies: bool = False
     only: tuple[str, ...] = ()
     program: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
 
 
 def _writers() -> dict[str, Writer]:
@@ -73,10 +75,9 @@ def writer(review: Review, words: Sequence[str], given: Input) -> bool:
                 review.writes(value)
         for value in _values(words[1:], how.folders):
             _folder(review, value, name)
-        for value in _values(words[1:], _RUNS.get(name, ())):
+        for value in _values(words[1:], how.runs):
             review.add_text(value.removeprefix("exec="))
-    if name in _ARCHIVERS:
-        _archive(review, name, words[1:], given)
+    _archive(review, name, words[1:], given)
     if how.operands:
         # Without its program in an option, the first operand is that.
         first = int(bool(how.program) and not any(map(arguments.has, how.program)))
@@ -178,12 +179,3 @@ def _downloads(review: Review, name: str, words: Sequence[str], given: Arguments
         base = word.split("?")[0].rstrip("/").rpartition("/")[2]
         if named and base and word[:1] != "-" and ("/" in word or "." in word):
             review.written.setdefault(base, UNKNOWN)
-
-
-_ARCHIVERS: Final = frozenset({"tar", "git", "ssh-keygen"})
-#: Options that hold a command line.
-_RUNS: Final = {
-    "tar": ("-I", "--use-compress-program", "--to-command", "--checkpoint-action", "--rmt-command"),
-    "rsync": ("-e", "--rsh"),
-    "split": ("--filter",),
-}

@@ -83,7 +83,8 @@ def _open(
     if wrapper.shell:
         if ":::" in inner or "::::" in inner:
             inner = inner[: next(i for i, word in enumerate(inner) if word[:3] == ":::")]
-        review.add_joined([_unplaced(word) for word in inner])
+        # Where ``parallel`` and its like put what they found.
+        review.add_joined([word.replace("{}", UNKNOWN) for word in inner])
         return []
     if wrapper.appends:
         return _appended(inner, _placeholder(words[:at]), given, doubtful=doubtful)
@@ -178,11 +179,6 @@ def _placeholder(options: Sequence[str]) -> str:
             if word.startswith(option):
                 return word[len(option) :] or "".join(options[at + 1 : at + 2]) or "{}"
     return "{}"
-
-
-def _unplaced(word: str) -> str:
-    """Return a word with UNKNOWN where ``xargs``, ``find`` or ``parallel`` put what they found."""
-    return word.replace("{}", UNKNOWN) if "{}" in word else word
 
 
 # Variables that change what other commands do.
