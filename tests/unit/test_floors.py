@@ -28,8 +28,8 @@ LIBRARIES = {
     "httpx2": ("tools.mcp",),
     "jsonschema": ("tools.mcp",),
     "pydantic": ("tools.mcp",),
-    "tree_sitter": ("shell.risk.syntax",),
-    "tree_sitter_bash": ("shell.risk.syntax",),
+    "tree_sitter": ("shell.risk.words",),
+    "tree_sitter_bash": ("shell.risk.words",),
 }
 
 #: What a server that is told ``initialize`` needs nothing of. They come when they are first used.
@@ -54,7 +54,7 @@ NOT_AT_START = {
     "aish_lsp.models.routing",
     *("aish_lsp.models.gemini_api", "aish_lsp.models.tokenizer"),
     *("aish_lsp.project.manifests", "aish_lsp.shell.supervisor"),
-    *("tree_sitter", "tree_sitter_bash", "aish_lsp.shell.risk.whole", "aish_lsp.shell.risk.rules"),
+    *("tree_sitter", "tree_sitter_bash", "aish_lsp.shell.risk.walk", "aish_lsp.shell.risk.rules"),
 }
 
 
