@@ -15,7 +15,7 @@ LIBRARIES = {
     "lsprotocol": ("lsp",),
     "pygls": ("lsp",),
     "attrs": ("lsp",),
-    "cattrs": ("lsp", "foundation.validate"),
+    "cattrs": ("lsp",),
     "websockets": ("lsp.sockets",),
     "httpx": ("models.http",),
     "httpx_sse": ("models.http",),
