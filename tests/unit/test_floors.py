@@ -47,7 +47,7 @@ NOT_AT_START = {
         "pydantic",
     ),
     *("argparse", "email", "html", "http", "multiprocessing", "sqlite3", "xml", "zipfile"),
-    *("aish_lsp.cli", "aish_lsp.config.reference", "aish_lsp.config.trust"),
+    *("aish_lsp.cli", "aish_lsp.config.trust"),
     *("aish_lsp.lsp.reference", "aish_lsp.lsp.sockets"),
     *("aish_lsp.models.endpoint", "aish_lsp.models.endpoint", "aish_lsp.models.http"),
     *("aish_lsp.models.keys", "aish_lsp.offline", "aish_lsp.models.adapters"),
