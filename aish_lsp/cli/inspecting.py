@@ -332,7 +332,7 @@ def _check_config(arguments: argparse.Namespace) -> int:
 
 
 def _config_schema(_: argparse.Namespace) -> int:
-    from aish_lsp.config.reference import json_schema  # noqa: PLC0415 - as above
+    from aish_lsp.config.keys import json_schema  # noqa: PLC0415 - as above
 
     output.out.as_json(json_schema(), indent=2)
     return 0

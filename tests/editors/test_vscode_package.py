@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.config.reference import json_schema
+from aish_lsp.config.keys import json_schema
 from aish_lsp.lsp.reference import schema
 
 ROOT = Path(__file__).resolve().parents[2]
