@@ -84,8 +84,7 @@ async def project_on(place: Place, params: ProjectParams) -> Answer[ProjectBlock
 )
 async def show(place: Place, _params: SessionTarget) -> Answer[ContextReport]:
     """Where the tokens of the next request go."""
-    for trouble in await place.session.refresh():
-        place.face.tell(trouble)
+    place.tell(await place.session.refresh())
     upcoming = place.session.next_request()
     await upcoming.count()
     report = upcoming.context()
@@ -145,15 +144,11 @@ class CostParams(SessionTarget):
     all_sessions: bool = False
 
 
-def _read_detail(_place: Place, _argument: str) -> CostParams:
-    return CostParams(detail=True)
-
-
 @operation(
     "cost.show",
     CostParams,
     Line("cost", help="what was used and what it cost"),
-    Line("cost detail", read=_read_detail),
+    Line("cost detail", read=lambda _place, _argument: CostParams(detail=True)),
     shows=True,
 )
 async def show_cost(place: Place, params: CostParams) -> Answer[CostReport]:
