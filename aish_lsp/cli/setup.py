@@ -11,16 +11,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.events import Text
-from aish_lsp.agent.model_setup import (
-    QUESTION,
-    Candidate,
-    at_address,
-    candidates,
-    configured_as,
-    needs_default,
-    try_out,
-    write,
-)
 from aish_lsp.cli import terminal
 from aish_lsp.cli.command import add_command, open_workspace, write_result
 from aish_lsp.cli.terminal import read_line
@@ -30,6 +20,16 @@ from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.paths import config_file
 from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback
+from aish_lsp.operations.models import (
+    QUESTION,
+    Candidate,
+    at_address,
+    candidates,
+    configured_as,
+    needs_default,
+    try_out,
+    write,
+)
 
 if TYPE_CHECKING:
     import argparse
