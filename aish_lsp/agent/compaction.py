@@ -166,7 +166,7 @@ async def _put_into_summary(session: Session, emit: Emit) -> Compacted:
             " summarized."
         )
         return _compacted(session, 0, msg)
-    preset = (await session.choose_model(None)).preset
+    preset = (await session.models.choose(None)).preset
     limit = await session.accounting.limits(preset, config)
     counter = session.accounting.counter(preset, config)
     tools = session.tools_for(preset, limit)

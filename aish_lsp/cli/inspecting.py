@@ -74,7 +74,7 @@ async def _cost(arguments: argparse.Namespace) -> int:
         calls = workspace.shown.recorder.usage_of_all_sessions()
         if calls and not arguments.all:
             calls = [call for call in calls if call.session == calls[-1].session]
-        await workspace.shown.choose_model(None)
+        await workspace.shown.models.choose(None)
         upcoming = workspace.shown.next_request()
         await upcoming.ask_limit()
         report = upcoming.cost_of(UsageTotals.of(calls))
