@@ -250,8 +250,7 @@ class Turn:
             workspace.project.set_focus_file(focus_file)
         for notice in await self._session.refresh():
             await self._notice("warning", notice)
-        routed = await self._session.models.route(prompt, self._ask.model or named)
-        chosen = routed.chosen
+        chosen, class_ = await self._session.models.route(prompt, self._ask.model or named)
         if chosen.notice and self._session.first_time(chosen.notice):
             await self._notice("info", chosen.notice)
         self._chain = FallbackChain(chosen.preset, workspace.config)
@@ -266,7 +265,7 @@ class Turn:
             Start(
                 turn_id=self._id,
                 model=chosen.preset.name,
-                route=Route(routed.class_, chosen.why),
+                route=Route(class_, chosen.why),
                 context_tokens=first.tokens,
                 token_budget=first.budget,
             )
