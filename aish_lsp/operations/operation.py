@@ -186,24 +186,12 @@ class Operation:
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
-def operation(
-    name: str,
-    params: type,
-    *lines: Line,
-    shows: bool = False,
-    asks: bool = False,
-    at_once: bool = False,
-    needs_settings: bool = False,
-    comes: Comes = "reply",
-    title: str = "",
-) -> Callable[[F], F]:
-    """Return a decorator that adds its function to the table, as ``Operation`` has it."""
+def operation(name: str, params: type, *lines: Line, **traits: Any) -> Callable[[F], F]:
+    """Return a decorator that adds its function to the table; ``traits`` as ``Operation`` has."""
 
     def add(run: F) -> F:
         assert name not in OPERATIONS, f"{name} is there twice"
-        OPERATIONS[name] = Operation(
-            name, params, run, lines, shows, asks, at_once, needs_settings, comes, title
-        )
+        OPERATIONS[name] = Operation(name, params, run, lines, **traits)
         return run
 
     return add
