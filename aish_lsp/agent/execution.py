@@ -515,10 +515,7 @@ class Execution:
             await self._session.command_ended(self._plan.command_id, kept)
 
     def _outcome(self, result: RunResult, file: Path | None = None) -> Outcome[RunReport]:
-        return Outcome(self._report(result, file), result.finish_reason)
-
-    def _report(self, result: RunResult, file: Path | None = None) -> RunReport:
-        return RunReport(
+        report = RunReport(
             command_id=self._plan.command_id,
             text=self._plan.text,
             exit_code=result.exit_code,
@@ -530,6 +527,7 @@ class Execution:
             output_uri=file.as_uri() if file else None,
             refused=result.refused,
         )
+        return Outcome(report, result.finish_reason)
 
 
 async def begin_undo(session: Session, group: str, label: str, cwd: Path, emit: Emit) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from aish_lsp.agent.compaction import Compaction
 from aish_lsp.agent.compaction import compact as begin
 from aish_lsp.agent.session import Status
 from aish_lsp.context.counter import Tokens
@@ -106,14 +107,6 @@ async def reset(place: Place, _params: SessionTarget) -> Answer[Nothing]:
     return Answer(Nothing(), "The conversation starts over.")
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
-    """How many messages went into the summary, and what the next request takes now."""
-
-    evicted_turns: int
-    context: ContextReport
-
-
 @operation(
     "context.compact",
     SessionTarget,
@@ -126,8 +119,8 @@ async def compact(place: Place, _params: SessionTarget) -> Answer[Compaction]:
     `evictedTurns` counts messages, `context` is as for aish.context.show. Where no summary comes of
     it nothing is lost, `evictedTurns` is 0, and the user is told why.
     """
-    done = await place.face.wait(begin(place.session), "aish summarizes the conversation")
-    return Answer(Compaction(done.evicted_turns, done.context), done.told, is_told=True)
+    done, told = await place.face.wait(begin(place.session), "aish summarizes the conversation")
+    return Answer(done, told, is_told=True)
 
 
 @operation("status", SessionTarget, shows=True)
