@@ -240,10 +240,13 @@ def setup(client: Client, documents: OpenDocuments) -> None:
 
     @client.feature(types.TEXT_DOCUMENT_DID_OPEN)
     def _opened(params: types.DidOpenTextDocumentParams) -> None:
+        client.workspace.put_text_document(params.text_document)
         documents.changed(params.text_document.uri)
 
     @client.feature(types.TEXT_DOCUMENT_DID_CHANGE)
     def _changed(params: types.DidChangeTextDocumentParams) -> None:
+        for change in params.content_changes:
+            client.workspace.update_text_document(params.text_document, change)
         documents.changed(params.text_document.uri, params.content_changes)
 
     @client.feature(types.TEXT_DOCUMENT_DID_SAVE)
@@ -252,6 +255,7 @@ def setup(client: Client, documents: OpenDocuments) -> None:
 
     @client.feature(types.TEXT_DOCUMENT_DID_CLOSE)
     def _closed(params: types.DidCloseTextDocumentParams) -> None:
+        client.workspace.remove_text_document(params.text_document.uri)
         documents.closed(params.text_document.uri)
 
 

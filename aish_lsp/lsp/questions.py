@@ -21,6 +21,7 @@ from aish_lsp.foundation.files import private_dir, write_atomic
 from aish_lsp.foundation.paths import data_dir
 from aish_lsp.foundation.ports import Approval, Choice, Found, Lookup, Question, TerminalShown
 from aish_lsp.foundation.text import shown_path, with_line_feeds
+from aish_lsp.lsp.client import can, declares
 from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.open_documents import LspEditor
 from aish_lsp.lsp.protocol import ApprovalRequest, DiffShown, LookupRequest, TerminalRequest
@@ -70,14 +71,6 @@ def asker(client: Client, questions: OpenQuestions) -> AskUser:
     return ask_user
 
 
-def declares(client: Client, request: str) -> bool:
-    """Return whether the client answers a request of ours: ``initializationOptions.aish``."""
-    params = client.initialize_params
-    options = params.initialization_options if params else None
-    section = options.get("aish") if isinstance(options, dict) else None
-    return isinstance(section, dict) and section.get(request) is True
-
-
 async def _approved(client: Client, approval: Approval) -> bool | None:
     """Ask by ``aish/approve``; only ``{approved: true}`` is a yes, and no answer is none."""
     diff = approval.diff
@@ -96,10 +89,7 @@ async def _approved(client: Client, approval: Approval) -> bool | None:
     except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not approved
         logger.info("the client could not ask the user: %s", type(error).__name__)
         return None
-    approved = (
-        answer.get("approved") if isinstance(answer, dict) else getattr(answer, "approved", None)
-    )
-    return approved is True
+    return _field(answer, "approved") is True
 
 
 class OpenQuestions:
@@ -136,8 +126,13 @@ class OpenQuestions:
         self.patience = _PATIENCE
         return answer
 
-    def turn_away(self) -> None:
-        """End what stands, as without an answer."""
+    def turn_away(self, command: str) -> None:
+        """End what stands, as without an answer, where the client asks for a ``command``.
+
+        Not for one that stops what has asked the question.
+        """
+        if command == "aish.cancel":
+            return
         for task in list(self._standing):
             self._standing.discard(task)
             task.cancel()
@@ -163,8 +158,7 @@ def chooser(client: Client, questions: OpenQuestions) -> Choose:
 
 def can_choose(client: Client) -> bool:
     """Return whether the client says that it shows questions with buttons."""
-    window = client.client_capabilities.window
-    return bool(window and window.show_message and window.show_message.message_action_item)
+    return can(client, "window.show_message.message_action_item")
 
 
 async def answer_before_asking(client: Client, work: Awaitable[R], told: Callable[[R], str]) -> R:
@@ -227,7 +221,8 @@ async def _ask(
     except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not confirmed
         logger.info("the client could not ask the user: %s", type(error).__name__)
         return None
-    return answer.get("title") if isinstance(answer, dict) else getattr(answer, "title", None)
+    title: str | None = _field(answer, "title")
+    return title
 
 
 async def _shown_whole(client: Client, text: str) -> str:
@@ -282,12 +277,7 @@ class ClientLookUp:
         if lookup.what == "definition" and lookup.path is not None:
             position = self._position(lookup.path, lookup.line, lookup.character)
         params = LookupRequest(lookup.what, uri, lookup.query, position)
-        try:
-            answer = await self._client.request("aish/lookup", params, _LOOKUP_PATIENCE)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, it is not told
-            logger.info("the client did not look it up: %s", type(error).__name__)
-            return None
-        return _found(answer)
+        return _found(await self._client.answer_of("aish/lookup", params, _LOOKUP_PATIENCE))
 
     def _position(self, path: Path, line: int, character: int) -> Position:
         """Return a place in the client's units, as it or the disk has the file."""
@@ -320,7 +310,7 @@ def _found(answer: object) -> list[Found] | None:
 
 
 def _field(value: object, name: str) -> Any:
-    """Return a field of an object of JSON, however pygls has made it; None where it is missing."""
+    """Return a field of an object of JSON, or of LSP's type for it; None where it is missing."""
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
@@ -334,11 +324,7 @@ def terminal_reader(client: Client) -> ReadTerminal:
     async def read() -> TerminalShown | None:
         if not declares(client, "terminal"):
             return None
-        try:
-            answer = await client.request("aish/terminal", TerminalRequest(), _TERMINAL_PATIENCE)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, it is not told
-            logger.info("the client did not read its terminal: %s", type(error).__name__)
-            return None
+        answer = await client.answer_of("aish/terminal", TerminalRequest(), _TERMINAL_PATIENCE)
         names = ("command", "output", "cwd", "exitCode")
         command, output, cwd, code = (_field(answer, name) for name in names)
         if not (isinstance(command, str) and isinstance(output, str)):

@@ -220,9 +220,9 @@ def capabilities() -> str:
 
     from aish_lsp.lsp.server import create_server  # noqa: PLC0415 - as above
 
-    protocol = create_server().protocol
-    found = protocol.capabilities_for(ClientCapabilities())
-    return json.dumps(without_noes(protocol.plain(found)), indent=1) + "\n"
+    server = create_server()
+    found = server.capabilities_for(ClientCapabilities())
+    return json.dumps(without_noes(server.plain(found)), indent=1) + "\n"
 
 
 def without_noes(value: Any) -> Any:

@@ -28,10 +28,11 @@ from aish_lsp.foundation.text import (
     one_line,
     well_formed,
 )
+from aish_lsp.lsp.client import can, declares
 from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.open_documents import LspEditor
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
-from aish_lsp.lsp.questions import answer_before_asking, declares
+from aish_lsp.lsp.questions import answer_before_asking
 from aish_lsp.shell.blocks import Block, fenced_blocks
 
 if TYPE_CHECKING:
@@ -242,7 +243,8 @@ class Replacing:
             try:
                 edit = self.edit_of(asked, asked.blocks[number], ask=True)
             except NotFound as error:
-                if self._knows_disabled():
+                # Some clients show actions that cannot be taken, with the reason.
+                if can(self.client, "text_document.code_action.disabled_support"):
                     action.disabled = types.CodeActionDisabled(error.message)
                     yield action
                     continue
@@ -257,17 +259,11 @@ class Replacing:
                 )
             yield action
 
-    def _knows_disabled(self) -> bool:
-        """Return whether the client shows actions that cannot be taken, with the reason."""
-        documents = self.client.client_capabilities.text_document
-        actions = documents.code_action if documents else None
-        return bool(actions and actions.disabled_support)
-
     def _annotates(self) -> bool:
         """Return whether the client asks for a yes by itself, where an edit says that it must."""
-        workspace = self.client.client_capabilities.workspace
-        edit = workspace.workspace_edit if workspace else None
-        return bool(edit and edit.document_changes and edit.change_annotation_support is not None)
+        return can(self.client, "workspace.workspace_edit.document_changes") and can(
+            self.client, "workspace.workspace_edit.change_annotation_support"
+        )
 
     def edit_of(self, asked: Asked, block: Block, *, ask: bool = False) -> types.WorkspaceEdit:
         """Return the edit that puts a block where the selection stands.
