@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mappi
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from lsprotocol import types
 from pygls.capabilities import ServerCapabilitiesBuilder
@@ -31,7 +31,10 @@ from aish_lsp.lsp.messages import MessageId, Outbox
 from aish_lsp.lsp.overrides import TEXT_SYNC, Documents, open_workspace
 
 if TYPE_CHECKING:
+    from aish_lsp.foundation.job import Job
     from aish_lsp.operations.operation import Operation
+
+R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
@@ -89,6 +92,11 @@ class Call:
         progress = Progress(title, partial(self._send, self.work_done_token))
         progress.open()
         return progress
+
+    def begin_progress(self, title: str, *, on_cancel: Callable[[], object]) -> Progress:
+        """As ``progress``, and call ``on_cancel`` when the client cancels."""
+        self.on_cancel(on_cancel)
+        return self.progress(title)
 
     def _run(self, callback: Callable[[], Any]) -> None:
         try:
@@ -476,6 +484,36 @@ class Client(Endpoint):
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             logger.error("%s failed", task.get_name(), exc_info=error)
+
+
+@dataclass(frozen=True, slots=True)
+class EditorFace:
+    """The client, to an operation that a command or a line of its chat asks for.
+
+    ``shown`` shows progress; ``told`` takes what is told, and ``chat`` returns what stands in the
+    chat.
+    """
+
+    shown: Call | Client
+    told: Callable[[str], object]
+    chat: Callable[[], Awaitable[str]]
+
+    def tell(self, message: str) -> None:
+        """Hand ``message`` on."""
+        self.told(message)
+
+    async def wait(self, job: Job[R], title: str) -> R:
+        """Wait for a job under its progress, which stops it where that is cancelled."""
+        progress = self.shown.begin_progress(title, on_cancel=job.cancel)
+        try:
+            async with progress.timed():
+                return await job.result()
+        finally:
+            progress.end()
+
+    async def chat_text(self) -> str:
+        """Return what stands in the chat."""
+        return await self.chat()
 
 
 def can(client: Client, what: str) -> bool:

@@ -23,15 +23,9 @@ from aish_lsp.lsp.client import Client, CommandSpec
 from aish_lsp.lsp.commands import OperationCommands
 from aish_lsp.lsp.configuration import Configurations
 from aish_lsp.lsp.extension import ChatLines, Completions
-from aish_lsp.lsp.open_documents import LspEditor, OpenDocuments, edit_open
+from aish_lsp.lsp.open_documents import OpenDocuments, edit_open
 from aish_lsp.lsp.protocol import COMMANDS
-from aish_lsp.lsp.questions import (
-    ClientLookUp,
-    OpenQuestions,
-    asker,
-    chooser,
-    terminal_reader,
-)
+from aish_lsp.lsp.questions import ClientLookUp, Questions, terminal_reader
 from aish_lsp.lsp.selection_actions import Replacing, selection_actions
 from aish_lsp.lsp.selections import Selections
 from aish_lsp.lsp.workspaces import Workspaces
@@ -53,14 +47,13 @@ class AishServer(Client):
     def __init__(self, commands: Mapping[str, CommandSpec]) -> None:
         super().__init__(commands)
         self.documents = OpenDocuments(self)
-        questions = OpenQuestions()
-        self.on_command(questions.turn_away)
+        questions = Questions(self, self.documents)
         self.services = Services(
-            asker(self, questions),
+            questions.ask_user,
             open_text=self._open_text,
-            choose=chooser(self, questions),
-            edit_open=edit_open(LspEditor(self), self.documents),
-            look_up=ClientLookUp(self),
+            choose=questions.choose,
+            edit_open=edit_open(self.documents),
+            look_up=ClientLookUp(self, self.documents),
             read_terminal=terminal_reader(self),
             tools_of=tools_of,
         )
@@ -77,7 +70,7 @@ class AishServer(Client):
         return Workspace(root, self.services, self.configurations.of(root))
 
     def _open_text(self, path: Path) -> str | None:
-        document = self.documents.of_file(path)
+        document = self.documents.document(path)
         return None if document is None else document.text
 
 
