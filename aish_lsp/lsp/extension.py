@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.agent.model_call import complete
 from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, commands_at, files_at, parse
 from aish_lsp.foundation.errors import AishError, InvalidArgument
-from aish_lsp.lsp.commands import EditorFace
+from aish_lsp.lsp.client import EditorFace
 from aish_lsp.lsp.protocol import ChatCompletion, ChatCompletions, ChatLineDone, Completion, Counted
 from aish_lsp.lsp.questions import answer_before_asking
 from aish_lsp.models.request import RequestMessage
