@@ -17,6 +17,7 @@ from typing import (
     Any,
     Final,
     Literal,
+    NamedTuple,
     TypeAlias,
     TypeVar,
     cast,
@@ -97,7 +98,7 @@ def sift(data: object, cls: type) -> tuple[Mapping[str, Any], list[Problem]]:
             assert isinstance(data, Mapping)
             return data, problems[:PROBLEMS]
         problems += reading.problems()
-        data = without(data, [path for path, _ in reading.failures])
+        data = without(data, [failure.drop for failure in reading.failures])
 
 
 def without(data: object, paths: Iterable[KeyPath]) -> object:
@@ -129,6 +130,14 @@ def _key(path: KeyPath) -> KeyPath:
     return path
 
 
+class _Failure(NamedTuple):
+    """A problem, and what has to go so that the rest can stand."""
+
+    path: KeyPath
+    message: str
+    drop: KeyPath
+
+
 class _UnfitError(Exception):
     """A value is not what is wanted where it stands."""
 
@@ -153,12 +162,15 @@ class _Reading:
     """Data that is read once, in one of the two spellings, and what was found wrong with it."""
 
     def __init__(self, *, camel_case: bool) -> None:
-        self.failures: list[tuple[KeyPath, str]] = []
+        self.failures: list[_Failure] = []
         self._camel_case = camel_case
 
     def problems(self) -> list[Problem]:
         """Return the first PROBLEMS of the failures, as they are told."""
-        return [Problem(dotted(path), message) for path, message in self.failures[:PROBLEMS]]
+        return [Problem(dotted(one.path), one.message) for one in self.failures[:PROBLEMS]]
+
+    def _fail(self, path: KeyPath, message: str, *, drop: KeyPath | None = None) -> None:
+        self.failures.append(_Failure(path, message, path if drop is None else drop))
 
     def value(
         self,
@@ -178,7 +190,7 @@ class _Reading:
             # The bounds also stand in what is said of a wrong type.
             words = accepted(kind, minimum, maximum) if bounded else error.accepted
             found = "a value that is not shown" if hidden(path, error.found) else shown(error.found)
-            self.failures.append((path, f"found {found}; accepted: {words}"))
+            self._fail(path, f"found {found}; accepted: {words}")
             return None
         return taken
 
@@ -224,18 +236,18 @@ class _Reading:
                 bounds = field.metadata.get("minimum"), field.metadata.get("maximum")
                 given[field.name] = self.value(data[key], kind, (*path, key), *bounds)
             elif field.default is MISSING and field.default_factory is MISSING:
-                self.failures.append(((*path, key), f"missing; accepted: {accepted(kind)}"))
+                self._fail((*path, key), f"missing; accepted: {accepted(kind)}", drop=path)
         for count, name in enumerate(sorted(data.keys() - fields.keys())):
             # Looking for near names is slow, and nobody reads the thousandth.
             hint = nearest(name, list(fields)) if count < PROBLEMS else ""
-            self.failures.append(((*path, name), f"unknown; {hint}"))
+            self._fail((*path, name), f"unknown; {hint}")
         if len(self.failures) > before:
             return None
         try:
             return cls(**given)
         except ValueError as error:
             # It looks at itself in __post_init__.
-            self.failures.append((path, str(error)))
+            self._fail(path, str(error))
             return None
 
     def _table(self, value: object, kind: Any, path: KeyPath) -> dict[object, object]:
