@@ -52,9 +52,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return twice as many workers as there are processors: many slow tests wait."""
+    """Return three times as many workers as there are processors: most slow tests wait."""
     processors = os.cpu_count() or 1
-    return processors if config.option.markexpr == "not slow" else processors * 2
+    return processors if config.option.markexpr == "not slow" else processors * 3
 
 
 def _remove(folder: Path) -> None:

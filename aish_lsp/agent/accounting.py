@@ -72,7 +72,7 @@ class Accounting:
 
     async def limits(self, preset: Preset, config: Config) -> Limits:
         """Return what a request must fit into; the server is asked for its window and its price."""
-        await self.ask_price(preset)
+        await self._services.catalog.price(preset)
         return limits(preset, config.context, await self._services.catalog.window(preset))
 
     def knows_window(self, preset: Preset) -> bool:
@@ -90,10 +90,6 @@ class Accounting:
     def request_cost(self, preset: Preset, tokens: int) -> float:
         """Return the dollars that a request costs, its reply aside; 0 where nobody knows."""
         return request_cost(self._priced(preset), tokens)
-
-    async def ask_price(self, preset: Preset) -> None:
-        """Have the server tell what the model costs, where its list of models does so."""
-        await self._services.catalog.price(preset)
 
     def call_ended(self, preset: Preset, category: Category, usage: Usage) -> Usage:
         """Add a call to the session; return its usage with its cost."""

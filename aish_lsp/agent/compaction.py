@@ -70,11 +70,15 @@ class Summarizer:
         await self._emit(Notice("info", f"Summarizing {len(plan.evicted)} old messages."))
 
         async def ask(prior: str | None, messages: Sequence[Message] | None) -> str | None:
+            def compose(fits: Fits) -> tuple[RequestMessage, ...] | None:
+                return summary_request(prior, messages, max_chars=plan.summary_chars, fits=fits)
+
             try:
-                return await self._ask(preset, prior, messages, plan.summary_chars)
+                reply = await complete_once(self._session, preset, "summary", compose)
             except AishError as error:
                 self.trouble = error.message
                 raise
+            return reply.text if reply else None
 
         return await rolled(prior, plan.evicted, ask, plan.summary_chars)
 
@@ -86,21 +90,6 @@ class Summarizer:
         services = workspace.services
         chosen = await services.catalog.choose(workspace.config, name, services.ask_user)
         return chosen.preset
-
-    async def _ask(
-        self, preset: Preset, prior: str | None, evicted: Sequence[Message] | None, max_chars: int
-    ) -> str | None:
-        """Ask for a summary; None where not even a short request fits.
-
-        Raises:
-            AishError: the model did not answer, or may not be paid for.
-        """
-
-        def compose(fits: Fits) -> tuple[RequestMessage, ...] | None:
-            return summary_request(prior, evicted, max_chars=max_chars, fits=fits)
-
-        reply = await complete_once(self._session, preset, "summary", compose)
-        return reply.text if reply else None
 
 
 async def rolled(prior: str, evicted: Sequence[Message], ask: AskSummary, max_chars: int) -> str:
@@ -131,15 +120,15 @@ async def _asked(ask: AskSummary, prior: str | None, evicted: Sequence[Message] 
 
 
 @dataclass(frozen=True, slots=True)
-class Compacted:
-    """What became of a conversation: how many messages went into the summary, what is left.
-
-    ``told`` says it to the user.
-    """
+class Compaction:
+    """How many messages went into the summary, and what the next request takes now."""
 
     evicted_turns: int
     context: ContextReport
-    told: str
+
+
+#: What became of a conversation, and the same for the user.
+Compacted: TypeAlias = tuple[Compaction, str]
 
 
 def compact(session: Session) -> Job[Compacted]:
@@ -166,7 +155,7 @@ async def _put_into_summary(session: Session, emit: Emit) -> Compacted:
             " summarized."
         )
         return _compacted(session, 0, msg)
-    preset = (await session.choose_model(None)).preset
+    preset = (await session.models.choose(None)).preset
     limit = await session.accounting.limits(preset, config)
     counter = session.accounting.counter(preset, config)
     tools = session.tools_for(preset, limit)
@@ -193,4 +182,4 @@ def _compacted(session: Session, evicted: int, told: str) -> Compacted:
     if evicted:
         share = f"{context.total:,} of {context.token_budget:,} tokens"
         told = f"{told} The next request takes {share}."
-    return Compacted(evicted, context, told)
+    return Compaction(evicted, context), told

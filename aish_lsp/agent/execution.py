@@ -113,23 +113,19 @@ class Plan:
     when the confinement was in the way.
 
     ``seen`` tells the workspace's folder and ``cwd``, as they were then, from what may come in
-    their place: device and inode of each.
+    their place: device and inode of each. ``request`` says how it is run.
     """
 
+    request: RunRequest
     command_id: str
     text: str
     source: Source
     shell: str
     cwd: Path
     seen: tuple[tuple[int, int], ...]
-    timeout: float
     origin: Origin
-    approved: bool
-    unattended: bool
     free: bool
-    shown_whole: bool
     group: str
-    answers_call: bool
 
 
 def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
@@ -162,21 +158,17 @@ def plan(session: Session, request: RunRequest, command_id: str) -> Plan:
     if obstacle:
         raise NotFound(f"Not run: {obstacle}. Copy it instead.")
     return Plan(
+        request,
         command_id=command_id,
         text=text,
         source=source,
         shell=shell,
         cwd=cwd,
         seen=_identities(workspace.folder, cwd),
-        timeout=request.timeout or DEFAULT_TIMEOUT,
         # What the user has made of a suggestion is their own.
         origin="user" if request.command_id and request.edited is not None else request.origin,
-        approved=request.approved,
-        unattended=request.unattended,
         free=_runs_free(session, request),
-        shown_whole=request.shown_whole,
         group=request.group or command_id,
-        answers_call=request.answers_call,
     )
 
 
@@ -259,6 +251,29 @@ def approve(session: Session, command_id: str) -> Job[RunReport]:
     if begin is None:
         raise NotFound(f"No command {command_id[:40]!r} waits for approval.")
     return begin()
+
+
+async def run_and_tell(session: Session, request: RunRequest, emit: Emit) -> RunReport:
+    """Run a command as part of other work, and tell what comes of it; on a cancel it is ended.
+
+    Raises:
+        AishError: as ``run``.
+    """
+    job = run(session, request)
+    try:
+        async for event in job.events():
+            if isinstance(event, Notice | Command | Output):
+                await emit(event)
+        return await job.result()
+    except BaseException:
+        job.cancel()
+        await run_uncancellable(_ended(job))
+        raise
+
+
+async def _ended(job: Job[RunReport]) -> None:
+    """Wait until a job that was cancelled has ended, whatever it came to."""
+    await asyncio.gather(job.result(), return_exceptions=True)
 
 
 def _begin(session: Session, planned: Plan) -> Job[RunReport]:
@@ -346,13 +361,20 @@ class Execution:
             planned.text, planned.cwd, planned.shell, confined=self._can_confine, kept=kept
         )
 
+    @property
+    def _other_shell(self) -> str:
+        """The shell that runs it, where that is not the user's own; else empty."""
+        shell = self._plan.shell
+        return "" if shell == self._workspace.config.safety.shell else shell
+
     def _is_confined(self, verdict: Verdict) -> bool:
         return self._can_confine and verdict.risk == "safe" and verdict.confine
 
     def _is_work(self, verdict: Verdict) -> bool:
         """Return whether it runs unasked, as a step of a goal that may change the work tree."""
-        may = self._pursuit is not None and self._pursuit.acts_alone
-        return may and self._can_confine and verdict.risk == "caution" and not self._plan.approved
+        if self._pursuit is None or not self._pursuit.acts_alone or self._plan.request.approved:
+            return False
+        return self._can_confine and verdict.risk == "caution"
 
     def _works_alone(self, verdict: Verdict) -> bool:
         """Return whether it is that, and nobody was asked."""
@@ -361,8 +383,7 @@ class Execution:
     async def _offer_unconfined(self) -> None:
         """Offer the command once more, where its confinement may have been in the way."""
         planned = self._plan
-        other = planned.shell if planned.shell != self._workspace.config.safety.shell else ""
-        found = FoundCommand(planned.text, 0, source=planned.source, shell=other)
+        found = FoundCommand(planned.text, 0, source=planned.source, shell=self._other_shell)
         info = self._session.offer_unconfined(found, planned.cwd, planned.shell)
         await self._emit(Command(info))
         await self._emit(Notice("info", _WAS_CONFINED))
@@ -372,13 +393,13 @@ class Execution:
 
     def _must_ask(self, verdict: Verdict) -> bool:
         """Return whether the user is to be asked first."""
-        planned = self._plan
+        planned, request = self._plan, self._plan.request
         always = self._workspace.config.safety.confirm == "always"
         if self._is_work(verdict):
             return always
-        if planned.unattended and not (verdict.risk == "safe" and self._may_go_unseen(verdict)):
+        if request.unattended and not (verdict.risk == "safe" and self._may_go_unseen(verdict)):
             return True
-        return not planned.approved and needs_approval(
+        return not request.approved and needs_approval(
             planned.text, verdict, planned.origin, always=always
         )
 
@@ -389,16 +410,18 @@ class Execution:
     async def _ask(self, verdict: Verdict) -> bool:
         """Ask; where nobody answers, show what was asked, and how to go on."""
         planned = self._plan
-        if planned.unattended and verdict.risk == "safe":
+        if planned.request.unattended and verdict.risk == "safe":
             verdict = replace(verdict, reasons=(_UNSEEN,))
-        other = planned.shell if planned.shell != self._workspace.config.safety.shell else ""
-        question = question_for(planned.text, planned.cwd, verdict, planned.origin, other)
+        question = question_for(
+            planned.text, planned.cwd, verdict, planned.origin, self._other_shell
+        )
         if verdict.risk == "destructive":
             question = replace(question, message=f"{question.message}\n\n{await self._prospect()}")
         answer = await self._workspace.services.ask_user(question)
         if answer is None:
             # Its call has its answer by then.
-            approved = replace(planned, approved=True, answers_call=False, group=planned.command_id)
+            request = replace(planned.request, approved=True, answers_call=False)
+            approved = replace(planned, request=request, group=planned.command_id)
             self._session.awaiting[planned.command_id] = lambda: _begin(self._session, approved)
             hint = f"Not run: it was not confirmed. `:approve {planned.command_id}` runs it, once."
             await self._emit(Notice("warning", f"{question.message}\n\n{hint}"))
@@ -441,7 +464,7 @@ class Execution:
 
         async def on_output(stream: Literal["stdout", "stderr"], delta: str) -> None:
             await self._emit(Output(planned.command_id, stream, delta))
-            if not planned.shown_whole:
+            if not planned.request.shown_whole:
                 await self._kept_whole(self._whole.add(delta))
 
         environ = workspace.command_environment()
@@ -463,7 +486,7 @@ class Execution:
                 planned.text,
                 cwd=planned.cwd,
                 shell=planned.shell,
-                timeout=planned.timeout,
+                timeout=planned.request.timeout or DEFAULT_TIMEOUT,
                 env=environ,
                 on_output=on_output,
                 walls=walls,
@@ -479,7 +502,7 @@ class Execution:
 
     async def _keep(self, result: RunResult) -> None:
         """Keep the output for the next question, clean and without secrets."""
-        if self._plan.answers_call:
+        if self._plan.request.answers_call:
             return
         workspace = self._workspace
         output = workspace.output_without_secrets(clean_output(result.output))
@@ -492,10 +515,7 @@ class Execution:
             await self._session.command_ended(self._plan.command_id, kept)
 
     def _outcome(self, result: RunResult, file: Path | None = None) -> Outcome[RunReport]:
-        return Outcome(self._report(result, file), result.finish_reason)
-
-    def _report(self, result: RunResult, file: Path | None = None) -> RunReport:
-        return RunReport(
+        report = RunReport(
             command_id=self._plan.command_id,
             text=self._plan.text,
             exit_code=result.exit_code,
@@ -507,6 +527,7 @@ class Execution:
             output_uri=file.as_uri() if file else None,
             refused=result.refused,
         )
+        return Outcome(report, result.finish_reason)
 
 
 async def begin_undo(session: Session, group: str, label: str, cwd: Path, emit: Emit) -> bool:

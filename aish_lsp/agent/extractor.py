@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 from aish_lsp.agent.events import Notice, Text, Usage
 from aish_lsp.agent.model_call import complete_once
-from aish_lsp.agent.resumption import message_of
 from aish_lsp.context.prompt import fenced
 from aish_lsp.context.summary import Fits, Fitted, fitted, without_reasoning
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, NotFound, OverBudget
@@ -22,6 +21,7 @@ from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
 from aish_lsp.foundation.text import count_of
 from aish_lsp.memory.candidates import MOST, Candidate, candidates
 from aish_lsp.models.request import RequestMessage
+from aish_lsp.sessions.rebuild import message_of
 from aish_lsp.sessions.recorder import Reply
 from aish_lsp.sessions.records import SUMMARIZE
 from aish_lsp.shell.suggestions import new_id
@@ -174,10 +174,10 @@ class Extractor:
         name = session.workspace.config.memory.summarizer_model
         if name:
             try:
-                return (await session.choose_model(name)).preset
+                return (await session.models.choose(name)).preset
             except NotFound as error:
                 await self._notice("warning", f"memory.summarizer_model: {error.message}")
-        return (await session.choose_model(None)).preset
+        return (await session.models.choose(None)).preset
 
     def _candidates(self, messages: Iterable[Message]) -> tuple[Candidate, ...]:
         reply = "".join(self._said)

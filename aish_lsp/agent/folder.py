@@ -43,16 +43,17 @@ class FolderContext:
     """The context of one folder; with ``root`` None, of the user where no folder is open.
 
     Attributes:
+        configuration: where the configuration comes from, and what waits for a grant.
         data: where what is kept of it lies.
     """
 
     def __init__(self, root: Path | None, services: Services, configuration: Configuration) -> None:
         self.root = root
         self.services = services
+        self.configuration = configuration
         self.project = ProjectPicture(root)
         self.files = FileNames(root, self.project, lambda: self.config.project)
         self.undo = Undo(self.folder, self.without_secrets, services.edit_open)
-        self._configuration = configuration
         self.data = workspace_dir(root) if root else data_dir() / "workspaces" / "user"
         self._memory_path = self._configured_memory()
         self.memory = self._open_memory()
@@ -64,14 +65,9 @@ class FolderContext:
     # Its state
 
     @property
-    def configuration(self) -> Configuration:
-        """Where the configuration comes from, and what waits for a grant."""
-        return self._configuration
-
-    @property
     def config(self) -> Config:
         """The configuration in force here."""
-        return self._configuration.config
+        return self.configuration.config
 
     @property
     def folder(self) -> Path:
@@ -143,7 +139,7 @@ class FolderContext:
 
     async def reload(self) -> list[str]:
         """Take in a configuration that has changed. Return what is wrong with it."""
-        return await asyncio.to_thread(self._configuration.reload)
+        return await asyncio.to_thread(self.configuration.reload)
 
     async def refresh_memory(self) -> list[str]:
         """Take in what other processes remembered or forgot. Return what is wrong."""

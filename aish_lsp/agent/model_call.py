@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 #: Hears of a reply.
 Told: TypeAlias = "Callable[[Text | Usage], Awaitable[None]]"
 
+#: Makes messages, the system's first, within a budget; None where not even few of them fit.
+Compose: TypeAlias = "Callable[[Fits], tuple[RequestMessage, ...] | None]"
+
 #: Times that messages are made anew because the model's tokenizer counts more than was estimated.
 _TRIES: Final = 3
 
@@ -166,7 +169,7 @@ async def complete_once(
     session: Session,
     preset: Preset,
     category: Category,
-    compose: Callable[[Fits], tuple[RequestMessage, ...] | None],
+    compose: Compose,
     told: Told | None = None,
 ) -> SideReply | None:
     """Ask ``preset`` one question; return its reply, or None where not even a short one fits.
@@ -215,8 +218,13 @@ async def complete_once(
     raise AssertionError("the last try returns or raises")
 
 
+def unchanged(messages: tuple[RequestMessage, ...]) -> Compose:
+    """Return what makes just these messages, if they fit."""
+    return lambda fits: messages if fits(messages) else None
+
+
 async def _compose(
-    session: Session, counter: Counter, compose: Callable[[Fits], tuple[RequestMessage, ...] | None]
+    session: Session, counter: Counter, compose: Compose
 ) -> tuple[tuple[RequestMessage, ...], int] | None:
     """Return messages that fit, by the model's own tokenizer where it is asked, and their tokens.
 
@@ -283,12 +291,9 @@ async def complete(
         OverBudget: the messages are too long for the model; none of them is left out.
         AishError: the model did not answer in whole, or may not be paid for.
     """
-    request = (RequestMessage("system", _SYSTEM), *messages)
+    compose = unchanged((RequestMessage("system", _SYSTEM), *messages))
     said: list[str] = []
     usage: Usage | None = None
-
-    def compose(fits: Fits) -> tuple[RequestMessage, ...] | None:
-        return request if fits(request) else None
 
     async def told(event: Text | Usage) -> None:
         nonlocal usage

@@ -7,7 +7,7 @@ Where it is down: those of ``routing.fallback`` in their order, the offline mode
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.context.usage import is_local
@@ -27,14 +27,6 @@ if TYPE_CHECKING:
 
 #: The offline model as it steps in: it has no window, and nothing is to be evicted for its sake.
 _OFFLINE: Final = replace(OFFLINE, context_window=1 << 30, token_budget=1 << 29)
-
-
-@dataclass(frozen=True, slots=True)
-class Routed:
-    """The model for one question, and the class that the question was taken for."""
-
-    chosen: Chosen
-    class_: QuestionClass
 
 
 class ModelChoice:
@@ -101,8 +93,8 @@ class ModelChoice:
             self._last_preset = chosen.preset
         return chosen
 
-    async def route(self, question: str, name: str | None) -> Routed:
-        """Return the model for a question, for which ``name`` was named, if any.
+    async def route(self, question: str, name: str | None) -> tuple[Chosen, QuestionClass]:
+        """Return the model for a question, and its class; ``name`` was named for it, if any.
 
         What the user says comes first: for this question, then by ``use``; then the class.
 
@@ -115,10 +107,10 @@ class ModelChoice:
         self.question_class = found.class_
         of_class = self._config().routing.classes.get(found.class_)
         if name or self._used or not of_class:
-            return Routed(await self.choose(name), found.class_)
+            return await self.choose(name), found.class_
         chosen = await self._ask_catalog(of_class)
         why = f"routing.classes.{found.class_}, as the question {found.why}"
-        return Routed(replace(chosen, why=why), found.class_)
+        return replace(chosen, why=why), found.class_
 
     def addressed(self, question: str) -> tuple[str | None, str]:
         """Return the configured model that a question names itself, and the rest of it."""

@@ -107,7 +107,7 @@ class Round(ModelCall):
             OverBudget: it does not fit, whatever is left out. Nothing is lost.
             CostCap: it might cross the session's cap. Nothing is lost either.
         """
-        await self._session.accounting.ask_price(self.preset)
+        await self._workspace.services.catalog.price(self.preset)
         # Of one that may not be paid for, nothing else is asked at all.
         self._allow(0)
         self._limit = await self._session.accounting.limits(self.preset, self._config)

@@ -11,12 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.agent.accounting import Accounting, NextRequest
-from aish_lsp.agent.resumption import Resumption
 from aish_lsp.context.attached.consent import Consents
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.report import Meter
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.job import JobTable
+from aish_lsp.sessions.rebuild import Resumption
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.suggestions import PendingCommands, new_id
 
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from aish_lsp.context.prompt import Blocks
     from aish_lsp.context.usage import UsageTotals
     from aish_lsp.foundation.job import Job
-    from aish_lsp.models.catalog import Chosen
     from aish_lsp.models.request import Model, ToolSchema
     from aish_lsp.sessions.recorder import Recorder
     from aish_lsp.shell.suggestions import FoundCommand, Suggestion
@@ -227,13 +226,8 @@ class Session:
         return self.models.active
 
     @property
-    def last_turn_commands(self) -> list[CommandInfo]:
-        """The suggestions of the last turn that still wait."""
-        return [suggestion.info for suggestion in self.last_turn_suggestions]
-
-    @property
     def last_turn_suggestions(self) -> list[Suggestion]:
-        """The same, with all that is known of them."""
+        """The suggestions of the last turn that still wait."""
         return self.commands.of_turn(self._last_turn)
 
     @property
@@ -301,14 +295,6 @@ class Session:
         new = notice not in self._told
         self._told.add(notice)
         return new
-
-    async def choose_model(self, name: str | None) -> Chosen:
-        """Return the model that answers: the one named, the active one, or what there is.
-
-        Raises:
-            NotFound, Denied: as ``use_model``.
-        """
-        return await self.models.choose(name)
 
     def open_model(self, preset: Preset) -> Model:
         """Return the adapter that speaks to ``preset``."""

@@ -9,16 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from aish_lsp.agent.model_choice import ModelChoice
-from aish_lsp.agent.resumption import (
-    Resumption,
-    notices_of,
-    open_to_resume,
-    records_before,
-    resumption,
-)
 from aish_lsp.agent.session import Session
 from aish_lsp.context.usage import UsageTotals
 from aish_lsp.foundation.errors import (
@@ -39,6 +33,13 @@ from aish_lsp.sessions.listing import (
     search,
 )
 from aish_lsp.sessions.log import SessionLog
+from aish_lsp.sessions.rebuild import (
+    Resumption,
+    notices_of,
+    open_to_resume,
+    records_before,
+    resumption,
+)
 from aish_lsp.sessions.recorder import Recorder, read_costs, read_usage
 from aish_lsp.sessions.records import SUMMARIZE, LoadedSession, load
 
@@ -105,14 +106,14 @@ class Sessions:
 
         ``named`` waits for it from now on. Return what waits for all of it, and tells the session.
         """
-        return self._begun(self._replace(lambda: self._begin(settled)))
+        return self._begun(self._start(lambda: self._begin(settled), show=True))
 
     async def _begin(self, settled: Coroutine[Any, Any, object]) -> Resumed | None:
         await settled
         if self._workspace.config.sessions.resume != "always":
             return None
         last = await self.last()
-        self.begun_with = await self._resume(last.id) if last else None
+        self.begun_with = await self._resume(last.id, show=True) if last else None
         return self.begun_with
 
     async def _begun(self, beginning: asyncio.Task[Resumed | None]) -> Resumed | None:
@@ -179,15 +180,13 @@ class Sessions:
         Raises:
             Busy: a question is being answered in the one that is shown, or a command runs.
         """
-        if show:
-            return await asyncio.shield(self._replace(self._new))
-        session = self._session()
-        self._beside.append(session)
-        return session
+        if not show:
+            return await self._opened(self._session(), show=False)
+        return await asyncio.shield(self._start(self._new, show=True))
 
     async def _new(self) -> Session:
         _refuse_while_busy(self.shown)
-        return await self._show(self._session())
+        return await self._opened(self._session(), show=True)
 
     def _session(
         self,
@@ -219,15 +218,9 @@ class Sessions:
             NotFound: there is none; the message names the nearest.
             StoreUnavailable: it cannot be read or written.
         """
-        if show:
-            return await asyncio.shield(self._replace(lambda: self._resume(key)))
-        return await asyncio.shield(self._resume_beside(key))
+        return await asyncio.shield(self._start(lambda: self._resume(key, show=show), show=show))
 
-    async def _resume_beside(self, key: str | None) -> Resumed:
-        async with self._changing:
-            return await self._resume(key, show=False)
-
-    async def _resume(self, key: str | None, *, show: bool = True) -> Resumed:
+    async def _resume(self, key: str | None, *, show: bool) -> Resumed:
         if key is None:
             last = await self.last()
             if last is None:
@@ -240,7 +233,7 @@ class Sessions:
         if show:
             _refuse_while_busy(self.shown)
         if is_open is not None:
-            return _resumed(await self._show(is_open))
+            return _resumed(await self._opened(is_open, show=True))
         log, loaded = await asyncio.to_thread(open_to_resume, path, self._workspace.without_secrets)
         try:
             found = resumption(loaded)
@@ -250,11 +243,7 @@ class Sessions:
         except BaseException:
             log.close()
             raise
-        if show:
-            session = await self._show(session)
-        else:
-            self._beside.append(session)
-        resumed = _resumed(session, notices)
+        resumed = _resumed(await self._opened(session, show=show), notices)
         # Before anything is asked in it: another model may not be meant to see it.
         return resumed if found.model is None else await self._with_model(resumed, found.model)
 
@@ -292,11 +281,10 @@ class Sessions:
         )
         if number is None:
             raise NotFound("That question is no longer sent to the model: nothing can part there.")
-        if show:
-            return await asyncio.shield(self._replace(lambda: self._fork(session, number, True)))
-        return await self._fork(session, number, show)
+        fork = partial(self._fork, session, number, show=show)
+        return await asyncio.shield(self._start(fork, show=show))
 
-    async def _fork(self, session: Session, number: int, show: bool) -> Resumed:
+    async def _fork(self, session: Session, number: int, *, show: bool) -> Resumed:
         """Do so, before the line of that number in the session's log."""
         if show:
             _refuse_while_busy(self.shown)
@@ -306,10 +294,7 @@ class Sessions:
             parted = await self._copied(said, session.recorder.session_path)
         else:
             parted = self._session()
-        if show:
-            return _resumed(await self._show(parted))
-        self._beside.append(parted)
-        return _resumed(parted)
+        return _resumed(await self._opened(parted, show=show))
 
     async def _copied(self, said: LoadedSession, path: Path) -> Session:
         """Open a session that begins with what was ``said``, in a log beside ``path``."""
@@ -408,12 +393,17 @@ class Sessions:
         found = (session for session in self.open if session.recorder.session_path == path)
         return next(found, None)
 
-    async def _show(self, session: Session) -> Session:
-        """Show ``session`` from now on; close the one before, unless it stays open beside it.
+    async def _opened(self, session: Session, *, show: bool) -> Session:
+        """Keep ``session`` open beside the others, or show it from now on.
+
+        The one that was shown is closed then, unless it stays open beside it.
 
         Raises:
             Busy: something has begun in that one meanwhile.
         """
+        if not show:
+            self._beside.append(session)
+            return session
         before = self.shown
         try:
             _refuse_while_busy(before)
@@ -427,8 +417,8 @@ class Sessions:
             await before.aclose()
         return session
 
-    def _replace(self, work: Callable[[], Coroutine[Any, Any, R]]) -> asyncio.Task[R]:
-        """Begin ``work``, which shows another session; ``named`` waits for it from now on.
+    def _start(self, work: Callable[[], Coroutine[Any, Any, R]], *, show: bool) -> asyncio.Task[R]:
+        """Begin ``work``, which opens a session; ``named`` waits for one that it will ``show``.
 
         It is done to its end even where nobody waits for it.
         """
@@ -437,8 +427,9 @@ class Sessions:
             async with self._changing:
                 return await work()
 
-        task = asyncio.create_task(take_turn(), name="show another session")
-        self._replacing = task
+        task = asyncio.create_task(take_turn(), name="open a session")
+        if show:
+            self._replacing = task
         return task
 
     async def aclose(self) -> None:

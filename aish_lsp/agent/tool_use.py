@@ -8,10 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aish_lsp.agent.events import Command, Notice, Output
-from aish_lsp.agent.execution import RunRequest, begin_undo, end_undo, run
+from aish_lsp.agent.execution import RunRequest, begin_undo, end_undo, run_and_tell
 from aish_lsp.foundation.errors import Denied
-from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.runner import run_command
@@ -23,9 +21,7 @@ from aish_lsp.tools.mcp.servers import SessionServers, ToolServers
 from aish_lsp.tools.toolbox import Toolbox
 
 if TYPE_CHECKING:
-    from aish_lsp.agent.execution import RunReport
     from aish_lsp.agent.session import Session
-    from aish_lsp.foundation.job import Job
     from aish_lsp.foundation.ports import Question
     from aish_lsp.shell.runner import RunResult
     from aish_lsp.tools.calling import Around
@@ -103,20 +99,7 @@ class _User:
             group=around.group,
             answers_call=True,
         )
-        job = run(self._session, request)
-        try:
-            async for event in job.events():
-                if isinstance(event, Notice | Command | Output):
-                    await around.emit(event)
-            report = await job.result()
-        except BaseException:
-            job.cancel()
-            await run_uncancellable(_ended(job))
-            raise
-        return await self._told(report, around)
-
-    async def _told(self, report: RunReport, around: Around) -> ToolResult:
-        """Return what the model is told of a command."""
+        report = await run_and_tell(self._session, request, around.emit)
         if report.finish_reason == "denied":
             return ToolResult("Not run: the user did not agree to it.", "denied")
         if report.finish_reason == "cancelled":
@@ -194,8 +177,3 @@ class _User:
         finally:
             if is_covered:
                 await end_undo(self._session, around.emit)
-
-
-async def _ended(job: Job[RunReport]) -> None:
-    """Wait until a job that was cancelled has ended, whatever it came to."""
-    await asyncio.gather(job.result(), return_exceptions=True)

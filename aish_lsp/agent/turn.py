@@ -48,7 +48,7 @@ from aish_lsp.tools.calling import Around, ToolResult
 from aish_lsp.tools.toolbox import call_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Sequence
+    from collections.abc import Coroutine, Sequence
 
     from aish_lsp.agent.events import ToolStatus
     from aish_lsp.agent.session import Ask, Session
@@ -104,12 +104,6 @@ def ask(session: Session, question: Ask) -> Job[AskResult]:
     job = session.jobs.start(turn_id, lambda emit: Turn(session, question, turn_id, emit).take())
     job.again = question.again
     return job
-
-
-async def _all_ended(tasks: Collection[asyncio.Task[ToolResult]]) -> None:
-    """Wait until all of ``tasks`` have ended, in whatever way."""
-    if tasks:
-        await asyncio.wait(tasks)
 
 
 class Turn:
@@ -250,8 +244,7 @@ class Turn:
             workspace.project.set_focus_file(focus_file)
         for notice in await self._session.refresh():
             await self._notice("warning", notice)
-        routed = await self._session.models.route(prompt, self._ask.model or named)
-        chosen = routed.chosen
+        chosen, class_ = await self._session.models.route(prompt, self._ask.model or named)
         if chosen.notice and self._session.first_time(chosen.notice):
             await self._notice("info", chosen.notice)
         self._chain = FallbackChain(chosen.preset, workspace.config)
@@ -266,7 +259,7 @@ class Turn:
             Start(
                 turn_id=self._id,
                 model=chosen.preset.name,
-                route=Route(routed.class_, chosen.why),
+                route=Route(class_, chosen.why),
                 context_tokens=first.tokens,
                 token_budget=first.budget,
             )
@@ -391,7 +384,8 @@ class Turn:
                             await self._part_from_rounds_before()
                         self._text.append(event.delta)
                         await self._emit(event)
-                        await self._suggest(scanner, event.delta)
+                        for found in scanner.feed(event.delta):
+                            await self._add_command(found)
                     case Reasoning():
                         self._reasoning.append(event.delta)
                         await self._emit(event)
@@ -418,23 +412,17 @@ class Turn:
             await self._tell_of(call, "pending")
         for call in calls[_MOST_CALLS:]:
             text = f"Not made: a reply may have {_MOST_CALLS} calls. Make fewer at once."
-            await self._keep_result(call.id, text)
-            await self._tell_of(call, "failed", text)
+            await self._came_of(call, ToolResult(text, "failed"))
         calls = calls[:_MOST_CALLS]
         for reads, group in groupby(calls, lambda call: tools.reads(call.name)):
             for together in [[*group]] if reads else [[call] for call in group]:
                 if self.broken_off is not None:
-                    await self._leave_out(together)
+                    for call in together:
+                        await self._came_of(call, ToolResult(_LEFT_OUT, "failed"))
                     continue
                 statuses = await self._call(together)
                 if self._session.pursuit is not None and not reads:
                     self.broken_off = next((one for one in statuses if one != "done"), None)
-
-    async def _leave_out(self, calls: Sequence[ToolCall]) -> None:
-        """Tell of ``calls`` that they are not made."""
-        for call in calls:
-            await self._keep_result(call.id, _LEFT_OUT)
-            await self._tell_of(call, "failed", _LEFT_OUT)
 
     async def _call(self, calls: Sequence[ToolCall]) -> list[ResultStatus]:
         """Make ``calls`` at the same time; return how each ended."""
@@ -448,9 +436,7 @@ class Turn:
                 making.append(asyncio.create_task(work, name=f"call {call.name[:40]}"))
             for call, made in zip(calls, making, strict=True):
                 result = await made
-                text = self._workspace.output_without_secrets(result.text)
-                await self._unless_cancelled(self._keep_result(call.id, text))
-                await self._tell_of(call, result.status, text)
+                await self._unless_cancelled(self._came_of(call, result))
                 statuses.append(result.status)
         finally:
             for made in making:
@@ -462,14 +448,18 @@ class Turn:
         self, calls: Sequence[ToolCall], making: Sequence[asyncio.Task[ToolResult]]
     ) -> None:
         """Wait until calls have ended; what one did in spite of a cancel is its result."""
-        await _all_ended(making)
+        if making:
+            await asyncio.wait(making)
         waiting = {call.id for call in self._conversation.open_calls()}
         for call, made in zip(calls, making, strict=False):
             if call.id in waiting and not made.cancelled() and made.exception() is None:
-                result = made.result()
-                text = self._workspace.output_without_secrets(result.text)
-                await self._keep_result(call.id, text)
-                await self._tell_of(call, result.status, text)
+                await self._came_of(call, made.result())
+
+    async def _came_of(self, call: ToolCall, result: ToolResult) -> None:
+        """Keep, and tell, what came of a call."""
+        text = self._workspace.output_without_secrets(result.text)
+        await self._keep_result(call.id, text)
+        await self._tell_of(call, result.status, text)
 
     def _around(self) -> Around:
         """Return what the round's calls are made in."""
@@ -492,10 +482,6 @@ class Turn:
         if not self._ask.ephemeral:
             n = await self._session.recorder.tool_result(call_id, text)
         self._conversation.append_tool(call_id, text, n=n)
-
-    async def _suggest(self, scanner: SuggestionScanner, delta: str) -> None:
-        for found in scanner.feed(delta):
-            await self._add_command(found)
 
     async def _add_command(self, found: FoundCommand) -> None:
         """Suggest a command; one that repeats a fence takes its place, and its id."""
@@ -590,10 +576,7 @@ class Turn:
         await self._emit(Notice(level, message))
 
     def _outcome(self) -> Outcome[AskResult]:
-        return Outcome(self._result(), self._finish, self._error)
-
-    def _result(self) -> AskResult:
-        return AskResult(
+        result = AskResult(
             turn_id=self._id,
             session_id=self._session.id,
             model=self._model,
@@ -607,3 +590,4 @@ class Turn:
             context=self._session.next_request().context(),
             attached=self._attached,
         )
+        return Outcome(result, self._finish, self._error)

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from aish_lsp import __version__
-from aish_lsp.cli import output
-from aish_lsp.cli.terminal import folder
+from aish_lsp.cli import terminal
 from aish_lsp.foundation.errors import AishError
 
 
@@ -26,7 +25,7 @@ def main(argv: Sequence[str]) -> int:
         _give_up_stdout()
         # Whoever closed the pipe has seen enough.
         if not isinstance(error, BrokenPipeError):
-            output.tell(str(error))
+            terminal.tell(str(error))
         return 1
     except KeyboardInterrupt:
         return 130
@@ -38,9 +37,7 @@ def _run(arguments: argparse.Namespace) -> int:
         run = arguments.run(arguments)
         return int(asyncio.run(run) if asyncio.iscoroutine(run) else run)
     except AishError as error:
-        if arguments.json:
-            output.out.as_json({"error": error.to_wire() | error.data})
-        output.tell(error.message)
+        terminal.refuse(error, as_json=arguments.json)
         return 1
 
 
@@ -65,14 +62,6 @@ def parser() -> argparse.ArgumentParser:
         setup,
     )
 
-    common = argparse.ArgumentParser(add_help=False)
-    common.add_argument("--json", action="store_true", help="print JSON")
-    common.add_argument(
-        "--workspace",
-        metavar="DIR",
-        type=folder,
-        help="the workspace (default: here)",
-    )
     whole = argparse.ArgumentParser(
         prog="aish-lsp",
         description="An AI shell assistant for every editor, over plain LSP. "
@@ -88,5 +77,5 @@ def parser() -> argparse.ArgumentParser:
         *(doctor.add_parser, inspecting.add_config, memory.add_parser, sessions.add_parser),
         inspecting.add_parser,
     ):
-        add(commands, common)
+        add(commands)
     return whole

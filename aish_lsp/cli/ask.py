@@ -19,8 +19,9 @@ from aish_lsp.agent.norris.run import Goal, pursue
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import ask
 from aish_lsp.chat.transcript import call_ended, run_ending, step_ended
-from aish_lsp.cli import output
-from aish_lsp.cli.terminal import edit_text, open_workspace, read_line, workspace_folder
+from aish_lsp.cli import terminal
+from aish_lsp.cli.command import add_command, open_workspace
+from aish_lsp.cli.terminal import read_line
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import Event, to_wire
 from aish_lsp.foundation.text import escaped
@@ -32,19 +33,18 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any) -> None:
     """Add ``ask`` to the command line."""
-    ask = commands.add_parser("ask", parents=[common], help="ask a question")
+    ask = add_command(commands, "ask", run, "ask a question")
     ask.add_argument("question", help="the question; - reads it from stdin")
     ask.add_argument("--model", metavar="M", help="the model that answers")
     ask.add_argument("--yes-safe", action="store_true", help="run without asking what only reads")
-    ask.set_defaults(run=run)
 
 
 async def run(arguments: argparse.Namespace) -> int:
     """Ask, stream the reply, offer its commands; return the exit code."""
     question = sys.stdin.read() if arguments.question == "-" else arguments.question
-    async with open_workspace(workspace_folder(arguments)) as workspace:
+    async with open_workspace(arguments) as workspace:
         job = ask(workspace.shown, Ask(question, arguments.model))
         result = await watched(job, as_json if arguments.json else _print_turn)
         if arguments.json:
@@ -69,13 +69,13 @@ async def watched(job: Job[R], show: Callable[[Event], None]) -> R:
 
 def as_json(value: Any) -> None:
     """Write an event, or a result, on a line of its own."""
-    output.out.as_json(to_wire(value))
+    terminal.out.as_json(to_wire(value))
 
 
 def _print_turn(event: Event) -> None:
     """Write a reply to stdout as it comes, all else to stderr: what tools print, too."""
     if isinstance(event, Output):
-        output.err.write(event.delta)
+        terminal.err.write(event.delta)
     else:
         show_event(event)
 
@@ -87,16 +87,16 @@ def show_event(event: Event) -> None:
     """
     match event:
         case Text() | Output():
-            output.out.write(event.delta)
+            terminal.out.write(event.delta)
         case Notice():
-            output.tell(event.message)
+            terminal.tell(event.message)
         case Tool():
             if told := call_ended(event):
-                output.tell(told)
+                terminal.tell(told)
         case End(finish_reason=reason):
-            output.out.end_line()
+            terminal.out.end_line()
             if reason in ("cancelled", "timeout"):
-                output.tell("stopped" if reason == "cancelled" else "it took too long")
+                terminal.tell("stopped" if reason == "cancelled" else "it took too long")
 
 
 async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bool) -> None:
@@ -108,11 +108,11 @@ async def _offer(workspace: Workspace, command: CommandInfo, *, safe_unasked: bo
     unasked = safe_unasked and command.risk == "safe" and command.source == "cmd"
     edited = None
     if not unasked:
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not terminal.can_ask():
             return
         shown = "\n".join(f"    {escaped(line)}" for line in command.text.split("\n"))
         if suggestion.obstacle:
-            output.tell(f"not run, since {suggestion.obstacle}:\n\n{shown}")
+            terminal.tell(f"not run, since {suggestion.obstacle}:\n\n{shown}")
             return
         choices = "[y]es, [e]dit, [N]o? " if suggestion.runs else "[e]dit, [N]o? "
         how = " without confinement" if suggestion.unconfined else ""
@@ -149,10 +149,10 @@ async def _run(workspace: Workspace, request: RunRequest) -> list[CommandInfo]:
     try:
         report = await watched(begin(workspace.shown, request), show)
     except AishError as error:
-        output.tell(error.message)
+        terminal.tell(error.message)
         return []
     if report.finish_reason != "denied":
-        output.tell(run_ending(report))
+        terminal.tell(run_ending(report))
     return again
 
 
@@ -160,12 +160,12 @@ async def _edited(text: str) -> str:
     """Have the user edit a command: one of several lines in their editor; empty for none."""
     if "\n" not in text:
         return await read_line("Run instead: ") or ""
-    return await asyncio.to_thread(edit_text, text, ".sh")
+    return await asyncio.to_thread(terminal.edit_command, text)
 
 
-def add_norris(commands: Any, common: argparse.ArgumentParser) -> None:
+def add_norris(commands: Any) -> None:
     """Add ``norris`` to the command line."""
-    norris = commands.add_parser("norris", parents=[common], help="pursue a goal by itself")
+    norris = add_command(commands, "norris", _norris, "pursue a goal by itself")
     norris.add_argument("goal", help="what is to be reached")
     norris.add_argument("--model", metavar="M", help="the model that answers")
     norris.add_argument("--max-steps", type=_steps, metavar="N", help="steps at most")
@@ -174,7 +174,6 @@ def add_norris(commands: Any, common: argparse.ArgumentParser) -> None:
         action="store_true",
         help="run unasked what can change nothing but the folder's files",
     )
-    norris.set_defaults(run=_norris)
 
 
 def _steps(text: str) -> int:
@@ -185,7 +184,7 @@ def _steps(text: str) -> int:
 
 async def _norris(arguments: argparse.Namespace) -> int:
     """Pursue the goal; return 0 where it was reached."""
-    async with open_workspace(workspace_folder(arguments)) as workspace:
+    async with open_workspace(arguments) as workspace:
         if arguments.model:
             await workspace.shown.answer_with(arguments.model)
         goal = Goal(arguments.goal, arguments.allow_caution, arguments.max_steps)
@@ -200,7 +199,7 @@ def _print_step(event: Event) -> None:
     """Write replies and outputs to stdout as they come, all else to stderr."""
     if isinstance(event, Step):
         if event.status not in ("planned", "running"):
-            output.out.end_line()
-            output.tell(step_ended(event))
+            terminal.out.end_line()
+            terminal.tell(step_ended(event))
     else:
         show_event(event)

@@ -12,6 +12,7 @@ import contextlib
 import importlib.util
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from aish_lsp.agent.events import Notice
@@ -27,9 +28,10 @@ from aish_lsp.chat.colon import (
     parse,
 )
 from aish_lsp.chat.transcript import first_line, run_ending
-from aish_lsp.cli import output
+from aish_lsp.cli import terminal
 from aish_lsp.cli.ask import show_event
-from aish_lsp.cli.terminal import open_workspace, read_line, workspace_folder
+from aish_lsp.cli.command import add_command, open_workspace
+from aish_lsp.cli.terminal import read_line
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.paths import data_dir
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.execution import RunReport
     from aish_lsp.agent.extractor import Extracted
     from aish_lsp.foundation.job import Job
-    from aish_lsp.foundation.ports import Choice, Question
+    from aish_lsp.foundation.ports import Choice
 
 R = TypeVar("R")
 
@@ -58,41 +60,37 @@ _DESCRIPTION: Final = (
 )
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any) -> None:
     """Add ``chat`` to the command line."""
-    chat = commands.add_parser(
-        "chat", parents=[common], help="a conversation in the terminal", description=_DESCRIPTION
-    )
+    help_ = "a conversation in the terminal"
+    chat = add_command(commands, "chat", run, help_, _DESCRIPTION)
     chat.add_argument("--model", metavar="M", help="the model that answers")
     which = chat.add_mutually_exclusive_group()
     which.add_argument("--session", metavar="ID", help="go on with this session, by id or name")
     which.add_argument(
         "--continue", dest="last", action="store_true", help="go on with the last session"
     )
-    chat.set_defaults(run=run)
 
 
 async def run(arguments: argparse.Namespace) -> int:
     """Talk until the input ends; return the exit code."""
-    async with open_workspace(workspace_folder(arguments)) as workspace:
+    async with open_workspace(arguments) as workspace:
         chat = TerminalChat(workspace, as_json=arguments.json)
         workspace.services.choose = chat.choose
-        if sys.stdin.isatty() and sys.stderr.isatty():
-            workspace.services.ask_user = chat.ask_user
+        if terminal.can_ask():
+            # Ctrl-C at a question is no answer to it, and the conversation goes on.
+            workspace.services.ask_user = partial(terminal.ask_user, ctrl_c_ends=False)
         if arguments.session is not None or arguments.last:
             await chat.do(ColonCommand("resume", arguments.session or ""))
         else:
-            await workspace.sessions.begin(_at_once())
+            # There are no settings of an editor's to wait for.
+            await workspace.sessions.begin(asyncio.sleep(0))
             if line := await first_line(workspace):
                 chat.show(line.removeprefix("> ").rstrip())
         if arguments.model is not None:
             await workspace.shown.use_model(arguments.model)
         await chat.talk()
     return 0
-
-
-async def _at_once() -> None:
-    """Wait for no editor's settings."""
 
 
 class TerminalChat:
@@ -115,7 +113,7 @@ class TerminalChat:
 
     async def wait(self, job: Job[R], title: str) -> R:
         """Wait for a job, which Ctrl-C stops."""
-        output.tell(f"{title} ...")
+        terminal.tell(f"{title} ...")
         self._job = job
         try:
             return await job.result()
@@ -126,16 +124,9 @@ class TerminalChat:
         """Return the last checklist."""
         return self._listed
 
-    async def ask_user(self, question: Question) -> bool | None:
-        """Ask at the terminal; only a plain yes is a yes, and Ctrl-C is none."""
-        whole = f"{question.whole}\n\n" if question.whole else ""
-        prompt = f"{whole}{question.message}\n{question.yes}? [y/N] "
-        answer = await read_line(prompt, ctrl_c_ends=False)
-        return None if answer is None else answer.strip().lower() in ("y", "yes")
-
     async def choose(self, choice: Choice) -> int | None:
         """Ask for the number of one of several things; None where there is no terminal."""
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not terminal.can_ask():
             return None
         rows = [f"  {number}. {option}" for number, option in enumerate(choice.options, 1)]
         whole = [choice.whole, ""] if choice.whole else []
@@ -156,10 +147,10 @@ class TerminalChat:
                 try:
                     message = await source.message()
                 except KeyboardInterrupt:
-                    output.out.line("")
+                    terminal.out.line("")
                     continue
                 except EOFError:
-                    output.out.line("")
+                    terminal.out.line("")
                     return
                 finally:
                     # Whoever reads may have taken it away.
@@ -183,14 +174,9 @@ class TerminalChat:
             if not self._work.cancelled() and (error := self._work.exception()) is not None:
                 if not isinstance(error, AishError):
                     raise error
-                self._refuse(error)
+                terminal.refuse(error, as_json=self._as_json)
         finally:
             self._work = None
-
-    def _refuse(self, error: AishError) -> None:
-        if self._as_json:
-            output.out.as_json({"error": error.to_wire() | error.data})
-        output.tell(error.message)
 
     async def _answer(self, message: str) -> None:
         """Carry a command out, or ask the model."""
@@ -233,9 +219,9 @@ class TerminalChat:
     def show(self, text: str) -> None:
         """Write a text of ours, Markdown as it is; what is not seen in it is escaped."""
         if self._as_json:
-            output.out.as_json({"text": text})
+            terminal.out.as_json({"text": text})
         else:
-            output.out.line(text)
+            terminal.out.line(text)
 
     async def _reply(self, job: Job[Any]) -> None:
         """Show a reply as it comes, and the commands that it suggests, by their numbers."""
@@ -246,23 +232,23 @@ class TerminalChat:
         """Show what of the last reply can be run."""
         waiting = self._workspace.shown.last_turn_suggestions
         if waiting and not self._as_json:
-            output.out.end_line()
+            terminal.out.end_line()
             for one in waiting:
                 first, *more = escaped_lines(one.info.text)
-                output.out.line(f"  [{one.number}] {first}  ({one.info.risk})")
+                terminal.out.line(f"  [{one.number}] {first}  ({one.info.risk})")
                 for line in more:
-                    output.out.line(f"      {line}")
-            output.out.line("`:run N` runs one of them.")
+                    terminal.out.line(f"      {line}")
+            terminal.out.line("`:run N` runs one of them.")
 
     async def _output(self, job: Job[RunReport]) -> None:
         """Show a command and what it prints."""
         if not self._as_json:
-            output.out.line("\n".join(f"$ {line}" for line in escaped_lines(job.label)))
+            terminal.out.line("\n".join(f"$ {line}" for line in escaped_lines(job.label)))
         report = await self._watched(job)
         if report.finish_reason != "denied":
-            output.tell(run_ending(report))
+            terminal.tell(run_ending(report))
         elif not self._was_told:
-            output.tell("not run")
+            terminal.tell("not run")
         # What was refused something is suggested once more, without confinement.
         if any(one.unconfined for one in self._workspace.shown.last_turn_suggestions):
             self._list_suggestions()
@@ -272,7 +258,7 @@ class TerminalChat:
         found = (await self._watched(job)).candidates
         self._listed = checklist(found) if found else ""
         if self._listed and not self._as_json:
-            output.out.line(self._listed)
+            terminal.out.line(self._listed)
 
     async def _watched(self, job: Job[R]) -> R:
         """Show a job's events and return its result; Ctrl-C stops it."""
@@ -281,14 +267,14 @@ class TerminalChat:
             async for event in job.events():
                 self._was_told |= isinstance(event, Notice)
                 if self._as_json:
-                    output.out.as_json(to_wire(event))
+                    terminal.out.as_json(to_wire(event))
                 else:
                     show_event(event)
             result = await job.result()
         finally:
             self._job = None
         if self._as_json:
-            output.out.as_json(to_wire(result))
+            terminal.out.as_json(to_wire(result))
         return result
 
 
@@ -325,7 +311,7 @@ def _typing(workspace: Workspace, chat_text: Callable[[], str]) -> _Typing:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return _Plain(history=False)
     if importlib.util.find_spec("prompt_toolkit") is None:
-        output.tell(_PLAINLY)
+        terminal.tell(_PLAINLY)
         return _Plain(history=True)
     return _Toolkit(workspace, chat_text)
 
@@ -362,7 +348,7 @@ class _Plain:
         try:
             if self._prompt:
                 # No color is left from before.
-                output.out.prompt("")
+                terminal.out.prompt("")
             return input(self._prompt)  # noqa: ASYNC250 - see above
         finally:
             signal.signal(signal.SIGINT, before)
@@ -397,7 +383,7 @@ class _Toolkit:
 
     async def message(self) -> str:
         """Return a message; Alt+Enter begins another line of it."""
-        output.out.end_line()
+        terminal.out.end_line()
         return await self._session.prompt_async(handle_sigint=False)
 
 

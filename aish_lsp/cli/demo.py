@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aish_lsp.cli import output
+from aish_lsp.cli import terminal
+from aish_lsp.cli.command import add_command
 
 if TYPE_CHECKING:
     import argparse
@@ -33,12 +34,9 @@ _PROJECT = {
 _TOKEN = "demo"  # noqa: S105 - a progress token
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any) -> None:
     """Add ``demo`` to the command line."""
-    demo = commands.add_parser(
-        "demo", parents=[common], help="a whole conversation through the real server"
-    )
-    demo.set_defaults(run=run)
+    add_command(commands, "demo", run, "a whole conversation through the real server")
 
 
 async def run(arguments: argparse.Namespace) -> int:
@@ -75,7 +73,7 @@ def _write_config(folder: Path) -> Path:
 class _Conversation:
     """The demo's script. Each step is what an editor sends, each line shown what it receives."""
 
-    def __init__(self, editor: DemoEditor, root: Path, show: _Show) -> None:
+    def __init__(self, editor: DemoEditor, root: Path, show: _Screen) -> None:
         self._editor = editor
         self._root = root
         self._show = show
@@ -142,51 +140,42 @@ _NEXT = (
 )
 
 
-class _Show:
-    """How the demo is shown."""
+class _Screen:
+    """How the demo is shown to a person: steps in bold, the reply as it streams in."""
 
     def say(self, what: str, text: str) -> None:
         """Show a step."""
-        raise NotImplementedError
+        terminal.out.line("")
+        terminal.out.styled(f"▌{what}", "bold cyan")
+        terminal.out.line(text)
 
     def event(self, event: dict[str, Any]) -> None:
         """Show an event of a turn or a run."""
-        raise NotImplementedError
+        if event["kind"] == "start":
+            terminal.out.styled(f"({event['model']}, {event['route']['why']})", "dim")
+        elif event["kind"] in ("text", "output"):
+            terminal.out.write(event["delta"])
+        elif event["kind"] == "notice":
+            terminal.out.styled(event["message"], "dim")
 
     def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
         """End a reply's last line; show what can be run of it."""
+        terminal.out.end_line()
+        for command in commands:
+            terminal.out.styled(f"↳ {command['text']} ({command['risk']})", "green")
 
 
-class _Json(_Show):
+class _Json(_Screen):
     """One JSON object a line."""
 
     def say(self, what: str, text: str) -> None:
         self.event({"kind": "demo", "step": what, "text": text})
 
     def event(self, event: dict[str, Any]) -> None:
-        output.out.as_json(event)
-
-
-class _Screen(_Show):
-    """For a person: steps in bold, the reply as it streams in."""
-
-    def say(self, what: str, text: str) -> None:
-        output.out.line("")
-        output.out.styled(f"▌{what}", "bold cyan")
-        output.out.line(text)
-
-    def event(self, event: dict[str, Any]) -> None:
-        if event["kind"] == "start":
-            output.out.styled(f"({event['model']}, {event['route']['why']})", "dim")
-        elif event["kind"] in ("text", "output"):
-            output.out.write(event["delta"])
-        elif event["kind"] == "notice":
-            output.out.styled(event["message"], "dim")
+        terminal.out.as_json(event)
 
     def end_of_reply(self, commands: list[dict[str, Any]]) -> None:
-        output.out.end_line()
-        for command in commands:
-            output.out.styled(f"↳ {command['text']} ({command['risk']})", "green")
+        pass  # Its events have told that.
 
 
 # A small editor for the demo: it starts the real server as an editor would and talks LSP to it.

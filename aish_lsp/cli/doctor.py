@@ -22,11 +22,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from aish_lsp import __version__
-from aish_lsp.cli import output
+from aish_lsp.cli.command import add_command, open_workspace, write_result
 from aish_lsp.cli.inspecting import values_in_force
-from aish_lsp.cli.terminal import open_workspace, workspace_folder
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.files import private_dir, read_file
 from aish_lsp.foundation.paths import config_file, data_dir, recent_log
 from aish_lsp.foundation.text import escaped
@@ -47,35 +45,26 @@ SERVER_TIMEOUT = 10.0
 _MARKS: dict[State, str] = {"ok": "✓", "missing": "-", "broken": "✗"}
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any) -> None:
     """Add ``doctor`` to the command line."""
-    doctor = commands.add_parser(
-        "doctor", parents=[common], help="what was found, what is missing, what to do"
-    )
+    help_ = "what was found, what is missing, what to do"
+    doctor = add_command(commands, "doctor", run, help_)
     doctor.add_argument(
         "--report",
         action="store_true",
         help="print what a bug report needs, without keys and without your name",
     )
-    doctor.set_defaults(run=run)
 
 
 async def run(arguments: argparse.Namespace) -> int:
     """Look, and tell; return 1 where something is broken."""
-    async with open_workspace(workspace_folder(arguments)) as workspace:
+    async with open_workspace(arguments) as workspace:
         findings = [finding async for finding in _findings(workspace)]
         told = await asyncio.to_thread(report, workspace, findings) if arguments.report else ""
-    if told and arguments.json:
-        output.out.as_json({"report": told})
-    elif told:
-        output.out.line(told.rstrip())
-    elif arguments.json:
-        output.out.as_json([to_wire(finding) for finding in findings], indent=2)
+    if told:
+        write_result(arguments, {"report": told}, told.rstrip(), indent=None)
     else:
-        for finding in findings:
-            output.out.line(f"{_MARKS[finding.state]} {finding.what}: {finding.found}")
-            if finding.advice:
-                output.out.line(f"    → {finding.advice}")
+        write_result(arguments, findings, "\n".join(map(str, findings)))
     return int(any(finding.state == "broken" for finding in findings))
 
 
@@ -231,6 +220,10 @@ class Finding:
     state: State
     found: str
     advice: str = ""
+
+    def __str__(self) -> str:
+        advice = f"\n    → {self.advice}" if self.advice else ""
+        return f"{_MARKS[self.state]} {self.what}: {self.found}{advice}"
 
 
 def report(workspace: Workspace, findings: Sequence[Finding]) -> str:

@@ -21,15 +21,19 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.cli import output
-from aish_lsp.cli.terminal import open_workspace, workspace_folder
+from aish_lsp.cli import terminal
+from aish_lsp.cli.command import (
+    add_command,
+    open_workspace,
+    read_input,
+    workspace_folder,
+    write_result,
+)
 from aish_lsp.config.schema import Preset
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.report import cost_page
 from aish_lsp.context.usage import UsageTotals
 from aish_lsp.foundation.errors import InvalidArgument
-from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.files import store_errors
 from aish_lsp.foundation.ports import nobody
 from aish_lsp.foundation.redaction import is_secret
 from aish_lsp.foundation.text import count_of, dotted, escaped
@@ -45,20 +49,18 @@ if TYPE_CHECKING:
     from aish_lsp.shell.risk import Verdict
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any) -> None:
     """Add these commands to the command line; ``add_config`` adds the last one."""
     for add in (_add_cost, _add_project, _add_tokens, _add_risk, _add_protocol):
-        add(commands, common)
+        add(commands)
 
 
-def _add_cost(commands: Any, common: argparse.ArgumentParser) -> None:
+def _add_cost(commands: Any) -> None:
     """Add ``cost`` to the command line."""
     help_ = "what was used, and what it cost"
-    cost = commands.add_parser(
-        "cost", parents=[common], help=help_, description=f"Show {help_} in the last session."
-    )
+    description = f"Show {help_} in the last session."
+    cost = add_command(commands, "cost", _cost, help_, description)
     cost.add_argument("--all", action="store_true", help="in all sessions of the workspace")
-    cost.set_defaults(run=_cost)
 
 
 async def _cost(arguments: argparse.Namespace) -> int:
@@ -68,54 +70,42 @@ async def _cost(arguments: argparse.Namespace) -> int:
         StoreUnavailable: ``usage.jsonl`` cannot be read.
     """
     # Nobody is asked whether a found key may be used: nothing of the project is sent here.
-    async with open_workspace(workspace_folder(arguments), nobody) as workspace:
+    async with open_workspace(arguments, nobody) as workspace:
         calls = workspace.shown.recorder.usage_of_all_sessions()
         if calls and not arguments.all:
             calls = [call for call in calls if call.session == calls[-1].session]
-        await workspace.shown.choose_model(None)
+        await workspace.shown.models.choose(None)
         upcoming = workspace.shown.next_request()
         await upcoming.ask_limit()
         report = upcoming.cost_of(UsageTotals.of(calls))
-    if arguments.json:
-        output.out.as_json(to_wire(report), indent=2)
-        return 0
     page = cost_page(report, detail=True).strip("`\n")
-    output.out.line(page if calls else "Nothing has been asked in this workspace yet.")
-    return 0
+    text = page if calls else "Nothing has been asked in this workspace yet."
+    return write_result(arguments, report, text)
 
 
-def _add_project(commands: Any, common: argparse.ArgumentParser) -> None:
+def _add_project(commands: Any) -> None:
     """Add ``project`` to the command line."""
     help_ = "what the model is told about the project"
-    project = commands.add_parser(
-        "project", parents=[common], help=help_, description=f"Show {help_}."
-    )
+    project = add_command(commands, "project", _project, help_, f"Show {help_}.")
     project.add_argument("--files", action="store_true", help="the files that it is made from")
-    project.set_defaults(run=_project)
 
 
 async def _project(arguments: argparse.Namespace) -> int:
     """Look at the project and show it; return the exit code."""
-    root = workspace_folder(arguments)
     if arguments.files:
-        listed = await list_files(root, every=True)
+        listed = await list_files(workspace_folder(arguments), every=True)
         if listed.truncated:
-            output.tell(f"not all files are listed: {listed.reason}")
-        if arguments.json:
-            output.out.as_json({"files": listed.files})
-        else:
-            output.out.write("".join(f"{shown(name)}\n" for name in listed.files))
-        return 0
-    async with open_workspace(root) as workspace:
+            terminal.tell(f"not all files are listed: {listed.reason}")
+        names = "\n".join(map(shown, listed.files))
+        return write_result(arguments, {"files": listed.files}, names, indent=None)
+    async with open_workspace(arguments) as workspace:
         await workspace.project.refresh(workspace.config.project, patience=None)
         block = workspace.project.block
     if arguments.json:
-        found = {"block": block.block, "files": block.files, "truncated": block.truncated}
-        output.out.as_json(found)
-        return 0
-    output.out.write(block.block)
+        return write_result(arguments, block, "", indent=None)
+    terminal.out.write(block.block)
     cut = ", cut to fit" if block.truncated else ""
-    output.tell(f"{count_of(block.files, 'file')}{cut}")
+    terminal.tell(f"{count_of(block.files, 'file')}{cut}")
     return 0
 
 
@@ -124,20 +114,15 @@ _TOKENS: Final = (
     " counts, where it can; else they are estimated, by the model's family."
 )
 
-#: How stdin is named, and asked for.
-_STDIN: Final = "-"
 
-
-def _add_tokens(commands: Any, common: argparse.ArgumentParser) -> None:
+def _add_tokens(commands: Any) -> None:
     """Add ``tokens`` to the command line."""
-    tokens = commands.add_parser(
-        "tokens", parents=[common], help="how many tokens a text has", description=_TOKENS
-    )
-    tokens.add_argument("files", metavar="FILE", nargs="*", default=[_STDIN], help="- is stdin")
+    help_ = "how many tokens a text has"
+    tokens = add_command(commands, "tokens", _tokens, help_, _TOKENS)
+    tokens.add_argument("files", metavar="FILE", nargs="*", default=["-"], help="- is stdin")
     tokens.add_argument(
         "--model", metavar="M", help="a configured model, or any model's name (default: the active)"
     )
-    tokens.set_defaults(run=_tokens)
 
 
 async def _tokens(arguments: argparse.Namespace) -> int:
@@ -146,19 +131,16 @@ async def _tokens(arguments: argparse.Namespace) -> int:
     Raises:
         StoreUnavailable: a file cannot be read. Nothing is written then.
     """
-    texts = [(file, _text_of(file)) for file in arguments.files]
-    async with open_workspace(workspace_folder(arguments)) as workspace:
+    # What is not UTF-8 is replaced, as it would be on its way to a model.
+    texts = [(file, read_input(file).decode("utf-8", "replace")) for file in arguments.files]
+    async with open_workspace(arguments) as workspace:
         preset = _preset_named(workspace, arguments.model)
         tokenizer = workspace.services.tokenizer(preset, workspace.config.tokenize)
         counter = Counter(preset, tokenizer)
         await counter.fetch([text for _, text in texts], (), ())
         rows = [_token_row(file, text, counter) for file, text in texts]
-    if arguments.json:
-        output.out.as_json(rows, indent=2)
-        return 0
-    for row in rows:
-        output.out.line(f"{row['tokens']:>10,}  {escaped(row['file'])}  ({row['method']})")
-    return 0
+    lines = (f"{row['tokens']:>10,}  {escaped(row['file'])}  ({row['method']})" for row in rows)
+    return write_result(arguments, rows, "\n".join(lines))
 
 
 def _token_row(file: str, text: str, counter: Counter) -> dict[str, Any]:
@@ -174,15 +156,6 @@ def _preset_named(workspace: Workspace, name: str | None) -> Preset:
     return workspace.config.models.get(name) or Preset(name=name, model=name)
 
 
-def _text_of(file: str) -> str:
-    """Return a file's text; what is not UTF-8 is replaced, as it would be on its way to a model."""
-    if file == _STDIN:
-        return sys.stdin.buffer.read().decode("utf-8", "replace")
-    path = Path(file)
-    with store_errors(path, "read"):
-        return path.read_bytes().decode("utf-8", "replace")
-
-
 _RISK: Final = (
     "Say what a command could do: safe (it only reads), caution or destructive, and why."
     " Nothing is run."
@@ -190,15 +163,12 @@ _RISK: Final = (
 _EACH_LINE: Final = "judge each line of stdin; with --json each is a JSON string"
 
 
-def _add_risk(commands: Any, common: argparse.ArgumentParser) -> None:
+def _add_risk(commands: Any) -> None:
     """Add ``risk`` to the command line."""
-    risk = commands.add_parser(
-        "risk", parents=[common], help="what a command could do", description=_RISK
-    )
+    risk = add_command(commands, "risk", _risk, "what a command could do", _RISK)
     what = risk.add_mutually_exclusive_group(required=True)
     what.add_argument("text", metavar="COMMAND", nargs="?", help="the command, quoted as one word")
     what.add_argument("--lines", action="store_true", help=_EACH_LINE)
-    risk.set_defaults(run=_risk)
 
 
 async def _risk(arguments: argparse.Namespace) -> int:
@@ -207,7 +177,7 @@ async def _risk(arguments: argparse.Namespace) -> int:
     Raises:
         InvalidArgument: a line is not a JSON string.
     """
-    async with open_workspace(workspace_folder(arguments)) as workspace:
+    async with open_workspace(arguments) as workspace:
         texts = (
             _lines_of_stdin(as_json=arguments.json) if arguments.lines else iter([arguments.text])
         )
@@ -215,10 +185,8 @@ async def _risk(arguments: argparse.Namespace) -> int:
         await workspace.services.confinement.support()
         for text in texts:
             verdict = workspace.judge(text)
-            if arguments.json:
-                output.out.as_json({"risk": verdict.risk, "reasons": verdict.reasons})
-            else:
-                output.out.line(_risk_line(text, verdict))
+            judged = {"risk": verdict.risk, "reasons": verdict.reasons}
+            write_result(arguments, judged, _risk_line(text, verdict), indent=None)
     return 0
 
 
@@ -251,27 +219,20 @@ _PROTOCOL: Final = (
 )
 
 
-def _add_protocol(commands: Any, common: argparse.ArgumentParser) -> None:
+def _add_protocol(commands: Any) -> None:
     """Add ``protocol`` to the command line."""
-    protocol = commands.add_parser(
-        "protocol",
-        parents=[common],
-        help="what an editor and the server send each other",
-        description=_PROTOCOL,
-    )
-    protocol.set_defaults(run=_protocol)
+    help_ = "what an editor and the server send each other"
+    add_command(commands, "protocol", _protocol, help_, _PROTOCOL)
 
 
 def _protocol(arguments: argparse.Namespace) -> int:
     """Write the schema or the page; return the exit code."""
+    from aish_lsp.lsp import reference  # noqa: PLC0415 - the server's room, for this alone
+
     if arguments.json:
-        from aish_lsp.lsp.reference import schema  # noqa: PLC0415 - the server's room, for this alone
-
-        output.out.as_json(schema(), indent=2)
-        return 0
-    from aish_lsp.lsp.reference import render  # noqa: PLC0415 - as above
-
-    output.out.write(render())
+        terminal.out.as_json(reference.schema(), indent=2)
+    else:
+        terminal.out.write(reference.render())
     return 0
 
 
@@ -279,7 +240,7 @@ def _protocol(arguments: argparse.Namespace) -> int:
 _HIDDEN = "(hidden)"
 
 
-def add_config(commands: Any, common: argparse.ArgumentParser) -> None:
+def add_config(commands: Any) -> None:
     """Add ``config show|check|schema`` to the command line."""
     config = commands.add_parser("config", help="what is configured, and what is wrong with it")
     actions = config.add_subparsers(metavar="ACTION", required=True)
@@ -288,15 +249,14 @@ def add_config(commands: Any, common: argparse.ArgumentParser) -> None:
         ("check", _check_config, "what is wrong; exits 1 where something is"),
         ("schema", _config_schema, "the keys as a JSON schema"),
     ):
-        action = actions.add_parser(name, parents=[common], help=text)
-        action.set_defaults(run=run)
+        add_command(actions, name, run, text)
 
 
 def _show_config(arguments: argparse.Namespace) -> int:
     loaded = _load(workspace_folder(arguments))
     values = list(values_in_force(loaded))
     if arguments.json:
-        output.out.as_json(
+        terminal.out.as_json(
             {
                 "values": {path: {"value": value, "origin": at} for path, value, at in values},
                 "asked": _asked(loaded),
@@ -306,12 +266,12 @@ def _show_config(arguments: argparse.Namespace) -> int:
         return 0
     for path, value, origin in values:
         text = "(not set)" if value is None else json.dumps(value, ensure_ascii=False)
-        output.out.line(f"{f'{path} = {text}':<48}  # {origin}")
+        terminal.out.line(f"{f'{path} = {text}':<48}  # {origin}")
     for problem in loaded.problems:
-        output.err.line(str(problem))
+        terminal.err.line(str(problem))
     for request in _asked(loaded):
         if not request["granted"]:
-            output.err.line(f"Not granted to this workspace: {json.dumps(request['keys'])}")
+            terminal.err.line(f"Not granted to this workspace: {json.dumps(request['keys'])}")
     return 0
 
 
@@ -321,20 +281,20 @@ def _check_config(arguments: argparse.Namespace) -> int:
     problems = _load(workspace_folder(arguments)).problems
     if arguments.json:
         told = [dataclasses.asdict(problem) for problem in problems]
-        output.out.as_json({"ok": not problems, "file": str(config_file()), "problems": told})
+        terminal.out.as_json({"ok": not problems, "file": str(config_file()), "problems": told})
     else:
         for problem in problems:
-            output.out.line(str(problem))
+            terminal.out.line(str(problem))
         if not problems:
             missing = "" if config_file().exists() else " (it does not exist: the defaults apply)"
-            output.out.line(f"Nothing is wrong. Your file is {config_file()}{missing}.")
+            terminal.out.line(f"Nothing is wrong. Your file is {config_file()}{missing}.")
     return 1 if problems else 0
 
 
 def _config_schema(_: argparse.Namespace) -> int:
-    from aish_lsp.config.reference import json_schema  # noqa: PLC0415 - as above
+    from aish_lsp.config.keys import json_schema  # noqa: PLC0415 - as above
 
-    output.out.as_json(json_schema(), indent=2)
+    terminal.out.as_json(json_schema(), indent=2)
     return 0
 
 

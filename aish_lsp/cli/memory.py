@@ -1,36 +1,49 @@
 """``aish-lsp memory``: what is remembered across sessions, from the terminal.
 
-``add_operation`` makes an operation a command of the shell: its arguments, and what comes of it.
+What an operation does is made from that; the rest is the files' own: they are compacted, and items
+are taken out of them and into them, as JSON lines: an export, or another ``memory.jsonl``.
 """
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-import sys
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args, get_origin
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from aish_lsp.cli import output
-from aish_lsp.cli.terminal import open_workspace, workspace_folder
-from aish_lsp.foundation.errors import Denied
-from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.files import store_errors
+from aish_lsp.cli import terminal
+from aish_lsp.cli.command import (
+    add_command,
+    add_operation,
+    open_workspace,
+    read_input,
+    write_result,
+)
+from aish_lsp.foundation.errors import InvalidArgument
+from aish_lsp.foundation.jsonl import TIMESTAMP, BadLine, TornLine, iter_jsonl, json_line, now
 from aish_lsp.foundation.text import count_of, escaped
-from aish_lsp.memory.items import SCOPES
-from aish_lsp.memory.transfer import Imported, exported, import_items
+from aish_lsp.memory.items import (
+    SCOPES,
+    VERSION,
+    Scope,
+    check_content,
+    check_labels,
+    is_header,
+    item_fields,
+)
 from aish_lsp.operations import OPERATIONS
-from aish_lsp.operations.operation import Operation, Place, SessionTarget
 
 if TYPE_CHECKING:
+    import argparse
+
     from aish_lsp.agent import Workspace
-    from aish_lsp.foundation.job import Job
+    from aish_lsp.memory.scopes import MemoryScopes
     from aish_lsp.operations.memory import Items
 
 #: Carries an action out; returns the exit code.
-_Action: TypeAlias = Callable[[argparse.Namespace, "Workspace"], Awaitable[int]]
+_Action: TypeAlias = "Callable[[argparse.Namespace, Workspace], int]"
 
 _DESCRIPTION: Final = (
     "What is remembered across sessions, in two scopes: of a workspace, and of the user in all"
@@ -47,7 +60,7 @@ _IMPORT: Final = (
 )
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any) -> None:
     """Add ``memory list|add|forget|edit|clear|compact|export|import`` to the command line."""
     help_ = "what is remembered across sessions"
     memory = commands.add_parser("memory", help=help_, description=_DESCRIPTION)
@@ -60,16 +73,15 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
         ("edit", "replace what an item says", None),
         ("clear", "forget all items (it asks first)", None),
     ):
-        add_operation(actions, common, OPERATIONS[f"memory.{name}"], text, show)
+        add_operation(actions, OPERATIONS[f"memory.{name}"], text, show)
 
     def action(
         name: str, run: _Action, text: str, description: str = "", scope: str = "both"
     ) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = actions.add_parser(
-            name, parents=[common], help=text, description=description or f"{text.capitalize()}."
-        )
+        told = description or f"{text.capitalize()}."
+        opened = partial(_opened, run)
+        parser = add_command(actions, name, opened, text, told)
         parser.add_argument("--scope", choices=SCOPES, help=f"default: {scope}")
-        parser.set_defaults(run=lambda arguments: _opened(arguments, run))
         return parser
 
     action("compact", _compact, "rewrite the files without what was forgotten")
@@ -79,11 +91,11 @@ def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
     import_.add_argument("--force", action="store_true", help="keep what looks like a secret")
 
 
-async def _opened(arguments: argparse.Namespace, run: _Action) -> int:
-    async with open_workspace(workspace_folder(arguments)) as workspace:
+async def _opened(run: _Action, arguments: argparse.Namespace) -> int:
+    async with open_workspace(arguments) as workspace:
         for trouble in await workspace.refresh_memory():
-            output.tell(trouble)
-        return await run(arguments, workspace)
+            terminal.tell(trouble)
+        return run(arguments, workspace)
 
 
 def _show_items(found: Items) -> None:
@@ -91,166 +103,200 @@ def _show_items(found: Items) -> None:
         mark = "" if item.injected else "  [not told to the model: no room]"
         tags = "".join(f" #{escaped(tag)}" for tag in item.tags)
         where = f"{item.id:>4} {item.scope:<9} {item.ts[:10]} {item.kind:<7}"
-        output.out.line(f"{where} {escaped(item.content)}{tags}{mark}")
+        terminal.out.line(f"{where} {escaped(item.content)}{tags}{mark}")
 
 
-async def _compact(arguments: argparse.Namespace, workspace: Workspace) -> int:
+def _compact(arguments: argparse.Namespace, workspace: Workspace) -> int:
     removed = workspace.memory.compact(arguments.scope)
-    return _tell(arguments, f"Removed {count_of(removed, 'line')}.", removed=removed)
+    return write_result(arguments, {"removed": removed}, f"Removed {count_of(removed, 'line')}.")
 
 
-async def _export(arguments: argparse.Namespace, workspace: Workspace) -> int:
+def _export(arguments: argparse.Namespace, workspace: Workspace) -> int:
     for line in exported(workspace.memory, arguments.scope):
-        output.out.json_line(line)
+        terminal.out.json_line(line)
     return 0
 
 
-async def _import(arguments: argparse.Namespace, workspace: Workspace) -> int:
+def _import(arguments: argparse.Namespace, workspace: Workspace) -> int:
     file: str = arguments.file
-    results = import_items(
-        workspace.memory, _read(file), scope=arguments.scope, force=arguments.force
-    )
+    data = read_input(file)
+    results = import_items(workspace.memory, data, scope=arguments.scope, force=arguments.force)
     counts = Counter(result.outcome for result in results)
-    if arguments.json:
-        _write_json({"added": counts["added"], "lines": results})
-    for result in () if arguments.json else results:
-        output.out.line(f"{file}:{result.line}: {_outcome(result)}")
+    lines = (f"{file}:{result.line}: {result}" for result in results)
+    write_result(arguments, {"added": counts["added"], "lines": results}, "\n".join(lines))
     told = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
-    output.tell(told or "there is nothing to import")
+    terminal.tell(told or "there is nothing to import")
     return 1 if counts["refused"] else 0
 
 
-def _read(file: str) -> bytes:
-    with store_errors(Path(file), "read"):
-        return sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+#: What becomes of a line of an import.
+Outcome: TypeAlias = Literal["added", "duplicate", "forgotten", "refused"]
+
+_OF_ITS_OWN: Final = frozenset({"id", "ts", "kind", "content", "tags", "source", "scope"})
 
 
-def _outcome(result: Imported) -> str:
-    match result.outcome:
-        case "added":
-            return f"added as item {result.id} ({result.scope})"
-        case "duplicate":
-            return f"known already, as item {result.id} ({result.scope})"
-        case "forgotten":
-            return "forgotten in that file"
-        case "refused":
-            return f"refused: {result.reason}"
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """What became of a line of an import.
 
-
-def _tell(arguments: argparse.Namespace, text: str, **fields: object) -> int:
-    """Write a result for whoever asked; return the exit code."""
-    if arguments.json:
-        _write_json(fields)
-    else:
-        output.out.line(text)
-    return 0
-
-
-def _write_json(value: object) -> None:
-    output.out.as_json(to_wire(value), indent=2)
-
-
-R = TypeVar("R")
-
-#: Writes a result for a person.
-Show: TypeAlias = Callable[[Any], None]
-
-#: What the command line says in its own way, or has no use for.
-_OURS = {field.name for field in dataclasses.fields(SessionTarget)} | {"partial_result_token"}
-
-
-class Shell:
-    """The shell, to an operation that is a command of its own."""
-
-    def tell(self, message: str) -> None:
-        """Write ``message`` to stderr."""
-        output.tell(message)
-
-    async def wait(self, job: Job[R], title: str) -> R:
-        """Wait for a job; Ctrl-C ends the program."""
-        return await job.result()
-
-    async def chat_text(self) -> str:
-        """Return nothing: there is no chat."""
-        return ""
-
-
-def add_operation(
-    actions: Any,
-    common: argparse.ArgumentParser,
-    operation: Operation,
-    help: str,  # noqa: A002 - as argparse calls it
-    show: Show | None = None,
-) -> None:
-    """Add an operation to the command line, by the last part of its name.
-
-    Its parameters that have no default are arguments, in their order; the others are options.
-    ``show`` writes its result for a person; by default that is the text of its answer.
+    Attributes:
+        line: its number, from 1.
+        outcome: ``duplicate``: it is known already, as ``id``; ``forgotten``: a tombstone of the
+            same file hides it; ``refused``: for ``reason``.
+        id: the item's, in its scope.
+        scope: where it is.
+        reason: a sentence.
     """
-    parser = actions.add_parser(
-        operation.name.rpartition(".")[2],
-        parents=[common],
-        help=help,
-        description=f"{help[0].upper()}{help[1:]}.",
-    )
-    hints = operation.hints()
-    for field in dataclasses.fields(operation.params):
-        if field.name not in _OURS:
-            _add_argument(parser, field, hints[field.name])
-    parser.set_defaults(run=lambda arguments: _run_operation(operation, arguments, show))
+
+    line: int
+    outcome: Outcome
+    id: int | None = None
+    scope: Scope | None = None
+    reason: str = ""
+
+    def __str__(self) -> str:
+        match self.outcome:
+            case "added":
+                return f"added as item {self.id} ({self.scope})"
+            case "duplicate":
+                return f"known already, as item {self.id} ({self.scope})"
+            case "forgotten":
+                return "forgotten in that file"
+            case "refused":
+                return f"refused: {self.reason}"
 
 
-def _add_argument(
-    parser: argparse.ArgumentParser, field: dataclasses.Field[Any], hint: Any
-) -> None:
-    told = field.metadata
-    options: dict[str, Any] = {"help": told.get("help")}
-    if "word" in told:
-        kind = int if hint is int else str
-        parser.add_argument(field.name, metavar=told["word"], type=kind, **options)
-        return
-    arms = [arm for arm in get_args(hint) if arm is not type(None)] or [hint]
-    named = told.get("option", field.name)
-    default = told.get("usual", field.default)
-    if hint is bool:
-        options["action"] = "store_true"
-    elif get_origin(hint) is list:
-        named, default = named.removesuffix("s"), []
-        options |= {"action": "append", "help": f"{told['help']}; may be repeated"}
-    elif (literal := hint if get_origin(hint) is Literal else arms[0]) and get_args(literal):
-        options |= {"choices": get_args(literal), "help": f"default: {default or 'both'}"}
-    else:
-        options["metavar"] = "TEXT"
-    parser.add_argument(f"--{named}", dest=field.name, default=default, **options)
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A line that may be taken in: where to, and its fields but for the id."""
+
+    line: int
+    scope: Scope
+    fields: Mapping[str, Any]
 
 
-async def _run_operation(
-    operation: Operation, arguments: argparse.Namespace, show: Show | None
-) -> int:
-    """Carry an operation out and write what came of it; return the exit code.
+def exported(memory: MemoryScopes, scope: Scope | None = None) -> Iterator[str]:
+    """Yield the lines of an export: a header, then each item with its scope, in the file's order.
 
     Raises:
-        AishError: what it refuses, also where an editor would only be told.
+        StoreUnavailable: a file cannot be read.
     """
-    given = vars(arguments)
-    fields = dataclasses.fields(operation.params)
-    params = operation.params(
-        **{field.name: given[field.name] for field in fields if field.name not in _OURS}
-    )
-    async with open_workspace(workspace_folder(arguments)) as workspace:
-        for trouble in await workspace.refresh_memory():
-            output.tell(trouble)
-        answer = await operation.run(
-            Place(workspace, workspace.shown, Shell(), is_alone=True), params
+    chosen = SCOPES if scope is None else (scope,)
+    records = [
+        {**record, "scope": name} for name in chosen for record in memory.store(name).records()
+    ]
+    yield json_line({"meta": {"version": VERSION, "exported": now()}})
+    yield from map(json_line, records)
+
+
+def import_items(
+    memory: MemoryScopes, data: bytes, *, scope: Scope | None = None, force: bool = False
+) -> list[Imported]:
+    """Add the items of ``data``, JSON lines; return what became of each, in their order.
+
+    An item gets a new id and keeps its time. Its source says that it was imported, and what its
+    source was before.
+
+    Args:
+        memory: where to.
+        data: an export, a memory.jsonl, or lines with a ``kind`` and a ``content``.
+        scope: where all of it goes; without it, each goes where it was, else to the workspace.
+        force: also what looks like a secret; a model's key is refused all the same.
+
+    Raises:
+        InvalidArgument: ``data`` is from a newer version.
+        Busy, StoreUnavailable: it could not be written. What was added before is a duplicate when
+            it is imported again.
+    """
+    results: list[Imported] = []
+    drafts: list[_Draft] = []
+    lines = list(iter_jsonl(data))
+    gone = set(_forgotten(lines))
+    for number, line in lines:
+        if isinstance(line, BadLine | TornLine):
+            reason = line.reason if isinstance(line, BadLine) else "it is not JSON"
+            results.append(
+                Imported(number, "refused", reason=f"The line cannot be read: {reason}.")
+            )
+        elif is_header(line):
+            _check_version(line["meta"])
+        elif line.get("kind") == "forget":
+            continue
+        elif "id" in line and _key(line, line["id"]) in gone:
+            results.append(Imported(number, "forgotten"))
+        else:
+            try:
+                drafts.append(_draft(memory, number, line, scope, force=force))
+            except InvalidArgument as error:
+                results.append(Imported(number, "refused", reason=error.message))
+    for name in SCOPES:
+        results += _added(memory, name, [draft for draft in drafts if draft.scope == name])
+    return sorted(results, key=lambda result: result.line)
+
+
+def _check_version(meta: object) -> None:
+    version = meta.get("version") if isinstance(meta, dict) else None
+    if isinstance(version, int) and version > VERSION:
+        raise InvalidArgument(
+            f"This was exported by a newer version of aish (format {version}; this one knows"
+            f" {VERSION}). Update aish-lsp to import it."
         )
-    if answer.failed is not None:
-        unasked = any(field.metadata.get("option") == "yes" for field in fields)
-        hint = " With --yes nobody is asked." if answer.failed is Denied and unasked else ""
-        raise answer.failed(f"{answer.text}{hint}")
-    if arguments.json:
-        output.out.as_json(to_wire(answer.result) | answer.more, indent=2)
-    elif show is not None:
-        show(answer.result)
-    else:
-        output.out.line(answer.text)
-    return 0
+
+
+def _forgotten(
+    lines: list[tuple[int, dict[str, Any] | BadLine | TornLine]],
+) -> Iterator[tuple[str, str]]:
+    """Yield what the tombstones of a memory.jsonl hide; an export has none."""
+    for _, line in lines:
+        if isinstance(line, dict) and line.get("kind") == "forget":
+            yield _key(line, line.get("target"))
+
+
+def _key(line: Mapping[str, Any], item_id: object) -> tuple[str, str]:
+    """Return what an id of a line means, in a form that can be looked up whatever stands there."""
+    return repr(line.get("scope")), repr(item_id)
+
+
+def _draft(
+    memory: MemoryScopes, number: int, line: dict[str, Any], scope: Scope | None, *, force: bool
+) -> _Draft:
+    """Return what is to be added for a line. Raises InvalidArgument where it cannot be."""
+    kind, content = line.get("kind", ""), line.get("content", "")
+    tags, source = line.get("tags") or [], line.get("source")
+    if not isinstance(tags, list):
+        raise InvalidArgument("Its tags are not a list.", path="tags")
+    check_labels(kind, tags)
+    check_content(content, force=force)
+    memory.check_keys(content, *tags)
+    target = memory.store(scope or line.get("scope") or "workspace")
+    imported = {"how": "import"} if source is None else {"how": "import", "from": source}
+    if isinstance(source, dict) and source.get("how") == "import":
+        imported = source
+    fields = {
+        "ts": _time(line.get("ts")),
+        **item_fields(kind, content, tags, imported),
+        **{name: value for name, value in line.items() if name not in _OF_ITS_OWN},
+    }
+    try:
+        json_line(fields)
+    except ValueError as error:
+        # What its source was before stands one level deeper now.
+        msg = f"The line cannot be kept: {error}."
+        raise InvalidArgument(msg) from None
+    return _Draft(number, target.scope, fields)
+
+
+def _time(value: object) -> str:
+    """Return the time of an item; now, where it has none in our form."""
+    try:
+        return datetime.strptime(str(value), TIMESTAMP).strftime(TIMESTAMP)  # noqa: DTZ007 - UTC
+    except ValueError:
+        return now()
+
+
+def _added(memory: MemoryScopes, scope: Scope, drafts: list[_Draft]) -> Iterator[Imported]:
+    if not drafts:
+        return
+    added = memory.store(scope).add_all([draft.fields for draft in drafts])
+    for draft, item in zip(drafts, added, strict=True):
+        yield Imported(draft.line, "duplicate" if item.duplicate else "added", item.id, scope)

@@ -6,8 +6,8 @@ import argparse
 import datetime as dt
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.cli import output
-from aish_lsp.cli.terminal import workspace_folder
+from aish_lsp.cli import terminal
+from aish_lsp.cli.command import add_command, workspace_folder, write_result
 from aish_lsp.foundation.errors import NotFound, StoreUnavailable
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.jsonl import json_line
@@ -20,7 +20,7 @@ from aish_lsp.sessions.recorder import read_costs
 from aish_lsp.sessions.records import LoadedSession, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 _SHOW: Final = "Show a session as a page. With --json, its turns as aish.session.history has them."
@@ -33,30 +33,21 @@ _EXPORT: Final = (
 _UNITS: Final = (("d", 86400), ("h", 3600), ("min", 60))
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any) -> None:
     """Add ``sessions list|show|export`` to the command line."""
     sessions = commands.add_parser("sessions", help="what was said in earlier sessions")
     actions = sessions.add_subparsers(metavar="ACTION", required=True)
 
-    def action(
-        name: str, run: Callable[[argparse.Namespace], int], text: str, description: str
-    ) -> argparse.ArgumentParser:
-        parser: argparse.ArgumentParser = actions.add_parser(
-            name, parents=[common], help=text, description=description
-        )
-        parser.set_defaults(run=run)
-        return parser
-
-    listed = "the sessions of the workspace, the last one first"
-    shown = action("list", _list, listed, f"List {listed}.")
-    shown.add_argument(
+    help_ = "the sessions of the workspace, the last one first"
+    listed = add_command(actions, "list", _list, help_, f"List {help_}.")
+    listed.add_argument(
         "text", metavar="TEXT", nargs="*", help="only those that contain these words"
     )
     for name, run, text, description in (
         ("show", _show, "show a session as a page", _SHOW),
         ("export", _export, "write a session as Markdown or JSON lines", _EXPORT),
     ):
-        about = action(name, run, text, description)
+        about = add_command(actions, name, run, text, description)
         about.add_argument(
             "session", metavar="ID", nargs="?", help="its id or its name (default: the last one)"
         )
@@ -67,37 +58,32 @@ def _list(arguments: argparse.Namespace) -> int:
     infos = list_sessions(folder / "sessions", _costs(folder))
     query = " ".join(arguments.text)
     found = search(folder / "sessions", infos, query) if query.strip() else None
-    if arguments.json:
-        listed = to_wire(infos)
-        if found is not None:
-            listed = [to_wire(one.session) | {"snippet": one.snippet} for one in found]
-        output.out.as_json({"sessions": listed}, indent=2)
-        return 0
-    if found is not None:
-        return _list_found(found, query)
-    now = dt.datetime.now(dt.UTC)
-    rows: list[tuple[str, ...]] = (
-        [("ID", "AGE", "QUESTIONS", "COST", "MODEL", "TITLE")] if infos else []
-    )
-    rows += [_row(info, now) for info in infos]
+    if found is None:
+        nothing = "nothing has been asked in this workspace yet"
+        write_result(arguments, {"sessions": infos}, _table(infos))
+    else:
+        nothing = f"no session of this workspace mentions {query!r}"
+        listed = [to_wire(one.session) | {"snippet": one.snippet} for one in found]
+        write_result(arguments, {"sessions": listed}, "\n".join(map(_found, found)))
+    if not (infos if found is None else found) and not arguments.json:
+        terminal.tell(nothing)
+    return 0
+
+
+def _table(infos: Sequence[SessionInfo]) -> str:
+    """Return the sessions, a row each."""
+    rows = [("ID", "AGE", "QUESTIONS", "COST", "MODEL", "TITLE"), *map(_row, infos)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        output.out.line("  ".join(cells).rstrip())
-    if not infos:
-        output.tell("nothing has been asked in this workspace yet")
-    return 0
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    )
+    return "\n".join(lines) if infos else ""
 
 
-def _list_found(found: Sequence[Found], query: str) -> int:
-    """Write the sessions in which ``query`` was found, each with where it stands."""
-    now = dt.datetime.now(dt.UTC)
-    for one in found:
-        cells = (cell for cell in _row(one.session, now) if cell)
-        output.out.line(f"{'  '.join(cells)}\n    {escaped(one.snippet)}")
-    if not found:
-        output.tell(f"no session of this workspace mentions {query!r}")
-    return 0
+def _found(one: Found) -> str:
+    """Return a session in which something was found, with where it stands."""
+    return f"{'  '.join(filter(None, _row(one.session)))}\n    {escaped(one.snippet)}"
 
 
 def _costs(folder: Path) -> dict[str, float | None]:
@@ -105,15 +91,15 @@ def _costs(folder: Path) -> dict[str, float | None]:
     try:
         return read_costs(folder / "usage.jsonl")
     except StoreUnavailable as error:
-        output.tell(error.message)
+        terminal.tell(error.message)
         return {}
 
 
-def _row(info: SessionInfo, now: dt.datetime) -> tuple[str, ...]:
+def _row(info: SessionInfo) -> tuple[str, ...]:
     title = escaped(info.title or "")
     return (
         info.id,
-        _age(info.updated, now),
+        _age(info.updated),
         str(info.questions),
         "" if info.cost is None else f"${info.cost:.4f}",
         escaped(info.model or ""),
@@ -121,11 +107,11 @@ def _row(info: SessionInfo, now: dt.datetime) -> tuple[str, ...]:
     )
 
 
-def _age(ts: str | None, now: dt.datetime) -> str:
+def _age(ts: str | None) -> str:
     """Return how long ago something was, in its largest unit; empty where nobody knows."""
     try:
         then = dt.datetime.fromisoformat(ts or "")
-        seconds = int((now - then).total_seconds())
+        seconds = int((dt.datetime.now(dt.UTC) - then).total_seconds())
     except (ValueError, TypeError):
         return ""
     for unit, length in _UNITS:
@@ -136,21 +122,17 @@ def _age(ts: str | None, now: dt.datetime) -> str:
 
 def _show(arguments: argparse.Namespace) -> int:
     loaded = _loaded(arguments)
-    if arguments.json:
-        shown = {"id": loaded.id, "name": loaded.meta.get("name"), "turns": history(loaded)}
-        output.out.as_json(to_wire(shown), indent=2)
-        return 0
-    output.out.line(session_page(loaded))
-    return 0
+    shown = {"id": loaded.id, "name": loaded.meta.get("name"), "turns": history(loaded)}
+    return write_result(arguments, shown, session_page(loaded))
 
 
 def _export(arguments: argparse.Namespace) -> int:
     loaded = _loaded(arguments)
     if not arguments.json:
-        output.out.line(session_page(loaded))
+        terminal.out.line(session_page(loaded))
         return 0
     for line in ({"meta": dict(loaded.meta)}, *loaded.records):
-        output.out.json_line(json_line(line))
+        terminal.out.json_line(json_line(line))
     return 0
 
 
@@ -170,5 +152,5 @@ def _loaded(arguments: argparse.Namespace) -> LoadedSession:
         key = infos[0].id
     loaded = load(find_session(directory, key), newer=True)
     for notice in loaded.notices:
-        output.tell(notice)
+        terminal.tell(notice)
     return loaded

@@ -7,12 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.events import Text
-from aish_lsp.agent.model_setup import (
+from aish_lsp.cli import terminal
+from aish_lsp.cli.command import add_command, open_workspace, write_result
+from aish_lsp.cli.terminal import read_line
+from aish_lsp.config.writing import lines_of
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.events import to_wire
+from aish_lsp.foundation.paths import config_file
+from aish_lsp.foundation.text import escaped
+from aish_lsp.models.address import host, is_loopback
+from aish_lsp.operations.models import (
     QUESTION,
     Candidate,
     at_address,
@@ -22,14 +30,6 @@ from aish_lsp.agent.model_setup import (
     try_out,
     write,
 )
-from aish_lsp.cli import output
-from aish_lsp.cli.terminal import open_workspace, read_line, workspace_folder
-from aish_lsp.config.writing import lines_of
-from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.events import to_wire
-from aish_lsp.foundation.paths import config_file
-from aish_lsp.foundation.text import escaped
-from aish_lsp.models.address import host, is_loopback
 
 if TYPE_CHECKING:
     import argparse
@@ -55,30 +55,26 @@ class _Stopped(Exception):
     """The user gave no answer: nothing is to be written."""
 
 
-def add_parser(commands: Any, common: argparse.ArgumentParser) -> None:
+def add_parser(commands: Any) -> None:
     """Add ``setup`` and ``models`` to the command line."""
-    setup = commands.add_parser(
-        "setup",
-        parents=[common],
-        help="find a model, write config.toml, try it",
-        description=f"{_DESCRIPTION} With --json: only tell what was found.",
-    )
-    setup.set_defaults(run=run)
-    _add_models(commands, common)
+    description = f"{_DESCRIPTION} With --json: only tell what was found."
+    help_ = "find a model, write config.toml, try it"
+    add_command(commands, "setup", run, help_, description)
+    add_command(commands, "models", _models, "the models there are", _MODELS)
 
 
 async def run(arguments: argparse.Namespace) -> int:
     """Set a model up; return the exit code."""
-    async with open_workspace(workspace_folder(arguments)) as workspace:
+    async with open_workspace(arguments) as workspace:
         for trouble in await workspace.reload():
             _say(trouble)
         _say("Looking for model servers on this machine and for keys in the environment ...")
         listed = await candidates(workspace)
         if arguments.json:
             found = [{"preset": one.preset, "models": one.models} for one in listed]
-            output.out.as_json({"found": to_wire(found)}, indent=2)
+            terminal.out.as_json({"found": to_wire(found)}, indent=2)
             return 0
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not terminal.can_ask():
             return _tell_what_to_do(workspace, listed)
         try:
             name = await _set_up(workspace, listed)
@@ -90,7 +86,7 @@ async def run(arguments: argparse.Namespace) -> int:
 
 def _tell_what_to_do(workspace: Workspace, listed: Sequence[Candidate]) -> int:
     """Tell, where nobody can be asked, what was found and what to write."""
-    output.out.line("\n".join(map(str, listed)) or "Nothing was found.")
+    terminal.out.line("\n".join(map(str, listed)) or "Nothing was found.")
     _say("`aish-lsp setup` asks questions: run it in a terminal.")
     if listed:
         preset = listed[0].preset
@@ -184,7 +180,7 @@ async def _try(workspace: Workspace, name: str) -> int:
 
     async def told(event: Text | Usage) -> None:
         if isinstance(event, Text):
-            output.out.write(event.delta)
+            terminal.out.write(event.delta)
 
     try:
         await try_out(workspace.shown, name, told)
@@ -192,7 +188,7 @@ async def _try(workspace: Workspace, name: str) -> int:
         _say(f"{error.message}\n\n{escaped(name)} is configured, but did not answer.")
         _say("`aish-lsp doctor` says more; `aish-lsp setup` chooses another one.")
         return 1
-    output.out.end_line()
+    terminal.out.end_line()
     _say('\nIt works. Ask it in your editor, or here: aish-lsp ask "how do I run the tests?"')
     return 0
 
@@ -217,10 +213,10 @@ def _file() -> str:
 
 
 def _say(text: str) -> None:
-    output.err.line(text)
+    terminal.err.line(text)
 
 
-_MODELS_DESCRIPTION: Final = (
+_MODELS: Final = (
     "List the models: those that are configured, found on this machine or behind a key in the"
     " environment, and the offline one. Each server that may be asked says what it is, which models"
     " it has, and how large their windows are."
@@ -230,28 +226,16 @@ _MODELS_DESCRIPTION: Final = (
 _TIMEOUT: Final = 10.0
 
 
-def _add_models(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Add ``models`` to the command line."""
-    models = commands.add_parser(
-        "models", parents=[common], help="the models there are", description=_MODELS_DESCRIPTION
-    )
-    models.set_defaults(run=_models)
-
-
 async def _models(arguments: argparse.Namespace) -> int:
     """Ask and list; return the exit code."""
-    async with open_workspace(workspace_folder(arguments)) as workspace:
+    async with open_workspace(arguments) as workspace:
         for trouble in await workspace.refresh():
-            output.tell(trouble)
+            terminal.tell(trouble)
         rows = await workspace.services.catalog.list(workspace.config)
         told = await asyncio.gather(*(_with_server(workspace, row) for row in rows))
         active = workspace.shown.active_model
-    if arguments.json:
-        output.out.as_json({"active": active, "models": told}, indent=2)
-        return 0
-    for row in told:
-        output.out.line(f"{'*' if row['name'] == active else ' '} {_model_line(row)}")
-    return 0
+    lines = (f"{'*' if row['name'] == active else ' '} {_model_line(row)}" for row in told)
+    return write_result(arguments, {"active": active, "models": told}, "\n".join(lines))
 
 
 async def _with_server(workspace: Workspace, row: ModelInfo) -> dict[str, Any]:

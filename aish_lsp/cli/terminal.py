@@ -1,47 +1,145 @@
-"""The user at a terminal: asking them, and opening a workspace for them.
+"""The terminal: all that the command line writes, and how it asks. No other module touches it.
 
-The workspace's folder is the one that ``--workspace`` names, else the current one.
+Much of what is written comes from others: a model, a command, a file, a session's log. None of it
+may move the cursor, change colors, reach the clipboard or overwrite a question, so only what is
+seen gets through, with newlines and tabs. Results go to ``out``, all else to ``err``.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
+import json
 import os
+import re
 import shlex
 import signal
 import subprocess
 import sys
 import tempfile
 import termios
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
-from aish_lsp.agent import Workspace
-from aish_lsp.agent.services import Services
-from aish_lsp.agent.tool_use import tools_of
-from aish_lsp.cli import output
-from aish_lsp.foundation.errors import NotFound
-from aish_lsp.foundation.ports import nobody
+from aish_lsp.foundation.text import json_escaped, visible
 
 if TYPE_CHECKING:
-    from aish_lsp.foundation.ports import AskUser, Question
+    from collections.abc import Callable
+
+    from aish_lsp.foundation.errors import AishError
+    from aish_lsp.foundation.ports import Question
 
 #: Bytes of a line that are read at a time.
 _PIECE = 4096
 
+#: Ends colors and other attributes.
+_RESET: Final = "\x1b[0m"
 
-def asker() -> AskUser:
-    """Return how to ask the user at this terminal; without one, nobody answers."""
-    return _ask if sys.stdin.isatty() and sys.stderr.isatty() else nobody
+_RETURNS: Final = re.compile(r"\r+\n?")
 
 
-async def _ask(question: Question) -> bool | None:
-    """Ask on stderr; only a plain yes is a yes."""
+class Output:
+    """Where text is written in pieces of any size, made fit to be seen.
+
+    A carriage return ends the line, so that nothing is written over: each step of a progress bar
+    has a line of its own.
+    """
+
+    def __init__(self, file: Callable[[], TextIO]) -> None:
+        self._file = file
+        #: The file whose last line is not ended.
+        self._open: TextIO | None = None
+        # A line feed may follow it.
+        self._return = ""
+
+    def write(self, text: str) -> None:
+        """Write ``text`` now."""
+        text = self._return + text
+        kept = text.rstrip("\r")
+        self._return = "\r" if len(kept) < len(text) else ""
+        if shown := visible(_RETURNS.sub("\n", kept)):
+            self._open = None if shown.endswith("\n") else self._file()
+            self._put(shown)
+
+    def end_line(self) -> None:
+        """Begin a new line, unless that is where we are."""
+        if self._open is not None and self._open is self._file():
+            self._put("\n")
+        self._open, self._return = None, ""
+
+    def line(self, text: str) -> None:
+        """Write ``text`` on lines of its own."""
+        self.end_line()
+        self.write(text)
+        self._put("\n")
+        self._open, self._return = None, ""
+
+    def styled(self, text: str, style: str) -> None:
+        """Write ``text`` on lines of its own, in a style of rich's where there are colors."""
+        # Only for a person. A text as such is not searched for markup, links or emoji.
+        from rich.console import Console  # noqa: PLC0415
+        from rich.text import Text  # noqa: PLC0415
+
+        self.end_line()
+        console = Console(file=self._file(), highlight=False, soft_wrap=True)
+        console.print(Text(visible(text), style))
+
+    def prompt(self, text: str) -> None:
+        """Write a question on a new line, and leave that open; no color is left from before."""
+        self.end_line()
+        if self._file().isatty():
+            self._put(_RESET)
+        self.write(text)
+        # The user's Enter ends it.
+        self._open = None
+
+    def as_json(self, value: Any, *, indent: int | None = None) -> None:
+        """Write ``value`` as JSON on a line, or more with ``indent``."""
+        self.json_line(json.dumps(value, ensure_ascii=False, indent=indent))
+
+    def json_line(self, text: str) -> None:
+        """Write ``text``, which is JSON, on a line; what is not seen in it is escaped."""
+        file = self._file()
+        file.flush()
+        # UTF-8, wherever the terminal is.
+        file.buffer.write(json_escaped(text).encode() + b"\n")
+        file.buffer.flush()
+
+    def _put(self, text: str) -> None:
+        file = self._file()
+        file.write(text)
+        file.flush()
+
+
+out: Final = Output(lambda: sys.stdout)
+err: Final = Output(lambda: sys.stderr)
+
+
+def tell(message: str) -> None:
+    """Tell the user something that is not a result."""
+    if sys.stdout.isatty():
+        out.end_line()
+    err.line(f"aish-lsp: {message}")
+
+
+def refuse(error: AishError, *, as_json: bool) -> None:
+    """Tell the user what could not be done, and a program with ``as_json``."""
+    if as_json:
+        out.as_json({"error": error.to_wire() | error.data})
+    tell(error.message)
+
+
+def can_ask() -> bool:
+    """Return whether a user could answer at this terminal."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+async def ask_user(question: Question, *, ctrl_c_ends: bool = True) -> bool | None:
+    """Ask on stderr; only a plain yes is a yes. ``ctrl_c_ends`` is as for ``read_line``."""
     whole = f"{question.whole}\n\n" if question.whole else ""
-    answer = await read_line(f"{whole}{question.message}\n{question.yes}? [y/N] ")
+    prompt = f"{whole}{question.message}\n{question.yes}? [y/N] "
+    answer = await read_line(prompt, ctrl_c_ends=ctrl_c_ends)
     return None if answer is None else answer.strip().lower() in ("y", "yes")
 
 
@@ -54,7 +152,9 @@ async def read_line(prompt: str, *, ctrl_c_ends: bool = True) -> str | None:
     line = b""
     with _ctrl_c_ends_the_program() if ctrl_c_ends else contextlib.nullcontext():
         _forget_what_was_typed()
-        output.ask(prompt)
+        if sys.stdout.isatty():
+            out.end_line()
+        err.prompt(prompt)
         while not line.endswith(b"\n"):
             piece = await _read_piece(sys.stdin.fileno())
             if not piece:
@@ -84,16 +184,16 @@ async def _read_piece(terminal: int) -> bytes:
         return b""  # The terminal was closed.
 
 
-def edit_text(text: str, suffix: str) -> str:
-    """Have the user change ``text`` in their editor; return it, or nothing where that fails."""
+def edit_command(text: str) -> str:
+    """Have the user change a command in their editor; return it, or nothing where that fails."""
     editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
     with tempfile.TemporaryDirectory(prefix="aish-") as folder:
-        file = Path(folder, f"command{suffix}")
+        file = Path(folder, "command.sh")
         file.write_text(f"{text}\n", encoding="utf-8")
         try:
             done = subprocess.run([*editor, str(file)], check=False)
         except OSError as error:
-            output.tell(f"{editor[0]}: {error.strerror}. Set EDITOR to yours.")
+            tell(f"{editor[0]}: {error.strerror}. Set EDITOR to yours.")
             return ""
         return file.read_text(encoding="utf-8").rstrip("\n") if done.returncode == 0 else ""
 
@@ -115,45 +215,3 @@ def _ctrl_c_ends_the_program() -> Iterator[None]:
 def _leave(_number: int, _frame: object) -> None:
     os.write(2, b"\n")
     os._exit(130)
-
-
-@contextlib.asynccontextmanager
-async def open_workspace(root: Path, ask: AskUser | None = None) -> AsyncIterator[Workspace]:
-    """Open the workspace at ``root`` with the user's configuration; close it at the end.
-
-    ``ask`` asks the user; by default this terminal does.
-    """
-    from aish_lsp.config.loading import Configuration  # noqa: PLC0415 - brings the validator
-
-    services = Services(ask or asker(), tools_of=tools_of)
-    workspace = Workspace(root, services, Configuration(root, services.trust))
-    try:
-        yield workspace
-    finally:
-        await workspace.aclose()
-        await services.aclose()
-
-
-def folder(text: str) -> Path:
-    """Return the folder ``text`` names, absolute, for argparse."""
-    path = Path(text)
-    try:
-        if path.is_dir():
-            return path.resolve()
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"{text} cannot be used: {error.strerror}") from error
-    raise argparse.ArgumentTypeError(f"{text} is not a folder")
-
-
-def workspace_folder(arguments: argparse.Namespace) -> Path:
-    """Return the folder of the workspace that the command line is about.
-
-    Raises:
-        NotFound: none is named, and the current folder was deleted.
-    """
-    named: Path | None = arguments.workspace
-    try:
-        return named or Path.cwd()
-    except OSError as error:
-        msg = "The current folder is gone. Go to another, or name the workspace by --workspace."
-        raise NotFound(msg) from error

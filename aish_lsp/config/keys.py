@@ -1,4 +1,4 @@
-"""The keys of the schema as a list, configuration data by key, and which keys need a grant."""
+"""The keys of the schema as a list and as JSON Schema, data by key, and which keys need a grant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, dataclass
 from functools import cache
-from typing import Any, Final, get_args, get_origin, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from aish_lsp.config.schema import Config
 from aish_lsp.foundation.text import arms, dotted
@@ -105,6 +105,73 @@ def _keys(cls: type, prefix: tuple[str, ...]) -> Iterator[Key]:
                 field.metadata["minimum"],
                 field.metadata["maximum"],
             )
+
+
+# The schema for machines: JSON Schema.
+
+_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
+_SIMPLE: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the configuration's JSON schema (draft 2020-12)."""
+    return {"$schema": _DIALECT, "title": "aish-lsp", **_table_schema(Config)}
+
+
+def _table_schema(cls: type) -> dict[str, Any]:
+    kinds = get_type_hints(cls)
+    return {
+        "type": "object",
+        "description": first_line(cls),
+        "properties": {
+            field.name: _field_schema(field, kinds[field.name])
+            for field in dataclasses.fields(cls)
+            if _is_key(field, kinds[field.name])
+        },
+        "additionalProperties": False,
+    }
+
+
+def _is_key(field: dataclasses.Field[Any], kind: Any) -> bool:
+    """Return whether a field is the user's to set; a preset's ``name`` is not."""
+    return "doc" in field.metadata or dataclasses.is_dataclass(kind)
+
+
+def _field_schema(field: dataclasses.Field[Any], kind: Any) -> dict[str, Any]:
+    schema = _kind_schema(kind)
+    if "doc" not in field.metadata:
+        return schema
+    schema["description"] = field.metadata["doc"]
+    if field.default is not dataclasses.MISSING:
+        schema["default"] = field.default
+    for bound in ("minimum", "maximum"):
+        if field.metadata[bound] is not None:
+            schema[bound] = field.metadata[bound]
+    return schema
+
+
+def _kind_schema(kind: Any) -> dict[str, Any]:
+    if alternatives := arms(kind):
+        schema = _kind_schema(alternatives[0])
+        return {**schema, "type": [schema["type"], "null"]}
+    if dataclasses.is_dataclass(kind):
+        assert isinstance(kind, type)
+        return _table_schema(kind)
+    arguments = get_args(kind)
+    if get_origin(kind) is Literal:
+        return {"type": "string", "enum": list(arguments)}
+    if get_origin(kind) is list:
+        return {"type": "array", "items": _kind_schema(arguments[0])}
+    if get_origin(kind) is dict:
+        entry = arguments[1]
+        values = True if entry is Any else _kind_schema(entry)
+        return {"type": "object", "additionalProperties": values}
+    return {"type": _SIMPLE[kind]}
+
+
+def first_line(cls: type) -> str:
+    """Return what a table's class says of it, in a line."""
+    return (cls.__doc__ or "").partition("\n")[0].replace("``", "`")
 
 
 # What a workspace's own configuration may say by itself, and what it needs a grant for.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from aish_lsp.foundation.errors import CostCap
 from aish_lsp.foundation.events import Usage
@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from aish_lsp.config.schema import Cost, Preset, Price
 
 Category: TypeAlias = Literal["main", "summary", "memory", "norris", "route"]
+
+#: No call has so many tokens, nor so many dollars; sums of damaged numbers would have no end.
+MOST: Final = 10**15
+_BOUNDS: Final = {"minimum": 0, "maximum": MOST}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +36,12 @@ class UsageRecord:
     model: str
     provider: str
     category: str
-    input: int
-    output: int
-    reasoning: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cost: float | None = None
+    input: int = field(metadata=_BOUNDS)
+    output: int = field(metadata=_BOUNDS)
+    reasoning: int = field(default=0, metadata=_BOUNDS)
+    cache_read: int = field(default=0, metadata=_BOUNDS)
+    cache_write: int = field(default=0, metadata=_BOUNDS)
+    cost: float | None = field(default=None, metadata=_BOUNDS)
     local: bool = False
     estimated: bool = False
 

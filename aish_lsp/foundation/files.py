@@ -321,14 +321,18 @@ def stamp_of(status: os.stat_result) -> FileStamp:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
+def aside_of(path: Path, what: str) -> Path:
+    """Return the name for what is put aside of a file: ``NAME.WHAT-TIME``."""
+    return path.with_name(f"{path.name}.{what}-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
+
+
 def put_aside(path: Path) -> None:
     """Rename a damaged file to ``NAME.damaged-TIME``.
 
     Raises:
         OSError: it cannot be renamed.
     """
-    at = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
-    path.rename(path.with_name(f"{path.name}.damaged-{at}"))
+    path.rename(aside_of(path, "damaged"))
 
 
 def is_at(fd: int, path: Path) -> bool:

@@ -41,14 +41,13 @@ from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp.chat_sections import (
     TITLE,
-    ChatFace,
     ChatSections,
     JobWriter,
     TypedMessage,
     running_title,
 )
 from aish_lsp.lsp.chat_writer import ChatWriter
-from aish_lsp.lsp.open_documents import LspEditor
+from aish_lsp.lsp.client import EditorFace
 from aish_lsp.lsp.selections import change_of, named_lines
 from aish_lsp.operations import operation as operations
 
@@ -89,8 +88,7 @@ class ChatDocument:
         self._documents = documents
         self._selections = selections
         self._workspace = workspace
-        self._editor = LspEditor(client)
-        self._writer = ChatWriter(workspace.folder, self._editor)
+        self._writer = ChatWriter(workspace.folder, documents)
         self._sections = ChatSections(self._writer)
         self._jobs = JobWriter(client, self._writer)
         self._making = asyncio.Lock()
@@ -106,12 +104,12 @@ class ChatDocument:
 
     def is_at(self, uri: str) -> bool:
         """Return whether ``uri`` is this document's."""
-        document = self._editor.document(self._writer.path)
+        document = self._documents.document(self._writer.path)
         return document is not None and document.uri == uri
 
     def heading(self) -> int | None:
         """Return the line of the heading that the user writes under, where there is one."""
-        document = self._editor.document(self._writer.path)
+        document = self._documents.document(self._writer.path)
         if document is None or len(document.text) > LARGEST:
             return None
         place = heading_of(document.text, self._sections.place)
@@ -141,7 +139,7 @@ class ChatDocument:
         Raises:
             StoreUnavailable: it cannot be made, or what is there must not be used.
         """
-        if self._editor.document(self._writer.path) is None:
+        if self._documents.document(self._writer.path) is None:
             await self._ready()
         else:
             await self._writer.make()
@@ -244,7 +242,7 @@ class ChatDocument:
         if message is None:
             # From here on nothing is awaited: a second request must not read the same message.
             message = self._message(await self._writer.text())
-        is_open = self._editor.document(self._writer.path) is not None
+        is_open = self._documents.document(self._writer.path) is not None
         if not message.strip():
             raise InvalidArgument(
                 f"Nothing is written under the last `{YOU}`. Write a question there and send it.",
@@ -337,7 +335,7 @@ class ChatDocument:
 
     def _draft(self) -> str | None:
         """Return what stands under the open heading in the editor; None where there is none."""
-        document = self._editor.document(self._writer.path)
+        document = self._documents.document(self._writer.path)
         if document is None or len(document.text) > LARGEST:
             return None
         try:
@@ -347,7 +345,7 @@ class ChatDocument:
 
     def follow_closing(self) -> None:
         """Take note that the client has closed the document, if it has."""
-        if self._editor.document(self._writer.path) is None:
+        if self._documents.document(self._writer.path) is None:
             self._writer.changed(())
             self._sections.place = None
 
@@ -448,15 +446,16 @@ class ChatDocument:
             return
         is_typed = draft is None or await self._typed.was_seen(draft, is_open=is_open)
         carried: Carried | None = None
-        face = ChatFace(self._client, self._writer.text)
+        told: list[str] = []
+        face = EditorFace(self._client, told.append, self._writer.text)
         place = operations.Place(self._workspace, self._workspace.shown, face, is_typed=is_typed)
         async with self._sections.lock:
             is_above = await self._sections.begin(prompt)
             try:
                 carried = await carry_out(place, command)
-                text = "\n\n".join(filter(None, [*face.told, carried.text]))
+                text = "\n\n".join(filter(None, [*told, carried.text]))
             except AishError as error:
-                text = "\n".join([*face.told, quote(error.message)])
+                text = "\n".join([*told, quote(error.message)])
             except Exception as error:
                 # The chat must not be left without a heading to write under.
                 logger.exception(":%s failed", command.name)

@@ -11,27 +11,25 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import Final, Protocol
+from typing import Final
 
 from lsprotocol import types
 
 from aish_lsp.chat.anchor import Anchor, Echo, Edit
-from aish_lsp.chat.insertion import Change, Piece, Position, line_end_of
+from aish_lsp.chat.insertion import Change, Piece, Position
 from aish_lsp.foundation.text import with_line_feeds
+from aish_lsp.lsp.open_documents import ANSWER_TIMEOUT, OpenDocument, OpenDocuments
 
 log = logging.getLogger(__name__)
 
 #: Seconds between two edits.
 EDIT_INTERVAL: Final = 0.1
 
-#: Seconds in which an editor has to answer an edit.
-ANSWER_TIMEOUT: Final = 5.0
-
-#: Seconds in which it then has to tell the change; eglot takes half a second, Neovim 150 ms.
+#: Seconds in which an editor that has answered has to tell the change; eglot takes half a second,
+#: Neovim 150 ms.
 ECHO_TIMEOUT: Final = 2.0
 
 #: As above, where an edit must not be sent again, since no version keeps it from being made twice.
@@ -51,59 +49,6 @@ REOPEN_TIMEOUT: Final = 0.5
 _MOST_TRIES: Final = 50
 
 
-@dataclass(frozen=True, slots=True)
-class EditorCapabilities:
-    """What a client can do.
-
-    Attributes:
-        apply_edit: it makes edits.
-        document_changes: it heeds the version that an edit is for.
-        show_document: it shows files.
-        takes_0_for_none: it takes 0, the version of a document that it has just loaded, for none.
-    """
-
-    apply_edit: bool = False
-    document_changes: bool = False
-    show_document: bool = False
-    takes_0_for_none: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class OpenDocument:
-    """A document as the editor has it; ``uri`` is the editor's own spelling."""
-
-    uri: str
-    text: str
-    version: int | None
-
-
-class Editor(Protocol):
-    """The client, as far as the chat document needs it."""
-
-    @property
-    def capabilities(self) -> EditorCapabilities:
-        """What the client can do."""
-
-    def document(self, path: Path) -> OpenDocument | None:
-        """Return the document of a file, or None where it is not open."""
-
-    def width(self, text: str) -> int:
-        """Return the length of ``text`` in the units of the client's positions."""
-
-    def characters(self, line: str, units: int) -> int:
-        """Return how many characters of ``line`` come before a place in those units."""
-
-    async def apply_edit(self, edit: types.WorkspaceEdit) -> bool:
-        """Have the client make ``edit``; return whether it says that it did.
-
-        Raises:
-            Exception: the client answered with an error, or not at all.
-        """
-
-    def show(self, path: Path, line: int) -> None:
-        """Ask the client to show a file, the cursor on ``line``; its answer is not waited for."""
-
-
 class ChatEdits:
     """Makes edits in the editor's document of the file at ``path``, where ``anchor`` says.
 
@@ -112,7 +57,7 @@ class ChatEdits:
             other edit must be sent.
     """
 
-    def __init__(self, path: Path, editor: Editor, anchor: Anchor) -> None:
+    def __init__(self, path: Path, editor: OpenDocuments, anchor: Anchor) -> None:
         self._path = path
         self._editor = editor
         self._anchor = anchor
@@ -137,7 +82,7 @@ class ChatEdits:
     def changed(self, changes: Sequence[Change]) -> None:
         """Follow what the editor told of its document; no changes where it opened or closed it."""
         document = self.document
-        now = None if document is None else with_line_feeds(document.text)
+        now = None if document is None else document.text
         if not changes:
             self._echo.reopened(now)
         for change in changes:
@@ -206,7 +151,7 @@ class ChatEdits:
         ``claimed`` is a document of which the editor has said that it made this edit in it. Return
         what it says now.
         """
-        self._shown = with_line_feeds(document.text)
+        self._shown = document.text
         step = self._anchor.plan(self._shown, batch)
         edit = step.edit
         is_nothing = edit == Edit(edit.start, edit.start, "")
@@ -262,7 +207,7 @@ class ChatEdits:
                 return
             if stray is None or document is None or not self._is_guarded(document):
                 break
-            text = with_line_feeds(document.text)
+            text = document.text
             if text != self._anchor.text:
                 break
             log.info("the editor was changed under an edit: it is taken back and made anew")
@@ -296,7 +241,7 @@ class ChatEdits:
         self, document: OpenDocument, start: Position, end: Position, new: str
     ) -> types.WorkspaceEdit:
         """Return the edit of ``document`` that puts ``new`` from ``start`` to ``end``."""
-        new = new.replace("\n", line_end_of(document.text))
+        new = new.replace("\n", document.line_end)
         edits = [types.TextEdit(types.Range(types.Position(*start), types.Position(*end)), new)]
         if not self.heeds_versions:
             return types.WorkspaceEdit(changes={document.uri: edits})

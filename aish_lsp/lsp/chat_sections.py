@@ -15,10 +15,10 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.events import Command, End, Notice, Output, Step, Tool
 from aish_lsp.agent.turn import WAITS
@@ -197,36 +197,8 @@ def _digest(message: str) -> str:
     return hashlib.sha256(message.encode(errors="surrogatepass")).hexdigest()
 
 
-R = TypeVar("R")
-
 #: Characters of a command in what is shown while it runs.
 TITLE: Final = 80
-
-
-class ChatFace:
-    """The chat, to an operation that was typed there."""
-
-    def __init__(self, client: Client, text: Callable[[], Awaitable[str]]) -> None:
-        self._client = client
-        self._text = text
-        self.told: list[str] = []
-
-    def tell(self, message: str) -> None:
-        """Keep ``message`` for the answer."""
-        self.told.append(message)
-
-    async def wait(self, job: Job[R], title: str) -> R:
-        """Wait for a job, which can be stopped where the client shows progress."""
-        progress = self._client.begin_progress(title, on_cancel=job.cancel)
-        try:
-            async with progress.timed():
-                return await job.result()
-        finally:
-            progress.end()
-
-    async def chat_text(self) -> str:
-        """Return what stands in the document."""
-        return await self._text()
 
 
 @dataclass(frozen=True, slots=True)

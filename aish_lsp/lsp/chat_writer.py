@@ -19,7 +19,8 @@ from aish_lsp.chat.insertion import Change, Piece, last_place, line_end_of
 from aish_lsp.chat.markdown import FIRST_TEXT, YOU
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.text import well_formed, with_line_feeds
-from aish_lsp.lsp.chat_edits import REOPEN_TIMEOUT, ChatEdits, Editor, OpenDocument
+from aish_lsp.lsp.chat_edits import REOPEN_TIMEOUT, ChatEdits
+from aish_lsp.lsp.open_documents import OpenDocument, OpenDocuments
 
 log = logging.getLogger(__name__)
 
@@ -38,7 +39,7 @@ class ChatWriter:
     anew at the end of the document, ``insert`` above the heading that the user writes under.
     """
 
-    def __init__(self, root: Path, editor: Editor) -> None:
+    def __init__(self, root: Path, editor: OpenDocuments) -> None:
         self._file = ChatFile(root)
         self._editor = editor
         self._pieces: list[Piece] = []
@@ -173,7 +174,7 @@ class ChatWriter:
         """Follow what the editor told of its document; no changes where it opened or closed it."""
         self._edits.changed(changes)
         document = self._edits.document
-        now = "" if document is None else with_line_feeds(document.text)
+        now = "" if document is None else document.text
         if not changes:
             self._reopens_until = monotonic() + REOPEN_TIMEOUT
             self._opens_documents = self._opens_documents or document is not None
@@ -294,7 +295,7 @@ class ChatWriter:
         document = self._edits.document
         if document is None or not self._lags(document):
             return True
-        text = with_line_feeds(document.text)
+        text = document.text
         on_disk = with_line_feeds(await asyncio.to_thread(self._file.read))
         if on_disk != self._anchor.text or not on_disk.startswith(text):
             return True
@@ -309,7 +310,7 @@ class ChatWriter:
 
     def _lags(self, document: OpenDocument) -> bool:
         """Return whether the editor has not loaded what was written to the file last."""
-        self._note_loaded(with_line_feeds(document.text))
+        self._note_loaded(document.text)
         return self._file_is_ahead
 
     def _note_loaded(self, text: str) -> None:
@@ -333,7 +334,7 @@ class ChatWriter:
         It is not where somebody else has written the file: that must not be lost. Nor where it has
         but a line end more: an editor that loads a file which stops within a line tells one.
         """
-        text, saved = with_line_feeds(document.text), with_line_feeds(on_disk)
+        text, saved = document.text, with_line_feeds(on_disk)
         if text in (saved, f"{saved}\n"):
             return False
         return hash(saved) in self._held or text.startswith(saved.rstrip("\n"))
@@ -352,7 +353,7 @@ class ChatWriter:
             document = self._edits.document
             base = on_disk
             if document and not self._lags(document) and self._supersedes(document, on_disk):
-                base = document.text
+                base = document.source
             text, line_end = with_line_feeds(base), line_end_of(base)
             step = self._anchor.plan(text, batch)
             known = self._anchor.offset, self._anchor.section, self._anchor.is_unsure

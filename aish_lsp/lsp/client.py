@@ -1,4 +1,4 @@
-"""The client, as the features of this room see it: a port that the server implements.
+"""The client of the server, as the features see it: what they ask it, tell it and answer it.
 
 And the commands of ``workspace/executeCommand``: what each takes, and who answers it. A ``Call`` is
 one such request while it is answered, ``Progress`` what an editor shows for work that takes long:
@@ -9,84 +9,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from lsprotocol import types
-from pygls.workspace import Workspace
+from pygls.capabilities import ServerCapabilitiesBuilder
+from pygls.exceptions import JsonRpcException
 
+from aish_lsp import __version__
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import nearest, shown
 from aish_lsp.foundation.validate import structure
-from aish_lsp.lsp.messages import MessageId
+from aish_lsp.lsp.endpoint import REQUEST_ID, Endpoint
+from aish_lsp.lsp.lifecycle import GRACE, Lifecycle
+from aish_lsp.lsp.messages import MessageId, Outbox
+from aish_lsp.lsp.overrides import TEXT_SYNC, Documents, open_workspace
 
 if TYPE_CHECKING:
+    from aish_lsp.foundation.job import Job
     from aish_lsp.operations.operation import Operation
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-class Client(Protocol):
-    """What a feature may ask and tell the client, and how it answers what the client asks."""
-
-    @property
-    def client_capabilities(self) -> types.ClientCapabilities:
-        """The client's capabilities."""
-
-    @property
-    def initialize_params(self) -> types.InitializeParams | None:
-        """What the client sent with ``initialize``; None before it."""
-
-    @property
-    def workspace(self) -> Workspace:
-        """The folders and the open documents."""
-
-    async def request(self, method: str, params: Any, timeout: float) -> Any:  # noqa: ASYNC109 - raises TimeoutError
-        """Ask the client; return its answer as lsprotocol's type for it.
-
-        Raises:
-            TimeoutError: it did not answer within ``timeout`` seconds.
-            JsonRpcException: it answered with an error, or with what is no answer to ``method``.
-        """
-
-    def notify(self, method: str, params: object) -> None:
-        """Send a notification."""
-
-    def tell(self, message: str, *, error: bool = False) -> None:
-        """Show ``message`` to the user, beside whatever they do."""
-
-    def send_progress(self, token: MessageId, value: Mapping[str, Any]) -> None:
-        """Send ``value``, plain JSON data, under a progress token."""
-
-    def begin_progress(self, title: str, *, on_cancel: Callable[[], object]) -> Progress:
-        """Begin progress of our own; silent where the client shows none.
-
-        It may be reported on and ended at once: nothing waits for the client.
-        """
-
-    async def drained(self) -> None:
-        """Wait while the client is more than about a megabyte behind."""
-
-    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
-        """Run ``work`` in the background; what it raises is logged. The shutdown cancels it."""
-
-    def bind(self, name: str, handler: Handler) -> None:
-        """Let ``handler`` answer the command ``name``.
-
-        Raises:
-            ValueError: it is not specified, or bound already.
-        """
-
-    def feature(self, method: str, options: Any = None, /) -> Callable[[F], F]:
-        """Let what is decorated answer a method of LSP."""
-
-    def on_shutdown(self, hook: Callable[[], Awaitable[object]]) -> None:
-        """Call ``hook`` once when the server stops, after the running commands were cancelled."""
-
+R = TypeVar("R")
 
 logger = logging.getLogger(__name__)
 
@@ -144,6 +92,11 @@ class Call:
         progress = Progress(title, partial(self._send, self.work_done_token))
         progress.open()
         return progress
+
+    def begin_progress(self, title: str, *, on_cancel: Callable[[], object]) -> Progress:
+        """As ``progress``, and call ``on_cancel`` when the client cancels."""
+        self.on_cancel(on_cancel)
+        return self.progress(title)
 
     def _run(self, callback: Callable[[], Any]) -> None:
         try:
@@ -307,3 +260,277 @@ class Progress:
 
     def _with_message(self) -> dict[str, Any]:
         return {} if self._message is None else {"message": self._message}
+
+
+#: Seconds in which a client answers that it will show a progress.
+CREATE_PROGRESS: Final = 10.0
+
+
+class Client(Endpoint):
+    """The one client that is served, and the methods of LSP that no feature answers.
+
+    Attributes:
+        commands: the commands that are answered.
+        lifecycle: ends the process.
+        outbox: what waits to be sent; None while nobody is connected.
+        initialize_params: what the client sent with ``initialize``; None before it.
+        client_capabilities: what it said there that it can do.
+        workspace: its folders and open documents.
+    """
+
+    def __init__(self, commands: Mapping[str, CommandSpec]) -> None:
+        super().__init__()
+        self.commands = CommandTable(commands)
+        self.lifecycle = Lifecycle()
+        self.outbox: Outbox | None = None
+        self.initialize_params: types.InitializeParams | None = None
+        self.client_capabilities = types.ClientCapabilities()
+        self.workspace = Documents(None)
+        self._calls: dict[MessageId, Call] = {}
+        self._on_token_cancel: dict[MessageId, Callable[[], object]] = {}
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._shutdown_hooks: list[Callable[[], Awaitable[object]]] = []
+        self._command_hooks: list[Callable[[str], object]] = []
+        self._stopping: asyncio.Task[None] | None = None
+        self.feature(types.INITIALIZE)(self._initialize)
+        self.feature(types.SHUTDOWN)(lambda _: self.stop_work())
+        self.feature(types.EXIT)(
+            lambda _: self.lifecycle.end("the client said exit", self.exit_code)
+        )
+        self.feature(types.WORKSPACE_EXECUTE_COMMAND)(self._execute_command)
+        self.feature(types.WINDOW_WORK_DONE_PROGRESS_CANCEL)(self._cancel_progress)
+
+    # Life cycle
+
+    @property
+    def exit_code(self) -> int:
+        """What the process is to exit with when the client goes: 0 after ``shutdown``."""
+        return 0 if self._shutdown else 1
+
+    def _initialize(self, params: types.InitializeParams) -> types.InitializeResult:
+        """Take note of the client, and say what we can do."""
+        able = self.capabilities_for(params.capabilities)
+        assert able.position_encoding is not None
+        self.workspace = open_workspace(params, able.position_encoding)
+        self.client_capabilities = params.capabilities
+        self.initialize_params = params
+        self._initialized = True
+        self.lifecycle.watch_parent(params.process_id)
+        return types.InitializeResult(able, types.ServerInfo("aish-lsp", __version__))
+
+    def capabilities_for(self, client: types.ClientCapabilities) -> types.ServerCapabilities:
+        """Return what we can do for a client with these capabilities."""
+        options = self.feature_options
+        built: types.ServerCapabilities = ServerCapabilitiesBuilder(
+            client,
+            set(self.features),
+            options,
+            self.commands.names,
+            TEXT_SYNC,
+            None,
+            ServerCapabilitiesBuilder.choose_position_encoding(client),
+        ).build()  # type: ignore[no-untyped-call]
+        if built.workspace is not None:
+            # Said to all, as with the rest: a client that has no such thing passes it over.
+            built.workspace.file_operations = types.FileOperationOptions(
+                did_create=options.get(types.WORKSPACE_DID_CREATE_FILES),
+                did_rename=options.get(types.WORKSPACE_DID_RENAME_FILES),
+                did_delete=options.get(types.WORKSPACE_DID_DELETE_FILES),
+            )
+        return built
+
+    def on_shutdown(self, hook: Callable[[], Awaitable[object]]) -> None:
+        """Call ``hook`` once when the server stops, after the running commands were cancelled."""
+        self._shutdown_hooks.append(hook)
+
+    async def stop_work(self) -> None:
+        """Cancel what runs and let it record what it has, for GRACE seconds at most."""
+        if self._stopping is None:
+            self._stopping = asyncio.create_task(self._stop_work())
+        await asyncio.shield(self._stopping)
+
+    async def _stop_work(self) -> None:
+        # A third is left to the hooks where a command does not end.
+        await self._stop_requests(GRACE * 2 / 3)
+        for task in list(self._tasks):
+            task.cancel()
+        hooks = [asyncio.ensure_future(hook()) for hook in self._shutdown_hooks]
+        waiting = [*hooks, *self._tasks]
+        if not waiting:
+            return
+        await asyncio.wait(waiting, timeout=GRACE / 3)
+        for hook in hooks:
+            if hook.done() and not hook.cancelled() and (error := hook.exception()) is not None:
+                logger.error("a shutdown hook failed", exc_info=error)
+
+    async def _stop_requests(self, timeout: float) -> None:  # noqa: ASYNC109 - a limit, not a failure
+        """Take no more requests; cancel those that run, and wait ``timeout`` seconds for them."""
+        self._shutdown = True
+        stopping = {key: task for key, task in self._running.items() if key != self._shutdown_id}
+        for key in stopping:
+            self._cancel(key)
+        if stopping:
+            await asyncio.wait(stopping.values(), timeout=timeout)
+
+    async def answer_shutdown(self) -> None:
+        """Wait until a ``shutdown`` request is answered; without one, return at once."""
+        task = self._running.get(self._shutdown_id or "")
+        if task is not None:
+            await asyncio.wait([task])
+
+    # Commands
+
+    def bind(self, name: str, handler: Handler) -> None:
+        """Let ``handler`` answer the command ``name``; see ``CommandTable.bind``."""
+        self.commands.bind(name, handler)
+
+    def on_command(self, hook: Callable[[str], object]) -> None:
+        """Call ``hook`` with the name of each command, before that is answered."""
+        self._command_hooks.append(hook)
+
+    def _cancel(self, msg_id: MessageId) -> None:
+        call = self._calls.get(msg_id)
+        if call is not None:
+            call.cancel()
+        else:
+            super()._cancel(msg_id)
+
+    async def _execute_command(self, params: types.ExecuteCommandParams) -> object:
+        """Run a command in the request's own task, so that it can be cancelled."""
+        request_id, task = REQUEST_ID.get(), asyncio.current_task()
+        assert task is not None
+        for hook in self._command_hooks:
+            hook(params.command)
+        token = params.work_done_token
+        call = Call(self.send_progress, request_id, token, task.cancel)
+        self._calls[request_id] = call
+        if token is not None:
+            self._on_token_cancel[token] = call.cancel
+        try:
+            return await self.commands.execute(call, params.command, params.arguments)
+        finally:
+            del self._calls[request_id]
+            if token is not None:
+                self._forget_token(token, call.cancel)
+
+    # Progress
+
+    def send_progress(self, token: MessageId, value: Mapping[str, Any]) -> None:
+        """Send ``value``, plain JSON data, under a progress token."""
+        self.notify("$/progress", {"token": token, "value": value})
+
+    def begin_progress(self, title: str, *, on_cancel: Callable[[], object]) -> Progress:
+        """Begin progress of our own; silent where the client shows none.
+
+        It may be reported on and ended at once: nothing waits for the client.
+        """
+        if not can(self, "window.work_done_progress"):
+            return Progress.silent()
+        token = str(uuid.uuid4())
+        self._on_token_cancel[token] = on_cancel
+        forget = partial(self._forget_token, token, on_cancel)
+        progress = Progress(title, partial(self.send_progress, token), closed=forget)
+        self.spawn(self._open_progress(token, progress), f"progress {title}")
+        return progress
+
+    async def _open_progress(self, token: str, progress: Progress) -> None:
+        params = types.WorkDoneProgressCreateParams(token)
+        try:
+            await self.request(types.WINDOW_WORK_DONE_PROGRESS_CREATE, params, CREATE_PROGRESS)
+        except (TimeoutError, JsonRpcException):
+            logger.info("the client does not show a progress that it was asked to show")
+        else:
+            progress.open()
+
+    def _cancel_progress(self, params: types.WorkDoneProgressCancelParams) -> None:
+        """Stop what runs under a progress token, the client's or ours."""
+        callback = self._on_token_cancel.get(params.token)
+        if callback is not None:
+            callback()
+
+    def _forget_token(self, token: MessageId, callback: Callable[[], object]) -> None:
+        """Let nothing be cancelled by a token, unless it serves somebody else by now."""
+        if self._on_token_cancel.get(token) == callback:
+            del self._on_token_cancel[token]
+
+    # What else features ask and tell
+
+    async def answer_of(self, method: str, params: object, timeout: float) -> Any:  # noqa: ASYNC109 - a limit, not a failure
+        """Ask the client, as ``request``; return None where it has no answer."""
+        try:
+            return await self.request(method, params, timeout)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, there is none
+            logger.info("the client did not answer %s: %s", method, type(error).__name__)
+            return None
+
+    def tell(self, message: str, *, error: bool = False) -> None:
+        """Show ``message`` to the user, beside whatever they do."""
+        kind = types.MessageType.Error if error else types.MessageType.Info
+        self.notify(types.WINDOW_SHOW_MESSAGE, types.ShowMessageParams(kind, message))
+
+    async def drained(self) -> None:
+        """Wait while the client is more than about a megabyte behind."""
+        if self.outbox is not None:
+            await self.outbox.drained()
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Run ``work`` in the background; what it raises is logged. The shutdown cancels it."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._spawned_done)
+        return task
+
+    def _spawned_done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s failed", task.get_name(), exc_info=error)
+
+
+@dataclass(frozen=True, slots=True)
+class EditorFace:
+    """The client, to an operation that a command or a line of its chat asks for.
+
+    ``shown`` shows progress; ``told`` takes what is told, and ``chat`` returns what stands in the
+    chat.
+    """
+
+    shown: Call | Client
+    told: Callable[[str], object]
+    chat: Callable[[], Awaitable[str]]
+
+    def tell(self, message: str) -> None:
+        """Hand ``message`` on."""
+        self.told(message)
+
+    async def wait(self, job: Job[R], title: str) -> R:
+        """Wait for a job under its progress, which stops it where that is cancelled."""
+        progress = self.shown.begin_progress(title, on_cancel=job.cancel)
+        try:
+            async with progress.timed():
+                return await job.result()
+        finally:
+            progress.end()
+
+    async def chat_text(self) -> str:
+        """Return what stands in the chat."""
+        return await self.chat()
+
+
+def can(client: Client, what: str) -> bool:
+    """Return whether the client said that it can do ``what``: ``workspace.apply_edit``."""
+    return capable(client.client_capabilities, what)
+
+
+def capable(found: object, what: str) -> bool:
+    """Return whether capabilities have a field that is set: ``workspace.apply_edit``."""
+    for name in what.split("."):
+        found = getattr(found, name, None)
+    return bool(found)
+
+
+def declares(client: Client, request: str) -> bool:
+    """Return whether the client answers a request of ours: ``initializationOptions.aish``."""
+    params = client.initialize_params
+    options = params.initialization_options if params else None
+    section = options.get("aish") if isinstance(options, dict) else None
+    return isinstance(section, dict) and section.get(request) is True

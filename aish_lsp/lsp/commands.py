@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from subprocess import DEVNULL, PIPE
@@ -19,6 +19,7 @@ from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.text import escaped, shown_path
+from aish_lsp.lsp.client import EditorFace
 from aish_lsp.lsp.messages import path_of
 from aish_lsp.lsp.protocol import Begun, BegunCommand, Copied
 from aish_lsp.lsp.questions import answer_before_asking, can_choose
@@ -43,36 +44,6 @@ if TYPE_CHECKING:
     from aish_lsp.operations.run import CommandParams
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class EditorFace:
-    """The client, to what a request of it asks for.
-
-    ``told`` takes what is told, and ``chat`` returns what stands in the chat.
-    """
-
-    call: Call
-    told: Callable[[str], object]
-    chat: Callable[[], Awaitable[str]]
-
-    def tell(self, message: str) -> None:
-        """Hand ``message`` on."""
-        self.told(message)
-
-    async def wait(self, job: Job[R], title: str) -> R:
-        """Wait for a job, under the client's own progress; cancelling the request stops it."""
-        self.call.on_cancel(job.cancel)
-        progress = self.call.progress(title)
-        try:
-            async with progress.timed():
-                return await job.result()
-        finally:
-            progress.end()
-
-    async def chat_text(self) -> str:
-        """Return what stands in the chat."""
-        return await self.chat()
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,8 +141,7 @@ class OperationCommands:
         A client that reads slowly gets the pieces that piled up as one; the job does not wait for
         it until much has. All ways to cancel the request stop the job, which then ends by itself.
         """
-        call.on_cancel(job.cancel)
-        progress = call.progress(title)
+        progress = call.begin_progress(title, on_cancel=job.cancel)
         try:
             async for event in job.events():
                 self.client.send_progress(token, to_wire(event))

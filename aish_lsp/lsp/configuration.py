@@ -7,12 +7,11 @@ Who it is gets into the log that ``aish-lsp doctor --report`` shows. One that as
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import platform
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lsprotocol import types
 
@@ -21,6 +20,7 @@ from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.events import to_wire
 from aish_lsp.foundation.text import escaped
 from aish_lsp.lsp import logs
+from aish_lsp.lsp.client import can, capable, declares
 
 if TYPE_CHECKING:
     from aish_lsp.agent import Workspace
@@ -92,14 +92,8 @@ class Configurations:
         for configuration in self._of.values():
             configuration.update("workspace/configuration", self._pushed)
 
-    @property
-    def can_pull(self) -> bool:
-        """Whether the client can be asked for its settings."""
-        workspace = self._client.client_capabilities.workspace
-        return bool(workspace and workspace.configuration)
-
     def _pull(self, root: Path | None, configuration: Configuration) -> None:
-        if not self.can_pull:
+        if not can(self._client, "workspace.configuration"):
             return
         if root in self._pulls:
             # Its answer would be older than the one that is asked for now.
@@ -110,11 +104,8 @@ class Configurations:
     async def _ask(self, root: Path | None, configuration: Configuration) -> None:
         item = types.ConfigurationItem(root.as_uri() if root else None, "aish")
         params = types.ConfigurationParams([item])
-        try:
-            answer = await self._client.request("workspace/configuration", params, _ANSWER)
-        except Exception as error:  # noqa: BLE001 - what is there without it still holds
-            logger.info("the client did not send its settings: %s", type(error).__name__)
-            return
+        answer = await self._client.answer_of("workspace/configuration", params, _ANSWER)
+        # Without one, what is there still holds.
         if isinstance(answer, list | tuple) and len(answer) == 1:
             configuration.update("workspace/configuration", answer[0])
 
@@ -124,7 +115,7 @@ def setup(client: Client, configurations: Configurations, workspaces: Workspaces
 
     @client.feature(types.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def _changed(params: types.DidChangeConfigurationParams) -> None:
-        if configurations.can_pull:
+        if can(client, "workspace.configuration"):
             configurations.pull()
         else:
             configurations.push(params.settings)
@@ -138,15 +129,12 @@ def setup(client: Client, configurations: Configurations, workspaces: Workspaces
 
 async def _register(client: Client) -> None:
     """Ask the client to tell when its settings change, where it wants to be asked."""
-    workspace = client.client_capabilities.workspace
-    change = workspace.did_change_configuration if workspace else None
-    if change is None or not change.dynamic_registration:
+    if not can(client, "workspace.did_change_configuration.dynamic_registration"):
         return
     method = types.WORKSPACE_DID_CHANGE_CONFIGURATION
     options = types.DidChangeConfigurationRegistrationOptions("aish")
     params = types.RegistrationParams([types.Registration("aish-settings", method, options)])
-    with contextlib.suppress(Exception):
-        await client.request(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
+    await client.answer_of(types.CLIENT_REGISTER_CAPABILITY, params, _ANSWER)
 
 
 #: Seconds between two ``aish/status`` notifications of a workspace.
@@ -173,18 +161,10 @@ def _announce(client: Client, workspace: Workspace) -> None:
 
     def changed() -> None:
         nonlocal waiting
-        if waiting is None and _wants_status(client):
+        if waiting is None and declares(client, "status"):
             waiting = asyncio.get_running_loop().call_later(_STATUS_PAUSE, send)
 
     workspace.subscribe(changed)
-
-
-def _wants_status(client: Client) -> bool:
-    """Return whether the client asked for ``aish/status`` in its ``initializationOptions``."""
-    params = client.initialize_params
-    options = params.initialization_options if params else None
-    section = options.get("aish") if isinstance(options, dict) else None
-    return isinstance(section, dict) and section.get("status") is True
 
 
 def note_client(client: Client, workspaces: Workspaces) -> None:
@@ -201,22 +181,23 @@ def note_client(client: Client, workspaces: Workspaces) -> None:
     workspaces.on_open(note)
 
 
+#: What the note on the client tells that it can do or lacks.
+_NOTED: Final = {
+    "applyEdit": "workspace.apply_edit",
+    "codeLens": "text_document.code_lens",
+    "configuration": "workspace.configuration",
+    "showDocument": "window.show_document.support",
+    "showMessageRequest": "window.show_message.message_action_item",
+    "workDoneProgress": "window.work_done_progress",
+    "workspaceFolders": "workspace.workspace_folders",
+}
+
+
 def describe(params: types.InitializeParams) -> str:
     """Return who the client is and what of ours it can do, in one line."""
-    info, client = params.client_info, params.capabilities
+    info = params.client_info
     name = f"{info.name} {info.version or ''}".strip() if info else "it does not say its name"
-    workspace, window, document = client.workspace, client.window, client.text_document
-    show = window.show_document if window else None
-    ask = window.show_message if window else None
-    able = {
-        "applyEdit": bool(workspace and workspace.apply_edit),
-        "codeLens": bool(document and document.code_lens),
-        "configuration": bool(workspace and workspace.configuration),
-        "showDocument": bool(show and show.support),
-        "showMessageRequest": bool(ask and ask.message_action_item),
-        "workDoneProgress": bool(window and window.work_done_progress),
-        "workspaceFolders": bool(workspace and workspace.workspace_folders),
-    }
+    able = {name: capable(params.capabilities, what) for name, what in _NOTED.items()}
     can = ", ".join(what for what, yes in able.items() if yes) or "none of it"
     cannot = ", ".join(what for what, yes in able.items() if not yes) or "nothing"
     versions = f"aish-lsp {__version__}, Python {platform.python_version()}"

@@ -1,24 +1,22 @@
-"""JSON-RPC in both directions: how a message is read, answered and sent.
-
-That is ours; of pygls we keep the features, the capabilities and the documents.
-"""
+"""JSON-RPC in both directions: how a message is read, answered and sent."""
 
 from __future__ import annotations
 
-import contextvars
+import asyncio
 import enum
+import inspect
 import itertools
 import logging
 import secrets
 from collections.abc import Callable
-from concurrent.futures import Future
+from contextvars import ContextVar, copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Final, TypeAlias, TypeVar
 
 import attrs
 from lsprotocol import types
+from lsprotocol.converters import get_converter
 from pygls.exceptions import JsonRpcException
-from pygls.protocol import LanguageServerProtocol
 
 from aish_lsp.foundation.errors import AishError
 from aish_lsp.foundation.events import camel_case, to_wire
@@ -41,34 +39,54 @@ from aish_lsp.lsp.messages import (
 )
 from aish_lsp.lsp.stream import BadFrame
 
-if TYPE_CHECKING:
-    from cattrs import Converter
-    from pygls.lsp.server import LanguageServer
-
 logger = logging.getLogger(__name__)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+#: Takes the params of a message, as LSP's type for them; returns its result, or what to await.
+Feature: TypeAlias = Callable[[Any], Any]
 
 #: What writing JSON raises for data that has no form in it.
 UNSENDABLE = (TypeError, ValueError, RecursionError)
 
+#: The request that is answered in this context.
+REQUEST_ID: Final[ContextVar[MessageId]] = ContextVar("request_id")
 
-class Endpoint(LanguageServerProtocol):
+
+class Endpoint:
     """One end of a JSON-RPC connection; ``send_body`` is where the transport takes messages.
 
-    Nothing of pygls' is overridden here: its ``handle_message`` is not called, and what that calls
-    is not used. ``overrides`` has what it is made to do otherwise.
+    Attributes:
+        features: who answers each method.
+        feature_options: what is told of these in our capabilities.
+        answered: the request that was answered before we were there to: it gets no second answer.
     """
 
-    def __init__(self, server: LanguageServer, converter: Converter) -> None:
+    def __init__(self) -> None:
         self.send_body: Callable[[bytes], None] | None = None
-        #: The request that was answered before we were there to: it gets no second answer.
+        self.features: dict[str, Feature] = {}
+        self.feature_options: dict[str, Any] = {}
         self.answered: MessageId | None = None
+        self._converter = get_converter()
         self._initialized = False
+        self._shutdown = False
         self._shutdown_id: MessageId | None = None
-        self._pending: dict[MessageId, tuple[str, Future[Any]]] = {}
+        self._running: dict[MessageId, asyncio.Task[Any]] = {}
+        self._pending: dict[MessageId, tuple[str, asyncio.Future[Any]]] = {}
         self._ids = itertools.count(1)
         # An answer may be a yes to a command: only who was asked can know what it answers.
         self._id_prefix = f"aish-{secrets.token_hex(16)}"
-        super().__init__(server, converter)
+
+    def feature(self, method: str, options: Any = None, /) -> Callable[[F], F]:
+        """Let what is decorated answer a method of LSP; of two the later."""
+
+        def register(handler: F) -> F:
+            self.features[method] = handler
+            if options is not None:
+                self.feature_options[method] = options
+            return handler
+
+        return register
 
     @property
     def initialized(self) -> bool:
@@ -88,7 +106,7 @@ class Endpoint(LanguageServerProtocol):
             self._refuse(error)
             return
         try:
-            contextvars.copy_context().run(self._dispatch, message)
+            copy_context().run(self._dispatch, message)
         except Exception:
             logger.exception("a message could not be handled")
 
@@ -111,19 +129,48 @@ class Endpoint(LanguageServerProtocol):
             handler = self._handler_of(method_name)
             structured = self._structured(method_name, params)
         except JsonRpcException as error:
-            self._send_error(msg_id, error.code, error.message, error.data)
+            self._fail(msg_id, error)
             return
         if method_name == types.SHUTDOWN:
             # At once, and not when it is answered: an exit may be in the same read.
             self._shutdown = True
             self._shutdown_id = msg_id
-        self._ctx_msg_id.set(msg_id)
-        self._execute_handler(
+        REQUEST_ID.set(msg_id)
+        self._run(
             msg_id,
-            handler,
-            partial(self._send_outcome, msg_id=msg_id),
-            args=(structured,),
+            partial(handler, structured),
+            partial(self._send_result, msg_id),
+            partial(self._fail, msg_id),
         )
+
+    def _run(
+        self,
+        key: MessageId,
+        handler: Callable[[], Any],
+        succeeded: Callable[[Any], object],
+        failed: Callable[[BaseException], object],
+    ) -> None:
+        """Run a handler; what it has to await runs in a task, under ``key`` among the others."""
+
+        def ended(task: asyncio.Task[Any]) -> None:
+            del self._running[key]
+            if task.cancelled():
+                failed(asyncio.CancelledError())
+            elif (error := task.exception()) is not None:
+                failed(error)
+            else:
+                succeeded(task.result())
+
+        try:
+            outcome = handler()
+        except Exception as error:  # noqa: BLE001 - it is answered, or logged
+            failed(error)
+            return
+        if not inspect.iscoroutine(outcome):
+            succeeded(outcome)
+            return
+        self._running[key] = asyncio.create_task(outcome)
+        self._running[key].add_done_callback(ended)
 
     def _admit(self, msg_id: MessageId, method: str) -> None:
         """Refuse a request at the wrong time."""
@@ -134,18 +181,16 @@ class Endpoint(LanguageServerProtocol):
                 raise JsonRpcException("the server is initialized already", INVALID_REQUEST)
         elif not self._initialized:
             raise JsonRpcException("the first request must be initialize", NOT_INITIALIZED)
-        if msg_id in self._request_futures:
+        if msg_id in self._running:
             raise JsonRpcException("a request with this id is running", INVALID_REQUEST)
         if _wants_answer(method) is False:
             raise JsonRpcException(f"{method} is a notification", INVALID_REQUEST)
 
-    def _handler_of(self, feature_name: str) -> Callable[..., Any]:
-        handler: Callable[..., Any] | None = self.fm.builtin_features.get(
-            feature_name
-        ) or self.fm.features.get(feature_name)
+    def _handler_of(self, method: str) -> Feature:
+        handler = self.features.get(method)
         if handler is None:
             # The name is the client's, and may be of any length.
-            message = f"there is no method {feature_name[:80]}"
+            message = f"there is no method {method[:80]}"
             raise JsonRpcException(message, METHOD_NOT_FOUND)
         return handler
 
@@ -189,43 +234,35 @@ class Endpoint(LanguageServerProtocol):
             if error.code != METHOD_NOT_FOUND:
                 logger.warning("ignored a notification: %s", error.message)
             return
-        # Among the requests that run, under a key that no client takes for an id.
-        key = f"\0{next(self._ids)}"
-        self._execute_handler(
-            key, handler, partial(self._log_failure, method=method_name), (structured,)
+        # Under a key that no client takes for an id.
+        self._run(
+            f"\0{next(self._ids)}",
+            partial(handler, structured),
+            lambda _: None,
+            partial(_log_failure, method_name),
         )
-
-    def _log_failure(self, future: Future[Any], method: str = "?") -> None:
-        if not future.cancelled() and (error := future.exception()) is not None:
-            logger.error("%s failed", method, exc_info=error)
 
     def _cancel(self, msg_id: MessageId) -> None:
         """Cancel a request that runs, as the client asked."""
-        if (future := self._request_futures.get(msg_id)) is not None:
-            future.cancel()
+        if (task := self._running.get(msg_id)) is not None:
+            task.cancel()
 
     # Sending
 
-    def _send_outcome(self, future: Future[Any], msg_id: MessageId) -> None:
-        if future.cancelled():
-            self._send_error(msg_id, REQUEST_CANCELLED, "the request was cancelled")
-            return
-        error = future.exception()
-        if error is None:
-            self._send_result(msg_id, future.result())
-        elif isinstance(error, AishError):
+    def _fail(self, msg_id: MessageId, error: BaseException) -> None:
+        """Answer a request with what was raised."""
+        if isinstance(error, AishError):
             logger.info("request %s failed: %s", msg_id, error.kind)
             data = {camel_case(name): value for name, value in error.data.items()}
             self._send_error(msg_id, error.code, error.message, {"kind": error.kind} | data)
         elif isinstance(error, JsonRpcException):
             self._send_error(msg_id, error.code, error.message, error.data)
+        elif isinstance(error, asyncio.CancelledError):
+            self._send_error(msg_id, REQUEST_CANCELLED, "the request was cancelled")
         else:
-            self._send_internal_error(msg_id, error)
-
-    def _send_internal_error(self, msg_id: MessageId, error: BaseException) -> None:
-        logger.error("request %s failed", msg_id, exc_info=error)
-        name = type(error).__name__
-        self._send_error(msg_id, INTERNAL_ERROR, f"internal error ({name}); see the server's log")
+            logger.error("request %s failed", msg_id, exc_info=error)
+            message = f"internal error ({type(error).__name__}); see the server's log"
+            self._send_error(msg_id, INTERNAL_ERROR, message)
 
     def _send_result(self, msg_id: MessageId, result: Any) -> None:
         if self._has_answer(msg_id):
@@ -233,7 +270,7 @@ class Endpoint(LanguageServerProtocol):
         try:
             self._send({"jsonrpc": "2.0", "id": msg_id, "result": result})
         except UNSENDABLE as failure:
-            self._send_internal_error(msg_id, failure)
+            self._fail(msg_id, failure)
 
     def _send_error(
         self, msg_id: MessageId | None, code: int, message: str, data: Any = None
@@ -255,6 +292,27 @@ class Endpoint(LanguageServerProtocol):
             return False
         self.answered = None
         return True
+
+    def notify(self, method: str, params: object) -> None:
+        """Send a notification."""
+        self._send(_message(method, params))
+
+    async def request(self, method: str, params: object, timeout: float) -> Any:  # noqa: ASYNC109 - raises TimeoutError
+        """Ask the client; return its answer as lsprotocol's type for it.
+
+        Raises:
+            TimeoutError: it did not answer within ``timeout`` seconds.
+            JsonRpcException: it answered with an error, or with what is no answer to ``method``.
+        """
+        request_id = f"{self._id_prefix}-{next(self._ids)}"
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._pending[request_id] = method, answer
+        try:
+            self._send(_message(method, params) | {"id": request_id})
+            async with asyncio.timeout(timeout):
+                return await answer
+        finally:
+            del self._pending[request_id]
 
     def _send(self, message: dict[str, Any]) -> None:
         """Send ``message``; drop it where nobody is connected.
@@ -299,6 +357,16 @@ class Endpoint(LanguageServerProtocol):
             message = f"the client's answer to {method} is malformed: {what} at {path or 'result'}"
             raise JsonRpcException(message, INVALID_PARAMS) from error
         return response.result
+
+
+def _message(method: str, params: object) -> dict[str, Any]:
+    message = {"jsonrpc": "2.0", "method": method}
+    return message if params is None else message | {"params": params}
+
+
+def _log_failure(method: str, error: BaseException) -> None:
+    if not isinstance(error, asyncio.CancelledError):
+        logger.error("%s failed", method, exc_info=error)
 
 
 def _wants_answer(method: str) -> bool | None:

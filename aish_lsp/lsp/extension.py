@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from aish_lsp.agent.model_call import complete
 from aish_lsp.chat.colon import COLON_COMMANDS, carry_out, commands_at, files_at, parse
 from aish_lsp.foundation.errors import AishError, InvalidArgument
-from aish_lsp.lsp.commands import EditorFace
+from aish_lsp.lsp.client import EditorFace
 from aish_lsp.lsp.protocol import ChatCompletion, ChatCompletions, ChatLineDone, Completion, Counted
 from aish_lsp.lsp.questions import answer_before_asking
 from aish_lsp.models.request import RequestMessage
@@ -165,7 +165,7 @@ class Completions:
     async def _complete(self, call: Call, params: CompleteParams) -> Completion:
         messages = _alternating(params.messages)
         session = await self._session(params)
-        preset = (await session.choose_model(params.model)).preset
+        preset = (await session.models.choose(params.model)).preset
         job = session.jobs.start(
             new_id(), lambda emit: complete(session, preset, messages, emit), "complete"
         )
@@ -180,7 +180,7 @@ class Completions:
 
     async def _count(self, _call: Call, params: CountParams) -> Counted:
         session = await self._session(params)
-        preset = (await session.choose_model(params.model)).preset
+        preset = (await session.models.choose(params.model)).preset
         config = session.workspace.config
         counter = session.accounting.counter(preset, config)
         limits = session.accounting.known_limits(preset, config)

@@ -21,8 +21,8 @@ from aish_lsp.foundation.files import private_dir, write_atomic
 from aish_lsp.foundation.paths import data_dir
 from aish_lsp.foundation.ports import Approval, Choice, Found, Lookup, Question, TerminalShown
 from aish_lsp.foundation.text import shown_path, with_line_feeds
+from aish_lsp.lsp.client import can, declares
 from aish_lsp.lsp.messages import path_of
-from aish_lsp.lsp.open_documents import LspEditor
 from aish_lsp.lsp.protocol import ApprovalRequest, DiffShown, LookupRequest, TerminalRequest
 from aish_lsp.operations.ask import Position
 from aish_lsp.shell.suggestions import new_id
@@ -30,8 +30,9 @@ from aish_lsp.shell.suggestions import new_id
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
-    from aish_lsp.foundation.ports import AskUser, Choose, ReadTerminal
+    from aish_lsp.foundation.ports import ReadTerminal
     from aish_lsp.lsp.client import Client
+    from aish_lsp.lsp.open_documents import OpenDocuments
 
 R = TypeVar("R")
 
@@ -55,68 +56,80 @@ _DOUBT: Final = 60.0
 _PRECEDENCE = 0.05
 
 
-def asker(client: Client, questions: OpenQuestions) -> AskUser:
-    """Return how to ask the client's user; ``questions`` holds what stands."""
+class Questions:
+    """Asks the user of a client.
 
-    async def ask_user(question: Question) -> bool | None:
-        if question.approval is not None and declares(client, "approve"):
-            return await _approved(client, question.approval)
-        message = question.message
-        if question.whole:
-            message += await _shown_whole(client, question.whole)
-        title = await _ask(client, questions, message, (question.yes, question.no))
-        return {question.yes: True, question.no: False}.get(title) if title else None
-
-    return ask_user
-
-
-def declares(client: Client, request: str) -> bool:
-    """Return whether the client answers a request of ours: ``initializationOptions.aish``."""
-    params = client.initialize_params
-    options = params.initialization_options if params else None
-    section = options.get("aish") if isinstance(options, dict) else None
-    return isinstance(section, dict) and section.get(request) is True
-
-
-async def _approved(client: Client, approval: Approval) -> bool | None:
-    """Ask by ``aish/approve``; only ``{approved: true}`` is a yes, and no answer is none."""
-    diff = approval.diff
-    params = ApprovalRequest(
-        id=new_id(),
-        kind=approval.kind,
-        text=approval.text,
-        cwd=approval.cwd.as_uri(),
-        risk=approval.risk,
-        reasons=approval.reasons,
-        diff=DiffShown(diff.path.as_uri(), diff.before, diff.after) if diff else None,
-    )
-    await asyncio.sleep(_PRECEDENCE)
-    try:
-        answer = await client.request("aish/approve", params, _PATIENCE)
-    except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not approved
-        logger.info("the client could not ask the user: %s", type(error).__name__)
-        return None
-    approved = (
-        answer.get("approved") if isinstance(answer, dict) else getattr(answer, "approved", None)
-    )
-    return approved is True
-
-
-class OpenQuestions:
-    """The questions that stand in a client which does not say that it shows buttons.
-
-    Such a client asks in its own way, as eglot does in the minibuffer, and may never tell that the
-    user has turned away. A command of theirs says so: they are no longer at the question.
-
-    Attributes:
-        patience: seconds that a question stands.
+    One that does not say that it shows buttons asks in its own way, as eglot does in the
+    minibuffer, and may never tell that the user has turned away. A command of theirs says so: they
+    are no longer at the question.
     """
 
-    def __init__(self) -> None:
-        self.patience = _DOUBT
+    def __init__(self, client: Client, documents: OpenDocuments) -> None:
+        self._client = client
+        self._documents = documents
+        # Seconds that a question without buttons stands.
+        self._patience = _DOUBT
         self._standing: set[asyncio.Task[Any]] = set()
+        client.on_command(self._turn_away)
 
-    async def answer(self, asking: Coroutine[Any, Any, Any]) -> Any:
+    async def ask_user(self, question: Question) -> bool | None:
+        """Implement ``ports.AskUser``."""
+        if question.approval is not None and declares(self._client, "approve"):
+            return await self._approved(question.approval)
+        title = await self._ask(question.message, question.whole, (question.yes, question.no))
+        return {question.yes: True, question.no: False}.get(title) if title else None
+
+    async def choose(self, choice: Choice) -> int | None:
+        """Implement ``ports.Choose``.
+
+        A client that does not say that it can show buttons is not asked: there are other ways.
+        """
+        if not can_choose(self._client):
+            return None
+        title = await self._ask(choice.message, choice.whole, choice.options)
+        return choice.options.index(title) if title in choice.options else None
+
+    async def _approved(self, approval: Approval) -> bool | None:
+        """Ask by ``aish/approve``; only ``{approved: true}`` is a yes, and no answer is none."""
+        diff = approval.diff
+        params = ApprovalRequest(
+            id=new_id(),
+            kind=approval.kind,
+            text=approval.text,
+            cwd=approval.cwd.as_uri(),
+            risk=approval.risk,
+            reasons=approval.reasons,
+            diff=DiffShown(diff.path.as_uri(), diff.before, diff.after) if diff else None,
+        )
+        await asyncio.sleep(_PRECEDENCE)
+        try:
+            answer = await self._client.request("aish/approve", params, _PATIENCE)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not approved
+            logger.info("the client could not ask the user: %s", type(error).__name__)
+            return None
+        return _field(answer, "approved") is True
+
+    async def _ask(self, message: str, whole: str, titles: Sequence[str]) -> str | None:
+        """Return the title that the user chose, as the client sent it; None for no answer."""
+        if whole:
+            message += await self._shown_whole(whole)
+        params = {"type": 2, "message": message, "actions": [{"title": title} for title in titles]}
+        if (asks := _ASKS.get()) is not None:
+            asks.set()
+        await asyncio.sleep(_PRECEDENCE)
+        has_buttons = can_choose(self._client)
+        patience = _PATIENCE if has_buttons else self._patience
+        asking = self._client.request("window/showMessageRequest", params, patience)
+        try:
+            # Where there are buttons, the user may well do something else and come back to them.
+            answer = await (asking if has_buttons else self._stands(asking))
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not confirmed
+            logger.info("the client could not ask the user: %s", type(error).__name__)
+            return None
+        title: str | None = _field(answer, "title")
+        return title
+
+    async def _stands(self, asking: Coroutine[Any, Any, Any]) -> Any:
         """Return what a client answers.
 
         Raises:
@@ -133,38 +146,39 @@ class OpenQuestions:
             raise TimeoutError from None
         finally:
             self._standing.discard(task)
-        self.patience = _PATIENCE
+        self._patience = _PATIENCE
         return answer
 
-    def turn_away(self) -> None:
-        """End what stands, as without an answer."""
+    def _turn_away(self, command: str) -> None:
+        """End what stands, as without an answer, where the client asks for a ``command``.
+
+        Not for one that stops what has asked the question.
+        """
+        if command == "aish.cancel":
+            return
         for task in list(self._standing):
             self._standing.discard(task)
             task.cancel()
 
-
-def chooser(client: Client, questions: OpenQuestions) -> Choose:
-    """Return how to have the client's user choose.
-
-    A client that does not say that it can show buttons is not asked: there are other ways.
-    """
-
-    async def choose(choice: Choice) -> int | None:
-        if not can_choose(client):
-            return None
-        message = choice.message
-        if choice.whole:
-            message += await _shown_whole(client, choice.whole)
-        title = await _ask(client, questions, message, choice.options)
-        return choice.options.index(title) if title in choice.options else None
-
-    return choose
+    async def _shown_whole(self, text: str) -> str:
+        """Show ``text`` in a document beside the question; return what the question says of it."""
+        # In our data: what lies in the workspace could be changed before it is read.
+        # And a file for each text: two editors may ask at the same time.
+        digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
+        path = data_dir() / "asked" / f"{digest}.txt"
+        try:
+            await asyncio.to_thread(_write_asked, path, text)
+        except AishError as error:
+            logger.info("what is asked about could not be written down: %s", error.message)
+            return ""
+        if self._documents.capabilities.show_document:
+            self._documents.show(path, 0)
+        return f"\n\nIt is cut here. All of it: {shown_path(path)}"
 
 
 def can_choose(client: Client) -> bool:
     """Return whether the client says that it shows questions with buttons."""
-    window = client.client_capabilities.window
-    return bool(window and window.show_message and window.show_message.message_action_item)
+    return can(client, "window.show_message.message_action_item")
 
 
 async def answer_before_asking(client: Client, work: Awaitable[R], told: Callable[[R], str]) -> R:
@@ -211,42 +225,6 @@ async def _tell_later(client: Client, task: asyncio.Task[R], told: Callable[[R],
             client.tell(message)
 
 
-async def _ask(
-    client: Client, questions: OpenQuestions, message: str, titles: Sequence[str]
-) -> str | None:
-    """Return the title that the user chose, as the client sent it; None for no answer."""
-    params = {"type": 2, "message": message, "actions": [{"title": title} for title in titles]}
-    if (asks := _ASKS.get()) is not None:
-        asks.set()
-    await asyncio.sleep(_PRECEDENCE)
-    patience = _PATIENCE if can_choose(client) else questions.patience
-    asking = client.request("window/showMessageRequest", params, patience)
-    try:
-        # Where there are buttons, the user may well do something else and come back to them.
-        answer = await (asking if can_choose(client) else questions.answer(asking))
-    except Exception as error:  # noqa: BLE001 - whatever went wrong, it was not confirmed
-        logger.info("the client could not ask the user: %s", type(error).__name__)
-        return None
-    return answer.get("title") if isinstance(answer, dict) else getattr(answer, "title", None)
-
-
-async def _shown_whole(client: Client, text: str) -> str:
-    """Show ``text`` in a document beside the question; return what the question says of it."""
-    # In our data: what lies in the workspace could be changed before it is read.
-    # And a file for each text: two editors may ask at the same time.
-    digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]
-    path = data_dir() / "asked" / f"{digest}.txt"
-    try:
-        await asyncio.to_thread(_write_asked, path, text)
-    except AishError as error:
-        logger.info("what is asked about could not be written down: %s", error.message)
-        return ""
-    editor = LspEditor(client)
-    if editor.capabilities.show_document:
-        editor.show(path, 0)
-    return f"\n\nIt is cut here. All of it: {shown_path(path)}"
-
-
 def _write_asked(path: Path, text: str) -> None:
     """Write down what is asked about, and remove what nobody can be asked about any more.
 
@@ -268,8 +246,9 @@ _LOOKUP_PATIENCE: Final = 20.0
 class ClientLookUp:
     """Implements ``ports.LookUp`` over the client."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, documents: OpenDocuments) -> None:
         self._client = client
+        self._documents = documents
 
     def is_offered(self) -> bool:
         """Return whether the client declared ``initializationOptions.aish.lookup``."""
@@ -282,23 +261,18 @@ class ClientLookUp:
         if lookup.what == "definition" and lookup.path is not None:
             position = self._position(lookup.path, lookup.line, lookup.character)
         params = LookupRequest(lookup.what, uri, lookup.query, position)
-        try:
-            answer = await self._client.request("aish/lookup", params, _LOOKUP_PATIENCE)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, it is not told
-            logger.info("the client did not look it up: %s", type(error).__name__)
-            return None
-        return _found(answer)
+        return _found(await self._client.answer_of("aish/lookup", params, _LOOKUP_PATIENCE))
 
     def _position(self, path: Path, line: int, character: int) -> Position:
         """Return a place in the client's units, as it or the disk has the file."""
-        document = LspEditor(self._client).document(path)
+        document = self._documents.document(path)
         try:
             text = document.text if document else path.read_text("utf-8", errors="replace")
         except OSError:
             text = ""
         lines = with_line_feeds(text).split("\n")
         before = lines[line][:character] if line < len(lines) else ""
-        return Position(line=line, character=LspEditor(self._client).width(before))
+        return Position(line=line, character=self._documents.width(before))
 
 
 def _found(answer: object) -> list[Found] | None:
@@ -320,7 +294,7 @@ def _found(answer: object) -> list[Found] | None:
 
 
 def _field(value: object, name: str) -> Any:
-    """Return a field of an object of JSON, however pygls has made it; None where it is missing."""
+    """Return a field of an object of JSON, or of LSP's type for it; None where it is missing."""
     return value.get(name) if isinstance(value, dict) else getattr(value, name, None)
 
 
@@ -334,11 +308,7 @@ def terminal_reader(client: Client) -> ReadTerminal:
     async def read() -> TerminalShown | None:
         if not declares(client, "terminal"):
             return None
-        try:
-            answer = await client.request("aish/terminal", TerminalRequest(), _TERMINAL_PATIENCE)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong, it is not told
-            logger.info("the client did not read its terminal: %s", type(error).__name__)
-            return None
+        answer = await client.answer_of("aish/terminal", TerminalRequest(), _TERMINAL_PATIENCE)
         names = ("command", "output", "cwd", "exitCode")
         command, output, cwd, code = (_field(answer, name) for name in names)
         if not (isinstance(command, str) and isinstance(output, str)):

@@ -14,7 +14,7 @@ import inspect
 import json
 import sys
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -41,105 +41,42 @@ from aish_lsp.lsp.stream import CAPABILITIES
 from aish_lsp.operations.operation import Answer, Operation, Target
 from aish_lsp.shell.blocks import SHELL_TAGS
 
-_HEAD = """\
-<!-- Made from the code by `./dev docs`. Do not edit. -->
-# Protocol
-
-aish-lsp speaks LSP 3.17. Everything below goes through standard methods: commands through
-`workspace/executeCommand`, events through `$/progress`, suggestions through code actions, code
-lenses and diagnostics.
-
-## Two ways to receive a reply
-
-**With a token.** `aish.ask` and `aish.run` take `partialResultToken`, a progress token that the
-client chose (a fresh one each time). Each event is sent as `$/progress {token, value}`, and the
-request is answered when the turn or the command is over. `$/cancelRequest`, `aish.cancel`, and
-`window/workDoneProgress/cancel` (where a `workDoneToken` was given) stop it: what arrived is
-kept, marked as cut off, and the request is answered with it and `finishReason: "cancelled"`.
-
-**Without one.** The request is answered at once with `{turnId}` or `{commandId}`, and the rest is
-written into the chat document, `.aish/chat.md` in the workspace, behind a cancellable
-`window/workDoneProgress` of the server's.
-
-A client that has a chat of its own takes the first way: a question goes by `aish.ask`, a message
-that begins with `:` by `aish.chat.line`, and `aish.chat.complete` tells what may stand at the
-cursor.
-
-Some other commands ask the user (`aish.memory.clear`, `aish.trust.grant`, ...). A client that
-declares `window.showMessage.messageActionItem` has the result once they have answered. Any other
-may read no question until its command is answered, or give that up: it has the error `busy` at
-once, then the question, and what came of it in a `window/showMessage`.
-
-## The chat document
-
-The user writes under the last `## You` and sends it with the code lens or the code action *Send*,
-or with `aish.chat.send`. The reply comes under `## aish`, then a new `## You`. Only what follows
-that last heading is read. A tool's call has a line there while it runs, and one on how it ended
-once it has. What was not seen being typed there asks before it changes anything
-([safety](safety.md)). A message that is a single line beginning with `:` is a command, and so is
-`:run` with a fenced block below it. While something is answered or runs, the code action *Stop*
-ends it (`aish.cancel`). The commands:
-"""
-
-_SUGGESTIONS = """
-A suggestion is a line of the reply's text that begins in column 0 with exactly `CMD: `; or
-(`suggestions.fences`) a fenced block that names a shell ({tags}), once it
-is closed: all of its lines are one command, for that shell. Of a console, and of a block that
-begins with a prompt, it is what stands behind `$ `, `% ` or `> `, also behind `(venv) $ ` or
-`user@host:~$ `; what stands behind `PS ...> ` is for PowerShell, whatever the tag. The
-`command` of the event is `{{id, text, line, endLine, source, placeholders[], risk, reasons[]}}`:
-`line` and `endLine` are the first and last line in the reply, from 0, the fence's own included;
-`source` is `cmd` or `fence`. With `placeholders` (`<name>`, `YOUR_KEY`, `...`) it runs with
-`edited` alone; where the last of the `reasons` says that its shell is not there, it can be copied
-and not run. What `CMD: ` lines have said is not suggested by a fence once more; a line that repeats
-a fence takes its place, and the event has the same `id`. `finishReason` is one of {reasons}.
-"""
+#: The page that docs/protocol.md is made of, but for what comes from the code.
+PAGE = CAPABILITIES.with_name("protocol_page.md")
 
 
 def render() -> str:
     """Return the whole page."""
-    return "\n".join(_lines()) + "\n"
+    lines = ((f"`:{row.name} {row.usage}`".replace(" `", "`"), row.help) for row in _ROWS)
+    errors_told = (
+        (str(error.code), f"`{error.kind}`", first_line(error))
+        for error in errors.AishError.__subclasses__()
+    )
+    parts = {
+        "lines": _table(("command", "what it does"), lines),
+        "events": _table(("kind", "fields", "meaning"), map(_event_row, EVENTS)),
+        "tags": ", ".join(f"`{tag}`" for tag in SHELL_TAGS),
+        "reasons": ", ".join(f"`{reason}`" for reason in get_args(events.FinishReason)),
+        "commands": "\n\n".join(map(_command_part, COMMANDS.values())),
+        "errors": _table(("code", "kind", "meaning"), errors_told),
+    }
+    page = PAGE.read_text()
+    for name, part in parts.items():
+        page = page.replace(f"[[{name}]]", part)
+    return page
 
 
-def _lines() -> Iterator[str]:
-    yield _HEAD
-    yield from _table(
-        ("command", "what it does"),
-        (
-            (f"`:{row.name} {row.usage}`".replace(" `", "`"), row.help)
-            for row in COLON_COMMANDS.rows.values()
-        ),
+def _command_part(spec: CommandSpec) -> str:
+    told = spec.operation.refusals if spec.operation else []
+    refusals = "".join(
+        f"- {', '.join(f'`{kind}`' for kind in kinds_of(names))}: {when}\n" for names, when in told
     )
-    yield "\n## Events\n"
-    yield "The deltas of a turn's `text` events, joined, are exactly the reply's text.\n"
-    yield from _table(("kind", "fields", "meaning"), (_event_row(event) for event in EVENTS))
-    tags, reasons = (
-        ", ".join(f"`{name}`" for name in names)
-        for names in (SHELL_TAGS, get_args(events.FinishReason))
-    )
-    yield _SUGGESTIONS.format(tags=tags, reasons=reasons)
-    yield "## Commands\n"
-    yield (
-        "One JSON object as the only argument, or none; unknown fields are refused. `workspace`\n"
-        "(a folder's URI) and `uri` (a document's) are taken by all; without them the only folder\n"
-        "is meant, or the one last used. Of the sessions that are open there it is the one that\n"
-        "the chat shows, or the one whose id is `session`: several answer at the same time. One\n"
-        "that the chat does not show needs a token for what comes in pieces.\n"
-    )
-    for spec in COMMANDS.values():
-        yield f"### `{spec.name}`\n\n{spec.operation.doc if spec.operation else spec.doc}\n"
-        yield from _refusals(spec)
-        rows = list(_fields(spec.params))
-        if rows:
-            yield from _table(("field", "type", "default"), rows)
-            yield ""
-        yield f"Result: {', or '.join(f'`{_shape(kind)}`' for kind in results_of(spec))}\n"
-    yield "## Errors\n"
-    yield "JSON-RPC errors with `data: {kind, ...}` and a message that says what to do.\n"
-    yield from _table(
-        ("code", "kind", "meaning"),
-        ((str(error.code), f"`{error.kind}`", first_line(error)) for error in _errors()),
-    )
+    rows = list(_fields(spec.params))
+    fields = _table(("field", "type", "default"), rows) if rows else ""
+    results = ", or ".join(f"`{_shape(kind)}`" for kind in results_of(spec))
+    doc = spec.operation.doc if spec.operation else spec.doc
+    blocks = f"### `{spec.name}`", doc, refusals.rstrip("\n"), fields, f"Result: {results}"
+    return "\n\n".join(filter(None, blocks))
 
 
 def _event_row(event: type) -> tuple[str, str, str]:
@@ -173,20 +110,6 @@ def _type(hint: Any) -> str:
     return {str: "string", int: "integer", float: "number", bool: "boolean"}.get(hint, "object")
 
 
-def _errors() -> Iterator[type[errors.AishError]]:
-    yield from errors.AishError.__subclasses__()
-
-
-def _refusals(spec: CommandSpec) -> Iterator[str]:
-    """Yield how a command refuses, an error a line."""
-    told = spec.operation.refusals if spec.operation else []
-    for names, when in told:
-        kinds = ", ".join(f"`{kind}`" for kind in kinds_of(names))
-        yield f"- {kinds}: {when}"
-    if told:
-        yield ""
-
-
 def _shape(kind: Any) -> str:
     """Return a result's fields in short: those of what it lists, too, and no deeper."""
     hints = get_type_hints(kind, localns=names_for_types(kind.__module__))
@@ -206,12 +129,11 @@ def _field_shape(name: str, hint: Any) -> str:
     return f"{name}: [{{{', '.join(map(camel_case, names))}}}]"
 
 
-def _table(head: tuple[str, ...], rows: Any) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|{'---|' * len(head)}"
-    for row in rows:
-        cells = (cell.replace("|", "\\|") for cell in row)
-        yield f"| {' | '.join(cells)} |"
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
+    cells = ([cell.replace("|", "\\|") for cell in row] for row in rows)
+    first, *others = (f"| {' | '.join(line)} |" for line in (head, *cells))
+    return "\n".join([first, f"|{'---|' * len(head)}", *others])
 
 
 def capabilities() -> str:
@@ -220,9 +142,9 @@ def capabilities() -> str:
 
     from aish_lsp.lsp.server import create_server  # noqa: PLC0415 - as above
 
-    protocol = create_server().protocol
-    found = protocol.capabilities_for(ClientCapabilities())
-    return json.dumps(without_noes(protocol.plain(found)), indent=1) + "\n"
+    server = create_server()
+    found = server.capabilities_for(ClientCapabilities())
+    return json.dumps(without_noes(server.plain(found)), indent=1) + "\n"
 
 
 def without_noes(value: Any) -> Any:
@@ -233,6 +155,8 @@ def without_noes(value: Any) -> Any:
 
 
 EVENTS = get_args(events.Event)
+
+_ROWS = COLON_COMMANDS.rows.values()
 
 _PLAIN: dict[Any, dict[str, str]] = {
     str: {"type": "string"},
@@ -260,7 +184,7 @@ def schema() -> dict[str, Any]:
         "commands": commands,
         "lines": {
             row.name: {"usage": row.usage, "help": row.help, "verbs": list(row.verbs)}
-            for row in COLON_COMMANDS.rows.values()
+            for row in _ROWS
         },
         "events": told,
         "notifications": {"aish/status": {"params": definitions.of(Status)}},

@@ -7,7 +7,6 @@ a yes by itself (change annotations), else to a question of ours.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -28,10 +27,10 @@ from aish_lsp.foundation.text import (
     one_line,
     well_formed,
 )
+from aish_lsp.lsp.client import can, declares
 from aish_lsp.lsp.messages import path_of
-from aish_lsp.lsp.open_documents import LspEditor
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
-from aish_lsp.lsp.questions import answer_before_asking, declares
+from aish_lsp.lsp.questions import answer_before_asking
 from aish_lsp.shell.blocks import Block, fenced_blocks
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.ports import AskUser
     from aish_lsp.lsp.chats import ChatDocuments
     from aish_lsp.lsp.client import Call, Client
-    from aish_lsp.lsp.open_documents import OpenDocuments, OpenedDocument
+    from aish_lsp.lsp.open_documents import OpenDocument, OpenDocuments
     from aish_lsp.lsp.protocol import ReplaceParams
     from aish_lsp.lsp.selections import Asked, Selections
     from aish_lsp.lsp.workspaces import Workspaces
@@ -184,8 +183,6 @@ def _titled(message: str) -> str:
     return clipped(escaped(one_line(message)), _TITLE)
 
 
-logger = logging.getLogger(__name__)
-
 #: Lines of what would change that a question shows, and characters of each.
 _SHOWN_LINES: Final = 25
 _SHOWN: Final = 160
@@ -225,7 +222,7 @@ class Replacing:
             raise Denied("Not replaced: nobody answered. The block in the chat can be copied.")
         if not answer:
             return Replaced(applied=False)
-        applied = await self._applied(self.edit_of(asked, block))
+        applied = await self.documents.is_made(self.edit_of(asked, block))
         if not applied:
             self.client.tell("The editor did not make the edit. Try again.", error=True)
         return Replaced(applied)
@@ -242,7 +239,8 @@ class Replacing:
             try:
                 edit = self.edit_of(asked, asked.blocks[number], ask=True)
             except NotFound as error:
-                if self._knows_disabled():
+                # Some clients show actions that cannot be taken, with the reason.
+                if can(self.client, "text_document.code_action.disabled_support"):
                     action.disabled = types.CodeActionDisabled(error.message)
                     yield action
                     continue
@@ -257,17 +255,11 @@ class Replacing:
                 )
             yield action
 
-    def _knows_disabled(self) -> bool:
-        """Return whether the client shows actions that cannot be taken, with the reason."""
-        documents = self.client.client_capabilities.text_document
-        actions = documents.code_action if documents else None
-        return bool(actions and actions.disabled_support)
-
     def _annotates(self) -> bool:
         """Return whether the client asks for a yes by itself, where an edit says that it must."""
-        workspace = self.client.client_capabilities.workspace
-        edit = workspace.workspace_edit if workspace else None
-        return bool(edit and edit.document_changes and edit.change_annotation_support is not None)
+        return can(self.client, "workspace.workspace_edit.document_changes") and can(
+            self.client, "workspace.workspace_edit.change_annotation_support"
+        )
 
     def edit_of(self, asked: Asked, block: Block, *, ask: bool = False) -> types.WorkspaceEdit:
         """Return the edit that puts a block where the selection stands.
@@ -301,14 +293,6 @@ class Replacing:
             change_annotations={_ANNOTATION: annotation},
         )
 
-    async def _applied(self, edit: types.WorkspaceEdit) -> bool:
-        """Have the client make an edit; return whether it says that it did."""
-        try:
-            return await LspEditor(self.client).apply_edit(edit)
-        except Exception as error:  # noqa: BLE001 - whatever went wrong there, it is not made
-            logger.info("the client did not make an edit: %s", type(error).__name__)
-            return False
-
     def _offered(self, uri: str, range_: types.Range) -> list[tuple[Asked, int]]:
         """Return questions with the numbers of the blocks that are offered at a place."""
         first, last = sorted((range_.start.line, range_.end.line))
@@ -335,7 +319,7 @@ class Replacing:
 
 
 def _question(
-    asked: Asked, block: Block, document: OpenedDocument, start: Point, end: Point
+    asked: Asked, block: Block, document: OpenDocument, start: Point, end: Point
 ) -> Question:
     """Return the question that shows what would change in the document."""
     lines = document.text.split("\n")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.turn import AskResult
     from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.client import Client
-    from aish_lsp.lsp.open_documents import OpenDocuments, OpenedDocument
+    from aish_lsp.lsp.open_documents import OpenDocument, OpenDocuments
     from aish_lsp.operations import ask
     from aish_lsp.operations.ask import AskParams, Problem
 
@@ -137,7 +137,7 @@ class Selections:
             f" about a selection, and for the last {_MOST} of those."
         )
 
-    def found(self, asked: Asked) -> tuple[OpenedDocument, Point, Point]:
+    def found(self, asked: Asked) -> tuple[OpenDocument, Point, Point]:
         """Return the document as it is now, and where the selected text stands in it.
 
         Raises:
@@ -172,7 +172,7 @@ def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) ->
         (reading, opened)
         for mention in mentions(message)
         for reading in mention.readings
-        if reading.first and (opened := documents.of_file(root / reading.name))
+        if reading.first and (opened := documents.document(root / reading.name))
     ]
     if len(found) != 1:
         return None
@@ -340,7 +340,7 @@ async def _document(
     path = path_of(uri)
     opened = documents.opened(uri)
     if opened is None and path is not None:
-        opened = documents.of_file(path)
+        opened = documents.document(path)
     if opened is not None:
         return opened.uri, Document(name, opened.text, opened.language or language_of(name))
     if path is None:

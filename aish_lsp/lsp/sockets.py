@@ -15,9 +15,8 @@ import logging
 import secrets
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
@@ -33,7 +32,6 @@ from aish_lsp.lsp.messages import (
     Notification,
     Outbox,
     Request,
-    encode,
     parse,
 )
 from aish_lsp.lsp.stream import (
@@ -63,28 +61,10 @@ def tcp(host: str, port: int) -> Open:
     async def connect(server: AishServer) -> None:
         admission = Admission()
 
-        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            receive = partial(_receive, reader, FrameReader(strict=True))
-            received: Sequence[Frame] = []
-            if server.outbox is None:
-                received = await admission.first_messages(receive, partial(_answer, writer))
-            if server.outbox is not None:
-                _refuse(writer)
-                return
-            if not received:
-                writer.close()
-                return
-            ready = asyncio.Event()
-            outbox = attach(server, _waker(ready), framed=True)
-            sender = asyncio.create_task(_send_stream(outbox, ready, writer))
-            _deliver(server, received)
-            while server.protocol.initialized and (received := await receive()):
-                _deliver(server, received)
-            await _leave(server, outbox)
-            await sender
-            writer.close()
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await _serve(server, admission, _Tcp(reader, writer))
 
-        listener = await asyncio.start_server(serve, host, port)
+        listener = await asyncio.start_server(talk, host, port)
         _announce("tcp", host, listener.sockets[0].getsockname()[1], "")
 
     return connect
@@ -95,7 +75,6 @@ def websocket(host: str, port: int) -> Open:
 
     async def connect(server: AishServer) -> None:
         from websockets.asyncio.server import serve  # noqa: PLC0415 - for this transport only
-        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 - as above
 
         admission = Admission()
         token = secrets.token_urlsafe(24)
@@ -105,31 +84,7 @@ def websocket(host: str, port: int) -> Open:
             return None if refusal is None else connection.respond(*refusal)
 
         async def talk(connection: ServerConnection) -> None:
-            async def receive() -> list[Frame]:
-                try:
-                    return [await connection.recv(decode=False)]
-                except ConnectionClosed:
-                    return []
-
-            async def answer(body: bytes) -> None:
-                with suppress(ConnectionClosed):
-                    await connection.send(body.decode())
-
-            received = await admission.first_messages(receive, answer)
-            if server.outbox is not None:
-                await connection.close(1013, _OCCUPIED)
-                return
-            if not received:
-                await connection.close(1008, "the first request must be initialize, and soon")
-                return
-            ready = asyncio.Event()
-            outbox = attach(server, _waker(ready), framed=False)
-            sender = asyncio.create_task(_send_messages(outbox, ready, connection))
-            _deliver(server, received)
-            while server.protocol.initialized and (received := await receive()):
-                _deliver(server, received)
-            await _leave(server, outbox)
-            await sender
+            await _serve(server, admission, _WebSocket(connection))
 
         listener = await serve(
             talk, host, port, process_request=admit, max_size=LARGEST_MESSAGE, ping_interval=None
@@ -139,14 +94,123 @@ def websocket(host: str, port: int) -> Open:
     return connect
 
 
+class _Tcp:
+    """A connection over TCP."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._frames = FrameReader(strict=True)
+        # The outbox counts what waits: a buffer of the stream's own would hide a slow client.
+        writer.transport.set_write_buffer_limits(0)
+
+    async def receive(self) -> list[Frame]:
+        """Return the next messages; none at the end, which is also where a stranger speaks."""
+        try:
+            while data := await self._reader.read(CHUNK):
+                if received := self._frames.feed(data):
+                    return received
+        except OSError:
+            pass  # gone
+        except ForeignHeaderError as error:
+            logger.warning("closed a TCP connection that does not come from an editor: %s", error)
+        return []
+
+    async def send(self, bodies: Sequence[bytes]) -> bool:
+        """Send messages; return whether there was somebody to read them."""
+        self._writer.write(b"".join(map(frame, bodies)))
+        try:
+            await self._writer.drain()
+        except OSError:
+            return False
+        return True
+
+    async def turn_away(self, *, occupied: bool) -> None:
+        """End it, and say why where that is told to a client."""
+        if occupied:
+            self._writer.write(frame(_error(None, Busy.code, _OCCUPIED, {"kind": Busy.kind})))
+        await self.close()
+
+    async def close(self) -> None:
+        """End it."""
+        self._writer.close()
+
+
+class _WebSocket:
+    """The same over WebSocket, where a message is one of its own."""
+
+    def __init__(self, connection: ServerConnection) -> None:
+        from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 - for this transport only
+
+        self._connection = connection
+        self._closed = ConnectionClosed
+
+    async def receive(self) -> list[Frame]:
+        """Return the next message; none at the end."""
+        try:
+            return [await self._connection.recv(decode=False)]
+        except self._closed:
+            return []
+
+    async def send(self, bodies: Sequence[bytes]) -> bool:
+        """Send messages; return whether there was somebody to read them."""
+        try:
+            for body in bodies:
+                await self._connection.send(body.decode())
+        except self._closed:
+            return False
+        return True
+
+    async def turn_away(self, *, occupied: bool) -> None:
+        """End it, and say why."""
+        if occupied:
+            await self._connection.close(1013, _OCCUPIED)
+        else:
+            await self._connection.close(1008, "the first request must be initialize, and soon")
+
+    async def close(self) -> None:
+        """End it."""
+        await self._connection.close()
+
+
+async def _serve(server: AishServer, admission: Admission, connection: _Tcp | _WebSocket) -> None:
+    """Serve a client to the end of its connection, if the one place is its."""
+    received: Sequence[Frame] = []
+    if server.outbox is None:
+        received = await admission.first_messages(connection)
+    if server.outbox is not None or not received:
+        await connection.turn_away(occupied=server.outbox is not None)
+        return
+    ready = asyncio.Event()
+    outbox = attach(server, _waker(ready))
+    sender = asyncio.create_task(_send_all(outbox, ready, connection))
+    _deliver(server, received)
+    while server.initialized and (received := await connection.receive()):
+        _deliver(server, received)
+    await _leave(server, outbox)
+    await sender
+    await connection.close()
+
+
+async def _send_all(outbox: Outbox, ready: asyncio.Event, connection: _Tcp | _WebSocket) -> None:
+    while not outbox.closed:
+        await ready.wait()
+        ready.clear()
+        while bodies := outbox.take():
+            if not await connection.send(bodies):
+                outbox.close()
+                return
+            outbox.sent(sum(map(len, bodies)))
+
+
 def _deliver(server: AishServer, received: Sequence[Frame]) -> None:
     for body in received:
-        server.protocol.receive(body)
+        server.receive(body)
 
 
 async def _leave(server: AishServer, outbox: Outbox) -> None:
     """End the server with its client; one whose ``initialize`` was refused leaves it to others."""
-    if server.protocol.initialized:
+    if server.initialized:
         client_gone(server)
     else:
         detach(server)
@@ -181,34 +245,6 @@ def _refusal(
     return None
 
 
-async def _receive(reader: asyncio.StreamReader, frames: FrameReader) -> list[Frame]:
-    """Return the next messages; none at the end, which is also where a stranger speaks."""
-    try:
-        while data := await reader.read(CHUNK):
-            if received := frames.feed(data):
-                return received
-    except OSError:
-        pass  # gone
-    except ForeignHeaderError as error:
-        logger.warning("closed a TCP connection that does not come from an editor: %s", error)
-    return []
-
-
-async def _answer(writer: asyncio.StreamWriter, body: bytes) -> None:
-    """Send one message to a client that is not admitted yet."""
-    writer.write(frame(body))
-    with suppress(OSError):
-        await writer.drain()
-
-
-def _refuse(writer: asyncio.StreamWriter) -> None:
-    """Tell a second client over TCP why it is not served."""
-    error = {"code": Busy.code, "message": _OCCUPIED, "data": {"kind": Busy.kind}}
-    message = {"jsonrpc": "2.0", "id": None, "error": error}
-    writer.write(frame(encode(message, str)))
-    writer.close()
-
-
 def _waker(ready: asyncio.Event) -> Callable[[], None]:
     """Return what sets ``ready`` from any thread."""
     loop = asyncio.get_running_loop()
@@ -224,41 +260,6 @@ def _waker(ready: asyncio.Event) -> Callable[[], None]:
             loop.call_soon_threadsafe(ready.set)
 
     return wake
-
-
-async def _send_stream(outbox: Outbox, ready: asyncio.Event, writer: asyncio.StreamWriter) -> None:
-    # The outbox counts what waits; with a buffer of its own the stream would hide a slow client.
-    writer.transport.set_write_buffer_limits(0)
-    while not outbox.closed:
-        await ready.wait()
-        ready.clear()
-        while parts := outbox.take():
-            data = b"".join(parts)
-            writer.write(data)
-            try:
-                await writer.drain()
-            except OSError:
-                outbox.close()
-                return
-            outbox.sent(len(data))
-
-
-async def _send_messages(
-    outbox: Outbox, ready: asyncio.Event, connection: ServerConnection
-) -> None:
-    from websockets.exceptions import ConnectionClosed  # noqa: PLC0415 - as above
-
-    while not outbox.closed:
-        await ready.wait()
-        ready.clear()
-        while parts := outbox.take():
-            for body in parts:
-                try:
-                    await connection.send(body.decode())
-                except ConnectionClosed:
-                    outbox.close()
-                    return
-                outbox.sent(len(body))
 
 
 def _announce(scheme: str, host: str, port: int, rest: str) -> None:
@@ -301,16 +302,10 @@ class Admission:
     def __init__(self) -> None:
         self._waiting = 0
 
-    async def first_messages(
-        self,
-        receive: Callable[[], Awaitable[Sequence[Frame]]],
-        answer: Callable[[bytes], Awaitable[object]],
-    ) -> Sequence[Frame]:
+    async def first_messages(self, connection: _Tcp | _WebSocket) -> Sequence[Frame]:
         """Return what a client sends from ``initialize`` on; nothing where it is not to be served.
 
-        Args:
-            receive: returns the next messages; none at the end.
-            answer: sends a message's body; it is called for what comes before ``initialize``.
+        What comes before that is answered.
         """
         if self._waiting >= MOST_WAITING:
             return []
@@ -318,17 +313,14 @@ class Admission:
         try:
             with suppress(TimeoutError):
                 async with asyncio.timeout(HANDSHAKE):
-                    return await _until_initialize(receive, answer)
+                    return await _until_initialize(connection)
             return []
         finally:
             self._waiting -= 1
 
 
-async def _until_initialize(
-    receive: Callable[[], Awaitable[Sequence[Frame]]],
-    answer: Callable[[bytes], Awaitable[object]],
-) -> Sequence[Frame]:
-    while received := await receive():
+async def _until_initialize(connection: _Tcp | _WebSocket) -> Sequence[Frame]:
+    while received := await connection.receive():
         for number, one in enumerate(received):
             message = _parsed(one)
             match message:
@@ -338,9 +330,9 @@ async def _until_initialize(
                     return []
                 case Request(msg_id):
                     error = NOT_INITIALIZED, "the first request must be initialize"
-                    await answer(_error(msg_id, *error))
+                    await connection.send([_error(msg_id, *error)])
                 case Malformed():
-                    await answer(_error(message.id, message.code, message.message))
+                    await connection.send([_error(message.id, message.code, message.message)])
     return []
 
 
@@ -354,9 +346,12 @@ def _parsed(frame: Frame) -> object:
         return error
 
 
-def _error(msg_id: MessageId | None, code: int, message: str) -> bytes:
-    error = {"code": code, "message": message}
-    return json.dumps({"jsonrpc": "2.0", "id": msg_id, "error": error}).encode()
+def _error(
+    msg_id: MessageId | None, code: int, message: str, data: dict[str, str] | None = None
+) -> bytes:
+    error: dict[str, object] = {"code": code, "message": message}
+    whole = error if data is None else error | {"data": data}
+    return json.dumps({"jsonrpc": "2.0", "id": msg_id, "error": whole}).encode()
 
 
 def is_loopback(host: str) -> bool:

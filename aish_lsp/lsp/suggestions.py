@@ -6,7 +6,6 @@ In any document, ``CMD: `` lines; in the chat also the fenced blocks that a repl
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from aish_lsp.chat.colon import run_block
 from aish_lsp.chat.markdown import OUTPUT_OPENING
 from aish_lsp.chat.transcript import running
 from aish_lsp.foundation.text import clipped, escaped, with_line_feeds
+from aish_lsp.lsp.client import can
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, SOURCE_KIND
 from aish_lsp.shell.blocks import PREFIX, fenced_blocks, shell_block
 from aish_lsp.shell.risk import classify
@@ -242,11 +242,8 @@ class Suggestions:
 
     async def _refresh_lenses(self) -> None:
         """Have the client ask for lenses again, if it can be asked to."""
-        workspace = self._client.client_capabilities.workspace
-        lenses = workspace.code_lens if workspace else None
-        if lenses is not None and lenses.refresh_support:
-            with contextlib.suppress(Exception):
-                await self._client.request("workspace/codeLens/refresh", None, _ANSWER)
+        if can(self._client, "workspace.code_lens.refresh_support"):
+            await self._client.answer_of("workspace/codeLens/refresh", None, _ANSWER)
 
     def closed(self, uri: str) -> None:
         """Take the hints of a document that was closed away."""

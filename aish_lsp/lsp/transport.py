@@ -47,7 +47,7 @@ async def _serve(server: AishServer, connect: Open) -> int:
     await connect(server)
     code = await server.lifecycle.ended()
     await server.stop_work()
-    await server.protocol.answer_shutdown()
+    await server.answer_shutdown()
     if server.outbox is not None:
         with suppress(TimeoutError):
             async with asyncio.timeout(FLUSH):
@@ -55,7 +55,7 @@ async def _serve(server: AishServer, connect: Open) -> int:
     return code
 
 
-def attach(server: AishServer, wake: Callable[[], None], *, framed: bool) -> Outbox:
+def attach(server: AishServer, wake: Callable[[], None]) -> Outbox:
     """Let ``server`` send to the client that has come; return what its sender takes from."""
     outbox = Outbox(
         asyncio.get_running_loop(),
@@ -63,22 +63,19 @@ def attach(server: AishServer, wake: Callable[[], None], *, framed: bool) -> Out
         overflow=lambda: server.lifecycle.end("the client stopped reading", 1),
     )
     server.outbox = outbox
-    if framed:
-        server.protocol.send_body = lambda body: outbox.put(frame(body))
-    else:
-        server.protocol.send_body = outbox.put
+    server.send_body = outbox.put
     return outbox
 
 
 def detach(server: AishServer) -> None:
     """Let ``server`` wait for another client."""
     server.outbox = None
-    server.protocol.send_body = None
+    server.send_body = None
 
 
 def client_gone(server: AishServer) -> None:
     """End the server; what is queued may still reach who closed but one direction."""
-    server.lifecycle.end("the client closed the connection", server.protocol.exit_code)
+    server.lifecycle.end("the client closed the connection", server.exit_code)
 
 
 def connect_stdio(source: int, sink: int, early: EarlyInitialize) -> Open:
@@ -86,9 +83,9 @@ def connect_stdio(source: int, sink: int, early: EarlyInitialize) -> Open:
 
     async def connect(server: AishServer) -> None:
         ready = threading.Event()
-        outbox = attach(server, ready.set, framed=True)
+        outbox = attach(server, ready.set)
         server.lifecycle.watches_parent = True
-        server.protocol.answered = early.answered
+        server.answered = early.answered
         loop = asyncio.get_running_loop()
         gone = partial(loop.call_soon_threadsafe, client_gone, server)
         reader = _Reader(server, loop, source, early)
@@ -133,7 +130,7 @@ class _Reader:
 
     def _deliver(self, frames: list[bytes | BadFrame]) -> None:
         for body in frames:
-            self._server.protocol.receive(body)
+            self._server.receive(body)
         self._slots.release()
 
 
@@ -144,10 +141,9 @@ def _write_all(
     while not outbox.closed:
         ready.wait()
         ready.clear()
-        while parts := outbox.take():
-            data = b"".join(parts)
-            if not write(sink, data):
+        while bodies := outbox.take():
+            if not write(sink, b"".join(map(frame, bodies))):
                 outbox.close()
                 gone()
                 return
-            outbox.sent(len(data))
+            outbox.sent(sum(map(len, bodies)))

@@ -20,6 +20,7 @@ from lsprotocol import types
 from aish_lsp.agent import Workspace
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.text import count_of, escaped
+from aish_lsp.lsp.client import can
 from aish_lsp.lsp.messages import path_of
 from aish_lsp.project.current import PENDING_LIMIT
 
@@ -160,7 +161,10 @@ def setup(client: Client, workspaces: Workspaces) -> None:
 
     @client.feature(types.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS)
     def _folders_changed(params: types.DidChangeWorkspaceFoldersParams) -> None:
+        for folder in params.event.added:
+            client.workspace.add_folder(folder)
         for folder in params.event.removed:
+            client.workspace.remove_folder(folder.uri)
             workspaces.removed(folder.uri)
 
     client.on_shutdown(workspaces.aclose)
@@ -271,9 +275,7 @@ class FileWatch:
 
     async def _ask_to_watch(self) -> None:
         """Ask the client to tell of all files that come and go, where it can be asked."""
-        client = self._client.client_capabilities.workspace
-        watching = client.did_change_watched_files if client else None
-        if watching is None or not watching.dynamic_registration:
+        if not can(self._client, "workspace.did_change_watched_files.dynamic_registration"):
             return
         method = types.WORKSPACE_DID_CHANGE_WATCHED_FILES
         options = types.DidChangeWatchedFilesRegistrationOptions(_WATCHED)

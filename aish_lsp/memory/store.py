@@ -11,14 +11,14 @@ import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from aish_lsp.foundation.errors import Busy, NotFound, StoreUnavailable
 from aish_lsp.foundation.files import (
     FileStamp,
     append_line,
+    aside_of,
     locked,
     open_append,
     open_to_read,
@@ -43,12 +43,6 @@ from aish_lsp.memory.items import (
     without_forgotten,
 )
 
-#: Bytes before the end as it was known that must still be there for a longer file to be the same
-#: one, grown. They hold the last line's id and time.
-_PROBE: Final = 256
-
-#: What tells that somebody has touched a file: device, inode, size in bytes, mtime in ns.
-
 
 @dataclass(frozen=True, slots=True)
 class Added:
@@ -71,10 +65,6 @@ class MemoryStore:
         self._mutex = threading.RLock()
         self._contents = Contents(path, scope)
         self._stamp: FileStamp | None = None
-        self._probe = b""
-        self._lines = 0
-        # What another process appended was taken in without looking at what stood before it.
-        self._partial = False
         # Where in the file a last line begins that was never finished.
         self._torn_at: int | None = None
         # Never lowered, not even by a file that was cut short by hand: no id is given twice.
@@ -121,9 +111,8 @@ class MemoryStore:
                 changed = self._stamp is not None
                 self._start_over()
                 return changed
-            if stamp_of(os.fstat(fd)) == self._stamp and not self._partial:
+            if not self._catch_up(fd):
                 return False
-            self._reload(fd)
         if self._torn_at is not None:
             self._mend_at_leisure()
         return True
@@ -264,12 +253,10 @@ class MemoryStore:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[int]:
         """Hold the lock, with the file open, sound, and known to its end."""
-        # Ahead of the lock, so that it is held for a moment only: after a compaction each writer
-        # reads the whole file.
-        if not self._is_known():
-            with self._reading() as readable:
-                if readable is not None:
-                    self._catch_up(readable)
+        # Ahead of the lock, so that it is held for a moment only: to read the file takes its time.
+        with self._reading() as readable:
+            if readable is not None:
+                self._catch_up(readable)
         # In this order, so that who only reads does not wait while another process has the lock.
         with locked(self.path), self._mutex:
             fd = open_append(self.path)
@@ -281,13 +268,6 @@ class MemoryStore:
                 yield fd
             finally:
                 os.close(fd)
-
-    def _is_known(self) -> bool:
-        """Return whether the file is as at the last look; where it cannot be seen, it is not."""
-        try:
-            return stamp_of(os.stat(self.path)) == self._stamp  # noqa: PTH116 - half the time
-        except OSError:
-            return False
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[int | None]:
@@ -316,51 +296,38 @@ class MemoryStore:
         ]
         header = {"meta": {"version": VERSION, "created": ts}}
         written = records if os.fstat(fd).st_size else [header, *records]
-        append_line(fd, self.path, "\n".join(map(json_line, written)), sync=True)
+        data = "\n".join(map(json_line, written)).encode()
+        append_line(fd, self.path, data, sync=True)
         with store_errors(self.path, "read"):
-            # What was just written is read back: one way into the contents, whoever wrote it.
-            self._catch_up(fd, ours=True)
+            known, stamp = self._stamp, stamp_of(os.fstat(fd))
+            if known is not None and stamp[2] == known[2] + len(data) + 1:
+                self._contents.take(iter_jsonl(data))
+                self._highest = ids[-1]
+                self._stamp = stamp
+            else:
+                self._reload(fd)
         return ids
 
-    def _catch_up(self, fd: int, *, ours: bool = False) -> None:
-        """Take in what was appended since the last look."""
-        stamp = stamp_of(os.fstat(fd))
-        if stamp == self._stamp:
-            return
-        known = self._stamp
-        grown = known is not None and stamp[:2] == known[:2] and stamp[2] > known[2]
-        if known is None or not grown or not self._is_probe(fd, known[2]):
-            self._reload(fd)
-            return
-        self._partial |= not ours
-        self._take(fd, known[2])
-
-    def _is_probe(self, fd: int, end: int) -> bool:
-        """Return whether the bytes before ``end`` are as they were, a whole line's end last."""
-        probe = os.pread(fd, len(self._probe), end - len(self._probe))
-        return probe == self._probe and probe.endswith(b"\n")
+    def _catch_up(self, fd: int) -> bool:
+        """Read the file where somebody has touched it since the last look; return whether."""
+        if stamp_of(os.fstat(fd)) == self._stamp:
+            return False
+        self._reload(fd)
+        return True
 
     def _reload(self, fd: int) -> None:
-        """Read the whole file."""
         self._start_over()
-        self._take(fd, 0)
+        # Before the read, with the size that is read: what comes meanwhile is still to be seen.
+        device, inode, _, modified = stamp_of(os.fstat(fd))
+        data = _read(fd, 0)
+        torn = self._contents.take(iter_jsonl(data))
+        self._highest = max(self._highest, self._contents.highest)
+        self._stamp = (device, inode, len(data), modified)
+        self._torn_at = None if torn is None else torn.offset
 
     def _start_over(self) -> None:
         self._contents = Contents(self.path, self.scope)
-        self._stamp, self._probe, self._lines = None, b"", 0
-        self._partial, self._torn_at = False, None
-
-    def _take(self, fd: int, start: int) -> None:
-        """Take in the lines from ``start`` on."""
-        # Before the read, with the size that is read: what comes meanwhile is still to be seen.
-        device, inode, _, modified = stamp_of(os.fstat(fd))
-        data = _read(fd, start)
-        torn = self._contents.take(iter_jsonl(data, self._lines + 1))
-        self._highest = max(self._highest, self._contents.highest)
-        self._lines += data.count(b"\n")
-        self._stamp = (device, inode, start + len(data), modified)
-        self._probe = (self._probe + data[-_PROBE:])[-_PROBE:]
-        self._torn_at = None if torn is None else start + torn.offset
+        self._stamp = self._torn_at = None
 
     def _mend_at_leisure(self) -> None:
         """Put a torn last line aside, if it still is one once the lock is held."""
@@ -374,7 +341,7 @@ class MemoryStore:
 
     def _put_aside(self, fd: int, torn_at: int) -> None:
         """Move a last line that was never finished into a file of its own. The lock is held."""
-        aside = self._aside_path()
+        aside = aside_of(self.path, "torn")
         with store_errors(self.path, "mend"):
             write_atomic(aside, _read(fd, torn_at))
             os.ftruncate(fd, torn_at)
@@ -384,16 +351,6 @@ class MemoryStore:
             f"The last line of {self.path} was never finished, as after a crash."
             f" It was put aside as {aside.name}."
         )
-
-    def _aside_path(self) -> Path:
-        """Return a name that nothing has: ``memory.jsonl.torn-TIMESTAMP``."""
-        now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-        path = self.path.with_name(f"{self.path.name}.torn-{now}")
-        count = 1
-        while path.exists():
-            count += 1
-            path = self.path.with_name(f"{self.path.name}.torn-{now}-{count}")
-        return path
 
     def _notice(self, text: str) -> None:
         self._events[text] = None

@@ -14,7 +14,15 @@ from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.job import Job
 from aish_lsp.models.request import RequestMessage
 from aish_lsp.operations.markdown import fence_for
-from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, Token, operation
+from aish_lsp.operations.operation import (
+    Answer,
+    Line,
+    Place,
+    SessionTarget,
+    Token,
+    operation,
+    whole,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +114,6 @@ class RetryParams(SessionTarget):
     partial_result_token: Token | None = None
 
 
-def _read_retry(_place: Place, argument: str) -> RetryParams:
-    return RetryParams(model=argument or None)
-
-
 @operation(
     "retry",
     RetryParams,
@@ -117,7 +121,7 @@ def _read_retry(_place: Place, argument: str) -> RetryParams:
         "retry",
         "[MODEL]",
         "ask the last question again; `:retry NAME` asks another model",
-        _read_retry,
+        whole(RetryParams, "model"),
     ),
     title="aish answers again",
     needs_settings=True,
@@ -173,14 +177,15 @@ class Prompt:
     tokens: int
 
 
-def _read_prompt(_place: Place, argument: str) -> PromptParams:
-    return PromptParams(prompt=argument)
-
-
 @operation(
     "prompt.show",
     PromptParams,
-    Line("prompt", "[QUESTION]", "the exact request that would be sent", _read_prompt),
+    Line(
+        "prompt",
+        "[QUESTION]",
+        "the exact request that would be sent",
+        whole(PromptParams, "prompt"),
+    ),
     shows=True,
     needs_settings=True,
 )
@@ -191,8 +196,7 @@ async def show_prompt(place: Place, params: PromptParams) -> Answer[Prompt]:
     it. Files that the question names are in it, unless they usually hold keys. Nothing is sent.
     """
     session = place.session
-    for trouble in await session.refresh():
-        place.face.tell(trouble)
+    place.tell(await session.refresh())
     upcoming = session.next_request(params.prompt, await _named(place, params.prompt))
     await upcoming.count()
     messages = upcoming.messages()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+from aish_lsp.agent.compaction import Compaction
 from aish_lsp.agent.compaction import compact as begin
 from aish_lsp.agent.session import Status
 from aish_lsp.context.counter import Tokens
@@ -84,8 +85,7 @@ async def project_on(place: Place, params: ProjectParams) -> Answer[ProjectBlock
 )
 async def show(place: Place, _params: SessionTarget) -> Answer[ContextReport]:
     """Where the tokens of the next request go."""
-    for trouble in await place.session.refresh():
-        place.face.tell(trouble)
+    place.tell(await place.session.refresh())
     upcoming = place.session.next_request()
     await upcoming.count()
     report = upcoming.context()
@@ -107,14 +107,6 @@ async def reset(place: Place, _params: SessionTarget) -> Answer[Nothing]:
     return Answer(Nothing(), "The conversation starts over.")
 
 
-@dataclass(frozen=True, slots=True)
-class Compaction:
-    """How many messages went into the summary, and what the next request takes now."""
-
-    evicted_turns: int
-    context: ContextReport
-
-
 @operation(
     "context.compact",
     SessionTarget,
@@ -127,8 +119,8 @@ async def compact(place: Place, _params: SessionTarget) -> Answer[Compaction]:
     `evictedTurns` counts messages, `context` is as for aish.context.show. Where no summary comes of
     it nothing is lost, `evictedTurns` is 0, and the user is told why.
     """
-    done = await place.face.wait(begin(place.session), "aish summarizes the conversation")
-    return Answer(Compaction(done.evicted_turns, done.context), done.told, is_told=True)
+    done, told = await place.face.wait(begin(place.session), "aish summarizes the conversation")
+    return Answer(done, told, is_told=True)
 
 
 @operation("status", SessionTarget, shows=True)
@@ -145,15 +137,11 @@ class CostParams(SessionTarget):
     all_sessions: bool = False
 
 
-def _read_detail(_place: Place, _argument: str) -> CostParams:
-    return CostParams(detail=True)
-
-
 @operation(
     "cost.show",
     CostParams,
     Line("cost", help="what was used and what it cost"),
-    Line("cost detail", read=_read_detail),
+    Line("cost detail", read=lambda _place, _argument: CostParams(detail=True)),
     shows=True,
 )
 async def show_cost(place: Place, params: CostParams) -> Answer[CostReport]:

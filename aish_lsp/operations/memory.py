@@ -124,8 +124,8 @@ class Items:
 )
 async def show(place: Place, params: MemoryList) -> Answer[Items]:
     """What is remembered, newest first."""
-    await _refresh(place)
     workspace = place.workspace
+    place.tell(await workspace.refresh_memory())
     limit = workspace.config.memory.inject_max_chars
     items = listed(workspace.memory, limit, params.scope, params.query)
     rows = (
@@ -362,17 +362,11 @@ class Injected:
 @operation("memory.inject", Target, Line("memory inject"), shows=True)
 async def inject(place: Place, _params: Target) -> Answer[Injected]:
     """Read the memory anew for the prompt."""
-    await _refresh(place)
     workspace = place.workspace
+    place.tell(await workspace.refresh_memory())
     selected = select(workspace.memory.items(), workspace.config.memory.inject_max_chars)
     items = count_of(len(selected.items), "item")
     told = f"The model is told {items}, {count_of(selected.characters, 'character')}"
     left = f"; {selected.dropped} more do not fit" if selected.dropped else ""
     done = Injected(len(selected.items), selected.dropped, selected.characters)
     return Answer(done, f"{told}{left}.")
-
-
-async def _refresh(place: Place) -> None:
-    """Take in what other processes remembered."""
-    for trouble in await place.workspace.refresh_memory():
-        place.face.tell(trouble)

@@ -1,32 +1,48 @@
-"""``model.*``: the models there are, the one that answers, and how another is set up."""
+"""``model.*``: the models there are, the one that answers, and how another is set up.
+
+``aish-lsp setup`` asks for one in a terminal, ``:model add`` in the chat: what was found is written
+into ``config.toml``, and asked one question. A key is never written: the file names the variable of
+the environment that holds it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.model_setup import (
-    at_address,
-    candidates,
-    configured_as,
-    needs_default,
-    try_out,
-    write,
+from aish_lsp.agent.model_call import complete_once, unchanged
+from aish_lsp.config.schema import Preset
+from aish_lsp.config.writing import add_model
+from aish_lsp.foundation.errors import (
+    AishError,
+    BackendUnavailable,
+    InvalidArgument,
+    NotFound,
 )
-from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.paths import config_file
 from aish_lsp.foundation.ports import Choice
 from aish_lsp.foundation.text import escaped
 from aish_lsp.models.address import host, is_loopback
 from aish_lsp.models.catalog import ModelInfo
+from aish_lsp.models.request import RequestMessage
 from aish_lsp.operations.markdown import fence_for
-from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, operation
+from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, operation, whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from aish_lsp.agent.model_setup import Candidate
+    from aish_lsp.agent.folder import FolderContext
+    from aish_lsp.agent.model_call import Told
     from aish_lsp.agent.session import Session
+    from aish_lsp.config.schema import Config
+
+#: The one question that a model is asked: nothing of the project goes along.
+QUESTION: Final = "Say hello in one short sentence."
+_SYSTEM: Final = "You are tried out. Answer in one short sentence."
+
+#: What a found model is called where nothing better is known.
+_LOCAL: Final = "local"
 
 _HOW: Final = "`:model NAME` chooses one, `:model add` sets another one up."
 
@@ -45,12 +61,6 @@ async def models_of(session: Session) -> Models:
     return Models(session.active_model, await workspace.services.catalog.list(workspace.config))
 
 
-async def _reload(place: Place) -> None:
-    """Take in a file that may have been written a moment ago, as by ``aish-lsp setup``."""
-    for trouble in await place.workspace.reload():
-        place.face.tell(trouble)
-
-
 @operation(
     "model.list",
     SessionTarget,
@@ -59,7 +69,8 @@ async def _reload(place: Place) -> None:
 )
 async def listed(place: Place, _params: SessionTarget) -> Answer[Models]:
     """The models there are."""
-    await _reload(place)
+    # The file may have been written a moment ago, as by ``aish-lsp setup``.
+    place.tell(await place.workspace.reload())
     found = await models_of(place.session)
     rows = [
         f"- {f'**{row.name}**' if row.name == found.active else row.name}"
@@ -77,11 +88,7 @@ class ModelUse(SessionTarget):
     name: str
 
 
-def _read_use(_place: Place, argument: str) -> ModelUse:
-    return ModelUse(name=argument)
-
-
-@operation("model.use", ModelUse, Line("model", "NAME", "", _read_use))
+@operation("model.use", ModelUse, Line("model", "NAME", "", whole(ModelUse, "name")))
 async def use(place: Place, params: ModelUse) -> Answer[Models]:
     """Answer with this model from now on.
 
@@ -89,7 +96,7 @@ async def use(place: Place, params: ModelUse) -> Answer[Models]:
         NotFound: there is no such model; the message names the nearest.
         Denied: the user did not agree to it.
     """
-    await _reload(place)
+    place.tell(await place.workspace.reload())
     name = await place.session.use_model(params.name)
     return Answer(await models_of(place.session), f"{name} answers from now on.")
 
@@ -110,14 +117,10 @@ class Added:
     models: list[ModelInfo]
 
 
-def _read_add(_place: Place, argument: str) -> ModelAdd:
-    return ModelAdd(choice=argument or None)
-
-
 @operation(
     "model.add",
     ModelAdd,
-    Line("model add", "[N|ADDRESS]", "", _read_add),
+    Line("model add", "[N|ADDRESS]", "", whole(ModelAdd, "choice")),
     needs_settings=True,
 )
 async def add(place: Place, params: ModelAdd) -> Answer[Added]:
@@ -132,9 +135,14 @@ async def add(place: Place, params: ModelAdd) -> Answer[Added]:
         InvalidArgument, NotFound: there is nothing of that number or address.
         StoreUnavailable: the file cannot be written.
     """
-    done = await add_model(place.session, params.choice or "")
+    chosen = await _chosen(place.session.workspace, params.choice or "")
+    name: str | None = None
+    if isinstance(chosen, Candidate):
+        name, told = await _added(place.session, chosen)
+    else:
+        told = chosen
     found = await models_of(place.session)
-    return Answer(Added(done.name or None, found.active, found.models), done.told, is_told=True)
+    return Answer(Added(name, found.active, found.models), told, is_told=True)
 
 
 # ``:model add``: a model is set up from the chat.
@@ -155,45 +163,33 @@ your editor is started in.
 - `:model add http://HOST:PORT` adds a server elsewhere."""
 
 
-@dataclass(frozen=True, slots=True)
-class Adding:
-    """What became of it: the model's name, empty where none was added, and what to tell."""
-
-    name: str
-    told: str
-
-
-async def add_model(session: Session, argument: str) -> Adding:
-    """Set a model up: what ``argument`` names, or what the user chooses where they can be asked.
+async def _chosen(workspace: FolderContext, argument: str) -> Candidate | str:
+    """Return what ``argument`` names, or what the user chooses; or why nothing is added.
 
     Raises:
         InvalidArgument, NotFound: there is nothing of that number or address.
-        AishError: it cannot be written.
     """
-    workspace = session.workspace
     which, _, model = argument.partition(" ")
     if "://" in which:
         chosen = await at_address(workspace, which)
     else:
         listed = await candidates(workspace)
         if not listed:
-            return Adding("", _NOTHING)
+            return _NOTHING
         if which:
             chosen = _numbered(listed, which)
         else:
             answer = await workspace.services.choose(_choice(listed))
             if answer is None:
-                return Adding("", _list(listed))
+                return "\n".join([*_rows(listed), "", _HOW_TO_ADD])
             if answer == len(listed):
-                return Adding("", "Nothing was added.")
+                return "Nothing was added."
             chosen = listed[answer]
-    if model.strip():
-        chosen = chosen.serving(model.strip())
-    return await _added(session, chosen)
+    return chosen.serving(model.strip()) if model.strip() else chosen
 
 
-async def _added(session: Session, chosen: Candidate) -> Adding:
-    """Write a model down, have it answer from now on, and ask it one question."""
+async def _added(session: Session, chosen: Candidate) -> tuple[str, str]:
+    """Write a model down, have it answer and ask it a question; return its name, what to tell."""
     workspace = session.workspace
     name, said = configured_as(workspace.config, chosen.preset), "is configured already"
     if not name:
@@ -206,9 +202,9 @@ async def _added(session: Session, chosen: Candidate) -> Adding:
     try:
         reply = await try_out(session, name)
     except AishError as error:
-        return Adding(name, f"{told} It could not be tried, though: {error.message}")
+        return name, f"{told} It could not be tried, though: {error.message}"
     fence = fence_for(reply)
-    return Adding(name, f"{told} Asked to say hello, it says:\n\n{fence}text\n{reply}\n{fence}")
+    return name, f"{told} Asked to say hello, it says:\n\n{fence}text\n{reply}\n{fence}"
 
 
 def _numbered(listed: Sequence[Candidate], which: str) -> Candidate:
@@ -221,18 +217,160 @@ def _numbered(listed: Sequence[Candidate], which: str) -> Candidate:
 
 
 def _choice(listed: Sequence[Candidate]) -> Choice:
-    rows = (f"{number}. {_row(one)}" for number, one in enumerate(listed, 1))
-    message = "\n".join(["Which model do you want to add?", *rows])
+    message = "\n".join(["Which model do you want to add?", *_rows(listed)])
     titles = (f"{number}. {escaped(one.preset.model)}" for number, one in enumerate(listed, 1))
     return Choice(message, (*titles, _CANCEL))
 
 
-def _list(listed: Sequence[Candidate]) -> str:
-    rows = (f"{number}. {_row(one)}" for number, one in enumerate(listed, 1))
-    return "\n".join([*rows, "", _HOW_TO_ADD])
+def _rows(listed: Sequence[Candidate]) -> list[str]:
+    return [f"{number}. {_row(one)}" for number, one in enumerate(listed, 1)]
 
 
 def _row(one: Candidate) -> str:
     if is_loopback(one.preset.endpoint):
         return str(one)
     return f"{one}. Your questions would be sent to {host(one.preset.endpoint)}"
+
+
+# What can be set up, and how it is.
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A model that could be set up.
+
+    Attributes:
+        preset: what would be written; its name is one that is free.
+        models: what its server serves, as far as it tells; the preset's own first.
+        configured: the name under which it is set up already, or empty.
+    """
+
+    preset: Preset
+    models: tuple[str, ...] = ()
+    configured: str = ""
+
+    @property
+    def place(self) -> str:
+        """Who answers, in words."""
+        preset = self.preset
+        if is_loopback(preset.endpoint):
+            return escaped(f"a server on this machine, {preset.endpoint}")
+        key = f", with the key in {preset.api_key_env}" if preset.api_key_env else ""
+        return escaped(f"{host(preset.endpoint)}{key}")
+
+    def __str__(self) -> str:
+        more = f" and {len(self.models) - 1} more" if len(self.models) > 1 else ""
+        there = f" (it is configured as {self.configured})" if self.configured else ""
+        return f"{escaped(self.preset.model) or 'its only model'}{more}: {self.place}{there}"
+
+    def serving(self, model: str) -> Candidate:
+        """Return the candidate with another of its models."""
+        if model == self.preset.model:
+            return self
+        # A window that was asked is that of the model it was asked for.
+        return replace(self, preset=replace(self.preset, model=model, context_window=None))
+
+
+async def candidates(workspace: FolderContext) -> list[Candidate]:
+    """Return what was found: servers on this machine, then keys in the environment."""
+    from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
+
+    services, config = workspace.services, workspace.config
+    found = await services.catalog.discover()
+    told = await asyncio.gather(*(describe(services.http, preset, {}) for preset in found.presets))
+    names = [*config.models, "offline"]
+    listed: list[Candidate] = []
+    for preset, info in zip(found.presets, told, strict=True):
+        others = (name for name in info.models if name != preset.model)
+        # The window is asked at each start: it is that of a server that may be started anew.
+        plain = replace(preset, context_window=None)
+        listed.append(_candidate(plain, _LOCAL, (preset.model, *others), config, names))
+    for offer in found.offers:
+        name = offer.preset.name
+        listed.append(_candidate(offer.preset, name, (offer.preset.model,), config, names))
+    return listed
+
+
+async def at_address(workspace: FolderContext, address: str, key_variable: str = "") -> Candidate:
+    """Return the model server at an address, which is asked for its models.
+
+    Raises:
+        InvalidArgument: it is not an address, or there is no such variable.
+        BackendUnavailable: nothing there lists models.
+    """
+    from aish_lsp.models.endpoint import describe  # noqa: PLC0415 - brings httpx
+
+    services, config = workspace.services, workspace.config
+    if key_variable and not services.environ.get(key_variable, "").strip():
+        # Not quoted: it may be the key itself.
+        msg = (
+            "There is no such variable in this environment. Give the name of the variable that"
+            " holds the key, not the key."
+        )
+        raise InvalidArgument(msg, path="api_key_env")
+    endpoint = address if "://" in address else f"http://{address}"
+    preset = Preset(name=_LOCAL, endpoint=endpoint, api_key_env=key_variable or None)
+    info = await describe(services.http, preset, services.environ)
+    if not info.models:
+        key = " Does it want a key?" if not key_variable and not is_loopback(endpoint) else ""
+        msg = f"Nothing at {escaped(endpoint)} lists models. Is the server running?{key}"
+        raise BackendUnavailable(msg)
+    name = _LOCAL if is_loopback(endpoint) else host(endpoint).split(":")[0]
+    preset = replace(preset, model=info.models[0])
+    return _candidate(preset, name, info.models, config, [*config.models, "offline"])
+
+
+def _candidate(
+    preset: Preset, name: str, models: Sequence[str], config: Config, names: list[str]
+) -> Candidate:
+    """Return a candidate under a name that is none of ``names``, to which it is added."""
+    free = name
+    number = 2
+    while free in names:
+        free, number = f"{name}-{number}", number + 1
+    names.append(free)
+    known = configured_as(config, preset)
+    return Candidate(replace(preset, name=free), tuple(models), known)
+
+
+def configured_as(config: Config, preset: Preset) -> str:
+    """Return the name under which that model of that server is configured, or nothing."""
+    same = (
+        other.name
+        for other in config.models.values()
+        if (other.endpoint, other.model) == (preset.endpoint, preset.model)
+    )
+    return next(same, "")
+
+
+def needs_default(config: Config, name: str) -> bool:
+    """Return whether a new model answers by default only if the file says so."""
+    return not config.models and config.default_model != name
+
+
+async def write(workspace: FolderContext, preset: Preset, *, default: bool) -> None:
+    """Add a model to the user's file and take it in.
+
+    Raises:
+        AishError: as ``add_model``; or the file does not say what counts.
+    """
+    await asyncio.to_thread(add_model, config_file(), preset, default=default)
+    await workspace.reload()
+    if preset.name not in workspace.config.models:
+        msg = f"{preset.name} was added, but is not in effect. `aish-lsp config check` tells why."
+        raise NotFound(msg)
+
+
+async def try_out(session: Session, name: str, told: Told | None = None) -> str:
+    """Ask a configured model the one question; return its answer.
+
+    Raises:
+        AishError: it did not answer.
+    """
+    preset = session.workspace.config.models[name]
+    asked = RequestMessage("system", _SYSTEM), RequestMessage("user", QUESTION)
+    reply = await complete_once(session, preset, "main", unchanged(asked), told)
+    text = reply.text.strip() if reply else ""
+    if not text:
+        raise BackendUnavailable(f"{name} answered with nothing. Ask it again in the chat.")
+    return text

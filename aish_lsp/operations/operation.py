@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeAlias, TypeVar, get_type_hints
+
+from aish_lsp.foundation.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,6 +71,11 @@ class Place:
     at: Path | None = None
     notice: str = ""
 
+    def tell(self, troubles: Iterable[str]) -> None:
+        """Tell the user of each, beside the result."""
+        for trouble in troubles:
+            self.face.tell(trouble)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer(Generic[R]):
@@ -88,6 +95,20 @@ class Answer(Generic[R]):
 
 #: Turns what follows the words of a line into parameters.
 Read: TypeAlias = Callable[[Place, str], Any]
+
+
+def whole(params: type, name: str, missing: str = "") -> Read:
+    """Return what takes all that follows for the parameter ``name``; ``missing`` refuses nothing.
+
+    Without ``missing`` nothing leaves the parameter as it is by default.
+    """
+
+    def read(_place: Place, argument: str) -> Any:
+        if missing and not argument:
+            raise InvalidArgument(missing)
+        return params(**{name: argument}) if argument else params()
+
+    return read
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,24 +186,12 @@ class Operation:
 OPERATIONS: Final[dict[str, Operation]] = {}
 
 
-def operation(
-    name: str,
-    params: type,
-    *lines: Line,
-    shows: bool = False,
-    asks: bool = False,
-    at_once: bool = False,
-    needs_settings: bool = False,
-    comes: Comes = "reply",
-    title: str = "",
-) -> Callable[[F], F]:
-    """Return a decorator that adds its function to the table, as ``Operation`` has it."""
+def operation(name: str, params: type, *lines: Line, **traits: Any) -> Callable[[F], F]:
+    """Return a decorator that adds its function to the table; ``traits`` as ``Operation`` has."""
 
     def add(run: F) -> F:
         assert name not in OPERATIONS, f"{name} is there twice"
-        OPERATIONS[name] = Operation(
-            name, params, run, lines, shows, asks, at_once, needs_settings, comes, title
-        )
+        OPERATIONS[name] = Operation(name, params, run, lines, **traits)
         return run
 
     return add

@@ -25,6 +25,7 @@ from aish_lsp.operations.operation import (
     SessionTarget,
     Token,
     operation,
+    whole,
 )
 from aish_lsp.shell.blocks import SHELL_TAGS, Block, fenced_blocks, tag_of
 
@@ -136,12 +137,6 @@ class ApproveParams(SessionTarget):
     partial_result_token: Token | None = None
 
 
-def _read_approve(_place: Place, argument: str) -> ApproveParams:
-    if not argument:
-        raise InvalidArgument("Say which: `:approve ID`, with the ID that you were told.")
-    return ApproveParams(command_id=argument)
-
-
 @operation(
     "approve",
     ApproveParams,
@@ -149,7 +144,9 @@ def _read_approve(_place: Place, argument: str) -> ApproveParams:
         "approve",
         "ID",
         "allow, once, what you were asked about and did not answer",
-        _read_approve,
+        whole(
+            ApproveParams, "command_id", "Say which: `:approve ID`, with the ID that you were told."
+        ),
     ),
     asks=True,
     title="aish runs a command",
@@ -287,11 +284,15 @@ class SayParams(SessionTarget):
     text: str
 
 
-def _read_say(_place: Place, argument: str) -> SayParams:
-    return SayParams(text=argument)
+_SAY: Final = "Say what the model is to be told."
 
 
-@operation("norris.say", SayParams, Line("norris say", "TEXT", "", _read_say), at_once=True)
+@operation(
+    "norris.say",
+    SayParams,
+    Line("norris say", "TEXT", "", whole(SayParams, "text", _SAY)),
+    at_once=True,
+)
 async def say(place: Place, params: SayParams) -> Answer[Nothing]:
     """Add a text to the message of the next step.
 
@@ -300,7 +301,7 @@ async def say(place: Place, params: SayParams) -> Answer[Nothing]:
         NotFound: no goal is being pursued.
     """
     if not params.text.strip():
-        raise InvalidArgument("Say what the model is to be told.", path="text")
+        raise InvalidArgument(_SAY, path="text")
     if place.session.pursuit is None:
         raise NotFound("No goal is being pursued in this session.")
     place.session.pursuit.said.append(params.text.strip())

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING, Final
 from aish_lsp.agent.norris.run import unfinished
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.text import count_of, escaped
-from aish_lsp.operations.markdown import (
-    found_page,
-    history_page,
-    listed_page,
+from aish_lsp.operations.markdown import found_page, history_page, listed_page
+from aish_lsp.operations.operation import (
+    Answer,
+    Line,
+    Place,
+    SessionTarget,
+    Target,
+    operation,
+    whole,
 )
-from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, Target, operation
 from aish_lsp.sessions.listing import SessionInfo
 from aish_lsp.sessions.rebuild import HistoryMessage, history
 
@@ -47,8 +51,7 @@ class Sessions:
     sessions: list[SessionInfo | ListedSession]
 
 
-def _read_list(_place: Place, argument: str) -> SessionList:
-    return SessionList(query=argument or None)
+_read_list = whole(SessionList, "query")
 
 
 @operation(
@@ -132,8 +135,7 @@ class Continued:
     turns: int
 
 
-def _read_resume(_place: Place, argument: str) -> SessionResume:
-    return SessionResume(id=argument or None)
+_read_resume = whole(SessionResume, "id")
 
 
 @operation(
@@ -170,13 +172,12 @@ async def resume(place: Place, params: SessionResume) -> Answer[Continued]:
 async def _continued(place: Place, resumed: Resumed) -> Answer[Continued]:
     session = resumed.session
     told = f"Session {session.id} continues, with {count_of(resumed.messages, 'message')}."
-    waiting = len(session.last_turn_commands)
+    waiting = len(session.last_turn_suggestions)
     if waiting:
         told += f" {count_of(waiting, 'suggested command')} can still be run."
     if goal := unfinished(await session.recorder.history()):
         told += f" Its goal was not reached, *{escaped(goal.text)[:80]}*: `:norris resume` goes on."
-    for notice in resumed.notices:
-        place.face.tell(notice)
+    place.tell(resumed.notices)
     return Answer(Continued(session.id, resumed.messages), told)
 
 
@@ -238,10 +239,7 @@ class Saved:
     name: str
 
 
-def _read_save(_place: Place, argument: str) -> SessionSave:
-    if not argument:
-        raise InvalidArgument("Say which: `:session save NAME`.")
-    return SessionSave(name=argument)
+_read_save = whole(SessionSave, "name", "Say which: `:session save NAME`.")
 
 
 @operation(
@@ -277,13 +275,14 @@ class Deleted:
     deleted: int
 
 
-def _read_delete(_place: Place, argument: str) -> SessionDelete:
-    if not argument:
-        raise InvalidArgument("Say which: `:session delete ID`; `:session list` shows ids.")
-    return SessionDelete(id=argument)
+_WHICH: Final = "Say which: `:session delete ID`; `:session list` shows ids."
 
 
-@operation("session.delete", SessionDelete, Line("session delete", "ID", "", _read_delete))
+@operation(
+    "session.delete",
+    SessionDelete,
+    Line("session delete", "ID", "", whole(SessionDelete, "id", _WHICH)),
+)
 async def delete(place: Place, params: SessionDelete) -> Answer[Deleted]:
     """Delete a session for good.
 
@@ -350,8 +349,7 @@ async def said(place: Place, params: SessionHistory) -> Answer[History]:
         StoreUnavailable: it cannot be read.
     """
     loaded = await place.workspace.sessions.history(params.id or place.session.id)
-    for notice in loaded.notices[:1]:
-        place.face.tell(notice)
+    place.tell(loaded.notices[:1])
     page = ""
     if isinstance(params, _HistoryPage):
         page = history_page(loaded, params.page, f":history {params.id or ''}".rstrip())

@@ -23,10 +23,18 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent import Workspace
     from aish_lsp.config.loading import Configuration, Request
-    from aish_lsp.foundation.ports import AskUser
 
 _NOTHING: Final = "This workspace asks for nothing that needs your grant."
-_GRANTED: Final = "Granted, from your next question on. `:trust revoke` takes it back."
+
+#: What is said of a yes, a no, and where nobody could be asked.
+_ANSWERS: Final = {
+    True: "Granted, from your next question on. `:trust revoke` takes it back.",
+    False: "Nothing was granted: it was not confirmed.",
+    None: (
+        "Nothing was granted. Your editor could not ask you. `:trust` in the chat shows all of it,"
+        " and how to grant it."
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,25 +134,21 @@ async def grant(place: Place, params: Target) -> Answer[Trust]:
         Denied: what the workspace asks for has changed since it was shown.
         StoreUnavailable, Busy: the grants cannot be read or written.
     """
-    workspace, text, is_told = place.workspace, _GRANTED, False
-    configuration = workspace.configuration
-    if not await _asked_for(configuration):
-        text = _NOTHING
-    elif isinstance(params, _Seen):
-        if not await _grant_seen(configuration, params.seen):
-            raise Denied("What the workspace asks for has changed. `:trust` shows it.")
-    else:
-        answer = await _grant_by_consent(configuration, workspace.services.ask_user)
-        is_told = not answer
-        if answer is False:
-            text = "Nothing was granted: it was not confirmed."
-        elif answer is None:
-            text = (
-                "Nothing was granted. Your editor could not ask you. `:trust` in the chat shows all"
-                " of it, and how to grant it."
-            )
+    workspace = place.workspace
+    waiting = await _asked_for(workspace.configuration)
+    answer: bool | None = True
+    seen = params.seen if isinstance(params, _Seen) else ""
+    if waiting and not seen:
+        answer = await workspace.services.ask_user(_question(waiting))
+    elif waiting and seen != _fingerprint_of(waiting):
+        # A user who has seen it, and cannot be asked, names exactly what is granted.
+        raise Denied("What the workspace asks for has changed. `:trust` shows it.")
+    if waiting and answer:
+        # What it asks for by now, where that is something else than was shown, is not granted.
+        await asyncio.to_thread(workspace.configuration.grant, waiting)
     workspace.changed()
-    return Answer(_trust(workspace), text, is_told=is_told)
+    text = _ANSWERS[answer] if waiting else _NOTHING
+    return Answer(_trust(workspace), text, is_told=not answer)
 
 
 @operation(
@@ -178,26 +182,6 @@ _SHOWN: Final = 120
 _MOST_LINES: Final = 12
 
 
-async def _grant_by_consent(configuration: Configuration, ask_user: AskUser) -> bool | None:
-    """Grant what the workspace asks for, if the user says yes to all of it.
-
-    What it asks for by then, where that is something else than was shown, is not granted.
-
-    Return whether the user said yes; None where nobody could be asked. Where nothing waits for a
-    grant, nobody is asked and the answer is yes.
-
-    Raises:
-        StoreUnavailable, Busy: see ``TrustStore.grant``.
-    """
-    waiting = await _asked_for(configuration)
-    if not waiting:
-        return True
-    answer = await ask_user(_question(waiting))
-    if answer:
-        await asyncio.to_thread(configuration.grant, waiting)
-    return answer
-
-
 def _question(waiting: Sequence[Request]) -> Question:
     """Return the question whether to grant what waits; long values are cut, with their hash."""
     asks = "This workspace asks for settings that can change what runs and what is sent:"
@@ -226,21 +210,6 @@ def _spread(request: Request) -> Request:
         seen[table] += 1
     ranked.sort(key=lambda one: one[0])
     return replace(request, asked=tuple((key, value) for _, key, value in ranked))
-
-
-async def _grant_seen(configuration: Configuration, fingerprint: str) -> bool:
-    """Grant what the workspace asks for if it is what ``fingerprint`` stands for; return whether.
-
-    For a user who has seen it and cannot be asked.
-
-    Raises:
-        StoreUnavailable, Busy: see ``TrustStore.grant``.
-    """
-    waiting = await _asked_for(configuration)
-    if not waiting or fingerprint != _fingerprint_of(waiting):
-        return False
-    await asyncio.to_thread(configuration.grant, waiting)
-    return True
 
 
 async def _asked_for(configuration: Configuration) -> list[Request]:

@@ -285,25 +285,23 @@ class FenceScanner:
 
     def feed(self, delta: str) -> Iterator[Block]:
         """Take the next piece of the text; yield the blocks that it completes."""
-        start = 0
-        while (end := delta.find("\n", start)) >= 0:
-            self._take(delta, start, end)
+        *lines, rest = delta.split("\n")
+        for line in lines:
+            self._take(line)
             yield from self._end_of_line()
             self._number += 1
-            start = end + 1
-        self._take(delta, start, len(delta))
+        self._take(rest)
 
     def finish(self) -> Iterator[Block]:
         """Yield the block that a last line without a line end closes; the text is over."""
         yield from self._end_of_line()
 
-    def _take(self, delta: str, start: int, end: int) -> None:
-        """Add ``delta[start:end]`` to the line, or what may count of it."""
+    def _take(self, piece: str) -> None:
+        """Add a piece to the line, or what may count of it."""
         if self._open is None or not self._open.is_wanted:
-            end = min(end, start + _LONGEST_OPENING - self._kept)
-        if start < end:
-            self._pieces.append(delta[start:end])
-            self._kept += end - start
+            piece = piece[: _LONGEST_OPENING - self._kept]
+        self._pieces.append(piece)
+        self._kept += len(piece)
 
     def _end_of_line(self) -> Iterator[Block]:
         line = "".join(self._pieces)

@@ -20,39 +20,8 @@ from aish_lsp.foundation.masking import MASK
 from aish_lsp.foundation.redaction import is_secret_name, is_secret_variable, is_telling, secrets_in
 
 #: Where the model servers that we know keep their keys by custom.
-KNOWN_SECRETS = frozenset(
-    {
-        "AI21_API_KEY",
-        "ANTHROPIC_API_KEY",
-        "ANTHROPIC_AUTH_TOKEN",
-        "AZURE_API_KEY",
-        "AZURE_OPENAI_API_KEY",
-        "CEREBRAS_API_KEY",
-        "CO_API_KEY",
-        "COHERE_API_KEY",
-        "DASHSCOPE_API_KEY",
-        "DEEPINFRA_API_KEY",
-        "DEEPSEEK_API_KEY",
-        "FIREWORKS_API_KEY",
-        "GEMINI_API_KEY",
-        "GOOGLE_API_KEY",
-        "GROQ_API_KEY",
-        "HF_TOKEN",
-        "HUGGINGFACE_API_KEY",
-        "HUGGING_FACE_HUB_TOKEN",
-        "LITELLM_API_KEY",
-        "MISTRAL_API_KEY",
-        "MOONSHOT_API_KEY",
-        "NVIDIA_API_KEY",
-        "OLLAMA_API_KEY",
-        "OPENAI_API_KEY",
-        "OPENROUTER_API_KEY",
-        "PERPLEXITY_API_KEY",
-        "REPLICATE_API_TOKEN",
-        "TOGETHER_API_KEY",
-        "XAI_API_KEY",
-        "ZAI_API_KEY",
-    }
+KNOWN_SECRETS: Final = frozenset(
+    Path(__file__).with_name("secret_variables.txt").read_text("utf-8").split()
 )
 
 # Nothing may wait for keys at a terminal that is not there, or print for one.

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import errno
+import locale
 import os
 import re
 import shlex
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -87,16 +91,12 @@ def clean_output(text: str) -> str:
     but ``\n`` and ``\t`` are dropped. A sequence without its end hides nothing: only its
     introducer goes.
     """
-    if not _may_need_cleaning(text):
+    if "\b" not in text and _CONTROL_CHARACTER.search(text) is None:
         return text
     text = _CONTROL_SEQUENCE.sub("", text).replace("\r\n", "\n")
     if "\r" in text or "\b" in text:
         text = "\n".join(map(_written_over, text.split("\n")))
     return _CONTROL_CHARACTER.sub("", text)
-
-
-def _may_need_cleaning(text: str) -> bool:
-    return "\b" in text or _CONTROL_CHARACTER.search(text) is not None
 
 
 def _written_over(line: str) -> str:
@@ -153,6 +153,64 @@ def gave_up_for_terminal(output: str) -> bool:
 def line_for_terminal(text: str, folder: Path) -> str:
     """Return what the user can paste into a terminal of their own to run ``text`` in ``folder``."""
     return f"cd {shlex.quote(str(folder))} && {text}"
+
+
+# Tells from what a confined command printed that something was refused to it.
+
+#: What a refused file, system call or socket comes to.
+_REFUSALS: Final = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.EAFNOSUPPORT,
+    errno.ENETUNREACH,
+    errno.ENETDOWN,
+)
+#: What libraries make of it, untranslated.
+_OTHER_WORDS: Final = (
+    "no new privileges",
+    "Temporary failure in name resolution",
+    "Could not resolve host",
+    "EAI_AGAIN",
+    "EACCES",
+    "EPERM",
+    "EROFS",
+)
+#: ``LC_MESSAGES_MASK`` of the C library.
+_MESSAGES_MASK: Final = 1 << locale.LC_MESSAGES
+
+
+def refusal_pattern(environ: Mapping[str, str]) -> re.Pattern[str]:
+    """Return what finds the words of a refusal, in English and in the locale of ``environ``."""
+    names = (environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
+    return _pattern_in(next(filter(None, names), "C"))
+
+
+@lru_cache(maxsize=8)
+def _pattern_in(name: str) -> re.Pattern[str]:
+    texts = [os.strerror(number) for number in _REFUSALS]
+    words = {*texts, *_translated(name), *_OTHER_WORDS}
+    # Go's programs write all of them small.
+    return re.compile("|".join(map(re.escape, words)), re.IGNORECASE)
+
+
+def _translated(name: str) -> list[str]:
+    """Return the C library's texts in a locale; none where that is not installed."""
+    libc = ctypes.CDLL(None)
+    try:
+        make, free, text = libc.newlocale, libc.freelocale, libc.strerror_l
+    except AttributeError:
+        return []
+    make.restype, make.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p]
+    free.argtypes = [ctypes.c_void_p]
+    text.restype, text.argtypes = ctypes.c_char_p, [ctypes.c_int, ctypes.c_void_p]
+    made = make(_MESSAGES_MASK, os.fsencode(name), None)
+    if not made:
+        return []
+    try:
+        return [text(number, made).decode("utf-8", "replace") for number in _REFUSALS]
+    finally:
+        free(made)
 
 
 # Whole outputs of commands: ``.aish/output/ID.txt`` in the workspace, without secrets.

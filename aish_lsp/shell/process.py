@@ -13,11 +13,12 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
-from aish_lsp.shell.confinement.walls import Walls
+from aish_lsp.shell.confinement.child import remove
 
 READ_SIZE = 1 << 16
 #: Bytes that may still be read from a pipe whose writers are ended: more than any pipe holds.
@@ -81,6 +82,59 @@ def _resolve(waiter: asyncio.Future[None]) -> None:
         waiter.set_result(None)
 
 
+@dataclass(frozen=True, slots=True)
+class Walls:
+    """What one command is started with to be confined.
+
+    To be entered before the command starts; what it holds is let go of at the exit. The supervisor
+    removes ``temporary`` when nothing of the command is left, also where the server is gone then.
+
+    Attributes:
+        mechanism: what confines it, for the user.
+        prefix: the command that confines the one behind it; empty on Linux.
+        rulesets: descriptors of Landlock rulesets, which hold together; none but on Linux.
+        program: the seccomp filter.
+        lock: for the profile ``work``, the descriptor that keeps others off the work tree.
+        work: for the profile ``work``, what the command's own world is made of.
+        temporary: the command's own temporary folder.
+    """
+
+    mechanism: str
+    temporary: Path
+    prefix: tuple[str, ...] = ()
+    rulesets: tuple[int, ...] = ()
+    program: bytes = b""
+    work: dict[str, object] | None = None
+    lock: int | None = None
+
+    def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return the environment of the command, made from the one that it has unconfined."""
+        names = ["TMPDIR", *(name for name in ("TMP", "TEMP") if name in environ)]
+        return {**environ, **dict.fromkeys(names, os.fspath(self.temporary))}
+
+    def plan(self) -> dict[str, object]:
+        """Return what the supervisor is told, of what ``marshal`` can write."""
+        told: dict[str, object] = {"temporary": os.fsencode(self.temporary)}
+        told["passed"] = self.passed
+        if self.rulesets:
+            told |= {"rulesets": self.rulesets, "program": self.program, "work": self.work}
+        return told
+
+    @property
+    def passed(self) -> tuple[int, ...]:
+        """The descriptors that the supervisor needs, and the command must not get."""
+        return self.rulesets if self.lock is None else (*self.rulesets, self.lock)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for descriptor in self.passed:
+            os.close(descriptor)
+        # It is there still where no supervisor was started, or somebody killed it.
+        remove(self.temporary)
+
+
 class SupervisedProcess:
     """A command that runs under a supervisor process, from its start until ``close``.
 
@@ -127,16 +181,9 @@ class SupervisedProcess:
             raise
         finally:
             os.close(status)
-        stdin, stdout, stderr = (
-            self._supervisor.stdin,
-            self._supervisor.stdout,
-            self._supervisor.stderr,
-        )
-        assert stdin is not None
-        assert stdout is not None
-        assert stderr is not None
-        self._control = stdin
-        self._files = (stdin, stdout, stderr)
+        own = self._supervisor
+        self._files = [file for file in (own.stdin, own.stdout, own.stderr) if file is not None]
+        self._control, stdout, stderr = self._files
         self.stdout = Pipe(stdout.fileno())
         self.stderr = Pipe(stderr.fileno())
         os.set_blocking(self._status, False)

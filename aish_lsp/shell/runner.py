@@ -16,9 +16,13 @@ from typing import Literal, TypeAlias
 
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import FinishReason
-from aish_lsp.shell.confinement.walls import Walls, pattern
-from aish_lsp.shell.output import KeptOutput, gave_up_for_terminal, waits_for_terminal
-from aish_lsp.shell.process import Pipe, SupervisedProcess
+from aish_lsp.shell.output import (
+    KeptOutput,
+    gave_up_for_terminal,
+    refusal_pattern,
+    waits_for_terminal,
+)
+from aish_lsp.shell.process import Pipe, SupervisedProcess, Walls
 
 Stream: TypeAlias = Literal["stdout", "stderr"]
 OnOutput: TypeAlias = Callable[[Stream, str], Awaitable[None]]
@@ -122,7 +126,7 @@ async def run_command(
     """
     arguments = _arguments(text, shell, env)
     with SupervisedProcess(arguments, cwd, env, walls) as process:
-        delivery = _Delivery(process, on_output, pattern(env) if walls else None)
+        delivery = _Delivery(process, on_output, refusal_pattern(env) if walls else None)
         reason = await _until_end(process, delivery, timeout)
         output, truncated = delivery.kept.text()
         failed = process.exit_code != 0 and reason == "stop"

@@ -87,27 +87,25 @@ class SuggestionScanner:
 
     def __init__(self, *, fences: bool = True) -> None:
         self._line = 0
-        self._may_be_command = True
+        self._head = ""
         self._pieces: list[str] = []
-        self._kept = 0
         self._fences = FenceScanner(is_shell) if fences else None
         self._said: set[str] = set()
 
     def feed(self, delta: str) -> list[FoundCommand]:
         """Take the next piece of the text; return the commands whose last lines it completes."""
         found: list[FoundCommand] = []
-        start = 0
-        while (end := delta.find("\n", start)) >= 0:
-            self._take(delta, start, end)
+        *lines, rest = delta.split("\n")
+        for line in lines:
+            self._take(line)
             found += self._end_of_line()
             if self._fences:
-                found += self._in(self._fences.feed(delta[start : end + 1]))
+                found += self._in(self._fences.feed(f"{line}\n"))
             self._line += 1
-            start = end + 1
-        self._take(delta, start, len(delta))
+        self._take(rest)
         if self._fences:
             # No line ends here.
-            found += self._in(self._fences.feed(delta[start:]))
+            found += self._in(self._fences.feed(rest))
         return found
 
     def finish(self) -> list[FoundCommand]:
@@ -115,25 +113,18 @@ class SuggestionScanner:
         found = self._end_of_line()
         return found + (self._in(self._fences.finish()) if self._fences else [])
 
-    def _take(self, delta: str, start: int, end: int) -> None:
-        """Add ``delta[start:end]`` to the line, unless the line is known to be no suggestion."""
-        if not self._may_be_command or start == end:
-            return
-        missing = len(PREFIX) - self._kept
-        if missing > 0:
-            head = delta[start : min(end, start + missing)]
-            if not PREFIX.startswith(head, self._kept):
-                self._may_be_command = False
-                self._pieces.clear()
-                return
-        self._pieces.append(delta[start:end])
-        self._kept += end - start
+    def _take(self, piece: str) -> None:
+        """Add a piece to the line, unless the line is known to be no suggestion."""
+        self._head += piece[: len(PREFIX) - len(self._head)]
+        if PREFIX.startswith(self._head):
+            self._pieces.append(piece)
+        else:
+            self._pieces.clear()
 
     def _end_of_line(self) -> list[FoundCommand]:
         line = "".join(self._pieces)
         self._pieces.clear()
-        self._kept = 0
-        self._may_be_command = True
+        self._head = ""
         text = line[len(PREFIX) :].removesuffix("\r")
         if not text.strip():
             return []

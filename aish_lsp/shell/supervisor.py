@@ -198,12 +198,12 @@ def read_plan(argument: str) -> dict[str, Any]:
     for descriptor in plan["passed"]:
         os.set_inheritable(descriptor, False)
     if "rulesets" in plan:
-        plan["confine"] = __import__("child").confine
-    if plan.get("work"):
-        namespaces = __import__("namespaces")
-        plan["prepare"] = namespaces.make_placeholders
-        plan["enter"] = namespaces.enter
-        plan["tidy"] = namespaces.remove_placeholders
+        child = __import__("child")
+        plan["confine"] = child.confine
+        if plan["work"]:
+            plan["prepare"] = child.make_placeholders
+            plan["enter"] = child.enter
+            plan["tidy"] = child.remove_placeholders
     return plan
 
 
@@ -217,7 +217,7 @@ def _tidy_up(plan: dict[str, Any]) -> None:
     try:
         os.rmdir(folder)  # noqa: PTH106 - pathlib would double the start-up time
     except OSError:
-        __import__("removal").remove(folder)
+        __import__("child").remove(folder)
 
 
 def _start(command: list[str], status: int, plan: dict[str, Any]) -> int:

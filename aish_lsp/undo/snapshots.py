@@ -10,18 +10,15 @@ import os
 import re
 import secrets
 import stat
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final, TypeAlias
 
 from aish_lsp.undo.git import Git, GitFailed, NoUndo, TooSlow
 from aish_lsp.undo.listing import Listing, is_plain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
 #: Files that git may refuse before a snapshot is given up: their names, or a change meanwhile.
 _REFUSALS: Final = 20
@@ -45,19 +42,19 @@ def as_name(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """A file of a snapshot; ``content`` is empty where only the permission is of interest."""
+    """A file or a link of a snapshot: git's mode of it, git's id of its content, its permission."""
 
     mode: str
     content: str
     permission: int
 
+    def differs_in_permission(self, other: FileState | None) -> bool:
+        """Return whether both hold the same, and git has the same mode of both."""
+        return other is not None and (self.mode, self.content) == (other.mode, other.content)
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """What a name stood for in two snapshots; None for nothing."""
 
-    old: FileState | None
-    new: FileState | None
+#: The files of a snapshot, by name.
+Files: TypeAlias = Mapping[bytes, FileState]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +63,7 @@ class Snapshot:
 
     Attributes:
         tree: the id of git's tree.
-        umask: what files and folders that a program makes do not get.
+        umask: what most files and folders do not have of the permissions that there are.
         modes: the permissions that are not what they would be by ``umask``; a folder's name ends
             in ``/``.
         uncovered, repositories: as a ``Listing`` has them.
@@ -107,7 +104,7 @@ def take(git: Git, listing: Listing) -> Snapshot:
         with suppress(OSError):
             (git.private / "index").unlink()
         tree = _write(git, listing, refused)
-    umask = _umask(git.private)
+    umask = _umask(listing)
     return Snapshot(
         tree=tree,
         umask=umask,
@@ -145,16 +142,12 @@ def _few(names: frozenset[bytes]) -> frozenset[bytes]:
     return frozenset(name[: name.rstrip(b"/").rfind(b"/") + 1] or name for name in names)
 
 
-def _umask(folder: Path) -> int:
-    """Return what new files do not get; to ask the system would change it for all threads."""
-    path = folder / "umask"
-    path.unlink(missing_ok=True)
-    fd = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o777)
-    try:
-        return 0o777 & ~stat.S_IMODE(os.fstat(fd).st_mode)
-    finally:
-        os.close(fd)
-        path.unlink()
+def _umask(listing: Listing) -> int:
+    """Return what most files do not have, which is most often what new ones do not get."""
+    common = Counter(found.st_mode & 0o666 for found in listing.files.values()).most_common(1)
+    missing = 0o666 & ~common[0][0] if common else 0o022
+    # Who may not read a program or a folder may not execute it either.
+    return missing | (missing & 0o444) >> 2
 
 
 def _unusual(listing: Listing, umask: int) -> Iterator[tuple[str, int]]:
@@ -169,45 +162,23 @@ def _unusual(listing: Listing, umask: int) -> Iterator[tuple[str, int]]:
             yield f"{as_text(name)}/", permission
 
 
-def difference(git: Git, old: Snapshot, new: Snapshot) -> dict[bytes, Change]:
-    """Return what differs from ``old`` to ``new``, by name.
+def files_of(git: Git, snapshot: Snapshot) -> Files:
+    """Return the files of a snapshot.
 
     Raises:
-        NoUndo: one of them is gone.
+        NoUndo: it is gone.
     """
-    raw = git.own(
-        "diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", old.tree, new.tree
-    )
-    parts = raw.split(b"\0")[:-1]
-    changes = {}
-    for about, name in zip(parts[::2], parts[1::2], strict=True):
-        was, now, content, later, _ = about.decode().lstrip(":").split(" ")
-        changes[name] = Change(_entry(old, name, was, content), _entry(new, name, now, later))
-    if old.umask == new.umask and old.modes != new.modes:
-        changes |= _changed_permissions(old, new, changes)
-    return changes
+    files = {}
+    for entry in git.own("ls-tree", "-r", "-z", snapshot.tree).split(b"\0")[:-1]:
+        about, _, name = entry.partition(b"\t")
+        mode, _, content = about.decode().split(" ")
+        files[name] = FileState(mode, content, snapshot.permission(name, mode))
+    return files
 
 
-def _entry(snapshot: Snapshot, name: bytes, mode: str, content: str) -> FileState | None:
-    if mode == "000000":
-        return None
-    return FileState(mode, content, snapshot.permission(name, mode))
-
-
-def _changed_permissions(
-    old: Snapshot, new: Snapshot, known: dict[bytes, Change]
-) -> dict[bytes, Change]:
-    """Return what differs in nothing but permissions that git does not keep."""
-    changes = {}
-    for name in old.modes.keys() | new.modes.keys():
-        file = as_name(name)
-        if name.endswith("/") or file in known:
-            continue
-        mode = PROGRAM if old.modes.get(name, new.modes.get(name, 0)) & 0o100 else "100644"
-        was, now = old.permission(file, mode), new.permission(file, mode)
-        if was != now:
-            changes[file] = Change(FileState(mode, "", was), FileState(mode, "", now))
-    return changes
+def different(old: Files, new: Files) -> set[bytes]:
+    """Return the names that do not stand for the same in both."""
+    return {name for name in old.keys() | new.keys() if old.get(name) != new.get(name)}
 
 
 # Puts files of a work tree back, whole or not at all, and never through a link.

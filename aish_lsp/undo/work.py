@@ -19,24 +19,37 @@ from aish_lsp.foundation.paths import workspace_dir, workspace_key
 from aish_lsp.undo.git import Git, GitFailed
 from aish_lsp.undo.listing import Listing, is_editors_own, is_plain, left_out, list_work_tree
 from aish_lsp.undo.records import Edit, Head, Record, Records, Ref, backwards, keep, read
-from aish_lsp.undo.snapshots import Change, Snapshot, WorkFolder, as_name, as_text, difference, take
+from aish_lsp.undo.snapshots import (
+    Files,
+    FileState,
+    Snapshot,
+    WorkFolder,
+    as_name,
+    as_text,
+    different,
+    files_of,
+    take,
+)
 
 
 @dataclass(frozen=True, slots=True)
-class UndoPlan:
-    """How to get from a work tree to an earlier one.
+class Step:
+    """What is to stand for a name, and what does; None for nothing."""
 
-    Attributes:
-        steps: by name, what was there (``old``: it is put back) and what is there (``new``).
-        conflicts: those names of ``steps`` that somebody else has changed as well.
-    """
-
-    steps: dict[bytes, Change]
-    conflicts: frozenset[bytes]
+    wanted: FileState | None
+    there: FileState | None
 
 
-def plan(git: Git, group: Sequence[Record], now: Snapshot) -> UndoPlan:
+#: The files at the beginning and at the end of a command; None where the end was not seen.
+Span: TypeAlias = tuple[Files, Files | None]
+
+
+def plan(
+    git: Git, group: Sequence[Record], spans: Sequence[Span], now: Snapshot
+) -> tuple[dict[bytes, Step], set[bytes]]:
     """Return how to take back what the commands of ``group`` did, the oldest first.
+
+    And those names of it that somebody else has changed as well.
 
     What they did not touch stays, whatever became of it since. Where the end of a command was not
     seen, nobody knows what it did and what somebody else: all of that is in conflict. So is what
@@ -47,29 +60,30 @@ def plan(git: Git, group: Sequence[Record], now: Snapshot) -> UndoPlan:
     """
     touched: set[bytes] = set()
     disputed: set[bytes] = set()
-    for record, following in zip(group, [*(other.before for other in group[1:]), now], strict=True):
-        changes = difference(git, record.before, record.after or following)
+    there = files_of(git, now)
+    starts = [*(start for start, _ in spans), there]
+    for record, (start, end), following in zip(group, spans, starts[1:], strict=True):
         # What was there and not covered may look as if the command had made it.
         uncovered = record.before.left_out
         names = {
             name
-            for name, change in changes.items()
-            if change.old is not None or not left_out(name, uncovered)
+            for name in different(start, following if end is None else end)
+            if name in start or not left_out(name, uncovered)
         }
         touched |= names
-        disputed |= names if record.after is None else set(map(as_name, record.saved))
-        if record.after is not None:
-            disputed |= difference(git, record.after, following).keys()
+        disputed |= names if end is None else set(map(as_name, record.saved))
+        if end is not None:
+            disputed |= different(end, following)
     steps = {
-        name: change
-        for name, change in difference(git, group[0].before, now).items()
+        name: Step(starts[0].get(name), there.get(name))
+        for name in different(starts[0], there)
         if name in touched and not is_editors_own(name)
     }
     hidden = now.left_out
     disputed |= {
-        name for name, step in steps.items() if step.new is None and left_out(name, hidden)
+        name for name, step in steps.items() if step.there is None and left_out(name, hidden)
     }
-    return UndoPlan(steps, frozenset(steps.keys() & disputed))
+    return steps, steps.keys() & disputed
 
 
 #: How git is made, so that who waits can stop it.
@@ -229,17 +243,21 @@ class Worker:
             ref, last = group[-1]
             if last.session != session and earlier not in ("*", last.group):
                 return Reverted(git.top, last.label, last.group, earlier=ref.seconds)
-            first, label = group[0][1], group[-1][1].label
-            names = _names(git, [record for _, record in group])
-            listing = list_work_tree(git, names)
+            done = [record for _, record in group]
+            first, label = done[0], last.label
+            spans = [_span(git, record) for record in done]
+            names = {name for span in spans for files in span for name in files or ()}
+            listing = list_work_tree(git, filter(is_plain, names))
             now = take(git, listing)
-            todo = plan(git, [record for _, record in group], now)
-            left = frozenset() if overwrite is None else todo.conflicts - overwrite
+            steps, conflicts = plan(git, done, spans, now)
+            left = frozenset() if overwrite is None else frozenset(conflicts - overwrite)
             if left and not decided:
-                return Reverted(git.top, label, last.group, conflicts=todo.conflicts, asks=True)
+                return Reverted(
+                    git.top, label, last.group, conflicts=frozenset(conflicts), asks=True
+                )
             head = _head(git)
-            steps = {name: step for name, step in todo.steps.items() if name not in left}
-            back = backwards([edit for _, record in group for edit in record.edits])
+            steps = {name: step for name, step in steps.items() if name not in left}
+            back = backwards([edit for record in done for edit in record.edits])
             edits = read(git, back) if back else []
             failed: dict[bytes, str] = {}
             if steps or back:
@@ -261,13 +279,13 @@ class Worker:
                 records.drop_old()
             elif not left:
                 records.drop([ref for ref, _ in group])
-            done = sorted(steps.keys() - failed.keys())
+            put_back = sorted(steps.keys() - failed.keys())
             return Reverted(
                 top=git.top,
                 label=label,
                 group=last.group,
-                restored=tuple(name for name in done if steps[name].old is not None),
-                removed=tuple(name for name in done if steps[name].old is None),
+                restored=tuple(name for name in put_back if steps[name].wanted is not None),
+                removed=tuple(name for name in put_back if steps[name].wanted is None),
                 conflicts=left,
                 failed=failed,
                 edits=edits,
@@ -319,32 +337,33 @@ def _name_in(top: Path, path: Path) -> bytes:
     return os.fsencode(os.path.relpath(real, top))
 
 
-def _names(git: Git, records: Sequence[Record]) -> set[bytes]:
-    """Return every name of the snapshots of ``records``."""
-    trees = {shot.tree for record in records for shot in (record.before, record.after) if shot}
-    answers = (git.own("ls-tree", "-r", "-z", "--name-only", tree) for tree in trees)
-    return {name for answer in answers for name in answer.split(b"\0")[:-1] if is_plain(name)}
+def _span(git: Git, record: Record) -> Span:
+    ended = record.after
+    return files_of(git, record.before), None if ended is None else files_of(git, ended)
 
 
-def _put_back(git: Git, folder: WorkFolder, steps: Mapping[bytes, Change]) -> dict[bytes, str]:
+def _put_back(git: Git, folder: WorkFolder, steps: Mapping[bytes, Step]) -> dict[bytes, str]:
     """Put everything back; return what could not be, with the reasons."""
     failed: dict[bytes, str] = {}
-    back = [(name, step.old) for name, step in sorted(steps.items()) if step.old is not None]
-    ids = [entry.content for _, entry in back if entry.content]
+    gone = [name for name, step in steps.items() if step.wanted is None]
+    back = {name: step.wanted for name, step in sorted(steps.items()) if step.wanted is not None}
+    chmod = {
+        name for name, wanted in back.items() if wanted.differs_in_permission(steps[name].there)
+    }
+    ids = [wanted.content for name, wanted in back.items() if name not in chmod]
     git.check_contents(ids)
     # What stands where a folder was goes first, and so does what lies where a file was.
-    gone = [name for name, step in steps.items() if step.old is None]
     for name in gone:
         with _noted(name, failed):
             folder.remove(name)
     folder.tidy(gone)
     contents = git.contents(ids)
-    for name, entry in back:
+    for name, wanted in back.items():
         with _noted(name, failed):
-            if entry.content:
-                folder.write(name, entry, next(contents))
+            if name in chmod:
+                folder.set_permission(name, wanted.permission)
             else:
-                folder.set_permission(name, entry.permission)
+                folder.write(name, wanted, next(contents))
     return failed
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from aish_lsp.shell.risk import classify
-from aish_lsp.shell.risk.syntax import LONGEST, parse
+from aish_lsp.shell.risk.words import LONGEST, parse
 
 CORPORA = Path(__file__).resolve().parents[1] / "corpora"
 

@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 import atheris
 
 with atheris.instrument_imports(include=["aish_lsp.shell.risk"]):
-    from aish_lsp.shell.risk import classify, whole  # noqa: F401 - loaded here to be followed
+    from aish_lsp.shell.risk import classify, walk  # noqa: F401 - loaded here to be followed
 
 CORPORA = Path(__file__).resolve().parents[1] / "corpora"
 

@@ -20,7 +20,7 @@ from typing import Final, Literal
 from aish_lsp.shell.confinement.support import Confinement
 from aish_lsp.shell.environment import command_environment
 from aish_lsp.shell.risk import classify
-from aish_lsp.shell.risk.syntax import parse
+from aish_lsp.shell.risk.words import parse
 from aish_lsp.shell.runner import RunResult, run_command
 
 CORPUS: Final = Path(__file__).parents[1] / "corpora" / "read_only.toml"

@@ -16,14 +16,13 @@ def create() -> AishServer:
 
     @server.feature("test/counts")
     def _counts(_: Any) -> dict[str, int]:
-        protocol = server.protocol
         gc.collect()
         return {
             "tasks": len(asyncio.all_tasks()),
-            "requests": len(protocol._request_futures),
-            "calls": len(protocol._calls),
-            "tokens": len(protocol._on_token_cancel),
-            "pending": len(protocol._pending),
+            "requests": len(server._running),
+            "calls": len(server._calls),
+            "tokens": len(server._on_token_cancel),
+            "pending": len(server._pending),
             "spawned": len(server._tasks),
             "jobs": sum(
                 len(session.jobs)

@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 from mounts import run_on_a_small_disk
 
+from aish_lsp.cli.memory import exported, import_items
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.memory.scopes import MemoryScopes, background_text, select
 from aish_lsp.memory.store import MemoryStore
-from aish_lsp.memory.transfer import exported, import_items
 
 FULL_DISK = """
 from aish_lsp.memory.scopes import MemoryScopes
-from aish_lsp.memory.transfer import import_items
+from aish_lsp.cli.memory import import_items
 
 path = disk / "memory.jsonl"
 memory = MemoryScopes.open(disk / "user.jsonl", path)

@@ -20,7 +20,7 @@ KILLS = 700 if os.environ.get("TESTS_FULL") == "1" else 12
 
 VICTIM = """
 from aish_lsp.memory.scopes import MemoryScopes
-from aish_lsp.memory.transfer import import_items
+from aish_lsp.cli.memory import import_items
 
 memory = MemoryScopes.open(Path(sys.argv[1]).with_name("user.jsonl"), Path(sys.argv[1]))
 store = memory.store("workspace")

@@ -189,7 +189,7 @@ def test_death_at_any_step_of_a_compaction_loses_nothing(tmp_path: Path) -> None
 POWER = """
 from aish_lsp.memory.scopes import MemoryScopes
 from aish_lsp.memory.store import MemoryStore
-from aish_lsp.memory.transfer import import_items
+from aish_lsp.cli.memory import import_items
 
 path = Path(sys.argv[1], "memory.jsonl")
 store = MemoryStore(path)

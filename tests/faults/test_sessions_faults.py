@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 from mounts import run_on_a_small_disk
 
-from aish_lsp.agent.resumption import resumption
 from aish_lsp.context.usage import UsageRecord
 from aish_lsp.foundation.errors import AishError, StoreUnavailable
 from aish_lsp.foundation.jsonl import now
 from aish_lsp.sessions import records
 from aish_lsp.sessions.listing import delete_session, find_session, list_sessions
 from aish_lsp.sessions.log import SessionLog
-from aish_lsp.sessions.rebuild import history
+from aish_lsp.sessions.rebuild import history, resumption
 from aish_lsp.sessions.recorder import append_usage, read_costs, read_usage
 from aish_lsp.sessions.records import load
 

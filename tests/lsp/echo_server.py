@@ -124,13 +124,11 @@ async def ask(server: AishServer, _: Call, params: Params) -> object:
 
 async def tables(server: AishServer, _: Call, __: Params) -> object:
     """Count what the protocol keeps; this very request is in two of them."""
-    protocol = server.protocol
     return {
-        "calls": len(protocol._calls),
-        "running": len(protocol._request_futures),
-        "pending": len(protocol._pending),
-        "results": len(protocol._result_types),
-        "tokens": len(protocol._on_token_cancel) + len(protocol.progress.tokens),
+        "calls": len(server._calls),
+        "running": len(server._running),
+        "pending": len(server._pending),
+        "tokens": len(server._on_token_cancel),
     }
 
 

@@ -36,8 +36,7 @@ _JUNK = st.one_of(
 
 
 def registered() -> list[str]:
-    features = create_server().protocol.fm
-    return sorted({*features.features, *features.builtin_features} - _LIFE_CYCLE)
+    return sorted({*create_server().features} - _LIFE_CYCLE)
 
 
 def valid(kind: Any, name: str = "", depth: int = 0) -> st.SearchStrategy[Any]:

@@ -84,7 +84,6 @@ async def test_a_flood_of_calls_leaves_nothing_behind(echo: Client) -> None:
         "calls": 1,
         "running": 1,
         "pending": 0,
-        "results": 0,
         "tokens": 0,
     }
 

@@ -26,7 +26,7 @@ def check(recording: Recording) -> None:
 
 
 async def test_with_the_models_own_tokenizer_every_count_is_right(tmp_path: Path) -> None:
-    plan = Plan(questions=25, window=4096, use_endpoint=True)
+    plan = Plan(questions=15, window=4096, use_endpoint=True)
     check(await record(plan, tmp_path))
 
 

@@ -29,7 +29,7 @@ TEST = "import calc\n\nassert calc.double(4) == 8\nprint('all is well')\n"
 CHECK = "CMD: python3 test_calc.py\n"
 WRITE = "CMD: printf 'def double(x):\\n    return 2 * x\\n' > calc.py\n"
 #: Steps in a small window.
-STEPS = 60 if os.environ.get("TESTS_FULL") == "1" else 15
+STEPS = 60 if os.environ.get("TESTS_FULL") == "1" else 8
 COMPLETE: Reply = ("GOAL: complete\nThe test passes.\n", ())
 
 

@@ -15,7 +15,7 @@ LIBRARIES = {
     "lsprotocol": ("lsp",),
     "pygls": ("lsp",),
     "attrs": ("lsp",),
-    "cattrs": ("lsp", "foundation.validate"),
+    "cattrs": ("lsp",),
     "websockets": ("lsp.sockets",),
     "httpx": ("models.http",),
     "httpx_sse": ("models.http",),
@@ -28,8 +28,8 @@ LIBRARIES = {
     "httpx2": ("tools.mcp",),
     "jsonschema": ("tools.mcp",),
     "pydantic": ("tools.mcp",),
-    "tree_sitter": ("shell.risk.syntax",),
-    "tree_sitter_bash": ("shell.risk.syntax",),
+    "tree_sitter": ("shell.risk.words",),
+    "tree_sitter_bash": ("shell.risk.words",),
 }
 
 #: What a server that is told ``initialize`` needs nothing of. They come when they are first used.
@@ -47,14 +47,14 @@ NOT_AT_START = {
         "pydantic",
     ),
     *("argparse", "email", "html", "http", "multiprocessing", "sqlite3", "xml", "zipfile"),
-    *("aish_lsp.cli", "aish_lsp.config.reference", "aish_lsp.config.trust"),
+    *("aish_lsp.cli", "aish_lsp.config.trust"),
     *("aish_lsp.lsp.reference", "aish_lsp.lsp.sockets"),
     *("aish_lsp.models.endpoint", "aish_lsp.models.endpoint", "aish_lsp.models.http"),
     *("aish_lsp.models.keys", "aish_lsp.offline", "aish_lsp.models.adapters"),
     "aish_lsp.models.routing",
     *("aish_lsp.models.gemini_api", "aish_lsp.models.tokenizer"),
     *("aish_lsp.project.manifests", "aish_lsp.shell.supervisor"),
-    *("tree_sitter", "tree_sitter_bash", "aish_lsp.shell.risk.whole", "aish_lsp.shell.risk.rules"),
+    *("tree_sitter", "tree_sitter_bash", "aish_lsp.shell.risk.walk", "aish_lsp.shell.risk.rules"),
 }
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aish_lsp.config.reference import json_schema
+from aish_lsp.config.keys import json_schema
 from aish_lsp.lsp.reference import schema
 
 _HEAD = """\

@@ -11,19 +11,17 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.agent.events import Command, Notice, Output, Step
-from aish_lsp.agent.execution import RunRequest, run
+from aish_lsp.agent.execution import RunRequest, run_and_tell
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.foundation.text import clipped, count_of, escaped, one_line
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from aish_lsp.agent.events import CommandInfo, StepStatus
+    from aish_lsp.agent.events import CommandInfo, Step, StepStatus
     from aish_lsp.agent.execution import RunReport
     from aish_lsp.agent.session import Session
-    from aish_lsp.foundation.job import Emit, Job
+    from aish_lsp.foundation.job import Emit
 
 #: Seconds that one command of a step may take.
 _COMMAND_SECONDS: Final = 600.0
@@ -66,8 +64,11 @@ class StepWork:
             await self._emit(replace(step, status="running"))
         for number, info in enumerate(commands):
             text = clipped(one_line(escaped(info.text)), _LINE)
+            request = RunRequest(
+                command_id=info.id, group=self._group, timeout=_COMMAND_SECONDS, unattended=True
+            )
             try:
-                report = await self._ran(info)
+                report = await run_and_tell(self._session, request, self._emit)
             except AishError as error:
                 made.status = "failed"
                 made.rows.append(f"{text}, not run")
@@ -96,25 +97,6 @@ class StepWork:
             made.notes.append(f"[aish] {text}: stopped after {_COMMAND_SECONDS:.0f} s")
         if code or report.finish_reason != "stop":
             made.status = "failed"
-
-    async def _ran(self, info: CommandInfo) -> RunReport:
-        """Run a command of a step; on a cancel it is ended."""
-        request = RunRequest(
-            command_id=info.id,
-            group=self._group,
-            timeout=_COMMAND_SECONDS,
-            unattended=True,
-        )
-        job = run(self._session, request)
-        try:
-            async for event in job.events():
-                if isinstance(event, Notice | Command | Output):
-                    await self._emit(event)
-            return await job.result()
-        except BaseException:
-            job.cancel()
-            await run_uncancellable(_ended(job))
-            raise
 
     def calls(self) -> tuple[list[tuple[str, str]], list[str], int | None]:
         """Return the calls of the step, each with a line on it, their results, and the exit status.
@@ -153,11 +135,6 @@ def _leave_out(count: int, made: Made) -> None:
     if count:
         told = f"{count_of(count, 'command')} after it {'was' if count == 1 else 'were'} not run."
         made.notes.append(f"[aish] The rest of the step, {told}")
-
-
-async def _ended(job: Job[RunReport]) -> None:
-    """Wait until a job that was cancelled has ended, whatever it came to."""
-    await asyncio.gather(job.result(), return_exceptions=True)
 
 
 def _tree(folder: Path, names: Sequence[str]) -> str:

@@ -1,14 +1,27 @@
-"""What a process does to itself, between fork and exec, to be confined (Linux).
+"""What is done for one confined command beside it: its walls put up, and what it left removed.
+
+A process confines itself between fork and exec (``confine``, Linux), and for the profile ``work``
+moves into a world of its own before (``enter``): there everything is read-only but the work tree, a
+temporary folder and a ``/dev/shm`` of its own; what others run by themselves (git's settings,
+editors' settings) stays read-only in the work tree, too; the network is a loopback of its own.
 
 The supervisor imports this module on its own, without the package: it imports nothing of ours, and
 little else, since each command waits for it. What it is given was made by the server.
 """
+
+# pathlib and contextlib would double the supervisor's start-up time.
+# ruff: noqa: SIM105, PTH102, PTH106, PTH108, PTH109, PTH112, PTH208
 
 from __future__ import annotations
 
 import ctypes
 import errno
 import os
+import struct
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 _PR_SET_NO_NEW_PRIVS = 38
 _PR_CAP_AMBIENT = 47
@@ -21,6 +34,29 @@ _LANDLOCK_RESTRICT_SELF = 446
 _CAPABILITY_VERSION_3 = 0x20080522
 #: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: without them root could not read what it reads today.
 _READING_CAPABILITIES = 0b110
+
+_CLONE_NEWNS = 0x00020000
+_CLONE_NEWIPC = 0x08000000
+_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWNET = 0x40000000
+
+# The same on every architecture.
+_OPEN_TREE = 428
+_MOVE_MOUNT = 429
+_MOUNT_SETATTR = 442
+
+_AT_FDCWD = -100
+_AT_EMPTY_PATH = 0x1000
+_AT_RECURSIVE = 0x8000
+_OPEN_TREE_CLONE = 1
+_MOVE_MOUNT_EMPTY_PATH = 4
+_MOUNT_ATTR_RDONLY = 1
+_MS_NOSUID_NODEV = 6
+_MS_PRIVATE_RECURSIVE = 0x40000 | 0x4000
+
+_SHARED_MEMORY = b"/dev/shm"
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -83,3 +119,203 @@ def _checked(result: int) -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return result
+
+
+# A world of its own, for the profile ``work``.
+
+
+def make_placeholders(plan: dict[str, Any]) -> list[tuple[bytes, int]]:
+    """Make the protected files and folders that are missing: only what is there can be protected.
+
+    Returns the path and the inode of each, for ``remove_placeholders``.
+
+    Raises:
+        OSError: one cannot be made; none is left then.
+    """
+    made = [(path, os.lstat(path).st_ino) for path in plan["left"]]
+    for path, is_folder in plan["missing"]:
+        try:
+            if is_folder:
+                os.mkdir(path, 0o700)
+            else:
+                os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
+            made.append((path, os.lstat(path).st_ino))
+        except FileExistsError:
+            pass  # It came meanwhile, and is protected like what was there.
+        except OSError:
+            remove_placeholders(made)
+            raise
+    return made
+
+
+def remove_placeholders(made: list[tuple[bytes, int]]) -> None:
+    """Remove what ``make_placeholders`` made, where it is still what it was."""
+    for path, inode in reversed(made):
+        try:
+            status = os.lstat(path)
+            if status.st_ino != inode:
+                continue
+            if os.path.isdir(path):
+                os.rmdir(path)
+            elif status.st_size == 0:
+                os.unlink(path)
+        except OSError:
+            pass  # Somebody outside made something of it.
+
+
+def enter(plan: dict[str, Any], ruleset: int) -> None:
+    """Move the calling process into namespaces of its own, as ``plan`` has it.
+
+    Args:
+        plan: ``writable``, the folders that are written; ``protected``, what of them is not;
+            ``held``, the folders above those, which can be neither moved nor removed.
+        ruleset: the descriptor of a Landlock ruleset, to which the new ``/dev/shm`` is added.
+
+    Raises:
+        OSError: the kernel refused; the process must not go on.
+    """
+    folder = os.getcwd()
+    user, group = os.geteuid(), os.getegid()
+    _checked(_libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNS | _CLONE_NEWNET | _CLONE_NEWIPC))
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{user} {user} 1")
+    _write("/proc/self/gid_map", f"{group} {group} 1")
+    _checked(_libc.mount(b"none", b"/", None, ctypes.c_ulong(_MS_PRIVATE_RECURSIVE), None))
+    writable = [(path, _copy(path)) for path in plan["writable"]]
+    _make_read_only(_AT_FDCWD, b"/", 0)
+    for path, tree in writable:
+        _mount(tree, path)
+    for path in plan["held"]:
+        _mount(_copy(path), path)
+    for path in plan["protected"]:
+        tree = _copy(path)
+        _make_read_only(tree, b"", _AT_EMPTY_PATH)
+        _mount(tree, path)
+    size = b"size=50%"
+    tmpfs = (b"tmpfs", _SHARED_MEMORY, b"tmpfs", ctypes.c_ulong(_MS_NOSUID_NODEV), size)
+    _checked(_libc.mount(*tmpfs))
+    _allow(ruleset, _SHARED_MEMORY, plan["rights"])
+    _raise_loopback()
+    # By its name: the folder that the process is in still lies in the old world.
+    os.chdir(folder)
+
+
+def _copy(path: bytes) -> int:
+    """Return a detached copy of what is mounted at and below ``path``."""
+    flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
+    return syscall(_OPEN_TREE, _AT_FDCWD, path, ctypes.c_uint(flags))
+
+
+def _mount(tree: int, path: bytes) -> None:
+    flags = ctypes.c_uint(_MOVE_MOUNT_EMPTY_PATH)
+    syscall(_MOVE_MOUNT, tree, b"", _AT_FDCWD, path, flags)
+    os.close(tree)
+
+
+def _make_read_only(at: int, path: bytes, flags: int) -> None:
+    attributes = struct.pack("=QQQQ", _MOUNT_ATTR_RDONLY, 0, 0, 0)
+    flags = ctypes.c_uint(flags | _AT_RECURSIVE).value
+    syscall(_MOUNT_SETATTR, at, path, flags, attributes, ctypes.c_size_t(len(attributes)))
+
+
+def _allow(ruleset: int, path: bytes, rights: int) -> None:
+    descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    rule = struct.pack("=Qi", rights, descriptor)
+    syscall(445, ruleset, 1, rule, ctypes.c_uint32(0))
+    os.close(descriptor)
+
+
+def _raise_loopback() -> None:
+    import _socket  # noqa: PLC0415 - only for this profile
+    import fcntl  # noqa: PLC0415 - as above
+
+    get_flags, set_flags, up = 0x8913, 0x8914, 0x1
+    with_flags = "16sH14x"
+    maker = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM, 0)
+    request = fcntl.ioctl(maker.fileno(), get_flags, struct.pack(with_flags, b"lo", 0))
+    flags = struct.unpack(with_flags, request)[1] | up
+    fcntl.ioctl(maker.fileno(), set_flags, struct.pack(with_flags, b"lo", flags))
+    maker.close()
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY)
+    os.write(descriptor, text.encode())
+    os.close(descriptor)
+
+
+# A folder is removed with all that a command left in it, however deep it is and whatever its modes.
+# ``shutil.rmtree`` recurses, so that a deep folder ends in a ``RecursionError``, and leaves what it
+# may not list.
+
+
+def remove(folder: str | bytes | os.PathLike[str]) -> None:
+    """Remove a folder and what it holds, as far as that can be done; never follow a link."""
+    try:
+        top = _open(folder, None)
+    except OSError:
+        return  # Gone already, or no folder.
+    try:
+        _empty(top)
+    finally:
+        os.close(top)
+    try:
+        os.rmdir(folder)
+    except OSError:
+        pass  # Something in it may not be ours to remove.
+
+
+def _empty(top: int) -> None:
+    """Remove what is in a folder: what lies deeper is moved up first, so that nothing is deep."""
+    waiting = os.listdir(top)
+    while waiting:
+        name = waiting.pop()
+        if _is_removed(name, top):
+            continue
+        try:
+            inner = _open(name, top)
+        except OSError:
+            continue
+        try:
+            for entry in os.listdir(inner):
+                if not _is_removed(entry, inner):
+                    waiting.append(_moved_up(entry, inner, top))
+            os.rmdir(name, dir_fd=top)
+        except OSError:
+            pass
+        finally:
+            os.close(inner)
+
+
+def _is_removed(name: str, folder: int) -> bool:
+    """Remove a file or an empty folder; return whether it is gone."""
+    for call in (os.unlink, os.rmdir):
+        try:
+            call(name, dir_fd=folder)
+        except OSError:
+            continue
+        return True
+    return False
+
+
+def _moved_up(name: str, folder: int, top: int) -> str:
+    """Move a folder up to ``top``; return its name there."""
+    os.close(_open(name, folder))  # A folder that cannot be written cannot be moved, either.
+    new = os.urandom(16).hex()
+    os.rename(name, new, src_dir_fd=folder, dst_dir_fd=top)
+    return new
+
+
+def _open(name: str | bytes | os.PathLike[str], at: int | None) -> int:
+    """Open a folder, and make it one that its owner may list and write."""
+    try:
+        descriptor = os.open(name, _FOLDER, dir_fd=at)
+    except PermissionError:
+        os.chmod(name, 0o700, dir_fd=at)  # Nobody is left who could put a link there.
+        return os.open(name, _FOLDER, dir_fd=at)
+    if not os.fstat(descriptor).st_mode & 0o200:
+        try:
+            os.fchmod(descriptor, 0o700)
+        except OSError:
+            pass  # Somebody else's: it is removed as far as that can be done.
+    return descriptor

@@ -25,25 +25,18 @@ _ADD_RULE: Final = 445
 _VERSION: Final = ctypes.c_uint32(1)
 _PATH_BENEATH: Final = 1
 
-#: The rights over files, in the order of their bits, with the version that brought each.
-_RIGHTS: Final = {
-    "execute": 1,
-    "write_file": 1,
-    "read_file": 1,
-    "read_dir": 1,
-    "remove_dir": 1,
-    "remove_file": 1,
-    "make_char": 1,
-    "make_dir": 1,
-    "make_reg": 1,
-    "make_sock": 1,
-    "make_fifo": 1,
-    "make_block": 1,
-    "make_sym": 1,
-    "refer": 2,
-    "truncate": 3,
-}
-_BITS: Final = {name: 1 << bit for bit, name in enumerate(_RIGHTS)}
+#: The rights over files that are named here; the others go with the folder that may be written.
+_EXECUTE: Final = 1 << 0
+_WRITE_FILE: Final = 1 << 1
+_READ_FILE: Final = 1 << 2
+_READ_DIR: Final = 1 << 3
+_MAKE_CHAR: Final = 1 << 6
+_MAKE_SOCK: Final = 1 << 9
+_MAKE_BLOCK: Final = 1 << 11
+#: How many rights there are, in the order of their bits: version 2 brought the moving of a file to
+#: another folder, version 3 the cutting of one.
+_COUNTS: Final = {1: 13, 2: 14}
+_COUNT_SINCE_3: Final = 15
 #: Binding and connecting TCP sockets, since version 4.
 _NETWORK: Final = 0b11
 #: Abstract sockets, and signals, to processes outside; since version 6.
@@ -51,11 +44,11 @@ _SCOPES: Final = 0b11
 #: The size in bytes of what describes a ruleset, since a version.
 _SIZES: Final = ((6, 24), (4, 16), (1, 8))
 
-_READ: Final = _BITS["read_file"] | _BITS["execute"]
-_LIST: Final = _BITS["read_dir"]
+_READ: Final = _READ_FILE | _EXECUTE
+_LIST: Final = _READ_DIR
 #: Devices are read and written, and neither made nor run.
-_DEVICE: Final = _BITS["read_file"] | _BITS["write_file"]
-_NEVER: Final = _BITS["make_char"] | _BITS["make_block"] | _BITS["make_sock"]
+_DEVICE: Final = _READ_FILE | _WRITE_FILE
+_NEVER: Final = _MAKE_CHAR | _MAKE_BLOCK | _MAKE_SOCK
 
 _DEVICES: Final = "/dev"
 _READ_DEVICES: Final = ("/dev/random", "/dev/urandom")
@@ -76,12 +69,12 @@ def kernel_version() -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
-    """A folder of which each entry has rights of its own.
+class _Seen:
+    """What was seen of a folder that is split, or of a closed one.
 
     Attributes:
         stamp: what changes with its entries.
-        entries: the inodes of those that may be read, by name.
+        entries: of one that is split, the inodes of those that may be read, by name.
         links: the links that lead from a closed place to another, and what each says.
     """
 
@@ -100,16 +93,8 @@ def writing_only(abi: int, folder: Path) -> int:
     descriptor = _create(abi, handled, 0, 0)
     _allow(descriptor, os.fspath(folder), handled & ~_NEVER)
     for path in _WRITTEN_DEVICES:
-        _allow(descriptor, path, _BITS["write_file"])
+        _allow(descriptor, path, _WRITE_FILE)
     return descriptor
-
-
-@dataclass(frozen=True, slots=True)
-class _Inside:
-    """A closed folder: its stamp, and the links that stand in it."""
-
-    stamp: tuple[int, int]
-    links: dict[str, str]
 
 
 class Ruleset:
@@ -137,8 +122,8 @@ class Ruleset:
         """
         self._handled = _handled(abi)
         self._closed = closed
-        self._split: dict[str, _Split] = {}
-        self._inside: dict[str, _Inside] = {}
+        self._split: dict[str, _Seen] = {}
+        self._inside: dict[str, _Seen] = {}
         self._readable = readable
         self._mounts = mountinfo()
         self.descriptor = _create(abi, self._handled, 0 if network else _NETWORK, _SCOPES)
@@ -153,7 +138,7 @@ class Ruleset:
         for path in self._open_paths("/"):
             self._allow(path, _READ)
         for path in _READ_DEVICES:
-            self._allow(path, _BITS["read_file"])
+            self._allow(path, _READ_FILE)
         for path in _WRITTEN_DEVICES:
             self._allow(path, _DEVICE)
         readable = self._readable
@@ -179,7 +164,7 @@ class Ruleset:
         inside = dict(self._inside)
         for folder, seen in inside.items():
             if _stamp(folder) != seen.stamp:
-                self._inside[folder] = _Inside(_stamp(folder), links_in(folder))
+                self._inside[folder] = _seen_inside(folder)
         for folder, before in list(self._split.items()):
             if _stamp(folder) == before.stamp:
                 continue
@@ -214,7 +199,7 @@ class Ruleset:
         Of these only such as are not ``known`` yet, with their inodes, which nobody else gets while
         the ruleset names them; None says that one of those is gone.
         """
-        split = self._split[folder] = _Split(_stamp(folder), dict(known))
+        split = self._split[folder] = _Seen(_stamp(folder), dict(known))
         closed = self._closed.names_in(folder)
         left = len(known)
         added: list[str] = []
@@ -231,7 +216,9 @@ class Ruleset:
                         if is_closed or entry.path in self._closed.parents:
                             split.links[entry.path] = os.readlink(entry.path)  # noqa: PTH115
                     elif is_closed:
-                        self._inside[entry.path] = _Inside(_stamp(entry.path), links_in(entry.path))
+                        self._inside[entry.path] = _Seen(
+                            _stamp(entry.path), links=links_in(entry.path)
+                        )
                     elif entry.path != _DEVICES:
                         split.entries[name] = entry.inode()
                         added.append(entry.path)
@@ -257,7 +244,7 @@ class Ruleset:
 
 def _handled(abi: int) -> int:
     """Return the rights that the kernel knows."""
-    return sum(bit for name, bit in _BITS.items() if _RIGHTS[name] <= abi)
+    return (1 << _COUNTS.get(abi, _COUNT_SINCE_3)) - 1
 
 
 def _allow(ruleset: int, path: str, rights: int) -> None:
@@ -285,6 +272,10 @@ def _create(abi: int, handled: int, network: int, scopes: int) -> int:
 def _with_parents(path: Path | None) -> Iterator[str]:
     if path is not None:
         yield from map(os.fspath, (path, *path.parents))
+
+
+def _seen_inside(folder: str) -> _Seen:
+    return _Seen(_stamp(folder), links=links_in(folder))
 
 
 def _stamp(folder: str) -> tuple[int, int]:

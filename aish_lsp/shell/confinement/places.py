@@ -1,6 +1,6 @@
 """Where secrets lie: what a confined command can list by name, and not read.
 
-Those below a home stand in ``places.txt``. On Linux the same folder can be mounted twice, and then
+Those below a home stand in ``places.toml``. On Linux the same folder can be mounted twice, and then
 is reached by other names, too. Protected places are what a command of the profile ``work`` cannot
 change in the work tree, although it writes there: files that others read and run by themselves
 (git, editors, direnv, we).
@@ -12,6 +12,7 @@ import fnmatch
 import os
 import pwd
 import re
+import tomllib
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -22,12 +23,9 @@ from typing import Final, NamedTuple
 
 from aish_lsp.foundation.paths import data_dir
 
+_TABLE: Final = tomllib.loads(Path(__file__).with_name("places.toml").read_text("utf-8"))
 #: Below a home; the last part of each may be a pattern.
-_OF_A_HOME: Final = tuple(
-    line
-    for line in Path(__file__).with_name("places.txt").read_text("utf-8").splitlines()
-    if line and not line.startswith("#")
-)
+_OF_A_HOME: Final[tuple[str, ...]] = tuple(_TABLE["home"])
 
 
 def _below(folder: str) -> tuple[str, ...]:
@@ -37,57 +35,15 @@ def _below(folder: str) -> tuple[str, ...]:
     )
 
 
-#: Of the system; most of it only root could read anyway.
-_OF_THE_SYSTEM: Final = (
-    "/etc/shadow*",
-    "/etc/gshadow*",
-    "/etc/ssl/private",
-    "/etc/ssh/ssh_host_*_key",
-    "/etc/krb5.keytab",
-    "/etc/wireguard",
-    "/etc/NetworkManager/system-connections",
-    "/etc/kubernetes",
-    "/var/mail",
-    "/var/spool/mail",
-    "/var/spool/cron",
-    "/run/secrets",
-    "/run/credentials",
-    "/boot/efi",
-)
-
 #: Variables that move such a place: what is closed of the file or folder that each names, where
 #: that is not the whole.
 _MOVED_BY: Final[dict[str, tuple[str, ...]]] = {
-    "AWS_CONFIG_FILE": (),
-    "AWS_SHARED_CREDENTIALS_FILE": (),
-    "AZURE_CONFIG_DIR": (),
-    "CARGO_HOME": ("credentials*",),
-    "CLOUDSDK_CONFIG": (),
-    "DOCKER_CONFIG": ("config.json",),
-    "GH_CONFIG_DIR": (),
-    "GNUPGHOME": (),
-    "GOOGLE_APPLICATION_CREDENTIALS": (),
-    "HISTFILE": (),
-    "KUBECONFIG": (),
-    "NETRC": (),
-    "PASSWORD_STORE_DIR": (),
-    "PGPASSFILE": (),
+    **{name: tuple(parts) for name, parts in _TABLE["moved_by"].items()},
     "XDG_CONFIG_HOME": _below(".config"),
     "XDG_DATA_HOME": _below(".local/share"),
 }
-#: What lies here is the system's, whatever a variable says: `HISTFILE=/dev/null` is common.
-_SYSTEM: Final = (
-    "/bin",
-    "/dev",
-    "/gnu",
-    "/lib",
-    "/lib64",
-    "/nix",
-    "/proc",
-    "/sbin",
-    "/sys",
-    "/usr",
-)
+#: What lies here is the system's, whatever a variable says.
+_SYSTEM: Final[tuple[str, ...]] = tuple(_TABLE["never"])
 
 _LEAST_UID_OF_PEOPLE: Final = 1000
 
@@ -131,7 +87,7 @@ def secret_places(environ: Mapping[str, str]) -> Closed:
     homes = [os.path.realpath(home) for home in _homes(environ)]
     named = [
         *(f"{home}/{place}" for home in homes for place in _OF_A_HOME),
-        *_OF_THE_SYSTEM,
+        *_TABLE["system"],
         *_moved(environ, homes),
         os.fspath(data_dir()),
     ]
@@ -328,27 +284,17 @@ _GIT_FILES: Final = ("config", "config.worktree", "info/attributes")
 _GIT_FOLDERS: Final = ("hooks",)
 
 
-@dataclass(frozen=True, slots=True)
-class Protected:
-    """The protected places of a work tree.
-
-    Attributes:
-        places: all of them.
-        missing: those that do not exist, and whether an empty folder is to stand there meanwhile,
-            or an empty file.
-        left: empty folders where a file belongs: a command before stood them there, and was killed
-            with its supervisor.
-        held: the folders above them in the work tree, from the top.
-    """
-
-    places: tuple[Path, ...]
-    missing: tuple[tuple[Path, bool], ...]
-    left: tuple[Path, ...]
-    held: tuple[Path, ...]
-
-
-def protected_places(root: Path, *, keep_git: bool = False) -> Protected:
+def protected_places(root: Path, *, keep_git: bool = False) -> dict[str, object]:
     """Return what is protected in the work tree ``root``; with ``keep_git`` all of git's own, too.
+
+    It is told as the supervisor wants it, each path as bytes:
+
+    - ``protected``: all of the places;
+    - ``missing``: those that do not exist, and whether an empty folder is to stand there meanwhile,
+      or an empty file;
+    - ``left``: empty folders where a file belongs: a command before stood them there, and was
+      killed with its supervisor;
+    - ``held``: the folders above them in the work tree, from the top.
 
     Raises:
         ValueError: one of them is a symbolic link, which somebody could point elsewhere.
@@ -379,9 +325,12 @@ def protected_places(root: Path, *, keep_git: bool = False) -> Protected:
     # The folders above what is missing come first.
     missing |= {folder: True for folder in held if not folder.exists()}
     left = [path for name in _FILES if (path := root / name).is_dir() and not any(path.iterdir())]
-    return Protected(
-        tuple(wanted), tuple(sorted(missing.items())), tuple(left), tuple(sorted(held))
-    )
+    return {
+        "protected": [os.fsencode(path) for path in wanted],
+        "missing": [(os.fsencode(path), is_folder) for path, is_folder in sorted(missing.items())],
+        "left": [os.fsencode(path) for path in left],
+        "held": [os.fsencode(path) for path in sorted(held)],
+    }
 
 
 def _git_folders(root: Path) -> list[Path]:

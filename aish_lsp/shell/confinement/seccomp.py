@@ -14,7 +14,9 @@ import errno
 import platform
 import struct
 import sys
+import tomllib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 Profile: TypeAlias = Literal["safe", "work"]
@@ -29,153 +31,10 @@ _ARCHITECTURES: Final = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 #: ``uprobe`` of x86-64, 335 and 336, are made by the kernel's own trampolines alone.)
 _NEWEST: Final = 462
 
-# x86-64, arm64; None where there is no such call.
-_Numbers: TypeAlias = tuple[int | None, int | None]
-
-#: They change a file's mode, owner, times, or attributes.
-_METADATA: Final[dict[str, _Numbers]] = {
-    "chmod": (90, None),
-    "fchmod": (91, 52),
-    "fchmodat": (268, 53),
-    "fchmodat2": (452, 452),
-    "chown": (92, None),
-    "fchown": (93, 55),
-    "lchown": (94, None),
-    "fchownat": (260, 54),
-    "utime": (132, None),
-    "utimes": (235, None),
-    "futimesat": (261, None),
-    "utimensat": (280, 88),
-    "setxattr": (188, 5),
-    "lsetxattr": (189, 6),
-    "fsetxattr": (190, 7),
-    "removexattr": (197, 14),
-    "lremovexattr": (198, 15),
-    "fremovexattr": (199, 16),
-}
-
-#: What no profile may do, with the error that it gets.
-_REFUSED: Final[dict[int, dict[str, _Numbers]]] = {
-    errno.EPERM: {
-        # Mounts, and files by other ways than their names.
-        "mount": (165, 40),
-        "umount2": (166, 39),
-        "pivot_root": (155, 41),
-        "chroot": (161, 51),
-        "fsopen": (430, 430),
-        "fsconfig": (431, 431),
-        "fsmount": (432, 432),
-        "fspick": (433, 433),
-        "move_mount": (429, 429),
-        "open_tree": (428, 428),
-        "mount_setattr": (442, 442),
-        "open_by_handle_at": (304, 265),
-        "swapon": (167, 224),
-        "swapoff": (168, 225),
-        "quotactl": (179, 60),
-        "quotactl_fd": (443, 443),
-        "fanotify_init": (300, 262),
-        "fanotify_mark": (301, 263),
-        "acct": (163, 89),
-        # Other processes.
-        "ptrace": (101, 117),
-        "process_vm_readv": (310, 270),
-        "process_vm_writev": (311, 271),
-        "process_madvise": (440, 440),
-        "process_mrelease": (448, 448),
-        "kcmp": (312, 272),
-        "migrate_pages": (256, 238),
-        "move_pages": (279, 239),
-        # The kernel itself.
-        "bpf": (321, 280),
-        "perf_event_open": (298, 241),
-        "userfaultfd": (323, 282),
-        "init_module": (175, 105),
-        "finit_module": (313, 273),
-        "delete_module": (176, 106),
-        "kexec_load": (246, 104),
-        "kexec_file_load": (320, 294),
-        "reboot": (169, 142),
-        "iopl": (172, None),
-        "ioperm": (173, None),
-        "sethostname": (170, 161),
-        "setdomainname": (171, 162),
-        "settimeofday": (164, 170),
-        "clock_settime": (227, 112),
-        "clock_adjtime": (305, 266),
-        "adjtimex": (159, 171),
-        "vhangup": (153, 58),
-        "uselib": (134, None),
-        "nfsservctl": (180, 42),
-        # Key rings, and what outlives the command: System V IPC and message queues.
-        "add_key": (248, 217),
-        "request_key": (249, 218),
-        "keyctl": (250, 219),
-        "shmget": (29, 194),
-        "shmat": (30, 196),
-        "shmctl": (31, 195),
-        "shmdt": (67, 197),
-        "semget": (64, 190),
-        "semop": (65, 193),
-        "semctl": (66, 191),
-        "semtimedop": (220, 192),
-        "msgget": (68, 186),
-        "msgsnd": (69, 189),
-        "msgrcv": (70, 188),
-        "msgctl": (71, 187),
-        "mq_open": (240, 180),
-        "mq_unlink": (241, 181),
-        "mq_timedsend": (242, 182),
-        "mq_timedreceive": (243, 183),
-        "mq_notify": (244, 184),
-        "mq_getsetattr": (245, 185),
-        # Namespaces, in which a user is allowed what only root is outside.
-        "unshare": (272, 97),
-        "setns": (308, 268),
-    },
-    # As on a kernel that does not have them: programs fall back to what can be looked at.
-    errno.ENOSYS: {
-        "openat2": (437, 437),
-        "clone3": (435, 435),
-        "pidfd_open": (434, 434),
-        "pidfd_getfd": (438, 438),
-        "pidfd_send_signal": (424, 424),
-        "io_uring_setup": (425, 425),
-        "io_uring_enter": (426, 426),
-        "io_uring_register": (427, 427),
-    },
-}
-
-#: They are refused, or not, by their arguments.
-_LOOKED_INTO: Final[dict[str, _Numbers]] = {
-    "socket": (41, 198),
-    "socketpair": (53, 199),
-    "clone": (56, 220),
-    "ioctl": (16, 29),
-    "fcntl": (72, 25),
-    "syslog": (103, 116),
-    "prlimit64": (302, 261),
-    "setpriority": (141, 140),
-    "ioprio_set": (251, 30),
-    "sched_setaffinity": (203, 122),
-    "sched_setscheduler": (144, 119),
-    "sched_setparam": (142, 118),
-    "sched_setattr": (314, 274),
-}
-#: Before ABI 3 Landlock does not see a file being cut.
-_CUTTING: Final[dict[str, _Numbers]] = {
-    "truncate": (76, 45),
-    "open": (2, None),
-    "openat": (257, 56),
-}
-#: Before ABI 6 Landlock does not see signals.
-_SIGNALLING: Final[dict[str, _Numbers]] = {
-    "kill": (62, 129),
-    "tkill": (200, 130),
-    "tgkill": (234, 131),
-    "rt_sigqueueinfo": (129, 138),
-    "rt_tgsigqueueinfo": (297, 240),
-}
+#: By group, the calls that are not simply allowed, and the numbers that each has.
+_CALLS: Final[dict[str, dict[str, list[int]]]] = tomllib.loads(
+    Path(__file__).with_name("syscalls.toml").read_text("utf-8")
+)
 
 _TRUNCATE_SINCE: Final = 3
 _SIGNALS_SINCE: Final = 6
@@ -238,21 +97,21 @@ def program(abi: int, profile: Profile = "safe") -> bytes:
 
 def _answers(abi: int, profile: Profile, column: int) -> Iterator[tuple[int, _Code]]:
     """Yield each call that is not simply allowed: its number, and what to answer it with."""
-    refused = [(code, calls) for code, calls in _REFUSED.items()]
+    refused = {"refused": errno.EPERM, "missing": errno.ENOSYS}
     if profile == "safe":
-        refused.append((errno.EPERM, _METADATA))
-    for code, calls in refused:
-        yield from ((n, [_refuse(code)]) for n in _column(calls, column).values())
-    looked_into = _column(_LOOKED_INTO, column)
+        refused["metadata"] = errno.EPERM
+    for group, code in refused.items():
+        yield from ((number, [_refuse(code)]) for number in _column(group, column).values())
+    looked_into = _column("looked_into", column)
     for name, answer in _by_arguments(profile).items():
         yield looked_into[name], answer
     if abi < _TRUNCATE_SINCE:
-        cutting = _column(_CUTTING, column)
+        cutting = _column("cutting", column)
         yield cutting.pop("truncate"), [_refuse(errno.EPERM)]
         flags_at = {"open": 1, "openat": 2}
         yield from ((number, _cuts_nothing(flags_at[name])) for name, number in cutting.items())
     if abi < _SIGNALS_SINCE:
-        signalling = _column(_SIGNALLING, column)
+        signalling = _column("signalling", column)
         yield signalling.pop("kill"), _only(0, [0])
         yield from ((number, [_refuse(errno.EPERM)]) for number in signalling.values())
 
@@ -350,5 +209,7 @@ def _refuse(code: int) -> _Instruction:
     return (_RETURN, 0, 0, 0x00050000 | code)
 
 
-def _column(calls: dict[str, _Numbers], column: int) -> dict[str, int]:
-    return {n: number for n, numbers in calls.items() if (number := numbers[column]) is not None}
+def _column(group: str, column: int) -> dict[str, int]:
+    """Return the calls of a group that an architecture has, with their numbers."""
+    calls = _CALLS[group].items()
+    return {name: numbers[column] for name, numbers in calls if numbers[column] >= 0}

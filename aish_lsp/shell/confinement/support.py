@@ -16,20 +16,18 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from aish_lsp.foundation.errors import AishError, Denied
 from aish_lsp.foundation.files import private_dir
 from aish_lsp.foundation.paths import data_dir
+from aish_lsp.shell.confinement.child import remove
 from aish_lsp.shell.confinement.places import protected_places, secret_places
-from aish_lsp.shell.confinement.removal import remove
-from aish_lsp.shell.confinement.walls import Walls
-from aish_lsp.shell.runner import run_command
+from aish_lsp.shell.process import Walls
+from aish_lsp.shell.runner import RunResult, Stream, run_command
 
 if TYPE_CHECKING:
     from aish_lsp.shell.confinement.landlock import Ruleset
-
-R = TypeVar("R", Path, Path | None)
 
 _PROBE: Final = Path(__file__).with_name("probe.py")
 _PROBE_SECONDS: Final = 10.0
@@ -94,7 +92,7 @@ class Confinement:
         Raises:
             Denied: it cannot be confined.
         """
-        return await self._made(self._make_walls, root)
+        return await self._made(partial(self._make_walls, root))
 
     async def work_walls(self, root: Path, *, keep_git: bool = False) -> Walls:
         """Return what a command is started with that may change the work tree ``root``, unasked.
@@ -105,25 +103,12 @@ class Confinement:
         Raises:
             Denied: it cannot be confined.
         """
-        return await self._made(partial(self._make_work_walls, keep_git=keep_git), root)
+        return await self._made(partial(self._make_work_walls, root, keep_git=keep_git))
 
     async def why_no_work(self, root: Path) -> str:
         """Return why commands cannot be run with ``work_walls`` here, by trying it; empty if so."""
-
-        async def ignore(_stream: str, _delta: str) -> None:
-            pass
-
         try:
-            with await self.work_walls(root) as walls:
-                result = await run_command(  # noqa: S604 - what this program is for
-                    ":",
-                    cwd=root,
-                    shell="sh",
-                    timeout=_PROBE_SECONDS,
-                    env=self._environ,
-                    on_output=ignore,
-                    walls=walls,
-                )
+            result, _ = await self._run(":", root, await self.work_walls(root))
         except AishError as error:
             # Whoever refuses it says so, and why behind that.
             return error.message.rpartition("confined: ")[2].rstrip(".")
@@ -134,8 +119,8 @@ class Confinement:
             raise asyncio.CancelledError
         return "" if result.exit_code == 0 else "a command in them does not end well"
 
-    async def _made(self, make: Callable[[R], Walls], root: R) -> Walls:
-        making = asyncio.create_task(self._made_alone(make, root))
+    async def _made(self, make: Callable[[], Walls]) -> Walls:
+        making = asyncio.create_task(self._made_alone(make))
         try:
             return await asyncio.shield(making)
         except asyncio.CancelledError:
@@ -145,10 +130,10 @@ class Confinement:
             msg = f"The command was not run, since it could not be confined: {error}."
             raise Denied(msg) from error
 
-    async def _made_alone(self, make: Callable[[R], Walls], root: R) -> Walls:
+    async def _made_alone(self, make: Callable[[], Walls]) -> Walls:
         # One at a time: two would make the same ruleset.
         async with self._making:
-            return await asyncio.to_thread(make, root)
+            return await asyncio.to_thread(make)
 
     async def aclose(self) -> None:
         """Let go of what was made; commands that run stay confined."""
@@ -226,11 +211,8 @@ class Confinement:
             os.close(lock)
             raise
         work = {
+            **protected,
             "writable": [os.fsencode(root), os.fsencode(temporary)],
-            "protected": [os.fsencode(path) for path in protected.places],
-            "missing": [(os.fsencode(path), folder) for path, folder in protected.missing],
-            "left": [os.fsencode(path) for path in protected.left],
-            "held": [os.fsencode(path) for path in protected.held],
             "rights": ruleset.all_rights,
         }
         return Walls(
@@ -274,17 +256,36 @@ class Confinement:
         victim.write_text("untouched\n")
         secret.write_text("secret\n")
         attempts = [sys.executable, "-I", "-S", _PROBE, os.getpid(), secret, victim]
-        everyday = next((name for name in ("ls", "git --version") if _is_installed(name)), ":")
-        printed: list[str] = []
+        everyday = next(
+            (name for name in ("ls", "git --version") if shutil.which(name.split()[0])), ":"
+        )
+        text = f"{shlex.join(map(str, attempts))} && : && {everyday} >/dev/null"
+        walls = await self.walls(folder)
+        result, printed = await self._run(text, folder, walls)
+        if result.finish_reason == "timeout":
+            reason = f"it could not be tried within {_PROBE_SECONDS:.0f} seconds"
+            return Support(False, reason, undecided=True)
+        if printed["stdout"]:
+            found = ", ".join(printed["stdout"].splitlines())[:_MOST_TOLD]
+            return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
+        # What it complains of besides, of a locale perhaps, is not a fault.
+        if result.exit_code != 0:
+            said = " ".join(printed["stderr"].split())[:_MOST_TOLD] or "it says nothing"
+            return Support(False, f"with {walls.mechanism} an everyday command fails: {said}")
+        return Support(True, walls.mechanism)
 
-        complaints: list[str] = []
+    async def _run(
+        self, text: str, folder: Path, walls: Walls
+    ) -> tuple[RunResult, dict[Stream, str]]:
+        """Run a command of ours within ``walls``; return how it ended, and what it printed."""
+        printed: dict[Stream, str] = {"stdout": "", "stderr": ""}
 
-        async def on_output(stream: str, delta: str) -> None:
-            (printed if stream == "stdout" else complaints).append(delta)
+        async def on_output(stream: Stream, delta: str) -> None:
+            printed[stream] += delta
 
-        with await self.walls(folder) as walls:
+        with walls:
             result = await run_command(  # noqa: S604 - what this program is for
-                f"{shlex.join(map(str, attempts))} && : && {everyday} >/dev/null",
+                text,
                 cwd=folder,
                 shell="sh",
                 timeout=_PROBE_SECONDS,
@@ -292,17 +293,7 @@ class Confinement:
                 on_output=on_output,
                 walls=walls,
             )
-        if result.finish_reason == "timeout":
-            reason = f"it could not be tried within {_PROBE_SECONDS:.0f} seconds"
-            return Support(False, reason, undecided=True)
-        if printed:
-            found = ", ".join("".join(printed).splitlines())[:_MOST_TOLD]
-            return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
-        # What it complains of besides, of a locale perhaps, is not a fault.
-        if result.exit_code != 0:
-            said = " ".join("".join(complaints).split())[:_MOST_TOLD] or "it says nothing"
-            return Support(False, f"with {walls.mechanism} an everyday command fails: {said}")
-        return Support(True, walls.mechanism)
+        return result, printed
 
 
 def _locked(root: Path) -> int:
@@ -333,10 +324,6 @@ def _let_go_of(making: asyncio.Task[Walls]) -> None:
     if not making.cancelled() and making.exception() is None:
         with making.result():
             pass
-
-
-def _is_installed(command: str) -> bool:
-    return shutil.which(command.partition(" ")[0]) is not None
 
 
 def _missing() -> str:

@@ -19,7 +19,7 @@ from aish_lsp.foundation.text import hidden_characters
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import RiskRule
-    from aish_lsp.shell.risk.levels import Findings
+    from aish_lsp.shell.risk.review import Findings
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +40,9 @@ class Verdict:
 @cache
 def _review() -> Callable[..., Findings]:
     """Return what reviews a command: the parser and the tables come with the first, not earlier."""
-    from aish_lsp.shell.risk.whole import review  # noqa: PLC0415
+    from aish_lsp.shell.risk.walk import findings_in  # noqa: PLC0415
 
-    return review
+    return findings_in
 
 
 def classify(
@@ -65,11 +65,11 @@ def classify(
     hidden = hidden_characters(text)
     if hidden:
         return Verdict("destructive", (f"holds hidden characters: {', '.join(hidden[:5])}",))
-    review, own = _review(), tuple(rules)
-    findings = review(text, shell, own, folder, path, confined=confined, kept=kept)
+    findings_in, own = _review(), tuple(rules)
+    findings = findings_in(text, shell, own, folder, path, confined=confined, kept=kept)
     confine = True
     if findings.unconfined and findings.risk == "safe":
         # The whole line would run unconfined: all else in it must be safe even so.
-        free = review(text, shell, own, folder, path, confined=False) if confined else findings
+        free = findings_in(text, shell, own, folder, path, confined=False) if confined else findings
         confine = free.risk != "safe"
     return Verdict(findings.risk, findings.reasons, confine)

@@ -6,27 +6,32 @@ import os
 import re
 import stat
 import time
-import tomllib
 from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import is_unknown, names_keys, names_secret
-from aish_lsp.shell.risk.programs import look_into, run_written_file
 from aish_lsp.shell.risk.review import COMPUTED, Input, Review
-from aish_lsp.shell.risk.rules import CommandRules, Rule, tables, verdict
-from aish_lsp.shell.risk.special import HANDLERS, sends_secrets
-from aish_lsp.shell.risk.words import UNKNOWN
+from aish_lsp.shell.risk.rules import (
+    CAUTION,
+    DESTRUCTIVE,
+    SAFE,
+    CommandRules,
+    Rule,
+    tables,
+    verdict,
+)
+from aish_lsp.shell.risk.special import HANDLERS, look_into, run_written_file, sends_secrets
+from aish_lsp.shell.risk.words import UNKNOWN, table
 from aish_lsp.shell.risk.wrappers import find, unwrap
 
 #: What makes a name one that is only known when it runs: what is unknown, patterns, braces,
 #: variables.
 _COMPUTED: Final = re.compile(r"[\0*?{}$`]|\[.|~.*[^\w./~-]")
 _VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[\d.]+")
-_NAMES: Final = tomllib.loads(Path(__file__).with_name("names.toml").read_text("utf-8"))
+_NAMES: Final = table("names")
 
 #: Subcommands that mean the same in every tool that has them.
 _DELETES: Final = re.compile(
@@ -35,18 +40,7 @@ _DELETES: Final = re.compile(
 )
 #: What does so behind another subcommand; by itself it is often the everyday ``npm remove``.
 _REMOVES: Final = frozenset({"rm", "del", "remove", "uninstall", "rollback", "kill", "reset"})
-_DELETING_OPTIONS: Final = frozenset(
-    [
-        "--delete",
-        "--delete-all",
-        "--purge",
-        "--destroy",
-        "--wipe",
-        "--erase",
-        "--remove-all",
-        "--remove-and-delete",
-    ]
-)
+_DELETING_OPTIONS: Final = frozenset(_NAMES["deleting_options"])
 #: Where the system keeps its programs; elsewhere a name may be anybody's.
 _FOLDERS: Final = frozenset(
     {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", ""}
@@ -60,7 +54,7 @@ _PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
 _NO_ENTRY: Final = CommandRules()
 
 
-def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> None:
+def judge(review: Review, words: Sequence[str], given: Input) -> None:
     """Take down in ``review`` what running ``words`` with the input ``given`` can do."""
     # A loop over what is wrapped in what; each round is one command.
     waiting = [tuple(words)]
@@ -73,20 +67,17 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
         if not base or (_COMPUTED.search(base) and base != "[["):
             review.destructive(COMPUTED)
             continue
-        if not review.goes_on(depth):
+        if not review.goes_on():
             return
         name = _plain_name(base)
         entry = tables().entry(name) or _NO_ENTRY
-        if first in review.functions or _is_settled(review, words, name, entry, depth):
+        if first in review.functions or _is_settled(review, words, name, entry):
             continue
         known = base == base.casefold() and folder in _FOLDERS
-        inner = _commands_within(review, name, words, entry, depth=depth, given=given)
+        inner = _commands_within(review, words, name, entry, given)
         if inner is not None:
             review.caution_if(_not_meant(review, first, known=known))
             waiting += inner
-            continue
-        if _is_handled(review, name, words, entry, depth=depth, given=given):
-            review.caution_if(_not_meant(review, first, known=known))
             continue
         _by_rows(review, name, words, entry, known=known)
         if sends_secrets(review, name, words, given):
@@ -94,22 +85,25 @@ def judge(review: Review, words: Sequence[str], depth: int, given: Input) -> Non
 
 
 def _commands_within(
-    review: Review,
-    name: str,
-    words: Sequence[str],
-    entry: CommandRules,
-    *,
-    depth: int,
-    given: Input,
+    review: Review, words: Sequence[str], name: str, entry: CommandRules, given: Input
 ) -> list[tuple[str, ...]] | None:
-    """Return the commands that a wrapper or ``find`` runs, judged itself; None for any other."""
+    """Return the commands that a command runs; None where the rows tell what it does.
+
+    What wraps others, ``find``, and what no row can tell anything of is judged itself.
+    """
     if name == "find":
         return find(review, words)[::-1]
-    inner = unwrap(review, words[1:], entry, depth, given) if entry.wrappers else None
+    inner = unwrap(review, words[1:], entry, given) if entry.wrappers else None
     if inner is not None:
         own = len(words) - max(map(len, inner), default=0)
         _judge_wrapping(review, words[:own], entry)
-    return inner
+        return inner
+    handler = HANDLERS.get(name)
+    if handler is not None and handler(review, words, given):
+        return []
+    if entry.program is not None and look_into(review, words, entry.program, given):
+        return []
+    return None
 
 
 def is_known(name: str) -> bool:
@@ -126,29 +120,11 @@ def _plain_name(base: str) -> str:
     return versioned[1] if versioned else name
 
 
-def _is_settled(
-    review: Review, words: Sequence[str], name: str, entry: CommandRules, depth: int
-) -> bool:
+def _is_settled(review: Review, words: Sequence[str], name: str, entry: CommandRules) -> bool:
     """Judge what is a file that was just written, or has a row of the user's own."""
-    if review.written and "/" in words[0] and run_written_file(review, words[0], None, depth):
+    if review.written and "/" in words[0] and run_written_file(review, words[0], None):
         return True
     return review.extra is not None and _by_own_rules(review, words, name, entry.values)
-
-
-def _is_handled(
-    review: Review,
-    name: str,
-    words: Sequence[str],
-    entry: CommandRules,
-    *,
-    depth: int,
-    given: Input,
-) -> bool:
-    """Take down what no row can tell of a command; return whether that is all there is to say."""
-    handler = HANDLERS.get(name)
-    if handler is not None and handler(review, words, depth, given):
-        return True
-    return entry.program is not None and look_into(review, words, entry.program, depth, given)
 
 
 def _by_rows(

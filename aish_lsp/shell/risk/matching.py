@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase, translate
 from typing import Final
 
-from aish_lsp.shell.risk.words import UNKNOWN
+from aish_lsp.shell.risk.words import UNKNOWN, table
 
 #: The words that it speaks of, and what matches others.
 _Globs = tuple[frozenset[str], re.Pattern[str] | None]
@@ -202,32 +202,7 @@ class Arguments:
 
 
 #: Options that take no value in any tool that has them.
-_FLAGS: Final = frozenset(
-    [
-        "--no-pager",
-        "--user",
-        "--system",
-        "--quiet",
-        "-q",
-        "--verbose",
-        "-v",
-        "--debug",
-        "--silent",
-        "-s",
-        "--json",
-        "--no-color",
-        "-y",
-        "--yes",
-        "--no-cli-pager",
-        *("-A", "-4", "-6", "-br", "-brief"),
-        "--global",
-        "-g",
-        "--no-headers",
-        "--",
-        "--help",
-        "-h",
-    ]
-)
+_FLAGS: Final = frozenset(table("names")["flags"])
 
 
 def takes_next(word: str, values: frozenset[str]) -> bool:

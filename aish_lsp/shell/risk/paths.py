@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from aish_lsp.foundation.redaction import PRIVATE_NAMES
-from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.repository import is_ignored
-from aish_lsp.shell.risk.words import UNKNOWN
+from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, SAFE
+from aish_lsp.shell.risk.words import UNKNOWN, table
 
 #: What a write does: a file is written anew, put there from elsewhere, or changed in part.
 How = Literal["overwrites", "places", "adds"]
@@ -55,99 +55,22 @@ _OF_A_SHELL: Final = re.compile(rf"(?=\[\^|\[[^\]]*\[[:.=]){_BRACKETS}")
 _BEFORE_PATTERN: Final = re.compile(r"--?[\w-]+=|:(?:\([^)]*\)|[/!^]+)")
 #: Of the places that are no plain files, what is at the top.
 _NO_FILES: Final = ("dev", "proc", "sys")
+_PLACES: Final = table("places")
 #: Of each kind one, which everyday patterns such as ``*.json`` do not match.
-_EXAMPLES: Final = (
-    *(".env", ".env.local", ".envrc", ".netrc", ".pgpass", ".npmrc", ".pypirc", ".git-credentials"),
-    *(
-        ".my.cnf",
-        ".htpasswd",
-        ".vault-token",
-        ".bash_history",
-        "id_rsa",
-        "id_ed25519",
-        "shadow",
-        "gshadow",
-    ),
-    *("credentials", "secrets.", "server.pem", "server.key", "server.p12", "db.kdbx", ".ssh"),
-    *(".gnupg", ".aws", ".azure", ".kube", ".docker", ".password-store"),
-)
-_EXAMPLE_PLACES: Final = (
-    *((".config", name) for name in ("gh", "gcloud", "rclone", "containers")),
-    (".m2", "settings.xml"),
-)
+_EXAMPLES: Final = tuple(_PLACES["examples"])
+_EXAMPLE_PLACES: Final = tuple(_PLACES["example_places"])
 #: Of these the contents are keys and passwords, whatever is configured.
-_KEYS: Final = re.compile(
-    r"(?:^|/)(?:id_(?:rsa|dsa|ecdsa|ed25519)(?:_\w+)?|g?shadow-?|\.git-credentials|\.netrc|\.pgpass"
-    r"|\.vault-token|\.aws/credentials|\.docker/config\.json|\.kube/config|\.pypirc|sudoers"
-    r"|secring\.gpg|private-keys-v1\.d|login\.keychain(?:-db)?|\.password-store|/proc/\w+/environ)"
-    r"(?=$|/)",
-    re.IGNORECASE,
-)
-
+_KEYS: Final = re.compile(rf"(?:^|/)(?:{'|'.join(_PLACES['keys'])})(?=$|/)", re.IGNORECASE)
 #: Files that decide what runs, as what a path ends with.
-_PROTECTED: Final = tuple(
-    (re.compile(rf"(?:^|.*/)(?:{pattern})", re.IGNORECASE | re.DOTALL), reason)
-    for pattern, reason in (
-        (
-            (
-                r"\.(?:bash|zsh|k?sh|csh|tcsh|fish)(?:rc|env)|\.(?:bash_|z)?(?:profile|login|logout)"
-                r"|\.bash_(?:aliases|completion)|\.(?:inputrc|xinitrc|xsession|xprofile|pam_environment)"
-                r"|\.?config/fish/.*|etc/(?:profile|bash\.?bashrc|zsh/?\w*|environment)(?:\.d/.*)?"
-            ),
-            "writes to a start-up file of the shell",
-        ),
-        (r"\.ssh(?:/.*)?|authorized_keys2?|etc/ssh/.*", "changes who may log in by SSH"),
-        (
-            (
-                r"\.git/(?:hooks(?:/.*)?|config|info/attributes)|\.gitconfig|\.?config/git(?:/.*)?"
-                r"|\.git/modules/.*/(?:hooks/.*|config)|\.githooks/.*|\.husky/.*|etc/gitconfig"
-                r"|(?:pre-commit|pre-push|post-(?:checkout|commit|merge)|commit-msg|pre-rebase)"
-            ),
-            "writes a file that git runs or obeys",
-        ),
-        (
-            (
-                r"\.vscode(?:-server)?/(?:settings|tasks|launch|extensions)\.json|\.idea/.*"
-                r"|[^/]*\.code-workspace|code/user/.*|\.?config/(?:nvim|helix|zed|emacs|code)/.*"
-                r"|\.(?:vimrc|exrc|gvimrc|nvimrc|nvim\.lua|emacs|dir-locals\.el|editorconfig\.vim)"
-                r"|\.(?:vim|emacs\.d|helix|zed|nvim)/.*|\.(?:cursor|claude|gemini|codex)/.*"
-                r"|(?:\.mcp|mcp)\.json"
-            ),
-            "writes the settings of an editor or an assistant",
-        ),
-        (
-            (
-                r"\.aish\.toml|\.?config/aish(?:/.*)?|application support/aish(?:/.*)?"
-                r"|share/aish(?:/.*)?|\.aish(?:/.*)?"
-            ),
-            "writes the configuration, grants or memory of aish",
-        ),
-        (
-            (
-                r"\.envrc|\.(?:npmrc|yarnrc(?:\.yml)?|pypirc|curlrc|wgetrc|psqlrc|gdbinit|lldbinit)"
-                r"|pip\.conf|\.cargo/config(?:\.toml)?|sitecustomize\.py|usercustomize\.py"
-                r"|\.?config/(?:autostart|systemd)/.*|library/launch(?:agents|daemons)/.*"
-            ),
-            "writes a file that decides what runs",
-        ),
-        (
-            (
-                r"etc/(?:passwd|g?shadow|group|sudoers(?:\.d/.*)?|fstab|crontab|cron[^/]*/.*|pam\.d/.*"
-                r"|ld\.so\.(?:preload|conf.*)|resolv\.conf|nsswitch\.conf|hostname|inittab|rc\.local"
-                r"|init\.d/.*|security/.*|selinux/.*|doas\.conf|shells|machine-id)"
-                r"|var/spool/cron(?:/.*)?|var/at(?:/.*)?"
-            ),
-            "changes who may do what on this machine",
-        ),
+_PROTECTED: Final[tuple[tuple[re.Pattern[str], str], ...]] = tuple(
+    (
+        re.compile(rf"(?:^|.*/)(?:{'|'.join(row['ends'])})", re.IGNORECASE | re.DOTALL),
+        row["reason"],
     )
+    for row in _PLACES["protected"]
 )
 #: The system's own folders, and the user's home: nobody means them as a whole.
-_SYSTEM: Final = re.compile(
-    r"/|/\*|~|~/\*|/home(?:/[^/]+)?|/Users(?:/[^/]+)?|/root|[A-Za-z]:[\\/]?(?:windows.*)?"
-    r"|/(?:bin|boot|dev|etc|lib(?:32|64)?|opt|proc|run|sbin|srv|sys|usr|var|System|Library"
-    r"|Applications)(?:/\*)?|/usr/(?:bin|lib(?:64)?|sbin|share)(?:/\*)?|/var/(?:lib|log)(?:/\*)?",
-    re.IGNORECASE,
-)
+_SYSTEM: Final = re.compile("|".join(_PLACES["system"]), re.IGNORECASE)
 _WHERE_SYSTEM_IS: Final = re.compile(
     r"/(?:bin|boot|etc|lib(?:32|64)?|sbin|usr(?!/local)|System|var/lib)/.*", re.IGNORECASE
 )

@@ -13,97 +13,33 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from aish_lsp.shell.risk.judge import judge
-from aish_lsp.shell.risk.levels import DESTRUCTIVE, Findings
-from aish_lsp.shell.risk.review import COMPUTED, UNSEEN, Review
+from aish_lsp.shell.risk.review import COMPUTED, UNSEEN, Findings, Review
+from aish_lsp.shell.risk.rules import DESTRUCTIVE
+from aish_lsp.shell.risk.words import table
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 
-def _kinds(text: str) -> frozenset[str]:
-    """Return the kinds of nodes that a text lists."""
-    return frozenset(text.split())
+def _children() -> dict[str, frozenset[str]]:
+    """Return what the walk reads below a node of each kind."""
+    grammar = table("grammar")
+    sets: dict[str, frozenset[str]] = {}
+
+    def read(kinds: list[str]) -> frozenset[str]:
+        named = [sets[kind[1:]] for kind in kinds if kind[0] == "@"]
+        return frozenset(kind for kind in kinds if kind[0] != "@").union(*named)
+
+    for name, kinds in grammar["sets"].items():
+        sets[name] = read(kinds)
+    return {
+        parent: read(kinds)
+        for parents, kinds in grammar["children"].items()
+        for parent in parents.split()
+    }
 
 
-_WORDS: Final = _kinds(
-    """word string raw_string ansi_c_string concatenation simple_expansion expansion number $
-    command_substitution process_substitution arithmetic_expansion brace_expression"""
-)
-_STATEMENTS: Final = _kinds(
-    """command pipeline list redirected_statement subshell compound_statement if_statement comment
-    while_statement for_statement case_statement negated_command test_command function_definition
-    variable_assignment variable_assignments declaration_command unset_command file_redirect"""
-)
-_REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect"})
-_BLOCK: Final = _STATEMENTS | frozenset(
-    [";", "\n", "&", "&&", "||", "|", "|&", "(", ")", "{", "}", ";;"]
-)
-_EXPRESSIONS: Final = _WORDS | _kinds(
-    """binary_expression unary_expression parenthesized_expression test_operator regex
-    extglob_pattern = == != =~ < > && || ! ( )"""
-)
-
-#: What the walk reads below a node of each kind; a kind that is not here has no children.
-_CHILDREN: Final[dict[str, frozenset[str]]] = {
-    **dict.fromkeys(("program", "list", "pipeline", "subshell", "compound_statement"), _BLOCK),
-    "do_group": _BLOCK | {"do", "done"},
-    "if_statement": _BLOCK | {"if", "then", "fi", "elif_clause", "else_clause"},
-    "elif_clause": _BLOCK | {"elif", "then"},
-    "else_clause": _BLOCK | {"else"},
-    "while_statement": _BLOCK | {"while", "until", "do_group"},
-    "for_statement": _WORDS | {"for", "select", "in", ";", "\n", "variable_name", "do_group"},
-    "case_statement": _WORDS | {"case", "in", "esac", "case_item", "\n", "comment"},
-    "case_item": _BLOCK | _WORDS | {"extglob_pattern"},
-    "negated_command": _STATEMENTS | {"!"},
-    "function_definition": frozenset({"function", "word", "(", ")", "compound_statement"}),
-    "command": _WORDS | _REDIRECTS | {"command_name", "variable_assignment"},
-    "command_name": _WORDS,
-    "redirected_statement": _STATEMENTS | _REDIRECTS | {"heredoc_redirect"},
-    "file_redirect": _WORDS
-    | frozenset(["file_descriptor", "<", ">", ">>", ">&", "<&", "&>", "&>>", ">|"]),
-    "herestring_redirect": _WORDS | {"<<<"},
-    "heredoc_redirect": _kinds(
-        """<< <<- heredoc_start heredoc_body heredoc_end pipeline file_redirect"""
-    ),
-    "heredoc_body": frozenset(
-        ["simple_expansion", "expansion", "command_substitution", "heredoc_content"]
-    ),
-    "variable_assignments": frozenset({"variable_assignment"}),
-    "variable_assignment": _WORDS | {"variable_name", "=", "+=", "array"},
-    "array": _WORDS | {"(", ")"},
-    "declaration_command": frozenset(
-        [
-            "export",
-            "readonly",
-            "local",
-            "declare",
-            "typeset",
-            "variable_assignment",
-            "variable_name",
-        ]
-    ),
-    "unset_command": frozenset({"unset", "variable_name"}),
-    "test_command": _EXPRESSIONS | {"[", "]", "[[", "]]"},
-    **dict.fromkeys(
-        ("binary_expression", "unary_expression", "parenthesized_expression"), _EXPRESSIONS
-    ),
-    "concatenation": _WORDS,
-    "brace_expression": frozenset({"{", "}", "..", "number"}),
-    "string": _WORDS | {'"', "string_content"},
-    "simple_expansion": frozenset({"$", "variable_name", "special_variable_name"}),
-    "expansion": _kinds(
-        """${ } variable_name special_variable_name subscript word number regex string
-        simple_expansion expansion command_substitution
-        :- - :? ? :+ + # ## % %% / // /# /% : ^ ^^ , ,,"""
-    ),
-    "subscript": frozenset({"variable_name", "[", "]", "number", "word"}),
-    "command_substitution": _BLOCK | {"$(", "`"},
-    "process_substitution": _BLOCK | {"<(", ">("},
-    "arithmetic_expansion": _kinds(
-        """$(( )) number binary_expression unary_expression parenthesized_expression
-        ternary_expression simple_expansion"""
-    ),
-}
+_CHILDREN: Final = _children()
 _CALCULATION: Final = re.compile(rb"\$\(\((?:[\d\s+*/%()<>=!&|^~?:,-]|\$[#?])*\)\)")
 _TICKS_ESCAPE: Final = re.compile(rb"`[^\\]*\\")
 _NOTHING: Final[frozenset[str]] = frozenset()
@@ -343,7 +279,7 @@ _BRACES: Final = re.compile(r"(?:^|[;&|\n(])[ \t]*+\{[^\s{}]*,")
 _DEVICE: Final = re.compile(r">[|&]?\s*+/dev/(?!null\b|stdout\b|stderr\b|tty\b|fd/)")
 
 
-def look_through(review: Review, text: str, depth: int) -> None:
+def look_through(review: Review, text: str) -> None:
     """Take down what looks destructive in ``text``."""
     if _PIPED.search(text):
         review.destructive(UNSEEN)
@@ -357,13 +293,13 @@ def look_through(review: Review, text: str, depth: int) -> None:
         while at < len(words) and _NO_NAME.fullmatch(words[at]):
             at += 1
         if at < len(words):
-            _judge(review, words[at:], depth)
+            _judge(review, words[at:])
 
 
-def _judge(review: Review, words: list[str], depth: int) -> None:
+def _judge(review: Review, words: list[str]) -> None:
     """Judge ``words`` by themselves, and keep what is destructive."""
     real, review.findings = review.findings, Findings()
-    judge(review, words, depth, None)
+    judge(review, words, None)
     found, review.findings = review.findings, real
     if found.level == DESTRUCTIVE:
         for reason in found.reasons:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from aish_lsp.foundation.files import open_to_read, stamp_of
+from aish_lsp.shell.risk.words import table
 
 #: Bytes of a file that are looked at: with more there may be anything in it.
 _MOST: Final = 1 << 25
@@ -27,42 +28,12 @@ _NESTED: Final = 50
 _REMEMBERED: Final = 64
 
 #: Keys that a repository may set to anything.
-_HARMLESS: Final = re.compile(
-    r"""
-      core\.(?: repositoryformatversion | filemode | bare | logallrefupdates | ignorecase | symlinks
-        | precomposeunicode | autocrlf | eol | safecrlf | quotepath | abbrev | longpaths
-        | whitespace | fscache | preloadindex | untrackedcache | commentchar | commentstring
-        | sparsecheckout
-        | sparsecheckoutcone | sharedrepository | trustctime | checkstat | bigfilethreshold
-        | compression | protecthfs | protectntfs | hookspath )
-    | remote\..*\.(?: url | pushurl | fetch | push | tagopt | prune | mirror | skipdefaultupdate
-        | skipfetchall | gh-resolved )
-    | branch\..*\.(?: remote | merge | rebase | description | pushremote | mergeoptions
-        | vscode-merge-base | gh-merge-base | github-pr-owner-number )
-    | branch\.(?: auto.* | sort )
-    | submodule\..*\.(?: url | active | branch | ignore ) | submodule\.active
-    | (?: user | author | committer )\.(?: name | email | signingkey ) | user\.useconfigonly
-    | extensions\.(?: objectformat | worktreeconfig | refstorage | relativeworktrees | noop )
-    | (?: color | column | advice | status | pull | push | fetch | rebase | gc | maintenance
-        | rerere | merge | init | grep | pack | index | feature | checkout | commit )\.[^.]*
-    | color\..* | tag\.(?: gpgsign | sort ) | lfs\.repositoryformatversion | lfs\..*\.access
-    | blame\.[^.]* | mailmap\.[^.]* | remote\.pushdefault
-    | log\.(?: abbrevcommit | date | decorate | follow | mailmap ) | gui\..* | gitg\..* | vscode\..*
-    | diff\.(?: renames | renamelimit | algorithm | context | interhunkcontext | noprefix
-        | mnemonicprefix | colormoved | colormovedws | indentheuristic | wserrorhighlight
-        | submodule | ignoresubmodules | suppressblankempty | relative | autorefreshindex
-        | wordregex )
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
+_SETTINGS: Final = table("git_settings")["repository"]
+_HARMLESS: Final = re.compile("|".join(_SETTINGS["harmless"]), re.IGNORECASE)
 #: Of those, what names a command or another program after all.
-_NAMES_PROGRAM: Final = re.compile(r"maintenance\..*strategy|gc\.recentobjectshook|merge\.tool")
+_NAMES_PROGRAM: Final = re.compile("|".join(_SETTINGS["names_program"]))
 #: Keys whose value git runs for commands that read.
-_RUNS: Final = re.compile(
-    r"core\.fsmonitor|diff\.external|diff\..*\.(?:command|textconv)"
-    r"|filter\..*\.(?:clean|smudge|process)|log\.showsignature",
-    re.IGNORECASE,
-)
+_RUNS: Final = re.compile("|".join(_SETTINGS["runs"]), re.IGNORECASE)
 _OFF: Final = frozenset({"", "false", "no", "off", "0"})
 _ON: Final = frozenset({"true", "yes", "on", "1"})
 
@@ -143,23 +114,22 @@ def _verdict(settings: list[_Setting]) -> tuple[str | None, str | None]:
     """Return why settings are not harmless, and why not even confined."""
     reason = None
     for setting in settings:
-        runs = _RUNS.fullmatch(setting.key) and setting.value.lower() not in _OFF
-        if setting.key.lower() == "core.fsmonitor" and setting.value.lower() in _ON:
+        key, value = setting.key, setting.value.lower()
+        runs = _RUNS.fullmatch(key) is not None
+        if key.lower() == "core.fsmonitor" and value in _ON:
             # Git's own daemon, which is switched off where a command runs confined.
             reason = SETTINGS if setting.own else _USERS_OWN
+        elif runs and value in _OFF:
+            continue
+        elif setting.own and not _is_harmless(key):
+            return SETTINGS, SETTINGS
         elif runs and not setting.own:
             reason = reason or _USERS_OWN
-        elif setting.own and not _is_harmless(setting.key) and (runs or not _is_off(setting)):
-            return SETTINGS, SETTINGS
     return reason, None
 
 
 def _is_harmless(key: str) -> bool:
     return _HARMLESS.fullmatch(key) is not None and _NAMES_PROGRAM.fullmatch(key) is None
-
-
-def _is_off(setting: _Setting) -> bool:
-    return _RUNS.fullmatch(setting.key) is not None and setting.value.lower() in _OFF
 
 
 def _settings(place: Path) -> list[_Setting]:

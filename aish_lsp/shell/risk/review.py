@@ -7,10 +7,11 @@ import posixpath
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, Findings
+from aish_lsp.foundation.events import Risk
 from aish_lsp.shell.risk.paths import (
     How,
     names_secret,
@@ -20,9 +21,8 @@ from aish_lsp.shell.risk.paths import (
     write_risk,
 )
 from aish_lsp.shell.risk.repository import why_not
-from aish_lsp.shell.risk.rules import OwnTables
-from aish_lsp.shell.risk.syntax import LONGEST
-from aish_lsp.shell.risk.words import UNKNOWN, Variables, without_escapes
+from aish_lsp.shell.risk.rules import CAUTION, DESTRUCTIVE, LEVELS, SAFE, OwnTables
+from aish_lsp.shell.risk.words import LONGEST, UNKNOWN, Variables, without_escapes
 
 #: How often a command may run another that runs another.
 _DEEPEST: Final = 12
@@ -50,13 +50,56 @@ COMPUTED: Final = "runs a command whose name is computed"
 UNSEEN: Final = "runs what cannot be seen"
 TOO_MUCH: Final = "too long, or nested too deep, to be looked through"
 
+#: Reasons that are told; the worst come first and one is enough to ask.
+_TOLD: Final = 6
 
+
+class Findings:
+    """The worst level so far, and why; the worst part of a command decides.
+
+    Attributes:
+        level: the worst level.
+        unconfined: whether a rule of the user's has a part of it run unconfined.
+    """
+
+    __slots__ = ("_reasons", "level", "unconfined")
+
+    def __init__(self) -> None:
+        self.level = SAFE
+        self.unconfined = False
+        self._reasons: dict[str, int] = {}
+
+    def add(self, level: int, reason: str) -> None:
+        """Take down a finding; one that is safe needs no reason and leaves no trace."""
+        if level:
+            self.level = max(self.level, level)
+            self._reasons[reason] = max(level, self._reasons.get(reason, SAFE))
+
+    @property
+    def risk(self) -> Risk:
+        """The level in the words of the protocol."""
+        return LEVELS[self.level]
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """The reasons of the worst level, in the order in which they were found."""
+        if self.level == SAFE:
+            return ()
+        worst = [reason for reason, level in self._reasons.items() if level == self.level]
+        return tuple(worst[:_TOLD])
+
+
+@dataclass(slots=True)
 class Review:
     """The state that all parts of one command share.
 
     Attributes:
-        findings: what was found.
         extra: the rows of the configuration.
+        folder: where it will run, if known.
+        path: the PATH that it will run with; None is our own.
+        confined: whether it will run confined.
+        kept: the folder whose files can be had back; None where there is none.
+        findings: what was found.
         variables: what the text sets.
         functions: names that it defines; their bodies are looked at where they stand.
         written: files that it writes, by normal path, with the text that they get.
@@ -64,57 +107,33 @@ class Review:
         git_places: where git is asked, from where the command runs or one of ``folders``.
         plain_shell: whether a shell that may not be bash runs it, or a part of it.
         lost: whether it may change to a folder that cannot be told.
-        folder: where it will run, if known.
-        path: the PATH that it will run with; None is our own.
-        confined: whether it will run confined.
-        kept: the folder whose files can be had back; None where there is none.
+        depth: how many commands run each other to have the text run that is looked at now.
         read_secrets: whether something in it reads what may be secret, as far as its name tells.
         reads: what its commands are told to read, which may be secret too.
     """
 
-    __slots__ = (
-        *("_count", "_waiting", "confined", "extra", "findings", "folder", "folders", "functions"),
-        *(
-            "git_places",
-            "kept",
-            "lost",
-            "path",
-            "plain_shell",
-            "read_secrets",
-            "reads",
-            "variables",
-        ),
-        "written",
-    )
+    extra: OwnTables | None
+    folder: Path | None
+    path: str | None
+    confined: bool
+    kept: Path | None = None
+    findings: Findings = field(default_factory=Findings)
+    variables: Variables = field(default_factory=Variables)
+    functions: set[str] = field(default_factory=set)
+    written: dict[str, str] = field(default_factory=dict)
+    folders: list[str] = field(default_factory=list)
+    git_places: set[str] = field(default_factory=set)
+    plain_shell: bool = False
+    lost: bool = False
+    read_secrets: bool = False
+    reads: list[Sequence[str]] = field(default_factory=list)
+    depth: int = 0
+    _waiting: deque[tuple[str, int]] = field(default_factory=deque)
+    _count: int = 0
 
-    def __init__(
-        self,
-        extra: OwnTables | None,
-        folder: Path | None,
-        path: str | None,
-        *,
-        confined: bool,
-        kept: Path | None = None,
-    ) -> None:
-        self.findings = Findings()
-        self.extra = extra
-        self.folder = folder
-        self.path = path
-        self.confined = confined
-        self.kept = kept
-        self.variables = Variables()
-        self.functions: set[str] = set()
-        self.written: dict[str, str] = {}
-        self.folders: list[str] = []
-        self.git_places: set[str] = set()
-        self.lost = False
-        self.plain_shell = False
-        self.read_secrets = False
-        self.reads: list[Sequence[str]] = []
-        self._waiting: deque[tuple[str, int]] = deque()
-        self._count = 0
-        if folder is not None:
-            self._note_folder(str(folder))
+    def __post_init__(self) -> None:
+        if self.folder is not None:
+            self._note_folder(str(self.folder))
 
     def caution(self, reason: str) -> None:
         """Take down what changes something, or is not known."""
@@ -129,44 +148,47 @@ class Review:
         """Take down what can lose something."""
         self.findings.add(DESTRUCTIVE, reason)
 
-    def goes_on(self, depth: int = 0) -> bool:
+    def goes_on(self) -> bool:
         """Count one more thing to look at; return whether that is not too much."""
         self._count += 1
-        if self._count <= _MOST and depth <= _DEEPEST:
+        if self._count <= _MOST:
             return True
         self.destructive(TOO_MUCH)
         return False
 
-    def add_text(self, text: str, depth: int) -> None:
+    def add_text(self, text: str) -> None:
         """Have a text looked at that a shell will run; what is not known of it is a variable."""
         if not text.strip():
             return
         if text.strip("\0 \t\n") == "":
             self.destructive(UNSEEN)
-        elif len(text) > LONGEST:
+        elif len(text) > LONGEST or self.depth >= _DEEPEST:
             self.destructive(TOO_MUCH)
-        elif self.goes_on(depth):
+        elif self.goes_on():
             if UNKNOWN in text or any(pattern in text for pattern in self.variables.patterns()):
                 # It is put in before the text is parsed, and may be any command.
                 self.caution("runs a text that is not wholly known")
-            self._waiting.append((text.replace(UNKNOWN, "$_"), depth))
+            self._waiting.append((text.replace(UNKNOWN, "$_"), self.depth + 1))
 
-    def add_joined(self, words: Sequence[str], depth: int) -> None:
+    def add_joined(self, words: Sequence[str]) -> None:
         """Have the text looked at that words make together, which a shell will run."""
         if len(words) > 1 and any(map(_PATTERN.search, words)):
             self.caution("runs a text with names of files, which may be anything")
-        self.add_text(texts(words), depth)
+        self.add_text(texts(words))
 
-    def add_input(self, given: Input, depth: int, *, or_else: str) -> None:
+    def add_input(self, given: Input, *, or_else: str) -> None:
         """Have the input of a shell looked at; without one the command is ``or_else``."""
         if given is None:
             self.caution(or_else)
         else:
-            self.add_text(given if isinstance(given, str) else given(), depth)
+            self.add_text(text_of(given))
 
-    def next_text(self) -> tuple[str, int] | None:
-        """Return a text that waits, and how deep it stands."""
-        return self._waiting.popleft() if self._waiting else None
+    def next_text(self) -> str | None:
+        """Return a text that waits; what is taken down from now on is at its ``depth``."""
+        if not self._waiting:
+            return None
+        text, self.depth = self._waiting.popleft()
+        return text
 
     def writes(self, target: str, how: How = "overwrites", text: str = UNKNOWN) -> None:
         """Take down that ``text`` is written to ``target``."""
@@ -246,6 +268,11 @@ class Review:
         return self.written.get(normal(path)) if self.written else None
 
 
+def text_of(given: Input, or_else: str = "") -> str:
+    """Return an input as a text; where there is none, or an empty one, it is ``or_else``."""
+    return given() if callable(given) else given or or_else
+
+
 def texts(words: Sequence[str]) -> str:
     """Return words as the text that ``eval`` or ``ssh`` would make of them."""
     return " ".join(words)
@@ -269,7 +296,7 @@ def printed(words: list[str], given: Input) -> str:
     elif name == "printf" and rest:
         text = _formatted(*rest)
     elif name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
-        return given() if callable(given) else given
+        return text_of(given)
     # A pattern comes to the names of files, which may be anything.
     return f"{text} # {UNKNOWN}" if any(map(_PATTERN.search, rest)) else text
 

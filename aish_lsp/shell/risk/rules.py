@@ -1,25 +1,32 @@
-"""The tables of commands, and the rules of the user's configuration beside them.
-
-``python -m aish_lsp.shell.risk.rules > docs/risk.md`` writes the tables anew as a page; a test
-holds that it is current.
-"""
+"""The tables of commands, and the rules of the user's configuration beside them."""
 
 from __future__ import annotations
 
 import re
-import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, LEVELS, SAFE
+from aish_lsp.foundation.events import Risk
 from aish_lsp.shell.risk.matching import Arguments, Options, Pattern, first_words, parse
+from aish_lsp.shell.risk.words import table
+
+if TYPE_CHECKING:
+    from aish_lsp.config.schema import RiskRule
 
 FOLDER: Final = Path(__file__).parent / "tables"
+
+SAFE: Final = 0
+CAUTION: Final = 1
+DESTRUCTIVE: Final = 2
+
+#: The words for the levels, by level.
+LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +35,7 @@ class Rule:
 
     pattern: Pattern
     level: int
-    reason: str
+    reason: str = ""
     #: Where the user says so: whether what is safe runs confined.
     confine: bool = True
     #: Whether it is safe only where it runs confined, and without the rights of its file.
@@ -55,12 +62,12 @@ class Wrapper:
         writes: options whose value is a file that it writes.
         enters: options whose value is the folder that it changes to.
         options: those that it may have where what it runs is safe; None says that it never is.
-        level, reason: what running something so is by itself.
+        reason: why running something so is not safe by itself; empty where it is.
     """
 
     words: tuple[str, ...]
     values: frozenset[str]
-    flags: frozenset[str] = frozenset()
+    flags: tuple[str, ...] = ()
     operands: int = 0
     assignments: bool = False
     shell: bool = False
@@ -72,7 +79,6 @@ class Wrapper:
     writes: tuple[str, ...] = ()
     enters: tuple[str, ...] = ()
     options: Options | None = None
-    level: int = SAFE
     reason: str = ""
 
 
@@ -140,11 +146,17 @@ class CommandRules:
         return found
 
 
+#: What a row may say besides its ``match`` and its level.
+_OF_A_RULE: Final = ("reason", "confine", "confined", "rights")
+#: What a row of a wrapper gives as words with blanks between them.
+_LISTS: Final = ("flags", "text", "stop", "after", "writes", "enters")
+
+
 class Tables:
     """All tables, by the name of the command."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, CommandRules] = {}
+        self._entries: defaultdict[str, CommandRules] = defaultdict(CommandRules)
         self._globs: list[tuple[str, Rule]] = []
 
     def entry(self, name: str) -> CommandRules | None:
@@ -176,60 +188,40 @@ class Tables:
         """
         for group in groups:
             matches = group["match"]
+            level = LEVELS.index(group["risk"])
+            told = {key: group[key] for key in _OF_A_RULE if key in group}
             for match in [matches] if isinstance(matches, str) else matches:
-                pattern = parse(match, sets)
-                rule = Rule(
-                    pattern,
-                    LEVELS.index(group["risk"]),
-                    group.get("reason", ""),
-                    group.get("confine", True),
-                    group.get("confined", False),
-                    group.get("rights", False),
-                )
-                for name in pattern.names:
+                rule = Rule(parse(match, sets), level, **told)
+                for name in rule.pattern.names:
                     if "*" in name:
                         self._globs.append((name, rule))
                     else:
-                        self._entries.setdefault(name, CommandRules()).add(rule)
+                        self._entries[name].add(rule)
 
     def add_values(self, values: Mapping[str, str]) -> None:
         """Add which options of a command take the next word for their value."""
         for names, options in values.items():
             for name in names.split("|"):
-                entry = self._entries.setdefault(name, CommandRules())
-                entry.values |= frozenset(options.split())
+                self._entries[name].values |= frozenset(options.split())
 
     def add_before(self, options: Mapping[str, str]) -> None:
         """Add which options of a command may stand in front of its subcommands, if it is safe."""
         for names, text in options.items():
             for name in names.split("|"):
-                entry = self._entries.setdefault(name, CommandRules())
-                entry.before = Options.parse("|".join(text.split()))
+                self._entries[name].before = Options.parse("|".join(text.split()))
 
     def add_wrappers(self, wrappers: Iterable[Mapping[str, Any]]) -> None:
         """Add commands that run others."""
         for row in wrappers:
+            told = {key: row[key] for key in row if key != "match"}
+            told |= {key: tuple(row[key].split()) for key in _LISTS if key in row}
+            values = f"{row.get('values', '')} {row.get('writes', '')}"
+            told["values"] = frozenset(values.split())
+            if "options" in row:
+                told["options"] = Options.parse("|".join(row["options"].split()))
             for match in row["match"]:
                 name, *words = match.split()
-                wrapper = Wrapper(
-                    tuple(words),
-                    frozenset(f"{row.get('values', '')} {row.get('writes', '')}".split()),
-                    frozenset(row.get("flags", "").split()),
-                    row.get("operands", 0),
-                    row.get("assignments", False),
-                    row.get("shell", False),
-                    tuple(row.get("text", "").split()),
-                    row.get("appends", False),
-                    tuple(row.get("stop", "").split()),
-                    tuple(row.get("after", "").split()),
-                    row.get("only_text", False),
-                    tuple(row.get("writes", "").split()),
-                    tuple(row.get("enters", "").split()),
-                    Options.parse("|".join(row["options"].split())) if "options" in row else None,
-                    CAUTION if "reason" in row else SAFE,
-                    row.get("reason", ""),
-                )
-                self._entries.setdefault(name, CommandRules()).wrappers.append(wrapper)
+                self._entries[name].wrappers.append(Wrapper(tuple(words), **told))
 
     def add_programs(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Add commands that are given programs; the row of ``*`` comes first."""
@@ -242,8 +234,7 @@ class Tables:
             without = re.compile(row["without"], re.DOTALL) if "without" in row else None
             kinds = {key: True for key in ("script", "input", "every") if key in row}
             for name in row["names"].split():
-                entry = self._entries.setdefault(name, CommandRules())
-                entry.program = Program(found, without, **kinds)
+                self._entries[name].program = Program(found, without, **kinds)
 
 
 def _found(group: Mapping[str, Any], row: Mapping[str, Any]) -> Found:
@@ -262,6 +253,17 @@ class OwnTables:
     stricter: Tables
 
 
+@lru_cache(maxsize=8)
+def own_tables(rules: tuple[RiskRule, ...]) -> OwnTables:
+    """Return the user's rules, and those that only make stricter, ready to be asked."""
+    found = OwnTables(Tables(), Tables())
+    for rule in rules:
+        tables = found.stricter if rule.only_stricter else found.own
+        row = {"match": rule.match, "risk": rule.risk, "reason": rule.reason}
+        tables.add_rules([{**row, "confine": rule.confine}])
+    return found
+
+
 @cache
 def tables() -> Tables:
     """Return the tables that come with the package."""
@@ -277,13 +279,7 @@ def tables() -> Tables:
 
 
 #: Options that load settings or code, or run a program, in every tool that has them.
-_LOADS: Final = frozenset(
-    {
-        *("--kubeconfig", "--config", "--userconfig", "--globalconfig", "--rcfile", "--init-file"),
-        *("--plugin", "--plugin-dir", "--load", "--require", "--script", "--post-renderer"),
-        *("--exec", "--command", "--shell", "--pager", "--editor"),
-    }
-)
+_LOADS: Final = frozenset(table("names")["loading_options"])
 
 
 def _in_doubt(pattern: Pattern, given: Arguments) -> bool:
@@ -311,60 +307,3 @@ def verdict(entry: CommandRules, given: Arguments) -> Rule | None:
             if rule.level == DESTRUCTIVE:
                 break
     return best
-
-
-_PAGE_HEAD: Final = """\
-# Which commands are what
-
-<!-- Generated from the tables: python -m aish_lsp.shell.risk.rules > docs/risk.md -->
-
-What is known of commands, as [Safety](safety.md#what-runs) uses it. How a row is read, and how to
-add your own, [stands there too](safety.md#rules-of-your-own). The worst row that matches counts; a
-command without a row is *caution*, but for one whose subcommand or option says that it deletes. A
-row that is *safe* names every option that the command may have: with any other it does not match.
-Besides these rows, it counts what a command writes to, which variables it sets, and what the
-scripts do that stand in it (`sh -c`, `find -exec`, here-documents). Programs in other languages
-(`python -c`, `psql -c`, `sed`, `awk`) are only searched for what stands under
-[Programs that stand in a command](#programs-that-stand-in-a-command), as regular expressions.
-"""
-
-
-def markdown() -> str:
-    """Return docs/risk.md."""
-    return _PAGE_HEAD + "".join(_sections())
-
-
-def _sections() -> Iterator[str]:
-    for path in sorted(FOLDER.glob("*.toml")):
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-        yield f"\n## {table['title']}\n"
-        for name, options in table.get("options", {}).items():
-            yield from _rows(f"The options @{name}", options.splitlines())
-        for group in table.get("rules", ()):
-            where = " where it runs confined, else caution" if group.get("confined") else ""
-            title = f"{group['risk'].capitalize()}{where}{_because(group)}"
-            yield from _rows(title, group["match"])
-        for group in table.get("wrappers", ()):
-            yield from _rows(f"Opened{_because(group)}", group["match"])
-        for row in table.get("programs", ()):
-            names = "all of these" if row["names"] == "*" else " ".join(row["names"].split())
-            yield f"\nIn the programs of {names}:\n"
-            for group in row.get("found", ()):
-                if group["risk"] != "safe":
-                    yield from _rows(
-                        f"{group['risk'].capitalize()}{_because(group)}", group["patterns"]
-                    )
-
-
-def _because(group: dict[str, Any]) -> str:
-    return f": {group['reason']}" if "reason" in group else ""
-
-
-def _rows(title: str, rows: list[str]) -> Iterator[str]:
-    yield f"\n**{title}**\n\n"
-    for row in rows:
-        yield f"    {row.strip()}\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(markdown())

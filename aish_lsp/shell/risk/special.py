@@ -5,62 +5,29 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import PurePath
 from typing import Final
 
-from aish_lsp.shell.risk import programs
-from aish_lsp.shell.risk.paths import names_keys, names_secret
-from aish_lsp.shell.risk.programs import run_written_file
-from aish_lsp.shell.risk.review import UNSEEN, Input, Review, texts
+from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
+from aish_lsp.shell.risk.review import UNSEEN, Input, Review, text_of, texts
+from aish_lsp.shell.risk.rules import Program, tables
 from aish_lsp.shell.risk.targets import WRITERS, writer
-from aish_lsp.shell.risk.words import UNKNOWN
+from aish_lsp.shell.risk.words import UNKNOWN, table
 
-Handler = Callable[[Review, Sequence[str], int, Input], bool]
+Handler = Callable[[Review, Sequence[str], Input], bool]
 
-_SHELLS: Final = frozenset(
-    [
-        "sh",
-        "bash",
-        "zsh",
-        "dash",
-        "ksh",
-        "mksh",
-        "ash",
-        "fish",
-        "csh",
-        "tcsh",
-        "rbash",
-        "posh",
-        "yash",
-    ]
-)
-_BASH_LIKE: Final = frozenset(["sh", "bash", "dash", "ksh", "mksh", "ash", "rbash"])
+_NAMES: Final = table("names")
+_SHELLS: Final = frozenset(_NAMES["shells"])
+_BASH_LIKE: Final = frozenset(_NAMES["bash_like"])
 _SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-file"})
 #: Options with which a shell reads no file of its own choice: not ``-i``, ``-l`` or ``--rcfile``.
 _SHELL_OPTION: Final = re.compile("-[ceuvxnfCs]*o?|--(?:norc|noprofile|posix)")
-_SENDERS: Final = frozenset(
-    [
-        "curl",
-        "wget",
-        "nc",
-        "ncat",
-        "netcat",
-        "socat",
-        "ftp",
-        "sftp",
-        "telnet",
-        "http",
-        "https",
-        "xh",
-        "mail",
-        "mailx",
-        "sendmail",
-        "openssl",
-    ]
-)
+_SENDERS: Final = frozenset(_NAMES["senders"])
 _GIVEN_FILES: Final = ("-T", "--upload-file", "--data-binary", "-d", "--data", "-F", "--form")
 
 
-def shell(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+def shell(review: Review, words: Sequence[str], given: Input) -> bool:
     """A shell: what it runs stands behind ``-c``, in a file, or comes in through a pipe."""
     name = words[0].rpartition("/")[2].casefold()
     at, from_text, from_input = 1, False, False
@@ -79,87 +46,87 @@ def shell(review: Review, words: Sequence[str], depth: int, given: Input) -> boo
     if name not in _BASH_LIKE:
         review.caution(f"the grammar of {name} is not known")
     if from_text:
-        _text(review, rest, depth)
+        _text(review, rest)
     elif rest and not from_input and rest[0] not in {"-", "/dev/stdin"}:
-        _script(review, rest[0], depth)
+        _script(review, rest[0])
     else:
-        review.add_input(given, depth + 1, or_else=f"opens {name}")
-        if "\n" in (given() if callable(given) else given or "").strip():
+        review.add_input(given, or_else=f"opens {name}")
+        if "\n" in text_of(given).strip():
             # What reads takes lines away: of a text in quotes the end may be left, as a command.
             review.caution(f"{name} reads lines that its commands may read, too")
     return True
 
 
-def _text(review: Review, words: Sequence[str], depth: int) -> None:
+def _text(review: Review, words: Sequence[str]) -> None:
     """Have the text behind ``-c`` looked at."""
     text = "".join(words[:1])
     if not text.strip(UNKNOWN):
         review.destructive(UNSEEN)
     else:
-        review.add_text(text, depth + 1)
+        review.add_text(text)
     if len(words) > 1 and (UNKNOWN in text or "$" in text):
         # The text may run its arguments, whatever they are called there.
-        review.add_text(texts(words[1:]), depth + 1)
+        review.add_text(texts(words[1:]))
 
 
-def _script(review: Review, path: str, depth: int) -> None:
+def _script(review: Review, path: str) -> None:
     if UNKNOWN in path:
         review.destructive(UNSEEN)
-    elif not run_written_file(review, path, None, depth):
+    elif not run_written_file(review, path, None):
         review.caution(f"runs the script {path[:60]}")
 
 
-def source(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+def source(review: Review, words: Sequence[str], given: Input) -> bool:
     """``source FILE``: runs it here."""
     review.may_run(UNKNOWN)
     if len(words) > 1 and words[1] in {"-", "/dev/stdin"}:
-        review.add_input(given, depth + 1, or_else="runs its input")
+        review.add_input(given, or_else="runs its input")
     elif len(words) > 1:
-        _script(review, words[1], depth)
+        _script(review, words[1])
     else:
         review.caution("runs a script")
     return True
 
 
-def evaluate(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
+def evaluate(review: Review, words: Sequence[str], _given: Input) -> bool:
     """``eval WORD ...``: runs its words, joined."""
     review.may_run(" ".join(words[1:]))
-    review.add_joined(words[1:], depth + 1)
+    review.add_joined(words[1:])
     return True
 
 
-def trap(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
+def trap(review: Review, words: Sequence[str], _given: Input) -> bool:
     """``trap TEXT SIGNAL ...``: runs the text later."""
     operands = [word for word in words[1:] if word[:1] != "-" or len(word) == 1]
     if len(operands) > 1:
         review.may_run(operands[0])
-        review.add_text(operands[0] if operands[0] != "-" else "", depth + 1)
+        review.add_text(operands[0] if operands[0] != "-" else "")
     return True
 
 
-def alias(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
+def alias(review: Review, words: Sequence[str], _given: Input) -> bool:
     """``alias NAME=TEXT``: gives a name another meaning."""
     for word in words[1:]:
         _name, equals, text = word.partition("=")
         if equals:
             review.caution("gives a name another meaning")
             review.may_run(text)
-            review.add_text(text, depth + 1)
+            review.add_text(text)
     return True
 
 
-def coming_later(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+def coming_later(review: Review, words: Sequence[str], given: Input) -> bool:
     """``at``, ``batch``: run their input later."""
     if any(word in {"-l", "-V"} for word in words[1:]):
         return False
     if any(word in {"-r", "-d"} for word in words[1:]):
         review.destructive("deletes scheduled jobs")
-    review.add_input(given, depth + 1, or_else="runs something later")
+    review.add_input(given, or_else="runs something later")
     review.caution("runs something later")
     return True
 
 
-def change_folder(review: Review, words: Sequence[str], _depth: int, _given: Input) -> bool:
+def change_folder(review: Review, words: Sequence[str], _given: Input) -> bool:
     """``cd``: what follows is written there."""
     operands = [word for word in words[1:] if word[:1] != "-" or word == "-"]
     name = words[0]
@@ -167,23 +134,22 @@ def change_folder(review: Review, words: Sequence[str], _depth: int, _given: Inp
     return True
 
 
-def lines_of_input(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+def lines_of_input(review: Review, words: Sequence[str], given: Input) -> bool:
     """``parallel`` without a command: each line of the input is one."""
     if any(word[:3] == ":::" for word in words):
         for word in words[1:]:
             if word[:3] != ":::":
-                review.add_text(word, depth + 1)
+                review.add_text(word)
         return True
-    review.add_input(given, depth + 1, or_else="runs the lines of its input")
+    review.add_input(given, or_else="runs the lines of its input")
     return True
 
 
-def redis(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+def redis(review: Review, words: Sequence[str], given: Input) -> bool:
     """``redis-cli``: without a command, each line of its input is one."""
     if given is not None and all(word[:1] == "-" for word in words[1:]):
-        text = given if isinstance(given, str) else given()
-        for line in text.splitlines():
-            review.add_text(f"redis-cli {line}", depth + 1)
+        for line in text_of(given).splitlines():
+            review.add_text(f"redis-cli {line}")
     return False
 
 
@@ -206,13 +172,13 @@ def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input)
     return False
 
 
-def git_and_targets(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+def git_and_targets(review: Review, words: Sequence[str], given: Input) -> bool:
     """``git``, which runs programs, and writes files as well."""
-    writer(review, words, depth, given)
-    return git(review, words, depth, given)
+    writer(review, words, given)
+    return git(review, words, given)
 
 
-def opens_shell(review: Review, words: Sequence[str], _depth: int, given: Input) -> bool:
+def opens_shell(review: Review, words: Sequence[str], given: Input) -> bool:
     """``nc -e``, ``socat EXEC:``: give a program to whoever is at the other end."""
     for word in words[1:]:
         clustered = word[:1] == "-" and word[1:2] != "-" and ("e" in word or "c" in word)
@@ -227,6 +193,123 @@ def opens_shell(review: Review, words: Sequence[str], _depth: int, given: Input)
     return True
 
 
+# Programs that stand in a command: in ``-c``, in a here-document, or in a file that it writes.
+#
+# They are not parsed: what plainly destroys or tells secrets is looked for, as the tables have it.
+# What else they do confinement holds, where the tables call them safe.
+
+#: A file, a name or a setting: no program that does anything, but for ``.drop`` of a database.
+_PLAIN: Final = re.compile(r"(?!\.\w+\Z)[\w./:@=,+~-]*")
+#: What takes a program for its value, in one tool or another.
+_HOLDS_ONE: Final = re.compile(r"-\w*[ceEqQr]|--?(?:eval|exec|execute|command|query|print)")
+_FROM_INPUT: Final = frozenset({"", "-", "/dev/stdin"})
+
+
+def look_into(review: Review, words: Sequence[str], program: Program, given: Input) -> bool:
+    """Judge the program in a command, wherever it stands; return whether nothing is left to say."""
+    text_of_input = program.input and given is not None
+    # What is not known of an option may be a program that is attached to it.
+    first = next((word for word in words[1:] if word[:1] != "-" or UNKNOWN in word), "")
+    if program.script:
+        if "-m" in words and first in {"pip", "uv", "poetry", "ansible"}:
+            review.add_text(texts(words[words.index(first) :]))
+            return True
+        if _PLAIN.fullmatch(first) and run_written_file(review, first, program):
+            return True
+        text_of_input = first in _FROM_INPUT and given is not None
+    if UNKNOWN in first and (program.script or program.every):
+        _not_known(review, first, program)
+    for before, word in pairwise(words):
+        is_plain = _PLAIN.fullmatch(word.replace(UNKNOWN, "")) is not None
+        if program.every or not is_plain or _HOLDS_ONE.fullmatch(before):
+            scan(review, word, program)
+        elif program.script and (word == "-m" or (word[:1] != "-" != before[:1])):
+            break  # What follows is for the script.
+    if text_of_input:
+        text = text_of(given)
+        if not text.strip(f"{UNKNOWN} \n\t") and UNKNOWN in text:
+            _not_known(review, text, program)
+        scan(review, text, program)
+        review.caution("runs the program in its input")
+    return False
+
+
+def _not_known(review: Review, text: str, program: Program) -> None:
+    if program.script and _PLAIN.fullmatch(text.replace(UNKNOWN, "").strip()):
+        review.destructive(UNSEEN)
+    else:
+        review.caution("runs a program that is not wholly known")
+
+
+def scan(review: Review, text: str, program: Program) -> None:
+    """Take down what in a program destroys, or tells secrets."""
+    if mentions_secret(text):
+        review.read_secrets = True
+        review.caution("runs a program that may print secrets")
+    bare = program.without.sub(" ", text) if program.without else text
+    for found in program.found:
+        for match in found.pattern.finditer(bare):
+            review.findings.add(found.level, found.reason)
+            review.read_secrets = review.read_secrets or found.secrets
+            inner = next((group for group in match.groups() if group is not None), None)
+            if found.runs:
+                review.add_text(inner or "")
+            elif found.writes:
+                review.writes(inner or UNKNOWN, "adds" if ">>" in match[0] else "overwrites")
+
+
+def run_written_file(review: Review, path: str, program: Program | None) -> bool:
+    """Judge running a file that the same command writes; return whether it is one.
+
+    ``program`` is whose language it is in; None is a shell's.
+    """
+    text = review.runs_file(path)
+    if text is None:
+        return False
+    if UNKNOWN in text or not text:
+        review.destructive("runs a file that it has just written")
+        return True
+    review.caution("runs a file that it has just written")
+    if program is None:
+        review.add_text(text)
+    else:
+        scan(review, text, program)
+    return True
+
+
+# The syntax of PowerShell and cmd: names that are known to destroy, and nothing else.
+#
+# There is no grammar of theirs here: a name counts wherever it stands.
+
+SHELLS: Final = frozenset({"pwsh", "powershell", "cmd"})
+
+
+def is_windows_shell(shell: str) -> bool:
+    """Return whether ``shell``, a name or a path, reads PowerShell's or cmd's language."""
+    name = re.split(r"[\\/]", shell)[-1].casefold()
+    return PurePath(name).name.removesuffix(".exe") in SHELLS
+
+
+def look_through_windows(review: Review, text: str) -> None:
+    """Take down the destructive names in ``text``; without any it is ``caution``."""
+    bare = text.replace("`", "").replace("^", "")
+    entry = tables().entry("pwsh")
+    if entry is not None and entry.program is not None:
+        scan(review, bare, entry.program)
+    review.caution("the grammar of this shell is not known")
+
+
+def opened(review: Review, words: Sequence[str], given: Input) -> bool:
+    """``pwsh -Command TEXT``, ``cmd /c TEXT``."""
+    rest = texts(words[1:])
+    if given is not None:
+        rest += f"\n{text_of(given)}"
+    if UNKNOWN in rest:
+        review.destructive(UNSEEN)
+    look_through_windows(review, rest)
+    return True
+
+
 HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(_SHELLS, shell),
     **dict.fromkeys(WRITERS, writer),
@@ -234,7 +317,7 @@ HANDLERS: Final[dict[str, Handler]] = {
     **dict.fromkeys(("at", "batch"), coming_later),
     **dict.fromkeys(("cd", "pushd", "popd"), change_folder),
     **dict.fromkeys(("nc", "ncat", "netcat", "socat"), opens_shell),
-    **dict.fromkeys(("pwsh", "powershell", "cmd"), programs.opened),
+    **dict.fromkeys(("pwsh", "powershell", "cmd"), opened),
     "eval": evaluate,
     "trap": trap,
     "alias": alias,
@@ -245,42 +328,15 @@ HANDLERS: Final[dict[str, Handler]] = {
 
 # ``git``: its own options can set anything, and its aliases can run anything.
 
-_HARMLESS: Final = re.compile(
-    r"color\..*|core\.(?:quotepath|pager=(?:cat|less|)|autocrlf|filemode|abbrev|longpaths)"
-    r"|log\.(?!showsignature|diffmerges).*|advice\..*|column\..*|diff\.(?:renames|context|algorithm|noprefix|mnemonicprefix)"
-    r"|user\.(?:name|email)|init\.defaultbranch|safe\.directory|status\..*|i18n\..*|grep\..*",
-    re.IGNORECASE,
-)
+_SETTINGS: Final = table("git_settings")["given"]
+_HARMLESS: Final = re.compile("|".join(_SETTINGS["harmless"]), re.IGNORECASE)
 #: Settings whose value is a command.
-_COMMANDS: Final = re.compile(
-    r"alias\..*|core\.(?:pager|editor|sshcommand|askpass|fsmonitor|gitproxy|hookspath)"
-    r"|sequence\.editor|diff\.(?:external|.*\.(?:command|textconv))|pager\..*|credential\..*"
-    r"|(?:merge|diff)tool\..*\.cmd|filter\..*|gpg\..*program|protocol\.ext\.allow|uploadpack\..*"
-    r"|remote\..*\.(?:uploadpack|receivepack|vcs)|ssh\.variant|interactive\.difffilter|man\..*",
-    re.IGNORECASE,
-)
-_SWITCHES: Final = frozenset(
-    [
-        "--no-pager",
-        "--no-optional-locks",
-        "--bare",
-        "--no-replace-objects",
-        "--literal-pathspecs",
-        "--paginate",
-        "-p",
-        "-P",
-        "--version",
-        "--help",
-        "--html-path",
-        "--man-path",
-        "--exec-path",
-        "--no-lazy-fetch",
-    ]
-)
+_COMMANDS: Final = re.compile("|".join(_SETTINGS["commands"]), re.IGNORECASE)
+_SWITCHES: Final = frozenset(_NAMES["git_switches"])
 _FOLDERS: Final = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix"})
 
 
-def git(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool:
+def git(review: Review, words: Sequence[str], _given: Input) -> bool:
     """Judge git's own options; return False, for the tables say the rest."""
     at = 1
     place = ""
@@ -290,18 +346,18 @@ def git(review: Review, words: Sequence[str], depth: int, _given: Input) -> bool
             place = os.path.join(place, *words[at + 1 : at + 2])  # noqa: PTH118 - or absolute
         if word in {"-c", "--config-env"}:
             at += 1
-            _set(review, words[at] if at < len(words) else "", depth)
+            _set(review, words[at] if at < len(words) else "")
         elif word[:2] == "-c" or word.startswith("--config-env="):
-            _set(review, word.removeprefix("--config-env=").removeprefix("-c"), depth)
+            _set(review, word.removeprefix("--config-env=").removeprefix("-c"))
         elif _own_option(review, word):
             at += 1
         at += 1
     review.git_runs_in(place)
     command = words[at] if at < len(words) else ""
     rest = words[at + 1 :]
-    _runs(review, command, rest, depth)
+    _runs(review, command, rest)
     if command == "config":
-        _configure(review, rest, depth)
+        _configure(review, rest)
     if any(word.startswith("ext::") for word in rest):
         review.destructive("runs a command as if it were a repository")
     return False
@@ -321,7 +377,7 @@ def _own_option(review: Review, word: str) -> bool:
     return False
 
 
-def _set(review: Review, setting: str, depth: int) -> None:
+def _set(review: Review, setting: str) -> None:
     """Judge ``-c name=value``."""
     name, _, value = setting.partition("=")
     if _HARMLESS.fullmatch(setting) or (
@@ -332,30 +388,30 @@ def _set(review: Review, setting: str, depth: int) -> None:
         review.caution(f"sets {name[:40]}, which git runs")
         if value not in {"", "true", "false"}:
             shell = name.casefold().startswith("alias.") and not value.startswith("!")
-            review.add_text(f"git {value}" if shell else value.lstrip("!"), depth + 1)
+            review.add_text(f"git {value}" if shell else value.lstrip("!"))
     else:
         review.caution(f"sets {name[:40]} for git")
 
 
-def _runs(review: Review, command: str, rest: Sequence[str], depth: int) -> None:
+def _runs(review: Review, command: str, rest: Sequence[str]) -> None:
     """Have a look at the commands that git's own commands run."""
     if command == "submodule" and "foreach" in rest:
         words = [w for w in rest[list(rest).index("foreach") + 1 :] if w != "--recursive"]
-        review.add_text(texts(words), depth + 1)
+        review.add_text(texts(words))
     elif command == "bisect" and rest[:1] == ("run",):
-        review.add_text(texts(rest[1:]), depth + 1)
+        review.add_text(texts(rest[1:]))
     elif command in {"rebase", "difftool"}:
         options = {"-x", "--exec", "--extcmd"}
         for at, word in enumerate(rest):
             name, equals, value = word.partition("=")
             if name in options:
                 text = value if equals else texts(rest[at + 1 : at + 2])
-                review.add_text(text, depth + 1)
+                review.add_text(text)
     elif command == "filter-branch":
         review.destructive("rewrites or loses commits")
 
 
-def _configure(review: Review, rest: Sequence[str], depth: int) -> None:
+def _configure(review: Review, rest: Sequence[str]) -> None:
     """Judge what ``git config`` sets, where git would run it."""
     operands = [word for word in rest if word[:1] != "-"]
     if operands[:1] == ["set"]:
@@ -365,7 +421,7 @@ def _configure(review: Review, rest: Sequence[str], depth: int) -> None:
     name = operands[0].casefold()
     if name.startswith("alias."):
         value = operands[1]
-        review.add_text(value[1:] if value.startswith("!") else f"git {value}", depth + 1)
+        review.add_text(value[1:] if value.startswith("!") else f"git {value}")
     elif not re.match(
         r"core\.(?:pager|editor)|sequence\.editor|credential\.|pager\.|.*tool\.", name
     ):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from aish_lsp.shell.risk.matching import Arguments
 from aish_lsp.shell.risk.paths import How, is_of_system, is_system, names_secret
-from aish_lsp.shell.risk.review import Input, Review
-from aish_lsp.shell.risk.words import UNKNOWN
+from aish_lsp.shell.risk.review import Input, Review, text_of
+from aish_lsp.shell.risk.words import UNKNOWN, table
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,7 @@ class Writer:
         copies: whether it writes what it reads, so that the text is known.
         only: the options without one of which it writes nothing.
         program: options that hold its program; without one the first operand is that.
+        runs: options that hold a command line.
     """
 
     values: frozenset[str] = frozenset()
@@ -39,106 +40,27 @@ class Writer:
     copies: bool = False
     only: tuple[str, ...] = ()
     program: tuple[str, ...] = ()
+    runs: tuple[str, ...] = ()
 
 
-def _options(text: str) -> frozenset[str]:
-    return frozenset(text.split())
+def _writers() -> dict[str, Writer]:
+    """Return how each command names what it writes, by its name."""
+    found: dict[str, Writer] = {}
+    for row in table("writers")["writers"]:
+        told: dict[str, Any] = {
+            key: tuple(value.split()) if isinstance(value, str) else value
+            for key, value in row.items()
+        }
+        names = told.pop("names")
+        told["values"] = frozenset(told.get("values", ()))
+        found |= dict.fromkeys(names, Writer(**told))
+    return found
 
 
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
+WRITERS: Final = _writers()
 
 
-_COPY_VALUES: Final = _options("-t --target-directory -S --suffix -m -o -g --mode --owner --group")
-_COPY_FOLDERS: Final = ("-t", "--target-directory")
-_COPY_KEEPS: Final = ("-n", "--no-clobber", "-b", "--backup", "-i", "--interactive")
-WRITERS: Final[dict[str, Writer]] = {
-    "tee": Writer(last=False, keeps=("-a", "--append"), copies=True),
-    "sponge": Writer(last=False, keeps=("-a",), copies=True),
-    "cp": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=_COPY_KEEPS),
-    "mv": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=_COPY_KEEPS, sources=True),
-    "install": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=("-b", "-d", "--directory")),
-    "ln": Writer(_COPY_VALUES, folders=_COPY_FOLDERS, keeps=("-b", "--backup", "-i")),
-    "scp": Writer(_options("-i -P -F -o -J -l -c -S -D -X")),
-    "rsync": Writer(
-        _options("-e --rsh -f --filter --exclude --include --exclude-from --port"),
-        keeps=("-n", "--dry-run"),
-    ),
-    "curl": Writer(
-        _options(
-            "-o --output -H --header -d --data -X --request -u --user -A -e -F --form -b -c -K -T"
-            " --data-binary --data-raw --url -x --proxy -w --write-out -m --max-time --retry -E"
-            " --cert --key --cacert --output-dir -D --dump-header --connect-timeout"
-        ),
-        operands=False,
-        outputs=("-o", "--output", "-c", "--cookie-jar", "-D", "--dump-header"),
-        folders=("--output-dir",),
-    ),
-    "wget": Writer(
-        _options("-O --output-document -o -P --directory-prefix -U --header -t -T -i -e"),
-        operands=False,
-        outputs=("-O", "--output-document", "-o", "--output-file", "-a"),
-        folders=("-P", "--directory-prefix"),
-    ),
-    "tar": Writer(
-        _options("-f --file -C --directory -X -T -I --use-compress-program --to-command"),
-        operands=False,
-        folders=("-C", "--directory", "--one-top-level"),
-    ),
-    "unzip": Writer(_options("-d -x -P"), operands=False, folders=("-d",)),
-    # What they print goes to the file that an option names.
-    **{
-        name: Writer(_options(f"{values} {outputs}"), operands=False, outputs=_words(outputs))
-        for names, values, outputs in (
-            ("sort", "-k -t -S -T", "-o --output"),
-            ("shuf iconv base64 xmllint pandoc", "-n -i -f -t -w", "-o --output"),
-            ("tree", "-L -I -P", "-o --output-file"),
-            ("gpg gpg2 age", "-r -u -i", "-o --output"),
-            ("openssl", "-in -inform -outform -key -days -subj", "-out -keyout -CAout -writerand"),
-            ("dot neato", "-T -K", "-o"),
-            ("pg_dump pg_dumpall", "-h -U -d -p -F", "-f --file"),
-            ("mysqldump mariadb-dump", "-h -u -P", "-r --result-file"),
-            ("strip objcopy", "-K -N", "-o"),
-            ("zstd zstdcat lz4", "-T", "-o"),
-            ("ssh-keygen", "-t -b -C -N", "-f"),
-            ("jupyter rustfmt", "", "--output"),
-            ("xsltproc dia inkscape rst2html", "", "-o --output --export-filename"),
-        )
-        for name in names.split()
-    },
-    **dict.fromkeys(
-        ("sed", "gsed"),
-        Writer(
-            _options("-e -f -l --expression --file"),
-            last=False,
-            keeps=("-i", "--in-place"),
-            only=("-i", "--in-place"),
-            program=("-e", "-f", "--expression", "--file"),
-        ),
-    ),
-    "git": Writer(
-        _options("-C -c -n -m -b --author --since"),
-        operands=False,
-        outputs=("--output", "--output-directory"),
-    ),
-    # The second operand, if there is one, is what they write.
-    **dict.fromkeys(("uniq", "xxd", "pdftops"), Writer(_options("-f -s -w -l -c -g"))),
-    **dict.fromkeys(
-        ("pdftotext", "objcopy", "ps2pdf"), Writer(_options("-f -l -j -O -I -R -N -K"))
-    ),
-    **dict.fromkeys(
-        ("convert", "magick", "gm", "sox"),
-        Writer(_options("-resize -quality -density -geometry -crop -r -c -b -t -e")),
-    ),
-    "ffmpeg": Writer(
-        _options("-i -f -c -c:v -c:a -b:v -b:a -vf -af -ss -t -to -r -s -crf -preset -map -vn -an"),
-        last=False,
-    ),
-    "split": Writer(_options("-l -b -n -C -a"), operands=False),
-}
-
-
-def writer(review: Review, words: Sequence[str], depth: int, given: Input) -> bool:
+def writer(review: Review, words: Sequence[str], given: Input) -> bool:
     """Take down what the targets of a command risk; return False: the tables say the rest."""
     name = words[0].rpartition("/")[2].casefold()
     how = WRITERS[name]
@@ -153,10 +75,9 @@ def writer(review: Review, words: Sequence[str], depth: int, given: Input) -> bo
                 review.writes(value)
         for value in _values(words[1:], how.folders):
             _folder(review, value, name)
-        for value in _values(words[1:], _RUNS.get(name, ())):
-            review.add_text(value.removeprefix("exec="), depth + 1)
-    if name in _ARCHIVERS:
-        _archive(review, name, words[1:], given)
+        for value in _values(words[1:], how.runs):
+            review.add_text(value.removeprefix("exec="))
+    _archive(review, name, words[1:], given)
     if how.operands:
         # Without its program in an option, the first operand is that.
         first = int(bool(how.program) and not any(map(arguments.has, how.program)))
@@ -190,7 +111,7 @@ def _operands(
         if target == "/dev/null" and how.sources:
             review.destructive("moves files to where they are lost")
         if not (how.last and target in {".", "./"}):
-            text = _text(given) if how.copies else UNKNOWN
+            text = text_of(given, UNKNOWN) if how.copies else UNKNOWN
             review.writes(target, how_it_is, text)
 
 
@@ -226,12 +147,6 @@ def _taken(review: Review, sources: Sequence[str]) -> None:
         review.loses(source)
 
 
-def _text(given: Input) -> str:
-    if given is None:
-        return UNKNOWN
-    return given if isinstance(given, str) else given()
-
-
 def _values(words: Sequence[str], options: Sequence[str]) -> list[str]:
     """Return the values that are given to ``options``."""
     found: list[str] = []
@@ -264,12 +179,3 @@ def _downloads(review: Review, name: str, words: Sequence[str], given: Arguments
         base = word.split("?")[0].rstrip("/").rpartition("/")[2]
         if named and base and word[:1] != "-" and ("/" in word or "." in word):
             review.written.setdefault(base, UNKNOWN)
-
-
-_ARCHIVERS: Final = frozenset({"tar", "git", "ssh-keygen"})
-#: Options that hold a command line.
-_RUNS: Final = {
-    "tar": ("-I", "--use-compress-program", "--to-command", "--checkpoint-action", "--rmt-command"),
-    "rsync": ("-e", "--rsh"),
-    "split": ("--filter",),
-}

@@ -1,4 +1,4 @@
-"""From the tree of a text to its commands, redirections and assignments, wherever they stand.
+"""The review of a command: from the tree of each of its texts to what runs, wherever it stands.
 
 The tree is walked with a stack of our own: it is as deep as its author liked.
 """
@@ -8,20 +8,36 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Final
 
-from aish_lsp.shell.risk.collecting import collect, may_set
 from aish_lsp.shell.risk.judge import is_known, judge
-from aish_lsp.shell.risk.levels import DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.proof import BASH_ALONE, look_through, misses, unseen_substitution
-from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review, printed
-from aish_lsp.shell.risk.syntax import DEEPEST, parse
-from aish_lsp.shell.risk.words import MOST_CHOICES, UNKNOWN, Resolver, joined
+from aish_lsp.shell.risk.review import TOO_MUCH, UNSEEN, Input, Review, printed, text_of
+from aish_lsp.shell.risk.rules import DESTRUCTIVE, SAFE, own_tables
+from aish_lsp.shell.risk.special import is_windows_shell, look_through_windows
+from aish_lsp.shell.risk.words import (
+    DEEPEST,
+    LONGEST,
+    MOST_CHOICES,
+    UNKNOWN,
+    Resolver,
+    TooDeep,
+    collect,
+    joined,
+    may_set,
+    parse,
+)
 from aish_lsp.shell.risk.wrappers import assignment_risk
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+    from aish_lsp.config.schema import RiskRule
+    from aish_lsp.shell.risk.review import Findings
+
+#: The shells whose grammar is known.
+_KNOWN: Final = frozenset({"bash", "sh"})
 _REDIRECTS: Final = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
 _READS: Final = frozenset({"<", "<&", "<&-", "<>"})
 _WRITES: Final = frozenset({">", ">>", ">|", "&>", "&>>", ">&"})
@@ -46,31 +62,64 @@ _SWALLOWED: Final = re.compile(r"\n[ \t]*\\[^\n]")
 _DOUBLED: Final = re.compile(r"\((?=\()")
 
 
-def walk(review: Review, text: str, depth: int) -> None:
+def findings_in(
+    text: str,
+    shell: str,
+    rules: tuple[RiskRule, ...],
+    folder: Path | None,
+    path: str | None,
+    *,
+    confined: bool,
+    kept: Path | None = None,
+) -> Findings:
+    """Return what is found in ``text``, which holds no hidden characters.
+
+    The arguments are those of ``classify``.
+    """
+    own = own_tables(rules) if rules else None
+    review = Review(own, folder, path, confined=confined, kept=kept)
+    if shell not in _KNOWN:
+        _other_shell(review, text, shell)
+    review.plain_shell = not shell.endswith("bash")
+    if len(text) > LONGEST:
+        review.destructive(TOO_MUCH)
+        return review.findings
+    if not text.strip():
+        review.caution("is empty")
+        return review.findings
+    try:
+        _walk(review, text)
+        while (waiting := review.next_text()) is not None:
+            _walk(review, waiting)
+    except (TooDeep, RecursionError):
+        review.destructive(TOO_MUCH)
+    if review.git_places and review.findings.level == SAFE:
+        review.look_into_repositories()
+    return review.findings
+
+
+def _other_shell(review: Review, text: str, shell: str) -> None:
+    """Take down that the shell is none whose grammar is known, unless it is one by its path."""
+    name = PurePath(shell).name
+    if name not in _KNOWN:
+        review.caution(f"the grammar of {name or 'this shell'} is not known")
+    if is_windows_shell(shell):
+        look_through_windows(review, text[:LONGEST])
+
+
+def _walk(review: Review, text: str) -> None:
     """Look through ``text``; what runs inside of it is judged, or waits in ``review``."""
     if "\\\n" in text:
         # The grammar ends a word here and there where a shell does not.
-        _Walk(review, text.replace("\\\n", ""), depth).run()
-    _Walk(review, text, depth).run()
+        _Walk(review, text.replace("\\\n", "")).run()
+    _Walk(review, text).run()
 
 
 class _Walk:
     """The walk through one text."""
 
-    __slots__ = (
-        "_depth",
-        "_gave_up",
-        "_resolver",
-        "_review",
-        "_source",
-        "_stack",
-        "_text",
-        "_visited",
-    )
-
-    def __init__(self, review: Review, text: str, depth: int) -> None:
+    def __init__(self, review: Review, text: str) -> None:
         self._review = review
-        self._depth = depth
         self._source = text.encode("utf-8", "replace")
         self._text = text
         self._resolver = Resolver(self._source, review.variables, confined=review.confined)
@@ -83,13 +132,13 @@ class _Walk:
         text = self._text
         if root.has_error:
             self._review.caution("is not understood as bash")
-            look_through(self._review, text, self._depth)
+            look_through(self._review, text)
             if "((" in text:
                 # The shell takes it for arithmetic first, too, and then for a shell in a shell.
-                _Walk(self._review, _DOUBLED.sub("( ", text), self._depth).run()
+                _Walk(self._review, _DOUBLED.sub("( ", text)).run()
         elif "\n" in text and _SWALLOWED.search(text):
             self._review.caution("has lines that begin with a backslash")
-            look_through(self._review, text, self._depth)
+            look_through(self._review, text)
         if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
             self._review.destructive("may run what stands in an index")
         if may_set(text) and not collect(root, self._resolver, self._review.variables):
@@ -164,7 +213,7 @@ class _Walk:
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
-                self._assign(child, level, before_command=True)
+                self.assign(child, level, before_command=True)
             elif kind in _REDIRECTS:
                 nodes += self._redirect(child, level)
                 given = given if unclear else self._input(child, given)
@@ -179,7 +228,7 @@ class _Walk:
         if resolver.inner:
             self._push_inner(level)
         if words:
-            judge(self._review, words, self._depth, given)
+            judge(self._review, words, given)
         if resolver.most > 1:
             self._other_choices(nodes, given)
 
@@ -191,7 +240,7 @@ class _Walk:
             picks.append(-1)
         for pick in picks:
             resolver.pick = pick
-            judge(self._review, resolver.words(nodes), self._depth, given)
+            judge(self._review, resolver.words(nodes), given)
         resolver.start()
         resolver.inner = []
 
@@ -295,15 +344,15 @@ class _Walk:
     def _target(self, operator: str, target: str, produced: Input, *, empties: bool) -> None:
         review = self._review
         if operator not in _WRITES:
-            judge_reading(review, target)
+            judge(review, ["cat", target], None)
         elif operator == ">&" and (
             target.isdigit() or target.rstrip("-").isdigit() or target == "-"
         ):
             pass
         else:
             append = operator in {">>", "&>>"}
-            text = produced() if callable(produced) else produced or UNKNOWN
-            review.writes(target, "adds" if append else "overwrites", text)
+            written = text_of(produced, UNKNOWN)
+            review.writes(target, "adds" if append else "overwrites", written)
             if empties and not append and not target.startswith("/dev/"):
                 review.destructive("empties a file")
 
@@ -317,7 +366,10 @@ class _Walk:
         words = self._resolver.text(body).split()
         return words[0] in {":", "true"} or words in _PRINT_NOTHING
 
-    def _assign(self, node: Node, level: int, *, before_command: bool = False) -> None:
+    def assign(
+        self, node: Node, level: int, _given: Input = None, *, before_command: bool = False
+    ) -> None:
+        """Judge an assignment: what it sets, and what runs in its value."""
         name = node.child_by_field_name("name")
         value = node.child_by_field_name("value")
         key = self._resolver.text(name).partition("[")[0] if name is not None else ""
@@ -329,19 +381,16 @@ class _Walk:
         elif key == "IFS" and _RUNS_WORDS.search(self._source.decode()):
             review.destructive("may split what it runs in another way")
         review.findings.add(risk, reason)
-        if self._depth and not before_command:
+        if self._review.depth and not before_command:
             # What was said of a variable before this text was found may not hold any more.
             review.caution("sets variables in a text that another command runs")
         if value is not None:
             text = self._resolver.word(value)
             self._push_inner(level)
             if is_command:
-                review.add_text(joined(text), self._depth + 1)
+                review.add_text(joined(text))
         if name is not None and name.type == "subscript":
             self._push(name.children, level, None)
-
-    def assignment(self, node: Node, level: int, _given: Input) -> None:
-        self._assign(node, level)
 
     def declaration(self, node: Node, level: int, _given: Input) -> None:
         """``export``, ``declare`` and the like: assignments; without any they print what is set."""
@@ -350,7 +399,7 @@ class _Walk:
             self._review.caution("prints or changes variables")
         for child in names:
             if child.type == "variable_assignment":
-                self._assign(child, level, before_command=node.children[0].type == "export")
+                self.assign(child, level, before_command=node.children[0].type == "export")
             else:
                 self._push([child], level, None)
 
@@ -361,7 +410,7 @@ class _Walk:
         if name is None or body is None:
             return
         text = self._resolver.text(name)
-        if self._depth == 0 and node.parent is not None and node.parent.type == "program":
+        if self._review.depth == 0 and node.parent is not None and node.parent.type == "program":
             self._review.functions.add(text)
         else:
             self._review.caution("defines a function for a part of the command")
@@ -389,9 +438,6 @@ class _Walk:
 
     def bare_redirect(self, node: Node, level: int, _given: Input) -> None:
         self._redirect(node, level, empties=True)
-
-    def nothing(self, _node: Node, _level: int, _given: Input) -> None:
-        """A comment."""
 
     # --- what one command gives to the next ------------------------------------------------------
 
@@ -496,11 +542,6 @@ def _last_command(node: Node) -> Node | None:
     return node if node.type == "command" else None
 
 
-def judge_reading(review: Review, source: str) -> None:
-    """Judge ``< source``."""
-    judge(review, ["cat", source], 0, None)
-
-
 _PRINT_NOTHING: Final = [
     *(["cat", "/dev/null"], ["printf", "''"], ["printf", '""'], ["echo", "-n"]),
     *(["echo", "''"], ["echo", '""'], ["echo", "-n", "''"], ["echo", "-n", '""'], ["echo"]),
@@ -510,18 +551,14 @@ _HANDLERS: Final[dict[str, Callable[[_Walk, Node, int, Input], None]]] = {
     "command": _Walk.command,
     "pipeline": _Walk.pipeline,
     "redirected_statement": _Walk.redirected,
-    "variable_assignment": _Walk.assignment,
+    "variable_assignment": _Walk.assign,
     "declaration_command": _Walk.declaration,
     "function_definition": _Walk.function,
     "unset_command": _Walk.unset,
     "for_statement": _Walk.loop,
     "file_redirect": _Walk.bare_redirect,
-    "comment": _Walk.nothing,
-    **dict.fromkeys(
-        (
-            *("expansion", "command_substitution", "process_substitution"),
-            "arithmetic_expansion",
-        ),
-        _Walk.substitution,
-    ),
+    "expansion": _Walk.substitution,
+    "arithmetic_expansion": _Walk.substitution,
+    "command_substitution": _Walk.substitution,
+    "process_substitution": _Walk.substitution,
 }

@@ -7,12 +7,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from aish_lsp.shell.risk.levels import CAUTION, DESTRUCTIVE, SAFE
 from aish_lsp.shell.risk.matching import takes_next
 from aish_lsp.shell.risk.paths import names_secret
-from aish_lsp.shell.risk.review import Input, Review
-from aish_lsp.shell.risk.rules import CommandRules, Wrapper
-from aish_lsp.shell.risk.words import MANY, UNKNOWN
+from aish_lsp.shell.risk.review import Input, Review, text_of
+from aish_lsp.shell.risk.rules import CAUTION, LEVELS, SAFE, CommandRules, Wrapper
+from aish_lsp.shell.risk.words import MANY, UNKNOWN, table
 
 #: Lines of what ``xargs`` reads that are looked at.
 _LOOKED_AT: Final = 20
@@ -21,7 +20,7 @@ _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
 
 
 def unwrap(
-    review: Review, words: Sequence[str], entry: CommandRules, depth: int, given: Input
+    review: Review, words: Sequence[str], entry: CommandRules, given: Input
 ) -> list[tuple[str, ...]] | None:
     """Return the commands that a command with ``words`` runs; None where it wraps none now.
 
@@ -31,7 +30,7 @@ def unwrap(
         rest = _behind_words(wrapper, words, entry)
         if rest is None or _is_stopped(wrapper, rest):
             continue
-        opened = _open(review, wrapper, rest, depth, given)
+        opened = _open(review, wrapper, rest, given)
         if opened is not None:
             if wrapper.reason:
                 review.caution(wrapper.reason)
@@ -64,17 +63,17 @@ def _behind_words(
 
 
 def _open(
-    review: Review, wrapper: Wrapper, words: Sequence[str], depth: int, given: Input
+    review: Review, wrapper: Wrapper, words: Sequence[str], given: Input
 ) -> list[tuple[str, ...]] | None:
     if wrapper.after:
         at = next((at for at, word in enumerate(words) if word in wrapper.after), None)
         if at is None:
             return None
         words = words[at + 1 :]
-    at, doubtful, opened = _skip(review, wrapper, words, depth)
+    at, doubtful, opened = _skip(review, wrapper, words)
     inner = tuple(words[at:])
     if not inner and wrapper.shell and given is not None:
-        review.add_input(given, depth + 1, or_else="")
+        review.add_input(given, or_else="")
         return []
     runs = opened or (bool(inner) and not wrapper.only_text)
     if runs and (wrapper.options is None or wrapper.options.read(words[:at]) is None):
@@ -84,7 +83,8 @@ def _open(
     if wrapper.shell:
         if ":::" in inner or "::::" in inner:
             inner = inner[: next(i for i, word in enumerate(inner) if word[:3] == ":::")]
-        review.add_joined([_unplaced(word) for word in inner], depth + 1)
+        # Where ``parallel`` and its like put what they found.
+        review.add_joined([word.replace("{}", UNKNOWN) for word in inner])
         return []
     if wrapper.appends:
         return _appended(inner, _placeholder(words[:at]), given, doubtful=doubtful)
@@ -99,7 +99,7 @@ def _appended(
     inner: tuple[str, ...], place: str, given: Input, *, doubtful: bool
 ) -> list[tuple[str, ...]]:
     """Return the commands that ``xargs`` makes of one and of what it reads."""
-    known = given() if callable(given) else given or UNKNOWN
+    known = text_of(given, UNKNOWN)
     # It takes quotes away, and not as a shell does: what they hold together is not known.
     plain = _QUOTES.sub("", known)
     found: list[tuple[str, ...]] = []
@@ -111,9 +111,7 @@ def _appended(
     return [*found, found[0][1:]] if doubtful and len(inner) > 1 else found
 
 
-def _skip(
-    review: Review, wrapper: Wrapper, words: Sequence[str], depth: int
-) -> tuple[int, bool, bool]:
+def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, bool, bool]:
     """Return where the command begins, whether that is in doubt, and whether a text was found."""
     at, operands = 0, wrapper.operands
     doubtful = opened = False
@@ -128,7 +126,7 @@ def _skip(
         if text is not None:
             value = text or (words[at + 1] if at + 1 < len(words) else "")
             # ``:!cmd`` is how vim runs one.
-            review.add_text(value.lstrip(":!"), depth + 1)
+            review.add_text(value.lstrip(":!"))
             opened = True
             at += 1 if text else 2
         elif word[:1] == "-" and len(word) > 1:
@@ -141,7 +139,7 @@ def _skip(
             level, reason, is_command = assignment_risk(match[1], before_command=True)
             review.findings.add(level, reason)
             if is_command:
-                review.add_text(match[2], depth + 1)
+                review.add_text(match[2])
             at += 1
         elif operands:
             operands -= 1
@@ -183,51 +181,23 @@ def _placeholder(options: Sequence[str]) -> str:
     return "{}"
 
 
-def _unplaced(word: str) -> str:
-    """Return a word with UNKNOWN where ``xargs``, ``find`` or ``parallel`` put what they found."""
-    return word.replace("{}", UNKNOWN) if "{}" in word else word
-
-
 # Variables that change what other commands do.
 
-#: They load code into every program that starts.
-_LOADS: Final = re.compile(
-    r"LD_PRELOAD|LD_AUDIT|DYLD_\w+|BASH_ENV|ENV|PROMPT_COMMAND|PS[0-4]|SHELLOPTS|BASHOPTS|BASH_FUNC.*"
-    r"|BASH_XTRACEFD|PERL5OPT|PERL5DB|PERL5LIB|RUBYOPT|PYTHONSTARTUP|PYTHONHOME|GCONV_PATH"
-    r"|LESSOPEN|LESSCLOSE|GIT_EXEC_PATH|GIT_CONFIG.*|GIT_TEMPLATE_DIR|RIPGREP_CONFIG_PATH"
+_VARIABLES: Final = table("variables")
+_LOOKS: Final = re.compile("|".join(_VARIABLES["looks"]))
+_LEADS_TOO: Final = re.compile("|".join(_VARIABLES["leads_too"]))
+#: The shell's own whose names are in small letters, as those of nobody in particular are.
+_SMALL: Final = frozenset(_VARIABLES["small"])
+_KINDS: Final = tuple(
+    (re.compile("|".join(row["names"])), LEVELS.index(row["risk"]), row["why"], row["runs"])
+    for row in _VARIABLES["kinds"]
 )
-#: Where the shell writes down what was done.
-_REMEMBERS: Final = re.compile("HISTFILE")
-#: Their value is a command that some program runs.
-_COMMANDS: Final = re.compile(
-    r"GIT_(?:SSH(?:_COMMAND)?|PROXY_COMMAND|EXTERNAL_DIFF|ASKPASS|EDITOR|SEQUENCE_EDITOR)|SSH_ASKPASS"
-    r"|SUDO_ASKPASS|EDITOR|VISUAL|BROWSER|FCEDIT|RSYNC_RSH|CVS_RSH|SHELL|FZF_\w*COMMAND"
-)
-_PAGERS: Final = re.compile(r"(?:GIT_|MAN|SYSTEMD_|AWS_|GH_|BAT_|DELTA_)?PAGER")
-#: They decide which programs run, and from where.
-_LEADS: Final = re.compile(
-    r"PATH|CDPATH|\w*_PATH|PYTHON\w+|NODE_\w+|HOME|XDG_\w+|GIT_\w+|LD_\w+|DOCKER_\w+|KUBECONFIG"
-    r"|HIST\w+|\w*_(?:CONFIG|CONF|OPTIONS|OPTS|FLAGS|HOOK)|\w*_?[Pp][Rr][Oo][Xx][Yy]|LESS\w*"
-    r"|GREP_\w+|TMPDIR|FPATH|GLOBIGNORE|MAIL\w*|HOSTALIASES|AWS_\w+|RUSTC\w*|CC|CXX|MAKEFLAGS"
-)
-_LEADS_TOO: Final = re.compile(r"_proxy$|^(?:npm|pip|yarn|pnpm|cargo|git)_")
-#: The shell's own: what is set is calculated, split by, or obeyed, and may be more than text then.
-_SHELLS_OWN: Final = re.compile(
-    r"BASH\w*|COMP\w*|COPROC|DIRSTACK|EMACS|EPOCH\w*|EUID|EXECIGNORE|FIGNORE|FUNC\w+|GLOB\w+|GROUPS"
-    r"|HOST\w+|IFS|IGNOREEOF|INPUTRC|LINENO|MACHTYPE|MAPFILE|OLDPWD|OPT\w+|OSTYPE|PIPESTATUS"
-    r"|POSIXLY_CORRECT|PPID|PROMPT_\w+|PWD|RANDOM|READLINE_\w+|REPLY|SECONDS|SHLVL|SRANDOM"
-    r"|TIMEFORMAT|TMOUT|UID|auto_resume|histchars"
-)
-#: They change how things look and nothing else.
-_LOOKS: Final = re.compile(
-    r"LC_\w+|LANG|LANGUAGE|TZ|TERM|NO_COLOR|FORCE_COLOR|CLICOLOR\w*|COLUMNS|LINES"
-    r"|GIT_TERMINAL_PROMPT|BLOCK_?SIZE|PYTHONIOENCODING|PYTHONUNBUFFERED|DEBUG"
-)
+_MAY_CHANGE: Final = ", which may change what other programs do"
 
 
 def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]:
     """Return the level, the reason, and whether the value is a command, of setting ``name``."""
-    if _LOOKS.fullmatch(name) or (name.islower() and not _SHELLS_OWN.fullmatch(name)):
+    if _LOOKS.fullmatch(name) or (name.islower() and name not in _SMALL):
         return (CAUTION if _LEADS_TOO.search(name) else SAFE), f"sets {name}", False
     for pattern, level, why, is_command in _KINDS:
         if pattern.fullmatch(name):
@@ -236,40 +206,13 @@ def assignment_risk(name: str, *, before_command: bool) -> tuple[int, str, bool]
     return (CAUTION if passed_on else SAFE), f"sets {name}{_MAY_CHANGE}", False
 
 
-_MAY_CHANGE: Final = ", which may change what other programs do"
-_KINDS: Final = (
-    (_PAGERS, SAFE, "", True),
-    (_COMMANDS, CAUTION, ", which other programs run", True),
-    (_REMEMBERS, DESTRUCTIVE, ", which hides what is done", False),
-    (_LOADS, DESTRUCTIVE, ", which makes other programs run what cannot be seen", False),
-    (_SHELLS_OWN, CAUTION, ", which the shell itself obeys", False),
-    (_LEADS, CAUTION, _MAY_CHANGE, False),
-)
-
-
 # ``find``: what it looks for, and what it does with what it found.
 
+_NAMES: Final = table("names")
 #: Tests and actions that only look and print, and that take no word for their value.
-_FIND_LOOKS: Final = frozenset(
-    {
-        *("-depth", "-empty", "-not", "-o", "-or", "-a", "-and", "-print", "-print0"),
-        *("-prune", "-nouser", "-nogroup", "-xdev", "-mount", "-ls", "-quit", "-true"),
-        *("-false", "-follow", "-readable", "-writable", "-executable", "-daystart"),
-        *("-noleaf", "-H", "-L", "-P", "-E", "-X", "-x", "-s", "-d", "--", "!", "(", ")"),
-        *(",", "-O1", "-O2", "-O3", "-warn", "-nowarn", "-ignore_readdir_race"),
-    }
-)
+_FIND_LOOKS: Final = frozenset(_NAMES["find_looks"])
 #: The same that take the next word, whatever that is.
-_FIND_TAKES: Final = frozenset(
-    {
-        *("-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex"),
-        *("-iregex", "-regextype", "-type", "-xtype", "-size", "-mtime", "-mmin", "-atime"),
-        *("-amin", "-ctime", "-cmin", "-newer", "-anewer", "-cnewer", "-newermt"),
-        *("-newerat", "-newerct", "-newermm", "-maxdepth", "-mindepth", "-printf", "-perm"),
-        *("-user", "-group", "-uid", "-gid", "-links", "-inum", "-samefile", "-used"),
-        *("-lname", "-ilname", "-fstype"),
-    }
-)
+_FIND_TAKES: Final = frozenset(_NAMES["find_takes"])
 _FIND_RUNS: Final = frozenset({"-exec", "-execdir", "-ok", "-okdir"})
 _FIND_WRITES: Final = frozenset({"-fprint", "-fprint0", "-fprintf", "-fls"})
 

@@ -106,7 +106,7 @@ async def test_a_session_goes_on_in_its_file_with_all_it_had(place: Place) -> No
     messages = second.shown.conversation.messages
     assert [(message.role, message.n) for message in messages] == [("user", 1), ("assistant", 2)]
     assert messages[1].content == asked.text
-    assert second.shown.last_turn_commands == [command]
+    assert [one.info for one in second.shown.last_turn_suggestions] == [command]
     assert second.shown.active_model == "mine"
     assert second.shown.meter.usage.total().calls == 1
     report = await run(second.shown, RunRequest(command_id=command.id, approved=True)).result()
@@ -411,9 +411,9 @@ async def test_a_suggestion_that_held_a_secret_does_not_come_back(place: Place) 
     reply = records.assistant(text, "offline", finish="stop", commands=commands)
     log = written(workspace, USER, reply, records.ran("2", OUTPUT))
     await workspace.sessions.resume(log.id)
-    assert [(info.id, info.text, info.line) for info in workspace.shown.last_turn_commands] == [
-        ("1", "ls", 2)
-    ]
+    assert [
+        (one.info.id, one.info.text, one.info.line) for one in workspace.shown.last_turn_suggestions
+    ] == [("1", "ls", 2)]
 
 
 async def test_reasoning_and_tool_calls_come_back(place: Place) -> None:

@@ -107,9 +107,9 @@ async def test_a_turn_without_commands_ends_the_offer_of_earlier_ones(
     await say(workspace, monkeypatch, "CMD: true\n")
     aside = Ask("By the way?", model="offline", ephemeral=True)
     await say(workspace, monkeypatch, "CMD: false\n", aside)
-    assert [command.text for command in workspace.shown.last_turn_commands] == ["true"]
+    assert [one.info.text for one in workspace.shown.last_turn_suggestions] == ["true"]
     await say(workspace, monkeypatch, "Nothing to run.")
-    assert workspace.shown.last_turn_commands == []
+    assert workspace.shown.last_turn_suggestions == []
     assert [command.text for command in workspace.shown.commands.all()] == ["true", "false"]
 
 

@@ -2,16 +2,13 @@ from __future__ import annotations
 
 import json
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
+from configuration_page import EXAMPLE, PAGE, markdown
 
-from aish_lsp.config.keys import NAME, all_keys
-from aish_lsp.config.reference import EXAMPLE, json_schema, markdown
+from aish_lsp.config.keys import NAME, all_keys, json_schema
 from aish_lsp.config.sources import checked, from_environment, variable_of
-
-PAGE = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
 
 
 def test_the_page_is_current() -> None:

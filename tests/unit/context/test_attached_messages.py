@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.agent.resumption import resumption
 from aish_lsp.config.schema import Compress, Preset
 from aish_lsp.context.budget import bounded, with_cut_attached
 from aish_lsp.context.conversation import Conversation
@@ -22,6 +21,7 @@ from aish_lsp.models.request import RequestMessage
 from aish_lsp.offline.question import Ran, read_question
 from aish_lsp.sessions import records
 from aish_lsp.sessions.log import SessionLog
+from aish_lsp.sessions.rebuild import resumption
 from aish_lsp.sessions.records import load
 
 PART = Attached("selection", "a.py", "x = 1\n", "python", 3, 3)

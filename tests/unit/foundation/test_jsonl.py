@@ -181,30 +181,25 @@ def test_what_could_not_be_read_again_is_not_written() -> None:
         json_line({"x": deep})
 
 
-@pytest.mark.parametrize("size", [1, 5, 64])
-def test_lines_are_the_same_however_they_are_cut_to_be_parsed(
-    monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
+def test_a_last_line_is_whole_or_torn_whatever_stands_before_it() -> None:
     lines = ['{"a": "é"}', "", "junk", '{"b": "\u2028"}', "[]", " ", '{"c": 1}']
     whole = "\n".join(lines).encode()
     data = [b"\xef\xbb\xbf" + whole + end for end in (b"", b"\n", b"\n\n", b"\n{", b"\n\xff")]
-    usual = [list(iter_jsonl(one, 7)) for one in data]
-    monkeypatch.setattr("aish_lsp.foundation.jsonl._BLOCK", size)
-    assert [list(iter_jsonl(one, 7)) for one in data] == usual
-    assert [type(last[1]).__name__ for *_, last in usual] == ["dict"] * 3 + ["TornLine"] * 2
-    assert [last[0] for *_, last in usual] == [13, 13, 13, 14, 14]
+    read_lines = [list(iter_jsonl(one)) for one in data]
+    assert [type(last[1]).__name__ for *_, last in read_lines] == ["dict"] * 3 + ["TornLine"] * 2
+    assert [last[0] for *_, last in read_lines] == [7, 7, 7, 8, 8]
 
 
 @pytest.mark.slow
 def test_of_very_many_bad_lines_the_first_are_told_and_the_others_counted() -> None:
     flaws = Flaws(Path("f"), "It is skipped.")
-    for number, line in iter_jsonl(b"junk\n" * 1_000_000, 2):
+    for number, line in iter_jsonl(b"junk\n" * 1_000_000):
         assert isinstance(line, BadLine)
         flaws.add(number, line.reason)
     *each, others = flaws.told()
     assert len(each) == MOST_TOLD
-    assert each[0] == "f, line 2: it is not JSON (Expecting value, column 1). It is skipped."
-    assert others == f"f: 999,997 more bad lines, the first at line {MOST_TOLD + 2}."
+    assert each[0] == "f, line 1: it is not JSON (Expecting value, column 1). It is skipped."
+    assert others == f"f: 999,997 more bad lines, the first at line {MOST_TOLD + 1}."
 
 
 @pytest.mark.slow

@@ -261,6 +261,22 @@ def test_sifting_keeps_the_good_and_tells_the_bad() -> None:
     ]
 
 
+@dataclass(frozen=True, slots=True)
+class Table:
+    places: dict[str, Place] = field(default_factory=dict)
+    range: Range | None = None
+
+
+def test_sifting_drops_what_lacks_something_or_contradicts_itself() -> None:
+    data = {
+        "places": {"here": {"line": 1}, "there": {"character": 2}},
+        "range": {"start": 2, "end": 1},
+    }
+    good, problems = sift(data, Table)
+    assert good == {"places": {"here": {"line": 1}}}
+    assert [problem.path for problem in problems] == ["places.there.line", "range"]
+
+
 def test_sifting_what_is_no_object() -> None:
     assert sifted([1]) == (
         Config(),

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final, Literal, TypeAlias, cast
 
 import pytest
 from hypothesis import settings
@@ -35,8 +35,8 @@ from aish_lsp.chat.anchor import Edit
 from aish_lsp.chat.insertion import LOST, Change, Position
 from aish_lsp.chat.markdown import AISH, YOU
 from aish_lsp.lsp import chat_edits, chat_writer
-from aish_lsp.lsp.chat_edits import EditorCapabilities, OpenDocument
 from aish_lsp.lsp.chat_writer import ChatWriter
+from aish_lsp.lsp.open_documents import EditorCapabilities, OpenDocument, OpenDocuments
 
 #: Seconds after which an editor tells its changes that does not at once, as Neovim does.
 TELLS_AFTER: Final = 0.15
@@ -418,7 +418,7 @@ class TornChat(RuleBasedStateMachine):
         self.disk = owned(asked if saved else EXCHANGE * OLDER)
         self.path.write_text(text_of(self.disk))
         self.editor = Simulated(owned(asked), self.path, kind, self.loop, self.is_reply)
-        self.writer = ChatWriter(root, self.editor)
+        self.writer = ChatWriter(root, cast("OpenDocuments", self.editor))
         self.editor.writer = self.writer
         write = self.writer._file.write
 

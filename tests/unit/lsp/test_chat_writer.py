@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import pytest
 from hypothesis import given, settings
@@ -22,8 +22,8 @@ from aish_lsp.chat.insertion import LOST, Change, Position
 from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.lsp import chat_edits, chat_writer
-from aish_lsp.lsp.chat_edits import EditorCapabilities, OpenDocument
 from aish_lsp.lsp.chat_writer import ChatWriter
+from aish_lsp.lsp.open_documents import EditorCapabilities, OpenDocument, OpenDocuments
 
 #: How an editor meets an edit: makes it; makes it and tells the change late, or leaves that to the
 #: test; makes it but never answers; says no, without reason or because the user was faster; answers
@@ -100,8 +100,8 @@ class FakeEditor:
         for follower in self.followers:
             if before is None or self.buffer is None:
                 follower(())
-            elif before.text != self.buffer:
-                follower((self.change_from(before.text),))
+            elif before.source != self.buffer:
+                follower((self.change_from(before.source),))
 
     def change_from(self, before: str) -> Change:
         """Return what has changed since the buffer held ``before``, as one range."""
@@ -208,7 +208,7 @@ class FakeEditor:
 
 def chat_in(root: Path, editor: FakeEditor) -> ChatWriter:
     """Return the writer of the chat that ``editor`` shows."""
-    writer = ChatWriter(root, editor)
+    writer = ChatWriter(root, cast("OpenDocuments", editor))
     editor.followers.append(writer.changed)
     return writer
 
@@ -820,7 +820,7 @@ async def test_a_document_that_is_open_and_not_saved_yet_gets_its_text_from_the_
 
 
 async def test_what_can_not_be_written_is_told_once(tmp_path: Path) -> None:
-    writer = ChatWriter(tmp_path / "gone", FakeEditor(None))
+    writer = ChatWriter(tmp_path / "gone", cast("OpenDocuments", FakeEditor(None)))
     with pytest.raises(StoreUnavailable):
         await writer.ensure()
     writer.append("x")

@@ -36,14 +36,14 @@ def served(client: dict[str, Any]) -> dict[str, Any]:
     """Return what the server itself answers."""
     server = create_server()
     sent: list[Any] = []
-    server.protocol.send_body = lambda body: sent.append(json.loads(body))
+    server.send_body = lambda body: sent.append(json.loads(body))
     message = {
         "jsonrpc": "2.0",
         "id": 1,
         "method": "initialize",
         "params": {"processId": None, "rootUri": None, "capabilities": client},
     }
-    server.protocol.receive(json.dumps(message).encode())
+    server.receive(json.dumps(message).encode())
     result: dict[str, Any] = sent[0]["result"]
     return result
 

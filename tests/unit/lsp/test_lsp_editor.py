@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from lsprotocol import types
 
-from aish_lsp.lsp.chat_edits import EditorCapabilities, OpenDocument
 from aish_lsp.lsp.chat_writer import ChatWriter
-from aish_lsp.lsp.open_documents import LspEditor
+from aish_lsp.lsp.open_documents import EditorCapabilities, OpenDocument, OpenDocuments
 from aish_lsp.lsp.overrides import Documents
 
 if TYPE_CHECKING:
@@ -38,6 +37,12 @@ class FakeServer:
         self.requests: list[tuple[str, Any]] = []
         self.tasks: list[asyncio.Task[Any]] = []
 
+    async def answer_of(self, method: str, params: Any, timeout: float) -> Any:
+        try:
+            return await self.request(method, params, timeout)
+        except Exception:  # noqa: BLE001
+            return None
+
     async def request(self, method: str, params: Any, timeout: float) -> Any:
         assert timeout > 0
         self.requests.append((method, params))
@@ -55,9 +60,9 @@ class FakeServer:
         )
 
 
-def editor_of(server: FakeServer) -> LspEditor:
+def editor_of(server: FakeServer) -> OpenDocuments:
     """Return the editor over the few of a client's methods that it uses."""
-    return LspEditor(cast("Client", server))
+    return OpenDocuments(cast("Client", server))
 
 
 def test_capabilities() -> None:
@@ -100,7 +105,7 @@ def test_the_document_under_every_spelling(tmp_path: Path) -> None:
         server.open("untitled:chat.md", "unsaved")
         assert editor.document(path) is None
         server.open(uri, "in the editor", 7)
-        assert editor.document(path) == OpenDocument(uri, "in the editor", 7)
+        assert editor.document(path) == OpenDocument(uri, "in the editor", 7, "markdown")
 
 
 @pytest.mark.parametrize(

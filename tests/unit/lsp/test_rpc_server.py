@@ -42,10 +42,10 @@ class Peer:
         specs = {name: CommandSpec(name, Params, "", "") for name in names}
         self.server = AishServer(specs)
         self.sent: list[Any] = []
-        self.server.protocol.send_body = lambda body: self.sent.append(json.loads(body))
+        self.server.send_body = lambda body: self.sent.append(json.loads(body))
 
     def receive(self, **message: Any) -> None:
-        self.server.protocol.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
+        self.server.receive(json.dumps({"jsonrpc": "2.0", **message}).encode())
 
     def initialize(self, **capabilities: Any) -> Any:
         self.receive(id="init", method="initialize", params={"capabilities": capabilities})
@@ -66,17 +66,15 @@ class Peer:
         raise AssertionError(f"no answer to {request_id} in {self.sent}")
 
     def retained(self) -> int:
-        protocol = self.server.protocol
+        server = self.server
         return sum(
             len(table)
             for table in (
-                protocol._calls,
-                protocol._request_futures,
-                protocol._pending,
-                protocol._result_types,
-                protocol._on_token_cancel,
-                protocol.progress.tokens,
-                self.server._tasks,
+                server._calls,
+                server._running,
+                server._pending,
+                server._on_token_cancel,
+                server._tasks,
             )
         )
 
@@ -226,8 +224,8 @@ async def test_the_log_has_no_payloads_at_any_level(caplog: pytest.LogCaptureFix
         one.receive(method="textDocument/didOpen", params={"text": SECRET})
         one.receive(method=f"x/{SECRET}", params={})
         one.receive(id=77, result=SECRET)
-        one.server.protocol.notify("window/logMessage", {"type": 3, "message": SECRET})
-        one.server.protocol.receive(SECRET.encode())
+        one.server.notify("window/logMessage", {"type": 3, "message": SECRET})
+        one.server.receive(SECRET.encode())
     assert SECRET not in "\n".join(
         f"{record.getMessage()} {record.args}"
         for record in caplog.records
@@ -431,7 +429,7 @@ async def test_after_shutdown_requests_are_refused() -> None:
     assert (await one.answer(1))["result"] is None
     one.execute(2, "echo")
     assert (await one.answer(2))["error"]["code"] == -32600
-    assert one.server.protocol.exit_code == 0
+    assert one.server.exit_code == 0
 
 
 async def test_a_request_id_that_is_in_use_is_refused() -> None:
@@ -502,7 +500,7 @@ async def test_unknown_methods() -> None:
 )
 async def test_what_is_no_message_is_answered_without_id(body: bytes) -> None:
     one = peer(echo=echo)
-    one.server.protocol.receive(body)
+    one.server.receive(body)
     (answer,) = one.sent
     assert answer["id"] is None
     assert answer["error"]["code"] in {-32700, -32600}
@@ -510,7 +508,7 @@ async def test_what_is_no_message_is_answered_without_id(body: bytes) -> None:
 
 async def test_a_bad_frame_is_answered() -> None:
     one = peer()
-    one.server.protocol.receive(BadFrame("no length"))
+    one.server.receive(BadFrame("no length"))
     assert one.sent[0]["error"] == {"code": -32700, "message": "no length"}
 
 
@@ -808,7 +806,7 @@ async def test_progress_that_the_client_refuses_stays_silent() -> None:
 async def test_progress_that_the_client_never_answers_is_forgotten(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aish_lsp.lsp.server.CREATE_PROGRESS", 0.02)
+    monkeypatch.setattr("aish_lsp.lsp.client.CREATE_PROGRESS", 0.02)
     one = Peer()
     one.initialize(window={"workDoneProgress": True})
     progress = one.server.begin_progress("Unheard", on_cancel=lambda: None)
@@ -868,7 +866,7 @@ async def test_stopping_lets_commands_record_and_then_runs_the_hooks() -> None:
 async def test_a_command_that_does_not_end_holds_the_shutdown_up_for_a_bounded_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aish_lsp.lsp.server.GRACE", 0.15)
+    monkeypatch.setattr("aish_lsp.lsp.client.GRACE", 0.15)
     hooked: list[int] = []
 
     async def stubborn(call: Call, _: Params) -> object:

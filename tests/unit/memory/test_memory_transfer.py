@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from aish_lsp.cli.memory import Imported, exported, import_items
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.ports import Question, nobody
 from aish_lsp.memory.scopes import MemoryScopes, clear_by_consent, listed
-from aish_lsp.memory.transfer import Imported, exported, import_items
 
 TS = "2026-05-13T19:01:01Z"
 KEY = "plain looking key"

@@ -130,7 +130,7 @@ def takes_hostile_values(command: str) -> None:
 
 def syntax_of(command: str) -> list[str]:
     """Return the commands, pipes and redirections of a command line, its words as one mark each."""
-    from aish_lsp.shell.risk.syntax import parse
+    from aish_lsp.shell.risk.words import parse
 
     found: list[str] = []
     waiting = [parse(command.encode())]

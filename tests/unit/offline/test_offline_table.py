@@ -14,7 +14,7 @@ from aish_lsp.offline.places import Places
 from aish_lsp.offline.table import KINDS, SLOT, Intent, kind_of, table
 from aish_lsp.offline.understanding import read
 from aish_lsp.shell.risk import classify
-from aish_lsp.shell.risk.syntax import parse
+from aish_lsp.shell.risk.words import parse
 
 FAMILIES = sorted(table().titles)
 

@@ -1,23 +1,21 @@
-"""The schema for machines (JSON Schema) and for people (docs/configuration.md).
+"""docs/configuration.md: the keys of the schema as a page.
 
-``python -m aish_lsp.config.reference > docs/configuration.md`` writes the page anew; a test holds
-that it is current.
+``python tests/unit/config/configuration_page.py > docs/configuration.md`` writes it anew.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sys
 from collections.abc import Iterator
-from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Any, Final, get_args, get_origin, get_type_hints
 
-from aish_lsp.config.keys import NAME, Key, all_keys
+from aish_lsp.config.keys import NAME, Key, all_keys, first_line
 from aish_lsp.config.schema import Config
 from aish_lsp.foundation.text import accepted, arms
 
-_DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
-_SIMPLE: Final = {str: "string", bool: "boolean", int: "integer", float: "number"}
+PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
 
 EXAMPLE: Final = """\
 default_model = "local"
@@ -43,7 +41,7 @@ cap_at_dollars = 5.0
 _BEFORE: Final = """\
 # Configuration
 
-<!-- Generated from the schema: python -m aish_lsp.config.reference > docs/configuration.md -->
+<!-- Made by `python tests/unit/config/configuration_page.py > docs/configuration.md` -->
 
 aish-lsp runs without any configuration. To change something, write a file `config.toml`:
 
@@ -103,65 +101,9 @@ servers are granted one by one in addition.
 """
 
 
-def json_schema() -> dict[str, Any]:
-    """Return the configuration's JSON schema (draft 2020-12)."""
-    return {"$schema": _DIALECT, "title": "aish-lsp", **_table_schema(Config)}
-
-
 def markdown() -> str:
     """Return docs/configuration.md."""
     return _BEFORE.format(example=EXAMPLE) + "".join(_sections())
-
-
-def _table_schema(cls: type) -> dict[str, Any]:
-    kinds = get_type_hints(cls)
-    return {
-        "type": "object",
-        "description": _first_line(cls),
-        "properties": {
-            field.name: _field_schema(field, kinds[field.name])
-            for field in dataclasses.fields(cls)
-            if _is_key(field, kinds[field.name])
-        },
-        "additionalProperties": False,
-    }
-
-
-def _is_key(field: dataclasses.Field[Any], kind: Any) -> bool:
-    """Return whether a field is the user's to set; a preset's ``name`` is not."""
-    return "doc" in field.metadata or dataclasses.is_dataclass(kind)
-
-
-def _field_schema(field: dataclasses.Field[Any], kind: Any) -> dict[str, Any]:
-    schema = _kind_schema(kind)
-    if "doc" not in field.metadata:
-        return schema
-    schema["description"] = field.metadata["doc"]
-    if field.default is not dataclasses.MISSING:
-        schema["default"] = field.default
-    for bound in ("minimum", "maximum"):
-        if field.metadata[bound] is not None:
-            schema[bound] = field.metadata[bound]
-    return schema
-
-
-def _kind_schema(kind: Any) -> dict[str, Any]:
-    if alternatives := arms(kind):
-        schema = _kind_schema(alternatives[0])
-        return {**schema, "type": [schema["type"], "null"]}
-    if dataclasses.is_dataclass(kind):
-        assert isinstance(kind, type)
-        return _table_schema(kind)
-    arguments = get_args(kind)
-    if get_origin(kind) is Literal:
-        return {"type": "string", "enum": list(arguments)}
-    if get_origin(kind) is list:
-        return {"type": "array", "items": _kind_schema(arguments[0])}
-    if get_origin(kind) is dict:
-        entry = arguments[1]
-        values = True if entry is Any else _kind_schema(entry)
-        return {"type": "object", "additionalProperties": values}
-    return {"type": _SIMPLE[kind]}
 
 
 def _sections() -> Iterator[str]:
@@ -190,11 +132,7 @@ def _about(path: tuple[str, ...]) -> str:
         kind = (arms(kind) or [kind])[0]
         cls = get_args(kind)[1] if get_origin(kind) is dict else kind
     chosen = f" `{NAME}` is a name that you choose." if path[-1] == NAME else ""
-    return f"{_first_line(cls)}{chosen}\n\n"
-
-
-def _first_line(cls: type) -> str:
-    return (cls.__doc__ or "").partition("\n")[0].replace("``", "`")
+    return f"{first_line(cls)}{chosen}\n\n"
 
 
 if __name__ == "__main__":

@@ -1,0 +1,72 @@
+"""docs/risk.md: the tables of commands as a page.
+
+``python tests/unit/shell/risk_page.py > docs/risk.md`` writes it anew.
+"""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from aish_lsp.shell.risk.rules import FOLDER
+
+PAGE: Final = Path(__file__).resolve().parents[3] / "docs" / "risk.md"
+
+_PAGE_HEAD: Final = """\
+# Which commands are what
+
+<!-- Generated from the tables: python tests/unit/shell/risk_page.py > docs/risk.md -->
+
+What is known of commands, as [Safety](safety.md#what-runs) uses it. How a row is read, and how to
+add your own, [stands there too](safety.md#rules-of-your-own). The worst row that matches counts; a
+command without a row is *caution*, but for one whose subcommand or option says that it deletes. A
+row that is *safe* names every option that the command may have: with any other it does not match.
+Besides these rows, it counts what a command writes to, which variables it sets, and what the
+scripts do that stand in it (`sh -c`, `find -exec`, here-documents). Programs in other languages
+(`python -c`, `psql -c`, `sed`, `awk`) are only searched for what stands under
+[Programs that stand in a command](#programs-that-stand-in-a-command), as regular expressions.
+"""
+
+
+def markdown() -> str:
+    """Return docs/risk.md."""
+    return _PAGE_HEAD + "".join(_sections())
+
+
+def _sections() -> Iterator[str]:
+    for path in sorted(FOLDER.glob("*.toml")):
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        yield f"\n## {table['title']}\n"
+        for name, options in table.get("options", {}).items():
+            yield from _rows(f"The options @{name}", options.splitlines())
+        for group in table.get("rules", ()):
+            where = " where it runs confined, else caution" if group.get("confined") else ""
+            title = f"{group['risk'].capitalize()}{where}{_because(group)}"
+            yield from _rows(title, group["match"])
+        for group in table.get("wrappers", ()):
+            yield from _rows(f"Opened{_because(group)}", group["match"])
+        for row in table.get("programs", ()):
+            names = "all of these" if row["names"] == "*" else " ".join(row["names"].split())
+            yield f"\nIn the programs of {names}:\n"
+            for group in row.get("found", ()):
+                if group["risk"] != "safe":
+                    yield from _rows(
+                        f"{group['risk'].capitalize()}{_because(group)}", group["patterns"]
+                    )
+
+
+def _because(group: dict[str, Any]) -> str:
+    return f": {group['reason']}" if "reason" in group else ""
+
+
+def _rows(title: str, rows: list[str]) -> Iterator[str]:
+    yield f"\n**{title}**\n\n"
+    for row in rows:
+        yield f"    {row.strip()}\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(markdown())
