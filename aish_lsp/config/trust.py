@@ -7,23 +7,13 @@ the file, nothing counts as granted by it.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.foundation.files import (
-    locked,
-    open_to_read,
-    put_aside,
-    stamp_of,
-    store_errors,
-    write_atomic,
-)
-from aish_lsp.foundation.jsonl import now
-
-VERSION: Final = 1
+from aish_lsp.foundation.files import locked
+from aish_lsp.foundation.jsonl import Document, now
 
 #: What a grant is for. A provider's and a key's are not a workspace's but the user's own.
 What = Literal["overlay", "server", "settings", "tool", "norris"]
@@ -44,7 +34,7 @@ class TrustStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._file = Document(path, "grants", list, _LARGEST)
         self._seen: tuple[int, ...] | None = None
         self._document: dict[str, Any] = {}
         self._trouble: str | None = None
@@ -106,8 +96,8 @@ class TrustStore:
                 and name in (None, grant.get("name"))
             )
 
-        with locked(self._path):
-            document = self._writable()
+        with locked(self._file.path):
+            document = self._file.read_to_write(self._file.empty())
             kept = [grant for grant in document["grants"] if not revoked(grant)]
             count = len(document["grants"]) - len(kept)
             if count:
@@ -144,8 +134,8 @@ class TrustStore:
     def _put(self, grant: dict[str, Any]) -> None:
         """Add ``grant`` with the time of now, in place of the one of the same name."""
         same = (grant["workspace"], grant["what"], grant["name"])
-        with locked(self._path):
-            document = self._writable()
+        with locked(self._file.path):
+            document = self._file.read_to_write(self._file.empty())
             others = [
                 other
                 for other in document["grants"]
@@ -157,78 +147,20 @@ class TrustStore:
     def _refresh(self) -> None:
         """Read the file where it changed; remember what is wrong with it."""
         try:
-            status = self._path.stat()
-        except OSError as error:
-            missing = isinstance(error, FileNotFoundError)
+            seen = self._file.state()
+            if seen == self._seen:
+                return
+            self._seen, self._document, self._trouble = seen, {}, None
+            self._document = self._file.read()
+        except StoreUnavailable as error:
             self._seen, self._document = None, {}
-            self._trouble = None if missing else f"{self._path} cannot be read: {error.strerror}"
-            return
-        seen = stamp_of(status)
-        if seen == self._seen:
-            return
-        self._seen, self._document, self._trouble = seen, {}, None
-        try:
-            self._document = _parse(self._read())
-        except OSError as error:
-            self._trouble = f"{self._path} cannot be read: {error.strerror}; nothing is granted"
+            self._trouble = f"{error.message} Nothing is granted by it."
         except ValueError as error:
-            self._trouble = f"{self._path}: {error}; nothing is granted by it"
-
-    def _read(self) -> bytes:
-        """Return the file's bytes; OSError where it cannot be read or is none.
-
-        Of one that is too large to be ours nothing is returned: it is damaged.
-        """
-        with os.fdopen(open_to_read(self._path), "rb") as file:
-            data = file.read(_LARGEST + 1)
-        return data if len(data) <= _LARGEST else b""
-
-    def _writable(self) -> dict[str, Any]:
-        """Return the document as it is now, to be changed under the lock.
-
-        A damaged file is put aside; nothing in it counts any more.
-        """
-        with store_errors(self._path, "read"):
-            try:
-                data = self._read()
-            except FileNotFoundError:
-                return {"version": VERSION, "grants": []}
-            try:
-                return _parse(data)
-            except _NewerVersion as error:
-                msg = f"{self._path}: {error}. Update aish-lsp, or move the file away."
-                raise StoreUnavailable(msg, path=str(self._path)) from error
-            except ValueError:
-                put_aside(self._path)
-                return {"version": VERSION, "grants": []}
+            self._trouble = f"{self._file.path}: {error}; nothing is granted by it"
 
     def _write(self, document: dict[str, Any]) -> None:
-        write_atomic(self._path, json.dumps(document, indent=2) + "\n")
+        self._file.write(document)
         self._seen = None
-
-
-class _NewerVersion(ValueError):
-    """The file is from a newer aish-lsp."""
-
-
-def _parse(data: bytes) -> dict[str, Any]:
-    """Return the document in ``data``.
-
-    Raises:
-        ValueError: it is none of ours; the message says why.
-    """
-    try:
-        document: object = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("it is damaged") from error
-    if not isinstance(document, dict):
-        raise ValueError("it is damaged")  # noqa: TRY004 - of the file, not of an argument
-    version = document.get("version")
-    if type(version) is int and version > VERSION:
-        raise _NewerVersion(f"it is from a newer version ({version})")
-    if type(version) is not int or version != VERSION or type(document.get("grants")) is not list:
-        raise ValueError("it is damaged")
-    return document
 
 
 def _place(workspace: Path) -> str:
