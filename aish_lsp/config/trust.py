@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -46,25 +47,18 @@ class TrustStore:
 
     def granted(self, workspace: Path, what: What, name: str, contents: str) -> bool:
         """Return whether exactly these ``contents`` (a hash) of ``name`` were granted."""
-        return any(
-            grant.get("hash") == contents for grant in self._find(_place(workspace), what, name)
-        )
+        about = {"workspace": _place(workspace), "what": what, "name": name, "hash": contents}
+        return bool(self._grants(about))
 
     def definition(self, workspace: Path, what: What, name: str) -> str | None:
         """Return what was kept with the grant of ``name``; None where nothing is granted."""
-        found = self._find(_place(workspace), what, name)
+        found = self._grants({"workspace": _place(workspace), "what": what, "name": name})
         return str(found[-1].get("definition", "")) if found else None
 
     def names(self, workspace: Path, what: What) -> list[str]:
         """Return the names of what is granted to a workspace."""
-        self._refresh()
-        place = _place(workspace)
-        return [
-            str(grant.get("name"))
-            for grant in self._document.get("grants", [])
-            if isinstance(grant, dict)
-            and (grant.get("workspace"), grant.get("what")) == (place, what)
-        ]
+        grants = self._grants({"workspace": _place(workspace), "what": what})
+        return [str(grant.get("name")) for grant in grants]
 
     def grant(
         self, workspace: Path, what: What, name: str, contents: str, *, definition: str = ""
@@ -77,8 +71,9 @@ class TrustStore:
             StoreUnavailable: the file is from a newer version, or cannot be written.
             Busy: another process holds it.
         """
-        about = {"workspace": _place(workspace), "what": what, "name": name, "hash": contents}
-        self._put({**about, "definition": definition} if definition else about)
+        about = {"workspace": _place(workspace), "what": what, "name": name}
+        more = {"definition": definition} if definition else {}
+        self._replace(about, {**about, "hash": contents, **more, "at": now()})
 
     def revoke(self, workspace: Path, what: What | None = None, name: str | None = None) -> int:
         """Take back the workspace's grants (all, or of a kind or a name); return how many.
@@ -86,30 +81,14 @@ class TrustStore:
         Raises:
             StoreUnavailable, Busy: as ``grant``.
         """
-        place = _place(workspace)
-
-        def revoked(grant: Any) -> bool:
-            return (
-                isinstance(grant, dict)
-                and grant.get("workspace") == place
-                and what in (None, grant.get("what"))
-                and name in (None, grant.get("name"))
-            )
-
-        with locked(self._file.path):
-            document = self._file.read_to_write(self._file.empty())
-            kept = [grant for grant in document["grants"] if not revoked(grant)]
-            count = len(document["grants"]) - len(kept)
-            if count:
-                self._write({**document, "grants": kept})
-        return count
+        about = {"workspace": _place(workspace), "what": what, "name": name}
+        return self._replace({key: value for key, value in about.items() if value is not None})
 
     def answer(self, what: Consent, name: str, place: str) -> bool | None:
         """Return what the user said of sending to ``place`` for ``name``; None: not asked."""
-        for grant in reversed(self._find(None, what, name)):
-            if grant.get("hash") == _digest(place):
-                return _ANSWERS.get(str(grant.get("answer")))
-        return None
+        about = {"workspace": None, "what": what, "name": name, "hash": _digest(place)}
+        found = self._grants(about)
+        return _ANSWERS.get(str(found[-1].get("answer"))) if found else None
 
     def keep_answer(self, what: Consent, name: str, place: str, *, granted: bool) -> None:
         """Keep what the user said.
@@ -119,30 +98,23 @@ class TrustStore:
         """
         answer = next(word for word, meant in _ANSWERS.items() if meant is granted)
         about = {"workspace": None, "what": what, "name": name}
-        self._put({**about, "hash": _digest(place), "answer": answer})
+        self._replace(about, {**about, "hash": _digest(place), "answer": answer, "at": now()})
 
-    def _find(self, place: str | None, what: str, name: str) -> list[dict[str, Any]]:
+    def _grants(self, about: Mapping[str, str | None]) -> list[dict[str, Any]]:
+        """Return the grants that have all that ``about`` says."""
         self._refresh()
-        wanted = (place, what, name)
-        return [
-            grant
-            for grant in self._document.get("grants", [])
-            if isinstance(grant, dict)
-            and (grant.get("workspace"), grant.get("what"), grant.get("name")) == wanted
-        ]
+        return [grant for grant in self._document.get("grants", ()) if _is_about(grant, about)]
 
-    def _put(self, grant: dict[str, Any]) -> None:
-        """Add ``grant`` with the time of now, in place of the one of the same name."""
-        same = (grant["workspace"], grant["what"], grant["name"])
+    def _replace(self, about: Mapping[str, str | None], *grants: dict[str, Any]) -> int:
+        """Put ``grants`` in the place of those that ``about`` names; return how many they were."""
         with locked(self._file.path):
             document = self._file.read_to_write(self._file.empty())
-            others = [
-                other
-                for other in document["grants"]
-                if not isinstance(other, dict)
-                or (other.get("workspace"), other.get("what"), other.get("name")) != same
-            ]
-            self._write({**document, "grants": [*others, {**grant, "at": now()}]})
+            kept = [grant for grant in document["grants"] if not _is_about(grant, about)]
+            count = len(document["grants"]) - len(kept)
+            if count or grants:
+                self._file.write({**document, "grants": [*kept, *grants]})
+                self._seen = None
+            return count
 
     def _refresh(self) -> None:
         """Read the file where it changed; remember what is wrong with it."""
@@ -158,9 +130,9 @@ class TrustStore:
         except ValueError as error:
             self._trouble = f"{self._file.path}: {error}; nothing is granted by it"
 
-    def _write(self, document: dict[str, Any]) -> None:
-        self._file.write(document)
-        self._seen = None
+
+def _is_about(grant: object, about: Mapping[str, str | None]) -> bool:
+    return isinstance(grant, dict) and about.items() <= grant.items()
 
 
 def _place(workspace: Path) -> str:
