@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -174,7 +174,7 @@ class Configuration:
         overlay, asked = self._trusted_part("overlay", ".aish.toml", overlaid, base)
         edited, more_refused = self._without_users_own(settings.layer)
         edited, also = self._trusted_part("settings", "aish", edited, base)
-        config, wrong, origins = combine(Stack(overlay, own, edited))
+        config, wrong, origins = combine(overlay, own, edited)
         problems = [*self._overlay.problems, *self._file.problems, *self._environment.problems]
         problems += [*client.problems, *settings.problems, *wrong, *refused, *more_refused]
         if (trouble := self._trust.trouble()) is not None:
@@ -261,15 +261,6 @@ def _waiting(request: Request) -> str:
 DEFAULT: Final = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Stack:
-    """The layers that count: the workspace's, the user's own (weakest first), the editor's."""
-
-    overlay: Layer
-    own: Sequence[Layer]
-    settings: Layer
-
-
 def user_values(own: Sequence[Layer]) -> dict[str, Any]:
     """Return the plain values in force from the defaults and the user's own layers."""
     values: Mapping[str, Any] = dataclasses.asdict(Config())
@@ -278,20 +269,33 @@ def user_values(own: Sequence[Layer]) -> dict[str, Any]:
     return dict(values)
 
 
-def combine(stack: Stack) -> tuple[Config, list[Problem], dict[str, str]]:
-    """Return the configuration, what does not hold together, and the origin of each value."""
-    own: Mapping[str, Any] = {}
-    for layer in stack.own:
-        own = _merged(own, layer.data)
-    data = _merged(stack.overlay.data, own, whole=WHOLE)
-    data = _merged(data, stack.settings.data, whole=WHOLE)
+def combine(
+    overlay: Layer, own: Sequence[Layer], settings: Layer
+) -> tuple[Config, list[Problem], dict[str, str]]:
+    """Return the configuration, what does not hold together, and the origin of each value.
+
+    Args:
+        overlay: what counts of the workspace's.
+        own: the user's own, weakest first.
+        settings: what counts of the editor's.
+    """
+    users: Mapping[str, Any] = {}
+    for layer in own:
+        users = _merged(users, layer.data)
+    data = _merged(overlay.data, users, whole=WHOLE)
+    data = _merged(data, settings.data, whole=WHOLE)
+    sources = [[settings], [*reversed(own)], [overlay]]
     good, wrong = consistent(data)
-    problems = [Problem(dotted(path), reason, _origin(stack, path)) for path, reason in wrong]
+    problems = [Problem(dotted(path), reason, _origin(sources, path)) for path, reason in wrong]
     config = structure(good, Config, camel_case=False)
     models = {name: replace(preset, name=name) for name, preset in config.models.items()}
-    rules = [*_rules(own), *_workspace_rules(stack.overlay), *_workspace_rules(stack.settings)]
+    rules = [*_rules(users), *_workspace_rules(overlay), *_workspace_rules(settings)]
     config = replace(config, models=models, safety=replace(config.safety, rules=rules))
-    return config, problems, dict(_origins(stack, good, config))
+    origins = {
+        dotted(path): _origin(sources, path) if lookup(good, path)[0] else DEFAULT
+        for path, _ in leaves(dataclasses.asdict(config))
+    }
+    return config, problems, origins
 
 
 def _rules(data: Mapping[str, Any], cls: type[RiskRule] = RiskRule) -> list[RiskRule]:
@@ -322,17 +326,11 @@ def _merged(
     return merged
 
 
-def _origins(stack: Stack, data: Mapping[str, Any], config: Config) -> Iterator[tuple[str, str]]:
-    for path, _ in leaves(dataclasses.asdict(config)):
-        there, _ = lookup(data, path)
-        yield dotted(path), _origin(stack, path) if there else DEFAULT
-
-
-def _origin(stack: Stack, path: KeyPath) -> str:
-    """Return where the value at ``path`` came from."""
+def _origin(sources: Iterable[Sequence[Layer]], path: KeyPath) -> str:
+    """Return where the value at ``path`` came from, of groups of layers, the strongest first."""
     keys = tuple(part for part in path if isinstance(part, str))
     unit = next((keys[: len(table) + 1] for table in WHOLE if keys[: len(table)] == table), None)
-    for group in ([stack.settings], [*reversed(stack.own)], [stack.overlay]):
+    for group in sources:
         for layer in group:
             if lookup(layer.data, keys)[0]:
                 return layer.locate(dotted(keys))

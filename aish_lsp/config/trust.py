@@ -7,23 +7,14 @@ the file, nothing counts as granted by it.
 from __future__ import annotations
 
 import hashlib
-import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from aish_lsp.foundation.errors import StoreUnavailable
-from aish_lsp.foundation.files import (
-    locked,
-    open_to_read,
-    put_aside,
-    stamp_of,
-    store_errors,
-    write_atomic,
-)
-from aish_lsp.foundation.jsonl import now
-
-VERSION: Final = 1
+from aish_lsp.foundation.files import locked
+from aish_lsp.foundation.jsonl import Document, now
 
 #: What a grant is for. A provider's and a key's are not a workspace's but the user's own.
 What = Literal["overlay", "server", "settings", "tool", "norris"]
@@ -44,7 +35,7 @@ class TrustStore:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._file = Document(path, "grants", list, _LARGEST)
         self._seen: tuple[int, ...] | None = None
         self._document: dict[str, Any] = {}
         self._trouble: str | None = None
@@ -56,25 +47,18 @@ class TrustStore:
 
     def granted(self, workspace: Path, what: What, name: str, contents: str) -> bool:
         """Return whether exactly these ``contents`` (a hash) of ``name`` were granted."""
-        return any(
-            grant.get("hash") == contents for grant in self._find(_place(workspace), what, name)
-        )
+        about = {"workspace": _place(workspace), "what": what, "name": name, "hash": contents}
+        return bool(self._grants(about))
 
     def definition(self, workspace: Path, what: What, name: str) -> str | None:
         """Return what was kept with the grant of ``name``; None where nothing is granted."""
-        found = self._find(_place(workspace), what, name)
+        found = self._grants({"workspace": _place(workspace), "what": what, "name": name})
         return str(found[-1].get("definition", "")) if found else None
 
     def names(self, workspace: Path, what: What) -> list[str]:
         """Return the names of what is granted to a workspace."""
-        self._refresh()
-        place = _place(workspace)
-        return [
-            str(grant.get("name"))
-            for grant in self._document.get("grants", [])
-            if isinstance(grant, dict)
-            and (grant.get("workspace"), grant.get("what")) == (place, what)
-        ]
+        grants = self._grants({"workspace": _place(workspace), "what": what})
+        return [str(grant.get("name")) for grant in grants]
 
     def grant(
         self, workspace: Path, what: What, name: str, contents: str, *, definition: str = ""
@@ -87,8 +71,9 @@ class TrustStore:
             StoreUnavailable: the file is from a newer version, or cannot be written.
             Busy: another process holds it.
         """
-        about = {"workspace": _place(workspace), "what": what, "name": name, "hash": contents}
-        self._put({**about, "definition": definition} if definition else about)
+        about = {"workspace": _place(workspace), "what": what, "name": name}
+        more = {"definition": definition} if definition else {}
+        self._replace(about, {**about, "hash": contents, **more, "at": now()})
 
     def revoke(self, workspace: Path, what: What | None = None, name: str | None = None) -> int:
         """Take back the workspace's grants (all, or of a kind or a name); return how many.
@@ -96,30 +81,14 @@ class TrustStore:
         Raises:
             StoreUnavailable, Busy: as ``grant``.
         """
-        place = _place(workspace)
-
-        def revoked(grant: Any) -> bool:
-            return (
-                isinstance(grant, dict)
-                and grant.get("workspace") == place
-                and what in (None, grant.get("what"))
-                and name in (None, grant.get("name"))
-            )
-
-        with locked(self._path):
-            document = self._writable()
-            kept = [grant for grant in document["grants"] if not revoked(grant)]
-            count = len(document["grants"]) - len(kept)
-            if count:
-                self._write({**document, "grants": kept})
-        return count
+        about = {"workspace": _place(workspace), "what": what, "name": name}
+        return self._replace({key: value for key, value in about.items() if value is not None})
 
     def answer(self, what: Consent, name: str, place: str) -> bool | None:
         """Return what the user said of sending to ``place`` for ``name``; None: not asked."""
-        for grant in reversed(self._find(None, what, name)):
-            if grant.get("hash") == _digest(place):
-                return _ANSWERS.get(str(grant.get("answer")))
-        return None
+        about = {"workspace": None, "what": what, "name": name, "hash": _digest(place)}
+        found = self._grants(about)
+        return _ANSWERS.get(str(found[-1].get("answer"))) if found else None
 
     def keep_answer(self, what: Consent, name: str, place: str, *, granted: bool) -> None:
         """Keep what the user said.
@@ -129,106 +98,41 @@ class TrustStore:
         """
         answer = next(word for word, meant in _ANSWERS.items() if meant is granted)
         about = {"workspace": None, "what": what, "name": name}
-        self._put({**about, "hash": _digest(place), "answer": answer})
+        self._replace(about, {**about, "hash": _digest(place), "answer": answer, "at": now()})
 
-    def _find(self, place: str | None, what: str, name: str) -> list[dict[str, Any]]:
+    def _grants(self, about: Mapping[str, str | None]) -> list[dict[str, Any]]:
+        """Return the grants that have all that ``about`` says."""
         self._refresh()
-        wanted = (place, what, name)
-        return [
-            grant
-            for grant in self._document.get("grants", [])
-            if isinstance(grant, dict)
-            and (grant.get("workspace"), grant.get("what"), grant.get("name")) == wanted
-        ]
+        return [grant for grant in self._document.get("grants", ()) if _is_about(grant, about)]
 
-    def _put(self, grant: dict[str, Any]) -> None:
-        """Add ``grant`` with the time of now, in place of the one of the same name."""
-        same = (grant["workspace"], grant["what"], grant["name"])
-        with locked(self._path):
-            document = self._writable()
-            others = [
-                other
-                for other in document["grants"]
-                if not isinstance(other, dict)
-                or (other.get("workspace"), other.get("what"), other.get("name")) != same
-            ]
-            self._write({**document, "grants": [*others, {**grant, "at": now()}]})
+    def _replace(self, about: Mapping[str, str | None], *grants: dict[str, Any]) -> int:
+        """Put ``grants`` in the place of those that ``about`` names; return how many they were."""
+        with locked(self._file.path):
+            document = self._file.read_to_write(self._file.empty())
+            kept = [grant for grant in document["grants"] if not _is_about(grant, about)]
+            count = len(document["grants"]) - len(kept)
+            if count or grants:
+                self._file.write({**document, "grants": [*kept, *grants]})
+                self._seen = None
+            return count
 
     def _refresh(self) -> None:
         """Read the file where it changed; remember what is wrong with it."""
         try:
-            status = self._path.stat()
-        except OSError as error:
-            missing = isinstance(error, FileNotFoundError)
+            seen = self._file.state()
+            if seen == self._seen:
+                return
+            self._seen, self._document, self._trouble = seen, {}, None
+            self._document = self._file.read()
+        except StoreUnavailable as error:
             self._seen, self._document = None, {}
-            self._trouble = None if missing else f"{self._path} cannot be read: {error.strerror}"
-            return
-        seen = stamp_of(status)
-        if seen == self._seen:
-            return
-        self._seen, self._document, self._trouble = seen, {}, None
-        try:
-            self._document = _parse(self._read())
-        except OSError as error:
-            self._trouble = f"{self._path} cannot be read: {error.strerror}; nothing is granted"
+            self._trouble = f"{error.message} Nothing is granted by it."
         except ValueError as error:
-            self._trouble = f"{self._path}: {error}; nothing is granted by it"
-
-    def _read(self) -> bytes:
-        """Return the file's bytes; OSError where it cannot be read or is none.
-
-        Of one that is too large to be ours nothing is returned: it is damaged.
-        """
-        with os.fdopen(open_to_read(self._path), "rb") as file:
-            data = file.read(_LARGEST + 1)
-        return data if len(data) <= _LARGEST else b""
-
-    def _writable(self) -> dict[str, Any]:
-        """Return the document as it is now, to be changed under the lock.
-
-        A damaged file is put aside; nothing in it counts any more.
-        """
-        with store_errors(self._path, "read"):
-            try:
-                data = self._read()
-            except FileNotFoundError:
-                return {"version": VERSION, "grants": []}
-            try:
-                return _parse(data)
-            except _NewerVersion as error:
-                msg = f"{self._path}: {error}. Update aish-lsp, or move the file away."
-                raise StoreUnavailable(msg, path=str(self._path)) from error
-            except ValueError:
-                put_aside(self._path)
-                return {"version": VERSION, "grants": []}
-
-    def _write(self, document: dict[str, Any]) -> None:
-        write_atomic(self._path, json.dumps(document, indent=2) + "\n")
-        self._seen = None
+            self._trouble = f"{self._file.path}: {error}; nothing is granted by it"
 
 
-class _NewerVersion(ValueError):
-    """The file is from a newer aish-lsp."""
-
-
-def _parse(data: bytes) -> dict[str, Any]:
-    """Return the document in ``data``.
-
-    Raises:
-        ValueError: it is none of ours; the message says why.
-    """
-    try:
-        document: object = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("it is damaged") from error
-    if not isinstance(document, dict):
-        raise ValueError("it is damaged")  # noqa: TRY004 - of the file, not of an argument
-    version = document.get("version")
-    if type(version) is int and version > VERSION:
-        raise _NewerVersion(f"it is from a newer version ({version})")
-    if type(version) is not int or version != VERSION or type(document.get("grants")) is not list:
-        raise ValueError("it is damaged")
-    return document
+def _is_about(grant: object, about: Mapping[str, str | None]) -> bool:
+    return isinstance(grant, dict) and about.items() <= grant.items()
 
 
 def _place(workspace: Path) -> str:

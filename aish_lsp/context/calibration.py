@@ -8,21 +8,15 @@ it knows; one from a newer version is left alone.
 from __future__ import annotations
 
 import asyncio
-import errno
-import json
-import math
-import stat
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from aish_lsp.foundation.errors import AishError, StoreUnavailable
-from aish_lsp.foundation.files import locked, put_aside, stamp_of, store_errors, write_atomic
-from aish_lsp.foundation.jsonl import now
-
-VERSION: Final = 1
+from aish_lsp.foundation.errors import AishError
+from aish_lsp.foundation.files import locked
+from aish_lsp.foundation.jsonl import Document, now
 
 #: No ratio is outside of these, and no single observation counts for more.
 LOWEST: Final = 0.5
@@ -64,10 +58,10 @@ class Calibration:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._file = Document(path, "models", dict, _LARGEST_FILE)
         #: The file's state when it was last read, None before; what it held when last it was good.
         self._seen: tuple[int, ...] | None = None
-        self._document = _empty()
+        self._document = self._file.empty()
         self._waiting: list[_Observation] = []
         #: The file's models with what waits mixed in.
         self._models: dict[str, Any] = {}
@@ -122,15 +116,15 @@ class Calibration:
     def _refresh(self) -> None:
         """Read the file where it changed. What it held before stays where it cannot be read."""
         try:
-            seen = _state_of(self._path)
+            seen = self._file.state()
             if seen == self._seen:
                 return
             self._seen = seen
-            self._document = _document(_read(self._path))
+            self._document = self._file.read()
         except AishError as error:
             self._failed(error.message)
         except ValueError as error:
-            self._failed(f"{self._path}: {error}. It will be put aside and started afresh.")
+            self._failed(f"{self._file.path}: {error}. It will be put aside and started afresh.")
         else:
             self._models = _mixed(self._document["models"], self._waiting)
 
@@ -167,15 +161,11 @@ class Calibration:
             StoreUnavailable: it is from a newer version, or cannot be read or written.
             Busy: another process holds it.
         """
-        with locked(self._path):
-            try:
-                document, text = _updated(_document(_read(self._path)), batch)
-            except (ValueError, RecursionError):
-                with store_errors(self._path, "put aside"):
-                    put_aside(self._path)
-                document, text = _updated(known, batch)
-            write_atomic(self._path, text)
-            return document, _state_of(self._path)
+        with locked(self._file.path):
+            document = self._file.read_to_write(known)
+            document = {**document, "models": _mixed(document["models"], batch)}
+            self._file.write(document)
+            return document, self._file.state()
 
     def _failed(self, reason: str) -> None:
         """Keep a trouble to be told, unless it was; to read and to write may fail alike."""
@@ -184,91 +174,6 @@ class Calibration:
             self._troubles.append(
                 f"What was learned about token counts is not being saved: {reason}"
             )
-
-
-def _empty() -> dict[str, Any]:
-    return {"version": VERSION, "models": {}}
-
-
-def _state_of(path: Path) -> tuple[int, ...]:
-    """Return what changes when a file does; a missing one has a state too.
-
-    Raises:
-        StoreUnavailable: the system does not tell.
-    """
-    with store_errors(path, "read"):
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            return ()
-    # The time of change tells of permissions that were given.
-    return (*stamp_of(status), status.st_ctime_ns)
-
-
-def _read(path: Path) -> bytes | None:
-    """Return the file's bytes; None where there is none.
-
-    Raises:
-        StoreUnavailable: it cannot be read.
-        ValueError: it is far too large to be ours.
-    """
-    with store_errors(path, "read"):
-        try:
-            status = path.stat()
-        except FileNotFoundError:
-            return None
-        # A pipe would be waited for without end.
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        if status.st_size > _LARGEST_FILE:
-            raise ValueError("it is damaged")
-        return path.read_bytes()
-
-
-def _document(data: bytes | None) -> dict[str, Any]:
-    """Return the document in a file's bytes, an empty one where there is no file.
-
-    Raises:
-        StoreUnavailable: it is from a newer version.
-        ValueError: it is none of ours.
-    """
-    if data is None:
-        return _empty()
-    try:
-        document: object = json.loads(data, parse_constant=_finite, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        raise ValueError("it is damaged") from error
-    if not isinstance(document, dict):
-        raise ValueError("it is damaged")  # noqa: TRY004 - of the file, not of an argument
-    version = document.get("version")
-    if type(version) is int and version > VERSION:
-        raise StoreUnavailable(
-            f"calibration.json is from a newer version ({version}). Update aish-lsp, or move the "
-            "file away."
-        )
-    if type(version) is not int or version != VERSION or type(document.get("models")) is not dict:
-        raise ValueError("it is damaged")
-    return document
-
-
-def _finite(number: str) -> float:
-    """Return a number of JSON's. NaN and what is beyond all floats could not be written again."""
-    value = float(number)
-    if not math.isfinite(value):
-        raise ValueError("it is not a JSON number")
-    return value
-
-
-def _updated(
-    document: Mapping[str, Any], batch: Iterable[_Observation]
-) -> tuple[dict[str, Any], str]:
-    """Return ``document`` with ``batch`` mixed in, and its text.
-
-    Raises:
-        RecursionError: it is nested more deeply than can be written, though it could be read.
-    """
-    updated = {**document, "models": _mixed(document["models"], batch)}
-    return updated, json.dumps(updated, indent=2) + "\n"
 
 
 def _mixed(models: Mapping[str, Any], batch: Iterable[_Observation]) -> dict[str, Any]:

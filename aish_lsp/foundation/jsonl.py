@@ -1,7 +1,7 @@
-"""JSON lines: how an object becomes a line, and what the lines of a file hold.
+"""JSON in our files: lines of it, and small documents.
 
 What is read can be written again: a line with a number that is not finite, or nested deeper than
-MAX_DEPTH, is a bad one.
+MAX_DEPTH, is a bad one, and such a document is damaged.
 
 A line's ``ts`` is the time as all our files have it.
 """
@@ -11,13 +11,22 @@ from __future__ import annotations
 import codecs
 import io
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from aish_lsp.foundation.files import read_file
+from aish_lsp.foundation.errors import StoreUnavailable
+from aish_lsp.foundation.files import (
+    open_to_read,
+    put_aside,
+    read_file,
+    stamp_of,
+    store_errors,
+    write_atomic,
+)
 from aish_lsp.foundation.text import count_of
 
 #: How deep a line's objects and lists may stand in each other, itself being 1. Python stops at 300
@@ -192,3 +201,99 @@ TIMESTAMP: Final = "%Y-%m-%dT%H:%M:%SZ"
 def now() -> str:
     """Return the time now, in the form of TIMESTAMP."""
     return datetime.now(UTC).strftime(TIMESTAMP)
+
+
+# Documents: objects with a version, each a file of its own.
+
+#: The format that is written here, and the newest that is understood.
+VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A small file that all processes share: ``{"version": 1, PART: ...}``. All of it blocks.
+
+    Attributes:
+        path: the file, which may be missing.
+        part: the key of what it is for.
+        kind: what stands there, empty at first: ``list`` or ``dict``.
+        largest: bytes; what is larger is none of ours.
+    """
+
+    path: Path
+    part: str
+    kind: type
+    largest: int
+
+    def state(self) -> tuple[int, ...]:
+        """Return what changes when the file does; a missing one has a state too.
+
+        Raises:
+            StoreUnavailable: the system does not tell.
+        """
+        with store_errors(self.path, "read"):
+            try:
+                status = self.path.stat()
+            except FileNotFoundError:
+                return ()
+        # The time of change tells of permissions that were given.
+        return (*stamp_of(status), status.st_ctime_ns)
+
+    def read(self) -> dict[str, Any]:
+        """Return what the file holds.
+
+        Raises:
+            StoreUnavailable: it cannot be read, or is from a newer version.
+            ValueError: it is damaged.
+        """
+        with store_errors(self.path, "read"):
+            try:
+                fd = open_to_read(self.path)
+            except FileNotFoundError:
+                return self.empty()
+            with os.fdopen(fd, "rb") as file:
+                data = file.read(self.largest + 1)
+        try:
+            text = data.decode() if len(data) <= self.largest else ""
+            document = _decoder.decode(text)
+        except (ValueError, RecursionError):
+            document = None
+        known = document if isinstance(document, dict) else {}
+        version = known.get("version")
+        if type(version) is int and version > VERSION:
+            raise StoreUnavailable(
+                f"{self.path} is from a newer version ({version}). Update aish-lsp, or move the"
+                " file away.",
+                path=str(self.path),
+            )
+        is_ours = type(version) is int and version == VERSION
+        if not is_ours or type(known.get(self.part)) is not self.kind or _is_too_deep(text, known):
+            raise ValueError("it is damaged")
+        return known
+
+    def empty(self) -> dict[str, Any]:
+        """Return what a missing file stands for."""
+        return {"version": VERSION, self.part: self.kind()}
+
+    def read_to_write(self, otherwise: dict[str, Any]) -> dict[str, Any]:
+        """Return what is to be changed, under the lock of whoever calls.
+
+        A damaged file is put aside, and ``otherwise`` takes its place.
+
+        Raises:
+            StoreUnavailable: it cannot be read or put aside, or is from a newer version.
+        """
+        try:
+            return self.read()
+        except ValueError:
+            with store_errors(self.path, "put aside"):
+                put_aside(self.path)
+            return otherwise
+
+    def write(self, document: Mapping[str, Any]) -> None:
+        """Write all of it.
+
+        Raises:
+            StoreUnavailable: it cannot be written; what was there stays.
+        """
+        write_atomic(self.path, json.dumps(document, indent=2) + "\n")

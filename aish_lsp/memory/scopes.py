@@ -227,7 +227,10 @@ def _items(store: MemoryStore) -> tuple[MemoryItem, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """An item as ``aish.memory.list`` shows it; ``injected``: the model is told of it."""
+    """An item, field for field, as ``aish.memory.list`` shows it.
+
+    ``injected``: the model is told of it.
+    """
 
     id: int
     ts: str
@@ -256,16 +259,7 @@ def listed(
     items = memory.items()
     told = {(item.scope, item.id) for item in select(items, inject_max_chars).items}
     return [
-        Listed(
-            item.id,
-            item.ts,
-            item.kind,
-            item.content,
-            item.tags,
-            item.source,
-            item.scope,
-            (item.scope, item.id) in told,
-        )
+        Listed(*item, injected=(item.scope, item.id) in told)
         for item in items
         if scope in (None, item.scope) and _matches(item, query)
     ]

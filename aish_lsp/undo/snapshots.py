@@ -48,7 +48,7 @@ class FileState:
     content: str
     permission: int
 
-    def differs_in_permission(self, other: FileState | None) -> bool:
+    def holds_the_same_as(self, other: FileState | None) -> bool:
         """Return whether both hold the same, and git has the same mode of both."""
         return other is not None and (self.mode, self.content) == (other.mode, other.content)
 

@@ -347,9 +347,8 @@ def _put_back(git: Git, folder: WorkFolder, steps: Mapping[bytes, Step]) -> dict
     failed: dict[bytes, str] = {}
     gone = [name for name, step in steps.items() if step.wanted is None]
     back = {name: step.wanted for name, step in sorted(steps.items()) if step.wanted is not None}
-    chmod = {
-        name for name, wanted in back.items() if wanted.differs_in_permission(steps[name].there)
-    }
+    # Where the rest is as it was, the file stays: its permission alone is put back.
+    chmod = {name for name, wanted in back.items() if wanted.holds_the_same_as(steps[name].there)}
     ids = [wanted.content for name, wanted in back.items() if name not in chmod]
     git.check_contents(ids)
     # What stands where a folder was goes first, and so does what lies where a file was.

@@ -597,7 +597,7 @@ def test_a_revocation_in_another_process_counts_at_the_next_reload(
     (root / ".aish.toml").write_text('[context]\nsystem_prompt = "a"\n')
     configuration = open_at(root, trust)
     configuration.grant(configuration.loaded.requests)
-    other = open_at(root, TrustStore(trust._path))
+    other = open_at(root, TrustStore(trust._file.path))
     other.revoke()
     configuration.reload()
     assert configuration.config.context.system_prompt == ""
@@ -707,7 +707,7 @@ def test_a_damaged_or_newer_trust_file_grants_nothing_and_is_told(
     configuration = open_at(root, trust)
     configuration.grant(configuration.loaded.requests)
     for text in ("{", '{"version": 99, "grants": []}'):
-        write(trust._path, text)
+        write(trust._file.path, text)
         assert any("trust.json" in told for told in configuration.reload())
         assert not configuration.trusted
 

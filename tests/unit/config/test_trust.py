@@ -207,7 +207,7 @@ def test_a_directory_in_place_of_the_file(path: Path, root: Path) -> None:
     path.mkdir(parents=True)
     store = TrustStore(path)
     assert not store.granted(root, "overlay", "a", "h")
-    assert "cannot be read" in (store.trouble() or "")
+    assert "cannot read" in (store.trouble() or "")
     with pytest.raises(StoreUnavailable, match="Is a directory"):
         store.grant(root, "overlay", "a", "h")
 

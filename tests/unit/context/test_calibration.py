@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from aish_lsp.context import calibration
 from aish_lsp.context.calibration import MOST_MODELS, Calibration
-from aish_lsp.foundation import files
+from aish_lsp.foundation import files, jsonl
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ async def test_what_is_learned_while_it_is_written_is_written_next(
         assert go_on.wait(30)
         write(path, text)
 
-    monkeypatch.setattr(calibration, "write_atomic", slow)
+    monkeypatch.setattr(jsonl, "write_atomic", slow)
     learn(store, 1.2)
     saving = asyncio.create_task(store.save())
     await asyncio.to_thread(begun.wait, 30)
@@ -217,13 +217,13 @@ async def test_the_file_is_read_only_where_it_changed(
 ) -> None:
     put(path, {"version": 1, "models": {"m": entry(1.5)}})
     reads = []
-    read = Path.read_bytes
+    read = jsonl.Document.read
 
-    def counted(self: Path) -> bytes:
+    def counted(self: jsonl.Document) -> dict[str, Any]:
         reads.append(self)
         return read(self)
 
-    monkeypatch.setattr(Path, "read_bytes", counted)
+    monkeypatch.setattr(jsonl.Document, "read", counted)
     store = Calibration(path)
     assert {store.ratio("m") for _ in range(5000)} == {1.5}
     assert len(reads) == 1
