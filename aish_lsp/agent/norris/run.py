@@ -354,7 +354,7 @@ class _Run:
             tuple(call_id for call_id, _ in calls),
         )
         await self._emit(step)
-        made = Made(turn.broken_off or "done", code, [name for _, name in calls])
+        made = Made(turn.calls.broken_off or "done", code, [name for _, name in calls])
         try:
             await self._work.run_commands(step, commands, made)
         except asyncio.CancelledError:
