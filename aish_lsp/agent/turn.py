@@ -127,19 +127,13 @@ class Turn:
         """
         if not self._ask.prompt.strip():
             raise InvalidArgument("The question is empty.", path="prompt")
-        lock = self._session.turn_lock
         try:
-            if lock.locked():
-                await self._notice("info", WAITS)
-            await lock.acquire()
+            async with self._session.in_turn(self._emit, WAITS):
+                return await self.take_in_turn()
         except asyncio.CancelledError:
-            # Nothing was written down yet, and nothing is to be kept.
+            # While it waited: nothing was written down yet, and nothing is to be kept.
             self._finish = "cancelled"
             return self._outcome()
-        try:
-            return await self.take_in_turn()
-        finally:
-            lock.release()
 
     async def take_in_turn(self) -> Outcome[AskResult]:
         """Do what ``take`` does for somebody who holds the session's lock.
