@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+_WAITS: Final = "A question is being answered; this waits."
+
+
 @dataclass(frozen=True, slots=True)
 class Extracted:
     """What was found, for the user to keep, edit or drop."""
@@ -75,9 +78,7 @@ class Extractor:
         error: AishError | None = None
         messages: list[Message] = []
         try:
-            if self._session.turn_lock.locked():
-                await self._notice("info", "A question is being answered; this waits.")
-            async with self._session.turn_lock:
+            async with self._session.in_turn(self._emit, _WAITS):
                 messages = await self._messages()
                 if messages:
                     await self._ask(messages)

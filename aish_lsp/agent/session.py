@@ -7,10 +7,13 @@ something else. To begin another, or to go on with an earlier one, is to open an
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from aish_lsp.agent.accounting import Accounting, NextRequest
+from aish_lsp.agent.events import Notice
 from aish_lsp.context.attached.consent import Consents
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.report import Meter
@@ -33,7 +36,7 @@ if TYPE_CHECKING:
     from aish_lsp.context.messages import Attached, ExecOutput
     from aish_lsp.context.prompt import Blocks
     from aish_lsp.context.usage import UsageTotals
-    from aish_lsp.foundation.job import Job
+    from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.models.request import Model, ToolSchema
     from aish_lsp.sessions.recorder import Recorder
     from aish_lsp.shell.suggestions import FoundCommand, Suggestion
@@ -285,6 +288,14 @@ class Session:
         ]
 
     # What a turn and an execution need
+
+    @asynccontextmanager
+    async def in_turn(self, emit: Emit, waits: str) -> AsyncIterator[None]:
+        """Answer in the session alone, once nobody else does; ``waits`` is told until then."""
+        if self.turn_lock.locked():
+            await emit(Notice("info", waits))
+        async with self.turn_lock:
+            yield
 
     async def refresh(self) -> list[str]:
         """Take in what changed outside: configuration, memory, project. Return what is wrong."""

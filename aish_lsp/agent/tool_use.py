@@ -1,30 +1,39 @@
-"""What the tools of ours need of a session: commands run for a model, changes to be undone."""
+"""What a model calls in a turn, and what the tools of ours need of a session for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
+from aish_lsp.agent.events import Notice, Tool
 from aish_lsp.agent.execution import RunRequest, begin_undo, end_undo, run_and_tell
+from aish_lsp.config.schema import OWN_TOOLS
+from aish_lsp.context.conversation import CANCELLED
 from aish_lsp.foundation.errors import Denied
+from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.runner import run_command
 from aish_lsp.tools.builtin import BuiltInTools
-from aish_lsp.tools.calling import OUTPUTS, ToolResult, Workplace, bounded
+from aish_lsp.tools.calling import OUTPUTS, Around, ToolResult, Workplace, bounded
 from aish_lsp.tools.mcp.asking import Permissions
 from aish_lsp.tools.mcp.connection import Surroundings
 from aish_lsp.tools.mcp.servers import SessionServers, ToolServers
-from aish_lsp.tools.toolbox import Toolbox
+from aish_lsp.tools.toolbox import Toolbox, call_tool
 
 if TYPE_CHECKING:
+    from aish_lsp.agent.events import ToolStatus
     from aish_lsp.agent.session import Session
+    from aish_lsp.context.conversation import Conversation
+    from aish_lsp.foundation.job import Emit
     from aish_lsp.foundation.ports import Question
+    from aish_lsp.models.request import ToolCall
     from aish_lsp.shell.runner import RunResult
-    from aish_lsp.tools.calling import Around
+    from aish_lsp.tools.calling import ResultStatus
 
 #: Seconds that a command of ours may take that only reads, and one that a model asks for.
 _READING_SECONDS = 30.0
@@ -177,3 +186,138 @@ class _User:
         finally:
             if is_covered:
                 await end_undo(self._session, around.emit)
+
+
+# What a model calls in a turn.
+
+#: Characters that a tool's result may have at least and at most, as the model is told it.
+_SHORTEST_RESULT: Final = 300
+_LONGEST_RESULT: Final = 32_000
+
+#: Calls of one reply that are made.
+_MOST_CALLS: Final = 32
+
+#: What a call is answered with, where one before it in a step towards a goal came to nothing.
+_LEFT_OUT: Final = "Not made: the call before it failed, or was refused."
+
+
+async def to_the_end(work: Coroutine[Any, Any, None]) -> None:
+    """Do ``work`` to its end; where the turn was cancelled by then, go no further."""
+    await run_uncancellable(work)
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
+
+
+class ToolCalls:
+    """The calls of one turn: made, told, and what came of them kept.
+
+    Args:
+        session: whose model calls.
+        conversation: where results are kept; written down where it is the session's own.
+        emit: where the user is told.
+        group: what the changes of the turn are undone together with, where no goal is pursued.
+
+    Attributes:
+        has_begun: whether any was made.
+        broken_off: how the call ended after which a step towards a goal does no more; or None.
+    """
+
+    def __init__(
+        self, session: Session, conversation: Conversation, emit: Emit, group: str
+    ) -> None:
+        self.has_begun = False
+        self.broken_off: ResultStatus | None = None
+        self._session = session
+        self._conversation = conversation
+        self._emit = emit
+        self._group = group
+
+    async def make(self, calls: Sequence[ToolCall], budget: int) -> None:
+        """Call what the model asked for, and keep what came of it, in the order of the calls.
+
+        ``budget`` is that of its request, in tokens.
+
+        What only reads is called at the same time as its neighbors that do.
+        """
+        tools, pursuit = self._session.tools, self._session.pursuit
+        # A quarter of the budget, at four characters a token, for all calls of the reply.
+        limit = min(max(budget // len(calls), _SHORTEST_RESULT), _LONGEST_RESULT)
+        undone_with = pursuit.group if pursuit else self._group
+        around = Around(self._emit, self._warn, undone_with, limit)
+        for call in calls:
+            await self._tell_of(call, "pending")
+        for call in calls[_MOST_CALLS:]:
+            text = f"Not made: a reply may have {_MOST_CALLS} calls. Make fewer at once."
+            await self._came_of(call, ToolResult(text, "failed"))
+        calls = calls[:_MOST_CALLS]
+        for reads, group in groupby(calls, lambda call: tools.reads(call.name)):
+            for together in [[*group]] if reads else [[call] for call in group]:
+                if self.broken_off is not None:
+                    for call in together:
+                        await self._came_of(call, ToolResult(_LEFT_OUT, "failed"))
+                    continue
+                statuses = await self._call(together, around)
+                if pursuit is not None and not reads:
+                    self.broken_off = next((one for one in statuses if one != "done"), None)
+
+    async def _call(self, calls: Sequence[ToolCall], around: Around) -> list[ResultStatus]:
+        """Make ``calls`` at the same time; return how each ended."""
+        self.has_begun = True
+        statuses: list[ResultStatus] = []
+        making: list[asyncio.Task[ToolResult]] = []
+        try:
+            for call in calls:
+                await self._tell_of(call, "running")
+                work = call_tool(self._session.tools, call, around)
+                making.append(asyncio.create_task(work, name=f"call {call.name[:40]}"))
+            for call, made in zip(calls, making, strict=True):
+                result = await made
+                await to_the_end(self._came_of(call, result))
+                statuses.append(result.status)
+        finally:
+            for made in making:
+                made.cancel()
+            await run_uncancellable(self._keep_what_was_done(calls, making))
+        return statuses
+
+    async def _keep_what_was_done(
+        self, calls: Sequence[ToolCall], making: Sequence[asyncio.Task[ToolResult]]
+    ) -> None:
+        """Wait until calls have ended; what one did in spite of a cancel is its result."""
+        if making:
+            await asyncio.wait(making)
+        waiting = {call.id for call in self._conversation.open_calls()}
+        for call, made in zip(calls, making, strict=False):
+            if call.id in waiting and not made.cancelled() and made.exception() is None:
+                await self._came_of(call, made.result())
+
+    async def _came_of(self, call: ToolCall, result: ToolResult) -> None:
+        """Keep, and tell, what came of a call."""
+        text = self._session.workspace.output_without_secrets(result.text)
+        await self._keep_result(call.id, text)
+        await self._tell_of(call, result.status, text)
+
+    async def _tell_of(self, call: ToolCall, status: ToolStatus, result: str | None = None) -> None:
+        server, parted, name = call.name.partition("__")
+        if not parted:
+            server, name = OWN_TOOLS, call.name
+        await self._emit(Tool(call.id, server, name, call.arguments, status, result))
+
+    async def _keep_result(self, call_id: str, text: str) -> None:
+        """Append a tool's result to the conversation, once it is written down."""
+        n = 0
+        if self._conversation is self._session.conversation:
+            n = await self._session.recorder.tool_result(call_id, text)
+        self._conversation.append_tool(call_id, text, n=n)
+
+    async def give_up(self) -> None:
+        """Keep, and tell, that nothing comes any more of the calls that are open."""
+        waiting = self._conversation.open_calls()
+        for call in waiting:
+            await self._keep_result(call.id, CANCELLED)
+        for call in waiting:
+            await self._tell_of(call, "failed", CANCELLED)
+
+    async def _warn(self, message: str) -> None:
+        await self._emit(Notice("warning", message))

@@ -10,8 +10,7 @@ import asyncio
 import logging
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import count, groupby
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from aish_lsp.agent.events import (
@@ -23,16 +22,15 @@ from aish_lsp.agent.events import (
     Route,
     Start,
     Text,
-    Tool,
     Usage,
 )
 from aish_lsp.agent.model_choice import FallbackChain
 from aish_lsp.agent.norris import goal_said
 from aish_lsp.agent.round import Round
-from aish_lsp.config.schema import OWN_TOOLS
+from aish_lsp.agent.tool_use import ToolCalls, to_the_end
 from aish_lsp.context.attached.consent import secret_selection, sent_along
 from aish_lsp.context.attached.reading import named_files, named_terminal
-from aish_lsp.context.conversation import CANCELLED, Conversation
+from aish_lsp.context.conversation import Conversation
 from aish_lsp.foundation.errors import (
     AishError,
     BackendUnavailable,
@@ -44,13 +42,8 @@ from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
 from aish_lsp.models.retrying import cause
 from aish_lsp.sessions.recorder import Reply
 from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add, new_id
-from aish_lsp.tools.calling import Around, ToolResult
-from aish_lsp.tools.toolbox import call_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
-
-    from aish_lsp.agent.events import ToolStatus
     from aish_lsp.agent.session import Ask, Session
     from aish_lsp.config.schema import Preset
     from aish_lsp.context.attached.consent import SentAlong
@@ -58,20 +51,8 @@ if TYPE_CHECKING:
     from aish_lsp.context.messages import Attached
     from aish_lsp.context.report import ContextReport
     from aish_lsp.foundation.job import Emit, Job
-    from aish_lsp.models.request import ToolCall
-    from aish_lsp.tools.calling import ResultStatus
 
 logger = logging.getLogger(__name__)
-
-#: Characters that a tool's result may have at least and at most, as the model is told it.
-_SHORTEST_RESULT: Final = 300
-_LONGEST_RESULT: Final = 32_000
-
-#: Calls of one reply that are made.
-_MOST_CALLS: Final = 32
-
-#: What a call is answered with, where one before it in a step towards a goal came to nothing.
-_LEFT_OUT: Final = "Not made: the call before it failed, or was refused."
 
 #: What is told of a question that is asked while another is answered.
 WAITS: Final = "Another question is being answered; this one waits."
@@ -110,7 +91,7 @@ class Turn:
     """The state of one turn while it is taken.
 
     Attributes:
-        broken_off: how the call ended after which a step towards a goal does no more; or None.
+        calls: what its replies call.
     """
 
     def __init__(self, session: Session, ask: Ask, turn_id: str, emit: Emit) -> None:
@@ -118,9 +99,9 @@ class Turn:
         self._workspace = session.workspace
         self._ask = ask
         self._id = turn_id
-        self.broken_off: ResultStatus | None = None
         self._emit = emit
         self._conversation = Conversation() if ask.ephemeral else session.conversation
+        self.calls = ToolCalls(session, self._conversation, emit, turn_id)
         self._chain: FallbackChain | None = None
         self._round: Round | None = None
         self._is_recorded = True
@@ -136,7 +117,7 @@ class Turn:
         self._usage: Usage | None = None
         self._finish: FinishReason = "stop"
         self._error: AishError | None = None
-        self._has_answer = self._has_called = False
+        self._has_answer = False
 
     async def take(self) -> Outcome[AskResult]:
         """Take the turn; on cancellation keep what arrived and return it as cut off.
@@ -146,19 +127,13 @@ class Turn:
         """
         if not self._ask.prompt.strip():
             raise InvalidArgument("The question is empty.", path="prompt")
-        lock = self._session.turn_lock
         try:
-            if lock.locked():
-                await self._notice("info", WAITS)
-            await lock.acquire()
+            async with self._session.in_turn(self._emit, WAITS):
+                return await self.take_in_turn()
         except asyncio.CancelledError:
-            # Nothing was written down yet, and nothing is to be kept.
+            # While it waited: nothing was written down yet, and nothing is to be kept.
             self._finish = "cancelled"
             return self._outcome()
-        try:
-            return await self.take_in_turn()
-        finally:
-            lock.release()
 
     async def take_in_turn(self) -> Outcome[AskResult]:
         """Do what ``take`` does for somebody who holds the session's lock.
@@ -197,8 +172,8 @@ class Turn:
             if pursuit is not None and goal_said("".join(self._round.received.text)):
                 # What is suggested beside that is not done unasked.
                 return
-            await self._unless_cancelled(self._record())
-            await self._run_tools(calls)
+            await to_the_end(self._record())
+            await self.calls.make(calls, self._round.budget)
             if number >= most:
                 break
             self._begin_round(self._round.preset)
@@ -210,13 +185,6 @@ class Turn:
             "warning",
             f"Stopped after {most} rounds of tools, `tools.max_rounds`. Ask the model to continue.",
         )
-
-    async def _unless_cancelled(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do ``work`` to its end; where the turn was cancelled by then, go no further."""
-        await run_uncancellable(work)
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
-            raise asyncio.CancelledError
 
     async def _tell_how_it_ended(self) -> None:
         """Tell what the user should know of how it went."""
@@ -345,7 +313,7 @@ class Turn:
                     return await self._receive(self._round)
                 except AishError as error:
                     # Another model would not know what it asked for, or why.
-                    if self._round.received.has_begun or self._has_called:
+                    if self._round.received.has_begun or self.calls.has_begun:
                         raise
                     await self._hand_over(error)
         except BackendUnavailable as error:
@@ -402,87 +370,6 @@ class Turn:
             await self._emit(Text("\n\n"))
         self._first_line = "".join(self._text).count("\n")
 
-    async def _run_tools(self, calls: Sequence[ToolCall]) -> None:
-        """Call what the model asked for, and keep what came of it, in the order of the calls.
-
-        What only reads is called at the same time as its neighbors that do.
-        """
-        tools = self._session.tools
-        for call in calls:
-            await self._tell_of(call, "pending")
-        for call in calls[_MOST_CALLS:]:
-            text = f"Not made: a reply may have {_MOST_CALLS} calls. Make fewer at once."
-            await self._came_of(call, ToolResult(text, "failed"))
-        calls = calls[:_MOST_CALLS]
-        for reads, group in groupby(calls, lambda call: tools.reads(call.name)):
-            for together in [[*group]] if reads else [[call] for call in group]:
-                if self.broken_off is not None:
-                    for call in together:
-                        await self._came_of(call, ToolResult(_LEFT_OUT, "failed"))
-                    continue
-                statuses = await self._call(together)
-                if self._session.pursuit is not None and not reads:
-                    self.broken_off = next((one for one in statuses if one != "done"), None)
-
-    async def _call(self, calls: Sequence[ToolCall]) -> list[ResultStatus]:
-        """Make ``calls`` at the same time; return how each ended."""
-        self._has_called = True
-        statuses: list[ResultStatus] = []
-        making: list[asyncio.Task[ToolResult]] = []
-        try:
-            for call in calls:
-                await self._tell_of(call, "running")
-                work = call_tool(self._session.tools, call, self._around())
-                making.append(asyncio.create_task(work, name=f"call {call.name[:40]}"))
-            for call, made in zip(calls, making, strict=True):
-                result = await made
-                await self._unless_cancelled(self._came_of(call, result))
-                statuses.append(result.status)
-        finally:
-            for made in making:
-                made.cancel()
-            await run_uncancellable(self._keep_what_was_done(calls, making))
-        return statuses
-
-    async def _keep_what_was_done(
-        self, calls: Sequence[ToolCall], making: Sequence[asyncio.Task[ToolResult]]
-    ) -> None:
-        """Wait until calls have ended; what one did in spite of a cancel is its result."""
-        if making:
-            await asyncio.wait(making)
-        waiting = {call.id for call in self._conversation.open_calls()}
-        for call, made in zip(calls, making, strict=False):
-            if call.id in waiting and not made.cancelled() and made.exception() is None:
-                await self._came_of(call, made.result())
-
-    async def _came_of(self, call: ToolCall, result: ToolResult) -> None:
-        """Keep, and tell, what came of a call."""
-        text = self._workspace.output_without_secrets(result.text)
-        await self._keep_result(call.id, text)
-        await self._tell_of(call, result.status, text)
-
-    def _around(self) -> Around:
-        """Return what the round's calls are made in."""
-        assert self._round is not None
-        # A quarter of the budget, at four characters a token, for all calls of the reply.
-        share = self._round.budget // max(1, len(self._round.received.tool_calls))
-        limit = min(max(share, _SHORTEST_RESULT), _LONGEST_RESULT)
-        group = self._session.pursuit.group if self._session.pursuit else self._id
-        return Around(self._emit, partial(self._notice, "warning"), group, limit)
-
-    async def _tell_of(self, call: ToolCall, status: ToolStatus, result: str | None = None) -> None:
-        server, parted, name = call.name.partition("__")
-        if not parted:
-            server, name = OWN_TOOLS, call.name
-        await self._emit(Tool(call.id, server, name, call.arguments, status, result))
-
-    async def _keep_result(self, call_id: str, text: str) -> None:
-        """Append a tool's result to the conversation, once it is written down."""
-        n = 0
-        if not self._ask.ephemeral:
-            n = await self._session.recorder.tool_result(call_id, text)
-        self._conversation.append_tool(call_id, text, n=n)
-
     async def _add_command(self, found: FoundCommand) -> None:
         """Suggest a command; one that repeats a fence takes its place, and its id."""
         await self._workspace.can_confine()  # Some commands are safe only then.
@@ -496,11 +383,7 @@ class Turn:
     async def _conclude(self) -> None:
         """Write down what is left to: the last round, and the calls that nothing came of."""
         await self._record()
-        waiting = self._conversation.open_calls()
-        for call in waiting:
-            await self._keep_result(call.id, CANCELLED)
-        for call in waiting:
-            await self._tell_of(call, "failed", CANCELLED)
+        await self.calls.give_up()
 
     async def _record(self) -> None:
         """Write down what arrived of a round, or that nothing did; and what it took."""

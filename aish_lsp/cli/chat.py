@@ -13,7 +13,7 @@ import importlib.util
 import signal
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from aish_lsp.agent.events import Notice
 from aish_lsp.agent.session import Ask
@@ -41,7 +41,7 @@ from aish_lsp.operations.operation import Place
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import AsyncGenerator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 
     from prompt_toolkit.completion import CompleteEvent, Completer
     from prompt_toolkit.document import Document
@@ -139,13 +139,13 @@ class TerminalChat:
 
     async def talk(self) -> None:
         """Read messages and answer them, until there are no more."""
-        source = _typing(self._workspace, lambda: self._listed)
+        read = _reader(self._workspace, lambda: self._listed)
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         try:
             while True:
                 try:
-                    message = await source.message()
+                    message = await read()
                 except KeyboardInterrupt:
                     terminal.out.line("")
                     continue
@@ -294,97 +294,83 @@ _PLAINLY: Final = (
 )
 
 
-class _Typing(Protocol):
-    """Where messages come from."""
-
-    async def message(self) -> str:
-        """Return the next message.
-
-        Raises:
-            EOFError: there is none any more.
-            KeyboardInterrupt: the user wants to begin it anew.
-        """
+#: Returns the next message. It raises EOFError where there is none any more, and KeyboardInterrupt
+#: where the user wants to begin it anew.
+_Read: TypeAlias = "Callable[[], Awaitable[str]]"
 
 
-def _typing(workspace: Workspace, chat_text: Callable[[], str]) -> _Typing:
+def _reader(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
     """Return the best way to read there is; say so where a better one can be had."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return _Plain(history=False)
+        return partial(_read_plainly, "")
     if importlib.util.find_spec("prompt_toolkit") is None:
         terminal.tell(_PLAINLY)
-        return _Plain(history=True)
-    return _Toolkit(workspace, chat_text)
+        with contextlib.suppress(ImportError):
+            _remember()
+        return partial(_read_plainly, _PROMPT)
+    return _toolkit(workspace, chat_text)
 
 
-class _Plain:
-    """Python's own line editing."""
+def _remember() -> None:
+    """Have Python's own line editing remember messages. Raises ImportError where there is none."""
+    import atexit  # noqa: PLC0415 - where there is a terminal
+    import readline  # noqa: PLC0415 - as above; Windows has none
 
-    def __init__(self, *, history: bool) -> None:
-        self._prompt = ""
-        if history:
-            self._prompt = _PROMPT
-            with contextlib.suppress(ImportError):
-                self._remember()
+    path = data_dir() / "chat_history.txt"
+    with contextlib.suppress(OSError):
+        readline.read_history_file(path)
+    readline.set_history_length(_REMEMBERED)
 
-    def _remember(self) -> None:
-        import atexit  # noqa: PLC0415 - where there is a terminal
-        import readline  # noqa: PLC0415 - as above; Windows has none
-
-        path = data_dir() / "chat_history.txt"
+    def keep() -> None:
         with contextlib.suppress(OSError):
-            readline.read_history_file(path)
-        readline.set_history_length(_REMEMBERED)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            readline.write_history_file(path)
 
-        def keep() -> None:
-            with contextlib.suppress(OSError):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                readline.write_history_file(path)
-
-        atexit.register(keep)
-
-    async def message(self) -> str:
-        """Return a line. Nothing else is done meanwhile: nothing runs while we wait for it."""
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
-        try:
-            if self._prompt:
-                # No color is left from before.
-                terminal.out.prompt("")
-            return input(self._prompt)  # noqa: ASYNC250 - see above
-        finally:
-            signal.signal(signal.SIGINT, before)
+    atexit.register(keep)
 
 
-class _Toolkit:
-    """prompt_toolkit's: completion as one types, history, messages of several lines."""
+async def _read_plainly(prompt: str) -> str:
+    """Return a line. Nothing else is done meanwhile: nothing runs while we wait for it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if prompt:
+            # No color is left from before.
+            terminal.out.prompt("")
+        return input(prompt)  # noqa: ASYNC250 - see above
+    finally:
+        signal.signal(signal.SIGINT, before)
 
-    def __init__(self, workspace: Workspace, chat_text: Callable[[], str]) -> None:
-        from prompt_toolkit import PromptSession  # noqa: PLC0415 - for this alone, and maybe missing
-        from prompt_toolkit.history import FileHistory  # noqa: PLC0415 - as above
-        from prompt_toolkit.key_binding import KeyBindings  # noqa: PLC0415 - as above
-        from prompt_toolkit.key_binding.key_processor import KeyPressEvent  # noqa: PLC0415
 
-        keys = KeyBindings()
+def _toolkit(workspace: Workspace, chat_text: Callable[[], str]) -> _Read:
+    """Return prompt_toolkit's: completion as one types, history, messages of several lines."""
+    from prompt_toolkit import PromptSession  # noqa: PLC0415 - for this alone, and maybe missing
+    from prompt_toolkit.history import FileHistory  # noqa: PLC0415 - as above
+    from prompt_toolkit.key_binding import KeyBindings  # noqa: PLC0415 - as above
+    from prompt_toolkit.key_binding.key_processor import KeyPressEvent  # noqa: PLC0415
 
-        @keys.add("escape", "enter")
-        def _new_line(event: KeyPressEvent) -> None:
-            event.current_buffer.insert_text("\n")
+    keys = KeyBindings()
 
-        path = data_dir() / "chat_history"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        self._session: PromptSession[str] = PromptSession(
-            _PROMPT,
-            history=FileHistory(str(path)),
-            completer=_completer(workspace, chat_text),
-            complete_while_typing=True,
-            key_bindings=keys,
-            enable_open_in_editor=True,
-        )
+    @keys.add("escape", "enter")
+    def _new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
 
-    async def message(self) -> str:
-        """Return a message; Alt+Enter begins another line of it."""
+    path = data_dir() / "chat_history"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.touch(mode=0o600)
+    session: PromptSession[str] = PromptSession(
+        _PROMPT,
+        history=FileHistory(str(path)),
+        completer=_completer(workspace, chat_text),
+        complete_while_typing=True,
+        key_bindings=keys,
+        enable_open_in_editor=True,
+    )
+
+    async def read() -> str:
         terminal.out.end_line()
-        return await self._session.prompt_async(handle_sigint=False)
+        return await session.prompt_async(handle_sigint=False)
+
+    return read
 
 
 def _completer(workspace: Workspace, chat_text: Callable[[], str]) -> Completer:

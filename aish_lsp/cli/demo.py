@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +50,7 @@ async def run(arguments: argparse.Namespace) -> int:
             "AISH_DISCOVERY": "off",
         }
         show = _Json() if arguments.json else _Screen()
-        async with connected(root, environment, {}) as editor:
+        async with connected(root, environment, show) as editor:
             return await _Conversation(editor, root, show).hold()
 
 
@@ -77,14 +78,6 @@ class _Conversation:
         self._editor = editor
         self._root = root
         self._show = show
-        editor.on_progress = lambda params: show.event(params["value"])
-        editor.answers["window/showMessageRequest"] = self._answer
-
-    def _answer(self, params: dict[str, Any]) -> Any:
-        """Play the user who reads what is asked and presses the first button."""
-        action = params["actions"][0]
-        self._show.say("the server asks", f"{params['message']}\n→ {action['title']}")
-        return action
 
     async def hold(self) -> int:
         """Hold the conversation; return 0 where everything happened that should."""
@@ -180,24 +173,19 @@ class _Json(_Screen):
 
 # A small editor for the demo: it starts the real server as an editor would and talks LSP to it.
 
-Handler = Callable[[dict[str, Any]], Any]
-
 
 class ServerError(Exception):
     """The server answered with an error."""
 
 
 class DemoEditor:
-    """One connection to a server process over its stdin and stdout."""
+    """One connection to a server process over its stdin and stdout; ``show`` is its screen."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, show: _Screen) -> None:
         self._process = process
+        self._show = show
         self._answers: dict[int, asyncio.Future[Any]] = {}
-        self._next_id = 1
-        #: Called with the params of each ``$/progress``.
-        self.on_progress: Callable[[dict[str, Any]], None] = _nothing
-        #: Answers the server's requests by their method; a method that is missing gets null.
-        self.answers: dict[str, Handler] = {}
+        self._numbers = itertools.count(1)
 
     async def request(self, method: str, params: Mapping[str, Any] | None = None) -> Any:
         """Send a request; return its result.
@@ -205,14 +193,14 @@ class DemoEditor:
         Raises:
             ServerError: the server answered with an error.
         """
-        number, self._next_id = self._next_id, self._next_id + 1
+        number = next(self._numbers)
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         await self._send({"id": number, "method": method, "params": params})
         return await answer
 
-    async def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
+    async def notify(self, method: str) -> None:
         """Send a notification."""
-        await self._send({"method": method, "params": params or {}})
+        await self._send({"method": method, "params": {}})
 
     async def command(self, name: str, **argument: Any) -> Any:
         """Execute a command of the server's with one object as its argument."""
@@ -230,18 +218,24 @@ class DemoEditor:
                 await self._take(json.loads(await self._process.stdout.readexactly(length)))
 
     async def _take(self, message: dict[str, Any]) -> None:
-        if "method" not in message:
-            answer = self._answers.pop(message["id"])
-            if "error" in message:
-                answer.set_exception(ServerError(message["error"]["message"]))
-            else:
-                answer.set_result(message.get("result"))
-        elif "id" in message:
-            handler = self.answers.get(message["method"])
-            result = handler(message["params"]) if handler else None
-            await self._send({"id": message["id"], "result": result})
-        elif message["method"] == "$/progress":
-            self.on_progress(message["params"])
+        match message:
+            case {"method": "$/progress", "params": params}:
+                self._show.event(params["value"])
+            case {"method": str(method), "id": number}:
+                answer = None
+                if method == "window/showMessageRequest":
+                    answer = self._press(message["params"])
+                await self._send({"id": number, "result": answer})
+            case {"id": number, "error": error}:
+                self._answers.pop(number).set_exception(ServerError(error["message"]))
+            case {"id": number}:
+                self._answers.pop(number).set_result(message.get("result"))
+
+    def _press(self, params: dict[str, Any]) -> Any:
+        """Play the user who reads what is asked and presses the first button."""
+        action = params["actions"][0]
+        self._show.say("the server asks", f"{params['message']}\n→ {action['title']}")
+        return action
 
     async def _send(self, message: dict[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -250,13 +244,9 @@ class DemoEditor:
         await self._process.stdin.drain()
 
 
-def _nothing(_params: dict[str, Any]) -> None:
-    """Take note of nothing."""
-
-
 @contextlib.asynccontextmanager
 async def connected(
-    root: Path, environment: Mapping[str, str], options: Mapping[str, Any]
+    root: Path, environment: Mapping[str, str], show: _Screen
 ) -> AsyncIterator[DemoEditor]:
     """Start the server for the folder ``root``, and end it as an editor does."""
     process = await asyncio.create_subprocess_exec(
@@ -268,7 +258,7 @@ async def connected(
         stderr=asyncio.subprocess.DEVNULL,
         env={**os.environ, **environment},
     )
-    editor = DemoEditor(process)
+    editor = DemoEditor(process, show)
     reading = asyncio.create_task(editor.read())
     try:
         await editor.request(
@@ -278,7 +268,6 @@ async def connected(
                 "rootUri": root.as_uri(),
                 "capabilities": {"window": {"showMessage": {}}},
                 "workspaceFolders": [{"uri": root.as_uri(), "name": root.name}],
-                "initializationOptions": dict(options),
             },
         )
         await editor.notify("initialized")

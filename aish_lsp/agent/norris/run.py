@@ -134,13 +134,13 @@ class _Run:
             BackendUnavailable: there is no model that could.
             Denied: no folder is open, or the user does not want it here.
         """
-        lock = self._session.turn_lock
-        if lock.locked():
-            await self._notice("info", WAITS)
         try:
-            await lock.acquire()
+            async with self._session.in_turn(self._emit, WAITS):
+                return await self._in_turn()
         except asyncio.CancelledError:
             return self._outcome("stopped", "")
+
+    async def _in_turn(self) -> Outcome[NorrisResult]:
         try:
             chosen = await self._session.models.choose(None)
             if chosen.preset.provider == OFFLINE:
@@ -148,11 +148,8 @@ class _Run:
             await self._may_start()
             self._session.pursuit = self._pursuit
             return await self._to_the_end()
-        except asyncio.CancelledError:
-            return self._outcome("stopped", "")
         finally:
             self._session.pursuit = None
-            lock.release()
             self._workspace.changed()
 
     async def _to_the_end(self) -> Outcome[NorrisResult]:
@@ -354,7 +351,7 @@ class _Run:
             tuple(call_id for call_id, _ in calls),
         )
         await self._emit(step)
-        made = Made(turn.broken_off or "done", code, [name for _, name in calls])
+        made = Made(turn.calls.broken_off or "done", code, [name for _, name in calls])
         try:
             await self._work.run_commands(step, commands, made)
         except asyncio.CancelledError:
