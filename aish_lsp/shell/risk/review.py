@@ -225,10 +225,6 @@ class Review:
         if _SEVERAL.search(place):
             self.variables.add("PWD", f"/{UNKNOWN}")
 
-    def git_runs_in(self, place: str) -> None:
-        """Take down that git reads in ``place``, from where the command is then."""
-        self.git_places.add(place)
-
     def look_into_repositories(self) -> None:
         """Take down whether git would run programs of a repository's choice."""
         if self.lost or any(map(_CANNOT_TELL.search, self.git_places)):

@@ -24,7 +24,6 @@ _SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-fi
 #: Options with which a shell reads no file of its own choice: not ``-i``, ``-l`` or ``--rcfile``.
 _SHELL_OPTION: Final = re.compile("-[ceuvxnfCs]*o?|--(?:norc|noprofile|posix)")
 _SENDERS: Final = frozenset(_NAMES["senders"])
-_GIVEN_FILES: Final = ("-T", "--upload-file", "--data-binary", "-d", "--data", "-F", "--form")
 
 
 def shell(review: Review, words: Sequence[str], given: Input) -> bool:
@@ -163,7 +162,7 @@ def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input)
         return True
     for at, word in enumerate(words):
         value = word.rpartition("@")[2] if "@" in word and "://" not in word else ""
-        if word in _GIVEN_FILES[:2] and at + 1 < len(words):
+        if word in {"-T", "--upload-file"} and at + 1 < len(words):
             value = words[at + 1]
         if word.startswith("--post-file="):
             value = word.partition("=")[2]
@@ -352,7 +351,7 @@ def git(review: Review, words: Sequence[str], _given: Input) -> bool:
         elif _own_option(review, word):
             at += 1
         at += 1
-    review.git_runs_in(place)
+    review.git_places.add(place)
     command = words[at] if at < len(words) else ""
     rest = words[at + 1 :]
     _runs(review, command, rest)
