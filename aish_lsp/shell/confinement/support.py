@@ -210,11 +210,8 @@ class Confinement:
         except BaseException:
             os.close(lock)
             raise
-        work = {
-            **protected,
-            "writable": [os.fsencode(root), os.fsencode(temporary)],
-            "rights": ruleset.all_rights,
-        }
+        writable = [os.fsencode(root), os.fsencode(temporary)]
+        work = protected | {"writable": writable, "rights": ruleset.all_rights}
         return Walls(
             f"Landlock {abi}, seccomp and namespaces",
             temporary,

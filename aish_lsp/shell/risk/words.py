@@ -463,18 +463,20 @@ _ASSIGNS: Final = re.compile(r"(?<![\w./:=,@%+-])\w+(?:\+?=|\[)")
 _READS_NAMES: Final = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let"})
 
 
-def may_set(text: str) -> bool:
+def _may_set(text: str) -> bool:
     """Return whether a text may set variables."""
     found = [word for word in _SETS if word in text]
     return bool(found) and (found != ["="] or _ASSIGNS.search(text) is not None)
 
 
-def collect(root: Node, resolver: Resolver, variables: Variables) -> bool:
+def collect(text: str, root: Node, resolver: Resolver, variables: Variables) -> bool:
     """Note what variables are set to; return whether the tree is flat enough to look through.
 
     What stands further down may run first, or again, where there are loops and functions: what is
     made of other variables is noted until nothing new comes of it, or else is not known.
     """
+    if not _may_set(text):
+        return True
     unsettled: set[str] = set()
     for _ in range(_ROUNDS):
         before = variables.counts()
