@@ -55,27 +55,27 @@ def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
     subreaper = _become_subreaper()
     requests = _Requests()
     requests.wait(0)
-    if requests.end:
-        _tidy_up(plan)
-        _report(status, "ended")
-        return
-    try:
-        if plan.get("work"):
-            plan["made"] = plan["child"].make_placeholders(plan["work"])
-    except OSError as error:
-        _tidy_up(plan)
-        _report(status, f"unconfined {error.errno}")
-        _report(status, "ended")
-        return
-    shell = _start(command, status, plan)
-    # The pipes are the command's alone: the server is to see their end when the command is gone.
-    os.close(1)
-    os.close(2)
-    if "stdin" in plan:
-        os.close(plan["stdin"])
-    _supervise(_Family(shell, status, subreaper), requests, status)
+    if not requests.end and _is_prepared(status, plan):
+        shell = _start(command, status, plan)
+        # The pipes are the command's alone: the server is to see their end when it is gone.
+        os.close(1)
+        os.close(2)
+        if "stdin" in plan:
+            os.close(plan["stdin"])
+        _supervise(_Family(shell, status, subreaper), requests, status)
     _tidy_up(plan)
     _report(status, "ended")
+
+
+def _is_prepared(status: int, plan: dict[str, Any]) -> bool:
+    """Make what is protected in the work tree and missing there; return whether that could be."""
+    if plan.get("work"):
+        try:
+            plan["made"] = plan["child"].make_placeholders(plan["work"])
+        except OSError as error:
+            _report(status, f"unconfined {error.errno}")
+            return False
+    return True
 
 
 def _supervise(family: _Family, requests: _Requests, status: int) -> None:
