@@ -19,11 +19,12 @@ from aish_lsp.context.messages import ExecOutput
 from aish_lsp.foundation.errors import AishError, Busy, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Outcome, run_uncancellable
 from aish_lsp.foundation.text import escaped, shown, shown_path
+from aish_lsp.shell.blocks import FoundCommand
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import WholeOutput, clean_output, line_for_terminal
 from aish_lsp.shell.risk import Verdict
 from aish_lsp.shell.runner import RunResult, inside, run_command
-from aish_lsp.shell.suggestions import FoundCommand, Origin, needs_approval, new_id, question_for
+from aish_lsp.shell.suggestions import Origin, needs_approval, new_id, question_for
 from aish_lsp.undo.git import NoUndo, Nowhere
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.folder import FolderContext
     from aish_lsp.agent.session import Session
     from aish_lsp.foundation.job import Emit, Job
-    from aish_lsp.shell.suggestions import Source
+    from aish_lsp.shell.blocks import Source
 
 logger = logging.getLogger(__name__)
 

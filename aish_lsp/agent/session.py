@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.job import Emit, Job
     from aish_lsp.models.request import Model, ToolSchema
     from aish_lsp.sessions.recorder import Recorder
-    from aish_lsp.shell.suggestions import FoundCommand, Suggestion
+    from aish_lsp.shell.blocks import FoundCommand
+    from aish_lsp.shell.suggestions import Suggestion
     from aish_lsp.tools.toolbox import Toolbox
 
 

@@ -41,7 +41,8 @@ from aish_lsp.foundation.events import Level
 from aish_lsp.foundation.job import Outcome, internal_error, run_uncancellable
 from aish_lsp.models.retrying import cause
 from aish_lsp.sessions.recorder import Reply
-from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, add, new_id
+from aish_lsp.shell.blocks import FoundCommand
+from aish_lsp.shell.suggestions import SuggestionScanner, add, new_id
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Ask, Session

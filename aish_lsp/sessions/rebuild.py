@@ -13,7 +13,8 @@ from aish_lsp.foundation.redaction import REDACTED
 from aish_lsp.models.request import StoredReasoning, ToolCall
 from aish_lsp.sessions.log import SessionLog
 from aish_lsp.sessions.records import SUMMARIZE, UNANSWERED, LoadedSession, Record, load
-from aish_lsp.shell.suggestions import FoundCommand, new_id, suggestions_of
+from aish_lsp.shell.blocks import FoundCommand
+from aish_lsp.shell.suggestions import new_id, suggestions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
 #: What marks a line of a reply as a command.
 PREFIX: Final = "CMD: "
@@ -51,13 +51,34 @@ _PLACEHOLDER: Final = re.compile(
 _VOID: Final = frozenset({"br", "hr", "p", "li"})
 
 
+#: Where a suggestion stands: on a ``CMD: `` line, or in a fenced block that names a shell.
+Source: TypeAlias = Literal["cmd", "fence"]
+
+
 @dataclass(frozen=True, slots=True)
-class ShellBlock:
-    """The command of a block, the shell that it is for (empty: the user's own), and its gaps."""
+class FoundCommand:
+    """A suggested command, with its first line in the reply's text, from 0, and how many it has.
+
+    ``text`` of a line is what stands behind ``CMD: ``, spaces at its end included, without the line
+    end. ``shell`` is the one that the command is for, empty for the user's own.
+    """
 
     text: str
-    shell: str
+    line: int
+    lines: int = 1
+    source: Source = "cmd"
+    shell: str = ""
     placeholders: tuple[str, ...] = ()
+
+    @property
+    def end_line(self) -> int:
+        """Its last line."""
+        return self.line + self.lines - 1
+
+    def repeats(self, other: FoundCommand) -> bool:
+        """Return whether this line says what ``other``, a fence before it, says already."""
+        is_pair = (self.source, other.source) == ("cmd", "fence")
+        return is_pair and self.text.strip() == other.text.strip()
 
 
 def tag_of(info: str) -> str:
@@ -71,21 +92,23 @@ def is_shell(info: str) -> bool:
     return tag_of(info) in SHELL_TAGS
 
 
-def shell_block(info: str, body: str) -> ShellBlock | None:
+def shell_block(info: str, body: str, at: int = 0) -> FoundCommand | None:
     """Return the command of a block that is tagged as a shell's; None where it holds none.
 
     All of its lines are one command; of what shows a terminal, those that were typed there. The
     marks of ``CMD: `` lines are left out; a block that has such lines among others is not a script.
+    ``at`` is the line of its fence.
     """
     tag = tag_of(info)
     if tag not in SHELL_TAGS:
         return None
     lines = [line.removesuffix("\r") for line in body.split("\n")]
     shell = SHELL_TAGS[tag]
-    if is_powershell(lines):
+    first = next(filter(is_code, lines), "")
+    if _POWERSHELL.match(first):
         # Whatever its tag: no other shell would know what to make of it.
         shell, lines = SHELL_TAGS["powershell"], powershell_commands_of(lines)
-    elif tag in _CONSOLES or is_console(lines):
+    elif tag in _CONSOLES or _PROMPT.match(first):
         lines = commands_of(lines)
     marked = [line.startswith(PREFIX) for line in lines if is_code(line)]
     if any(marked):
@@ -93,7 +116,9 @@ def shell_block(info: str, body: str) -> ShellBlock | None:
     text = "\n".join(_without_blank_ends(lines))
     if not any(map(is_code, text.split("\n"))):
         return None
-    return ShellBlock(text, shell, tuple(dict.fromkeys(_placeholders(text))))
+    placeholders = tuple(dict.fromkeys(_placeholders(text)))
+    # Its two fences count.
+    return FoundCommand(text, at, body.count("\n") + 2, "fence", shell, placeholders)
 
 
 def is_code(line: str) -> bool:
@@ -144,21 +169,6 @@ _HEREDOC: Final = re.compile(
 _ARITHMETIC: Final = re.compile(r"\(\([^()]*\)\)")
 
 
-def is_console(lines: Sequence[str]) -> bool:
-    """Return whether the first line that is not blank or a comment stands behind a prompt."""
-    return _PROMPT.match(_first(lines)) is not None
-
-
-def is_powershell(lines: Sequence[str]) -> bool:
-    """Return whether the first line that is not blank or a comment stands behind PowerShell's."""
-    return _POWERSHELL.match(_first(lines)) is not None
-
-
-def _first(lines: Sequence[str]) -> str:
-    code = (line for line in lines if line.strip() and not line.lstrip().startswith("#"))
-    return next(code, "")
-
-
 def powershell_commands_of(lines: Sequence[str]) -> list[str]:
     """Return the lines that were typed into PowerShell, without their prompts."""
     typed: list[str] = []
@@ -204,7 +214,9 @@ def commands_of(lines: Sequence[str]) -> list[str]:
                 # Where it ends nobody can tell, and what follows may be an output.
                 return []
             body = lines[number : end + 1]
-            typed += (line.removeprefix(_MORE) for line in body) if _is_prompted(body) else body
+            # Where its last line stands behind a prompt, each of them does.
+            is_prompted = body[-1].startswith(_MORE)
+            typed += (line.removeprefix(_MORE) for line in body) if is_prompted else body
             number = end + 1
     return typed
 
@@ -226,11 +238,6 @@ def _end_of_heredoc(lines: Sequence[str], start: int, word: str, *, tabs: bool) 
             if (line.lstrip("\t") if tabs else line) == word:
                 return number
     return None
-
-
-def _is_prompted(body: Sequence[str]) -> bool:
-    """Return whether each line of a here-document stands behind a prompt: its last one tells."""
-    return body[-1].startswith(_MORE)
 
 
 #: What may stand before a fence: the marks of the quotes and of the list items that it stands in.

@@ -25,13 +25,10 @@ KNOWN_SECRETS: Final = frozenset(
 )
 
 # Nothing may wait for keys at a terminal that is not there, or print for one.
+_PAGERS = ("PAGER", "GIT_PAGER", "MANPAGER", "GH_PAGER", "SYSTEMD_PAGER")
 _WITHOUT_TERMINAL = {
+    **dict.fromkeys(_PAGERS, "cat"),
     "TERM": "dumb",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "MANPAGER": "cat",
-    "GH_PAGER": "cat",
-    "SYSTEMD_PAGER": "cat",
     "AWS_PAGER": "",
     "GIT_TERMINAL_PROMPT": "0",
     "NO_COLOR": "1",
@@ -76,15 +73,11 @@ def secret_values(environ: Mapping[str, str], secret_names: Collection[str]) -> 
     for name, value in environ.items():
         found.update(secrets_in(value))
         if "@" in value and "://" in value:
-            found.update(_of_address(value))
+            with suppress(ValueError):
+                found.add(urlsplit(value).password or "")
         if name in names or (is_secret_variable(name) and not _is_place(value)):
             found.update(_of_secret(value))
     return frozenset(filter(is_telling, found | {unquote(secret) for secret in found}))
-
-
-def _of_address(value: str) -> Iterator[str]:
-    with suppress(ValueError):
-        yield urlsplit(value).password or ""
 
 
 def _of_secret(value: str) -> Iterator[str]:

@@ -15,44 +15,27 @@ import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from aish_lsp.foundation.errors import NotFound
 from aish_lsp.foundation.ports import Approval, Question
 from aish_lsp.foundation.text import escaped
-from aish_lsp.shell.blocks import PREFIX, Block, FenceScanner, is_code, is_shell, shell_block
+from aish_lsp.shell.blocks import (
+    PREFIX,
+    Block,
+    FenceScanner,
+    FoundCommand,
+    Source,
+    is_code,
+    is_shell,
+    shell_block,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from aish_lsp.foundation.events import Risk
     from aish_lsp.shell.risk import Verdict
-
-
-@dataclass(frozen=True, slots=True)
-class FoundCommand:
-    """A suggested command, with its first line in the reply's text, from 0, and how many it has.
-
-    ``text`` of a line is what stands behind ``CMD: ``, spaces at its end included, without the line
-    end. ``shell`` is the one that the command is for, empty for the user's own.
-    """
-
-    text: str
-    line: int
-    lines: int = 1
-    source: Source = "cmd"
-    shell: str = ""
-    placeholders: tuple[str, ...] = ()
-
-    @property
-    def end_line(self) -> int:
-        """Its last line."""
-        return self.line + self.lines - 1
-
-    def repeats(self, other: FoundCommand) -> bool:
-        """Return whether this line says what ``other``, a fence before it, says already."""
-        is_pair = (self.source, other.source) == ("cmd", "fence")
-        return is_pair and self.text.strip() == other.text.strip()
 
 
 def suggestions_of(text: str) -> list[FoundCommand]:
@@ -140,28 +123,15 @@ class SuggestionScanner:
         for block in blocks:
             if any(line.lstrip().startswith(block.fence) for line in block.text.split("\n")):
                 continue
-            command = shell_block(block.info, block.text)
+            command = shell_block(block.info, block.text, block.first)
             if command is not None and not self._is_said(command.text):
-                found.append(
-                    FoundCommand(
-                        command.text,
-                        block.first,
-                        block.last - block.first + 1,
-                        "fence",
-                        command.shell,
-                        command.placeholders,
-                    )
-                )
+                found.append(command)
         return found
 
     def _is_said(self, text: str) -> bool:
         """Return whether ``CMD: `` lines, in the block or before it, say the same."""
         lines = filter(is_code, text.split("\n"))
         return text.strip() in self._said or all(line.strip() in self._said for line in lines)
-
-
-#: Where a suggestion stands: on a ``CMD: `` line, or in a fenced block that names a shell.
-Source: TypeAlias = Literal["cmd", "fence"]
 
 
 @dataclass(frozen=True, slots=True)

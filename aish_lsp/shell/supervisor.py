@@ -55,27 +55,27 @@ def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
     subreaper = _become_subreaper()
     requests = _Requests()
     requests.wait(0)
-    if requests.end:
-        _tidy_up(plan)
-        _report(status, "ended")
-        return
-    try:
-        if "prepare" in plan:
-            plan["made"] = plan["prepare"](plan["work"])
-    except OSError as error:
-        _tidy_up(plan)
-        _report(status, f"unconfined {error.errno}")
-        _report(status, "ended")
-        return
-    shell = _start(command, status, plan)
-    # The pipes are the command's alone: the server is to see their end when the command is gone.
-    os.close(1)
-    os.close(2)
-    if "stdin" in plan:
-        os.close(plan["stdin"])
-    _supervise(_Family(shell, status, subreaper), requests, status)
+    if not requests.end and _is_prepared(status, plan):
+        shell = _start(command, status, plan)
+        # The pipes are the command's alone: the server is to see their end when it is gone.
+        os.close(1)
+        os.close(2)
+        if "stdin" in plan:
+            os.close(plan["stdin"])
+        _supervise(_Family(shell, status, subreaper), requests, status)
     _tidy_up(plan)
     _report(status, "ended")
+
+
+def _is_prepared(status: int, plan: dict[str, Any]) -> bool:
+    """Make what is protected in the work tree and missing there; return whether that could be."""
+    if plan.get("work"):
+        try:
+            plan["made"] = plan["child"].make_placeholders(plan["work"])
+        except OSError as error:
+            _report(status, f"unconfined {error.errno}")
+            return False
+    return True
 
 
 def _supervise(family: _Family, requests: _Requests, status: int) -> None:
@@ -198,19 +198,14 @@ def read_plan(argument: str) -> dict[str, Any]:
     for descriptor in plan["passed"]:
         os.set_inheritable(descriptor, False)
     if "rulesets" in plan:
-        child = __import__("child")
-        plan["confine"] = child.confine
-        if plan["work"]:
-            plan["prepare"] = child.make_placeholders
-            plan["enter"] = child.enter
-            plan["tidy"] = child.remove_placeholders
+        plan["child"] = __import__("child")
     return plan
 
 
 def _tidy_up(plan: dict[str, Any]) -> None:
     """Remove the command's temporary folder, in which most commands leave nothing."""
     if "made" in plan:
-        plan["tidy"](plan["made"])
+        plan["child"].remove_placeholders(plan["made"])
     folder = plan.get("temporary")
     if folder is None:
         return
@@ -243,7 +238,7 @@ def _become(command: list[str], status: int, plan: dict[str, Any]) -> NoReturn:
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        if "confine" in plan:
+        if "child" in plan:
             _confine(status, plan)
         os.execv(command[0], command)  # noqa: S606 - the command is itself a shell's
     except OSError as error:
@@ -254,9 +249,9 @@ def _become(command: list[str], status: int, plan: dict[str, Any]) -> NoReturn:
 
 def _confine(status: int, plan: dict[str, Any]) -> None:
     try:
-        if "enter" in plan:
-            plan["enter"](plan["work"], plan["rulesets"][0])
-        plan["confine"](plan["rulesets"], plan["program"])
+        if plan["work"]:
+            plan["child"].enter(plan["work"], plan["rulesets"][0])
+        plan["child"].confine(plan["rulesets"], plan["program"])
     except OSError as error:
         _report(status, f"unconfined {error.errno}")
         os._exit(127)

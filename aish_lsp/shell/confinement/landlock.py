@@ -233,7 +233,9 @@ class Ruleset:
 
         The homes of many machines lie in one.
         """
-        for path in (*self._closed.parents, *_with_parents(self._readable)):
+        readable = self._readable
+        above = (readable, *readable.parents) if readable else ()
+        for path in (*self._closed.parents, *map(os.fspath, above)):
             parent, _, name = path.rpartition("/")
             if (parent or "/") == folder and name and not closed.match(name):
                 yield path
@@ -267,11 +269,6 @@ def _create(abi: int, handled: int, network: int, scopes: int) -> int:
     descriptor = syscall(_CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
     os.set_inheritable(descriptor, False)
     return descriptor
-
-
-def _with_parents(path: Path | None) -> Iterator[str]:
-    if path is not None:
-        yield from map(os.fspath, (path, *path.parents))
 
 
 def _seen_inside(folder: str) -> _Seen:

@@ -17,19 +17,8 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "/usr/bin/sandbox-exec"
 
-_HEAD: Final = """(version 1)
-(deny default)
-(import "system.sb")
-(allow process-fork process-exec process-info*)
-(allow signal (target pgrp))
-(allow sysctl-read)
-(allow mach-lookup (global-name "com.apple.system.opendirectoryd.libinfo"))
-(allow file-read*)
-(deny file-read-data file-write* file-ioctl (subpath "/dev"))
-(allow file-read-data (literal "/dev") (literal "/dev/random") (literal "/dev/urandom")
-    (subpath "/dev/fd"))
-(allow file-read-data file-write-data (literal "/dev/null") (literal "/dev/zero"))
-"""
+#: What is the same for every command.
+_HEAD: Final = Path(__file__).with_name("macos.sb").read_text("utf-8")
 
 
 def profile(closed: Closed, writable: Path, readable: Path | None) -> str:

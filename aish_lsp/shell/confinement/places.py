@@ -14,10 +14,10 @@ import pwd
 import re
 import tomllib
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -60,13 +60,10 @@ class Closed:
     patterns: Mapping[str, tuple[str, ...]]
     parents: frozenset[str]
 
-    def holds(self, folder: str, name: str) -> bool:
-        """Return whether the entry ``name`` of ``folder`` is a closed place."""
-        return self.names_in(folder).match(name) is not None
-
     def contains(self, path: Path) -> bool:
         """Return whether ``path`` is a closed place, or lies in one."""
-        return any(self.holds(os.fspath(at.parent), at.name) for at in (path, *path.parents))
+        places = (path, *path.parents)
+        return any(self.names_in(os.fspath(at.parent)).match(at.name) for at in places)
 
     def names_in(self, folder: str) -> re.Pattern[str]:
         """Return what matches the names of the closed places in ``folder``."""
@@ -152,12 +149,8 @@ def _close_other_names(patterns: dict[str, set[str]]) -> None:
     for folder, names in list(patterns.items()):
         for other in other_names(folder, known):
             patterns.setdefault(other, set()).update(names)
-        for point in points_within(folder, known, partial(_match, _any_of(tuple(names)))):
+        for point in points_within(folder, known, _any_of(tuple(names))):
             _close(patterns, point)
-
-
-def _match(pattern: re.Pattern[str], name: str) -> bool:
-    return pattern.match(name) is not None
 
 
 def _homes(environ: Mapping[str, str]) -> Iterator[str]:
@@ -231,16 +224,16 @@ def other_names(path: str, known: list[Mount]) -> Iterator[str]:
             yield _joined(mount.point, inner[len(mount.root.rstrip("/")) :])
 
 
-def points_within(path: str, known: list[Mount], holds: Callable[[str], bool]) -> Iterator[str]:
-    """Yield where a part of the folder ``path`` is mounted on its own, if ``holds`` says so.
+def points_within(path: str, known: list[Mount], names: re.Pattern[str]) -> Iterator[str]:
+    """Yield where a part of the folder ``path`` is mounted on its own, if ``names`` match it.
 
-    That is told the name of the entry of ``path`` that the part is, or lies in.
+    They match the name of the entry of ``path`` that the part is, or lies in.
     """
     own, inner = _seen_in(path, known)
     for mount in known:
         if mount.device == own.device and mount.root != inner and is_within(mount.root, inner):
             name = mount.root[len(inner.rstrip("/")) + 1 :].partition("/")[0]
-            if mount.point != own.point and holds(name):
+            if mount.point != own.point and names.match(name):
                 yield mount.point
 
 

@@ -31,10 +31,11 @@ _ARCHITECTURES: Final = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 #: ``uprobe`` of x86-64, 335 and 336, are made by the kernel's own trampolines alone.)
 _NEWEST: Final = 462
 
+_TABLE: Final = tomllib.loads(Path(__file__).with_name("syscalls.toml").read_text("utf-8"))
 #: By group, the calls that are not simply allowed, and the numbers that each has.
-_CALLS: Final[dict[str, dict[str, list[int]]]] = tomllib.loads(
-    Path(__file__).with_name("syscalls.toml").read_text("utf-8")
-)
+_CALLS: Final[dict[str, dict[str, list[int]]]] = _TABLE["calls"]
+#: The values of arguments that decide.
+_VALUES: Final[dict[str, list[int]]] = _TABLE["values"]
 
 _TRUNCATE_SINCE: Final = 3
 _SIGNALS_SINCE: Final = 6
@@ -46,20 +47,7 @@ _SOCK_STREAM, _SOCK_SEQPACKET = 1, 5
 _SOCKET_TYPE_MASK = 0xF
 _O_ACCMODE, _O_WRONLY, _O_RDWR, _O_TRUNC = 3, 1, 2, 0o1000
 #: CLONE_NEWNS, -CGROUP, -UTS, -IPC, -USER, -PID, -NET.
-_CLONE_NEW = (
-    0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
-)
-#: F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE: signals to others, and leases that hold others up.
-#: F_SET_RW_HINT and F_SET_FILE_RW_HINT: how long a file's content is said to last.
-_FCNTL_REFUSED = (8, 10, 15, 1024, 1036, 1038)
-#: SYSLOG_ACTION_READ_ALL and _SIZE_BUFFER; others empty or silence the kernel's log.
-_SYSLOG_ALLOWED = (3, 10)
-#: TCGETS, TIOCGPGRP, TIOCGWINSZ, FIONREAD, FIONBIO, TIOCGSID, FIONCLEX, FIOCLEX, FIOQSIZE, TCGETS2,
-#: FS_IOC_GETFLAGS, FS_IOC_FIEMAP.
-_IOCTL_ALLOWED = (
-    *(0x5401, 0x540F, 0x5413, 0x541B, 0x5421, 0x5429, 0x5450, 0x5451, 0x5460),
-    *(0x802C542A, 0x80086601, 0xC020660B),
-)
+_CLONE_NEW = 0x7E020000
 
 # The opcodes: load a word of the call's data; jump where equal, greater, any bit set; and; return.
 _LOAD, _JEQ, _JGT, _JSET, _AND, _RETURN = 0x20, 0x15, 0x25, 0x45, 0x54, 0x06
@@ -117,39 +105,22 @@ def _answers(abi: int, profile: Profile, column: int) -> Iterator[tuple[int, _Co
 
 
 def _by_arguments(profile: Profile) -> dict[str, _Code]:
-    only_self = _only(0, [0])
     internet = [_AF_INET, _AF_INET6] if profile == "work" else []
+    routes = _only(2, [_NETLINK_ROUTE], errno.EACCES)
+    streams = [_SOCK_STREAM, _SOCK_SEQPACKET]
+    pairs = _only(1, streams, errno.EACCES, mask=_SOCKET_TYPE_MASK)
     return {
-        "socket": [
-            *_unless(0, internet),
-            *_where(0, _AF_NETLINK, _only(2, [_NETLINK_ROUTE], errno.EACCES)),
-            _refuse(errno.EACCES),
-        ],
-        "socketpair": [
-            *_where(
-                0,
-                _AF_UNIX,
-                _only(1, [_SOCK_STREAM, _SOCK_SEQPACKET], errno.EACCES, mask=_SOCKET_TYPE_MASK),
-            ),
-            _refuse(errno.EACCES),
-        ],
+        "socket": [*_unless(0, internet), *_where(0, _AF_NETLINK, routes), _refuse(errno.EACCES)],
+        "socketpair": [*_where(0, _AF_UNIX, pairs), _refuse(errno.EACCES)],
         "clone": [_load_argument(0), (_JSET, 0, 1, _CLONE_NEW), _refuse(errno.EPERM), _ALLOW],
-        "ioctl": _only(1, _IOCTL_ALLOWED, errno.ENOTTY),
-        "fcntl": [
-            _load_argument(1),
-            *(
-                i
-                for command in _FCNTL_REFUSED
-                for i in [(_JEQ, 0, 1, command), _refuse(errno.EPERM)]
-            ),
-            _ALLOW,
-        ],
-        "syslog": _only(0, _SYSLOG_ALLOWED),
-        "prlimit64": only_self,
-        "sched_setaffinity": only_self,
-        "sched_setscheduler": only_self,
-        "sched_setparam": only_self,
-        "sched_setattr": only_self,
+        "ioctl": _only(1, _VALUES["ioctl_allowed"], errno.ENOTTY),
+        "fcntl": [*_unless(1, _VALUES["fcntl_refused"], _refuse(errno.EPERM)), _ALLOW],
+        "syslog": _only(0, _VALUES["syslog_allowed"]),
+        "prlimit64": _only(0, [0]),
+        "sched_setaffinity": _only(0, [0]),
+        "sched_setscheduler": _only(0, [0]),
+        "sched_setparam": _only(0, [0]),
+        "sched_setattr": _only(0, [0]),
         # The first says whether the second is a process, a group, or a whole user.
         "setpriority": [*_where(0, 0, _only(1, [0])), _refuse(errno.EPERM)],
         "ioprio_set": [*_where(0, 1, _only(1, [0])), _refuse(errno.EPERM)],
@@ -181,13 +152,15 @@ def _only(
     return [*_unless(argument, values, mask=mask), _refuse(error)]
 
 
-def _unless(argument: int, values: Sequence[int], *, mask: int | None = None) -> _Code:
-    """Return the beginning of an answer that allows where an argument is one of ``values``."""
+def _unless(
+    argument: int, values: Sequence[int], answer: _Instruction = _ALLOW, mask: int | None = None
+) -> _Code:
+    """Return the beginning of an answer: ``answer`` where an argument is one of ``values``."""
     code: _Code = [_load_argument(argument)]
     if mask is not None:
         code.append((_AND, 0, 0, mask))
     for value in values:
-        code += [(_JEQ, 0, 1, value), _ALLOW]
+        code += [(_JEQ, 0, 1, value), answer]
     return code
 
 

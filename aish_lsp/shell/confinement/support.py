@@ -16,18 +16,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from aish_lsp.foundation.errors import AishError, Denied
 from aish_lsp.foundation.files import private_dir
 from aish_lsp.foundation.paths import data_dir
+from aish_lsp.shell.confinement import landlock, macos, seccomp
 from aish_lsp.shell.confinement.child import remove
 from aish_lsp.shell.confinement.places import protected_places, secret_places
 from aish_lsp.shell.process import Walls
 from aish_lsp.shell.runner import RunResult, Stream, run_command
-
-if TYPE_CHECKING:
-    from aish_lsp.shell.confinement.landlock import Ruleset
 
 _PROBE: Final = Path(__file__).with_name("probe.py")
 _PROBE_SECONDS: Final = 10.0
@@ -58,7 +56,7 @@ class Confinement:
         self._deciding: asyncio.Task[Support] | None = None
         self._decided_at = 0.0
         self._making = asyncio.Lock()
-        self._rulesets: dict[Path | None, Ruleset] = {}
+        self._rulesets: dict[Path | None, landlock.Ruleset] = {}
         self._temporary: tuple[Path, int] | None = None
 
     @property
@@ -164,8 +162,6 @@ class Confinement:
         return folder
 
     def _walls_of_linux(self, root: Path | None, temporary: Path) -> Walls:
-        from aish_lsp.shell.confinement import landlock, seccomp  # noqa: PLC0415 - Linux alone
-
         abi = landlock.kernel_version()
         ruleset = self._rulesets.get(root)
         if ruleset is None or not ruleset.refresh():
@@ -190,8 +186,6 @@ class Confinement:
         )
 
     def _make_work_walls(self, root: Path, *, keep_git: bool) -> Walls:
-        from aish_lsp.shell.confinement import landlock, seccomp  # noqa: PLC0415 - Linux alone
-
         abi = landlock.kernel_version()
         if abi == 0 or not seccomp.supported():
             raise ValueError(_missing())
@@ -210,11 +204,8 @@ class Confinement:
         except BaseException:
             os.close(lock)
             raise
-        work = {
-            **protected,
-            "writable": [os.fsencode(root), os.fsencode(temporary)],
-            "rights": ruleset.all_rights,
-        }
+        writable = [os.fsencode(root), os.fsencode(temporary)]
+        work = protected | {"writable": writable, "rights": ruleset.all_rights}
         return Walls(
             f"Landlock {abi}, seccomp and namespaces",
             temporary,
@@ -225,8 +216,6 @@ class Confinement:
         )
 
     def _walls_of_macos(self, root: Path | None, temporary: Path) -> Walls:
-        from aish_lsp.shell.confinement import macos  # noqa: PLC0415 - macOS alone
-
         profile = macos.profile(secret_places(self._environ), temporary, root)
         prefix = (macos.PROGRAM, "-p", profile)
         return Walls("sandbox-exec", Path(tempfile.mkdtemp(dir=temporary)), prefix)
@@ -329,13 +318,9 @@ def _let_go_of(making: asyncio.Task[Walls]) -> None:
 def _missing() -> str:
     """Return what this machine lacks for confinement; empty where nothing is known to be."""
     if sys.platform == "darwin":
-        from aish_lsp.shell.confinement import macos  # noqa: PLC0415 - macOS alone
-
         return "" if os.access(macos.PROGRAM, os.X_OK) else f"there is no {macos.PROGRAM}"
     if sys.platform != "linux":
         return f"there is none for {sys.platform}"
-    from aish_lsp.shell.confinement import landlock, seccomp  # noqa: PLC0415 - Linux alone
-
     if not seccomp.supported():
         return f"there is none for {platform.machine()} processors"
     if landlock.kernel_version() == 0:

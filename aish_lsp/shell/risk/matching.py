@@ -163,14 +163,9 @@ class Arguments:
             self.ended = "--" in words
             self.operands += [word for word in words if word != "--"]
             return
-        waits = False
         last = ""
-        for word in words:
-            if waits:
-                self.given.append((self.options[-1], word))
-                waits = False
-                last = ""
-                continue
+        rest = iter(words)
+        for word in rest:
             if word[:1] != "-" or word == "-" or self.ended:
                 if last[:1] == "-" and "=" not in last and last not in _FLAGS:
                     self.doubtful.append(len(self.operands))
@@ -179,7 +174,10 @@ class Arguments:
                 self.ended = True
             else:
                 self.options.append(word)
-                waits = takes_next(word, values)
+                if takes_next(word, values) and (value := next(rest, None)) is not None:
+                    self.given.append((word, value))
+                    last = ""
+                    continue
             last = word
 
     def has(self, option: str) -> bool:

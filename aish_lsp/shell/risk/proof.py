@@ -287,19 +287,15 @@ def look_through(review: Review, text: str) -> None:
         review.destructive(COMPUTED)
     if _DEVICE.search(_QUOTES.sub("", text)):
         review.destructive("writes to a device")
+    # Only what is destructive is kept: what does not parse is never safe anyway.
+    real, review.findings = review.findings, Findings()
     for part in _ENDS.split(text)[:_LOOKED_AT]:
         words = _QUOTES.sub("", part).split()
         at = 0
         while at < len(words) and _NO_NAME.fullmatch(words[at]):
             at += 1
         if at < len(words):
-            _judge(review, words[at:])
-
-
-def _judge(review: Review, words: list[str]) -> None:
-    """Judge ``words`` by themselves, and keep what is destructive."""
-    real, review.findings = review.findings, Findings()
-    judge(review, words, None)
+            judge(review, words[at:], None)
     found, review.findings = review.findings, real
     if found.level == DESTRUCTIVE:
         for reason in found.reasons:

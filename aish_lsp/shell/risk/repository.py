@@ -116,20 +116,17 @@ def _verdict(settings: list[_Setting]) -> tuple[str | None, str | None]:
     for setting in settings:
         key, value = setting.key, setting.value.lower()
         runs = _RUNS.fullmatch(key) is not None
+        harmless = _HARMLESS.fullmatch(key) and not _NAMES_PROGRAM.fullmatch(key)
         if key.lower() == "core.fsmonitor" and value in _ON:
             # Git's own daemon, which is switched off where a command runs confined.
             reason = SETTINGS if setting.own else _USERS_OWN
         elif runs and value in _OFF:
             continue
-        elif setting.own and not _is_harmless(key):
+        elif setting.own and not harmless:
             return SETTINGS, SETTINGS
         elif runs and not setting.own:
             reason = reason or _USERS_OWN
     return reason, None
-
-
-def _is_harmless(key: str) -> bool:
-    return _HARMLESS.fullmatch(key) is not None and _NAMES_PROGRAM.fullmatch(key) is None
 
 
 def _settings(place: Path) -> list[_Setting]:
@@ -225,8 +222,8 @@ class _Repository:
 
     def files(self) -> Iterator[Path]:
         """Yield the files that decide."""
-        yield from (self.shared / "config", self.folder / "config.worktree", self.folder / "index")
-        yield from (self.shared / "hooks", self.folder / "HEAD")
+        yield from (self.shared / name for name in ("config", "hooks"))
+        yield from (self.folder / name for name in ("config.worktree", "index", "HEAD"))
 
     def is_hidden(self) -> bool:
         """Return whether it is a bare one that lies in another's work tree, where nobody looks."""

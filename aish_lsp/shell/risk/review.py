@@ -54,6 +54,7 @@ TOO_MUCH: Final = "too long, or nested too deep, to be looked through"
 _TOLD: Final = 6
 
 
+@dataclass(slots=True)
 class Findings:
     """The worst level so far, and why; the worst part of a command decides.
 
@@ -62,12 +63,9 @@ class Findings:
         unconfined: whether a rule of the user's has a part of it run unconfined.
     """
 
-    __slots__ = ("_reasons", "level", "unconfined")
-
-    def __init__(self) -> None:
-        self.level = SAFE
-        self.unconfined = False
-        self._reasons: dict[str, int] = {}
+    level: int = SAFE
+    unconfined: bool = False
+    _reasons: dict[str, int] = field(default_factory=dict)
 
     def add(self, level: int, reason: str) -> None:
         """Take down a finding; one that is safe needs no reason and leaves no trace."""
@@ -224,10 +222,6 @@ class Review:
         """Take down that ``$PWD`` may come to several words, or to others than its own."""
         if _SEVERAL.search(place):
             self.variables.add("PWD", f"/{UNKNOWN}")
-
-    def git_runs_in(self, place: str) -> None:
-        """Take down that git reads in ``place``, from where the command is then."""
-        self.git_places.add(place)
 
     def look_into_repositories(self) -> None:
         """Take down whether git would run programs of a repository's choice."""

@@ -162,18 +162,11 @@ class Tables:
     def entry(self, name: str) -> CommandRules | None:
         """Return what is said of a name in small letters; None where nothing is."""
         entry = self._entries.get(name)
-        if entry is None and self._globs:
-            entry = self._matched(name)
-        return entry
-
-    def _matched(self, name: str) -> CommandRules | None:
-        """Return what rules with a ``*`` in their names say of ``name``."""
-        rules = [rule for glob, rule in self._globs if fnmatchcase(name, glob)]
-        if not rules:
-            return None
-        entry = CommandRules()
-        for rule in rules:
-            entry.add(rule)
+        if entry is None:
+            for glob, rule in self._globs:
+                if fnmatchcase(name, glob):
+                    entry = entry or CommandRules()
+                    entry.add(rule)
         return entry
 
     def add_rules(

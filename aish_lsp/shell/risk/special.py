@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from pathlib import PurePath
 from typing import Final
 
 from aish_lsp.shell.risk.paths import mentions_secret, names_keys, names_secret
@@ -24,7 +23,6 @@ _SHELL_VALUES: Final = frozenset({"-o", "-O", "+o", "+O", "--rcfile", "--init-fi
 #: Options with which a shell reads no file of its own choice: not ``-i``, ``-l`` or ``--rcfile``.
 _SHELL_OPTION: Final = re.compile("-[ceuvxnfCs]*o?|--(?:norc|noprofile|posix)")
 _SENDERS: Final = frozenset(_NAMES["senders"])
-_GIVEN_FILES: Final = ("-T", "--upload-file", "--data-binary", "-d", "--data", "-F", "--form")
 
 
 def shell(review: Review, words: Sequence[str], given: Input) -> bool:
@@ -163,19 +161,13 @@ def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input)
         return True
     for at, word in enumerate(words):
         value = word.rpartition("@")[2] if "@" in word and "://" not in word else ""
-        if word in _GIVEN_FILES[:2] and at + 1 < len(words):
+        if word in {"-T", "--upload-file"} and at + 1 < len(words):
             value = words[at + 1]
         if word.startswith("--post-file="):
             value = word.partition("=")[2]
         if value and (names_keys([value]) or names_secret([value])):
             return True
     return False
-
-
-def git_and_targets(review: Review, words: Sequence[str], given: Input) -> bool:
-    """``git``, which runs programs, and writes files as well."""
-    writer(review, words, given)
-    return git(review, words, given)
 
 
 def opens_shell(review: Review, words: Sequence[str], given: Input) -> bool:
@@ -286,8 +278,7 @@ SHELLS: Final = frozenset({"pwsh", "powershell", "cmd"})
 
 def is_windows_shell(shell: str) -> bool:
     """Return whether ``shell``, a name or a path, reads PowerShell's or cmd's language."""
-    name = re.split(r"[\\/]", shell)[-1].casefold()
-    return PurePath(name).name.removesuffix(".exe") in SHELLS
+    return re.split(r"[\\/]", shell)[-1].casefold().removesuffix(".exe") in SHELLS
 
 
 def look_through_windows(review: Review, text: str) -> None:
@@ -310,22 +301,6 @@ def opened(review: Review, words: Sequence[str], given: Input) -> bool:
     return True
 
 
-HANDLERS: Final[dict[str, Handler]] = {
-    **dict.fromkeys(_SHELLS, shell),
-    **dict.fromkeys(WRITERS, writer),
-    **dict.fromkeys((".", "source"), source),
-    **dict.fromkeys(("at", "batch"), coming_later),
-    **dict.fromkeys(("cd", "pushd", "popd"), change_folder),
-    **dict.fromkeys(("nc", "ncat", "netcat", "socat"), opens_shell),
-    **dict.fromkeys(("pwsh", "powershell", "cmd"), opened),
-    "eval": evaluate,
-    "trap": trap,
-    "alias": alias,
-    "git": git_and_targets,
-    "parallel": lines_of_input,
-    **dict.fromkeys(("redis-cli", "valkey-cli"), redis),
-}
-
 # ``git``: its own options can set anything, and its aliases can run anything.
 
 _SETTINGS: Final = table("git_settings")["given"]
@@ -336,8 +311,9 @@ _SWITCHES: Final = frozenset(_NAMES["git_switches"])
 _FOLDERS: Final = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "--super-prefix"})
 
 
-def git(review: Review, words: Sequence[str], _given: Input) -> bool:
-    """Judge git's own options; return False, for the tables say the rest."""
+def git(review: Review, words: Sequence[str], given: Input) -> bool:
+    """Judge git's own options, and what it writes; return False, for the tables say the rest."""
+    writer(review, words, given)
     at = 1
     place = ""
     while at < len(words) and words[at][:1] == "-":
@@ -352,7 +328,7 @@ def git(review: Review, words: Sequence[str], _given: Input) -> bool:
         elif _own_option(review, word):
             at += 1
         at += 1
-    review.git_runs_in(place)
+    review.git_places.add(place)
     command = words[at] if at < len(words) else ""
     rest = words[at + 1 :]
     _runs(review, command, rest)
@@ -426,3 +402,20 @@ def _configure(review: Review, rest: Sequence[str]) -> None:
         r"core\.(?:pager|editor)|sequence\.editor|credential\.|pager\.|.*tool\.", name
     ):
         review.destructive(f"sets {operands[0][:40]}, which git runs")
+
+
+HANDLERS: Final[dict[str, Handler]] = {
+    **dict.fromkeys(_SHELLS, shell),
+    **dict.fromkeys(WRITERS, writer),
+    **dict.fromkeys((".", "source"), source),
+    **dict.fromkeys(("at", "batch"), coming_later),
+    **dict.fromkeys(("cd", "pushd", "popd"), change_folder),
+    **dict.fromkeys(("nc", "ncat", "netcat", "socat"), opens_shell),
+    **dict.fromkeys(("pwsh", "powershell", "cmd"), opened),
+    "git": git,
+    "eval": evaluate,
+    "trap": trap,
+    "alias": alias,
+    "parallel": lines_of_input,
+    **dict.fromkeys(("redis-cli", "valkey-cli"), redis),
+}

@@ -25,7 +25,6 @@ from aish_lsp.shell.risk.words import (
     TooDeep,
     collect,
     joined,
-    may_set,
     parse,
 )
 from aish_lsp.shell.risk.wrappers import assignment_risk
@@ -141,7 +140,7 @@ class _Walk:
             look_through(self._review, text)
         if "[" in text and _INDEX.search(text) and _CALCULATES.search(text):
             self._review.destructive("may run what stands in an index")
-        if may_set(text) and not collect(root, self._resolver, self._review.variables):
+        if not collect(text, root, self._resolver, self._review.variables):
             self._review.destructive(TOO_MUCH)
             return
         self._push(root.children, 0, None)
@@ -245,12 +244,15 @@ class _Walk:
         resolver.inner = []
 
     def pipeline(self, node: Node, level: int, given: Input) -> None:
-        stages = [child for child in node.children if child.is_named]
-        found: list[tuple[Node, int, Input]] = []
-        for stage in stages:
+        """A pipe: each of its stages reads what the one before it prints."""
+        self._stack += reversed(self._stages(node, level, given))
+
+    def _stages(self, node: Node, level: int, given: Input) -> list[tuple[Node, int, Input]]:
+        found = []
+        for stage in [child for child in node.children if child.is_named]:
             found.append((stage, level + 1, given))
             given = partial(self._output, stage, given)
-        self._stack += reversed(found)
+        return found
 
     def redirected(self, node: Node, level: int, given: Input) -> None:
         """A statement with redirections: what it reads, what it writes, and where."""
@@ -307,14 +309,11 @@ class _Walk:
 
     def _behind(self, node: Node, level: int, produced: Input) -> list[tuple[Node, int, Input]]:
         """Return what the grammar puts into a here-document's node: the rest of its line."""
-        found = []
+        found: list[tuple[Node, int, Input]] = []
         for child in node.children:
             kind = child.type
             if kind == "pipeline":
-                stages = [part for part in child.children if part.is_named]
-                for stage in stages:
-                    found.append((stage, level + 1, produced))
-                    produced = partial(self._output, stage, produced)
+                found += self._stages(child, level, produced)
             elif child.is_named and kind not in {"heredoc_start", "heredoc_end", "file_redirect"}:
                 found.append((child, level + 1, None))
         return found

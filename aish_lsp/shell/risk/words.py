@@ -61,22 +61,11 @@ _NUMBERS: Final = frozenset("$#?")
 #: Words that the braces of one are looked at as.
 MOST_WORDS: Final = 64
 
+_NAMES: Final = table("names")
 #: Tools that print settings for ``eval``: known, although what they print is not.
-_PRINTS_SETTINGS: Final = re.compile(
-    r"ssh-agent(?: -\w)?|(?:/\S+/)?brew shellenv|(?:pyenv|rbenv|nodenv|goenv|jenv)"
-    r"(?: init| virtualenv-init)[- \w]*|(?:direnv|atuin|mcfly|zoxide|starship|mise|rtx|fnm|opam"
-    r"|thefuck|gdircolors|dircolors|luarocks|conda|keychain|vault|op|aws-vault)"
-    r"(?: (?:hook|init|env|activate|path|completion))?[-= \w]*"
-    r"|(?:minikube|docker-machine|crc|podman-machine)(?: -p \w+)? (?:docker-env|env|oc-env)[- \w]*"
-    r"|[\w-]+ completions?(?: -s)? ?(?:bash|zsh|fish)?",
-)
+_PRINTS_SETTINGS: Final = re.compile("|".join(_NAMES["prints_settings"]))
 #: Commands whose output is one word, or words none of which can be taken for an option.
-_PRINTS_NO_OPTION: Final = re.compile(
-    r"git (?:rev-parse(?: --short(?:=\d+)?| --verify)*|merge-base|rev-list(?: -n ?\d+)?)"
-    r"(?: [\w/@^~{}][\w./@^~{}-]*)+"
-    r"|date(?: -[uI]| ['\"]?\+%[FTYmdHMSjsyDRuVGN](?:%[FTYmdHMSjsyDRuVGN]|[\w:.-])*['\"]?)*"
-    r"|nproc|whoami|uname(?: -\w+)?|id -[ugn]+"
-)
+_PRINTS_NO_OPTION: Final = re.compile("|".join(_NAMES["prints_no_option"]))
 #: What they print begins with a slash, and may hold blanks.
 _PRINTS_FOLDER: Final = re.compile(r"pwd|git rev-parse --show-toplevel")
 #: Commands whose output is their own words.
@@ -88,13 +77,8 @@ _ECHO_OPTION: Final = re.compile("-[neE]+")
 _FORMATS: Final = frozenset({r"%s\n", "%s\n", "%s ", r"%s\t"})
 
 #: What is known of variables that the text does not set.
-_KNOWN: Final = {
-    "HOME": ("~",),
-    "PWD": (".",),
-    "TMPDIR": ("/tmp",),  # noqa: S108 - a word that stands for the folder
-    "SUDO": ("sudo",),
-    # The user's own choices of programs: not known, and no trick either.
-    **{name: (name,) for name in ("EDITOR", "VISUAL", "PAGER", "BROWSER", "PYTHON", "CC", "CXX")},
+_KNOWN: Final[dict[str, tuple[str, ...]]] = {
+    name: (value,) for name, value in _NAMES["known_variables"].items()
 }
 
 #: Unknown texts with blanks between them are one.
@@ -479,18 +463,20 @@ _ASSIGNS: Final = re.compile(r"(?<![\w./:=,@%+-])\w+(?:\+?=|\[)")
 _READS_NAMES: Final = frozenset({"read", "mapfile", "readarray", "getopts", "printf", "let"})
 
 
-def may_set(text: str) -> bool:
+def _may_set(text: str) -> bool:
     """Return whether a text may set variables."""
     found = [word for word in _SETS if word in text]
     return bool(found) and (found != ["="] or _ASSIGNS.search(text) is not None)
 
 
-def collect(root: Node, resolver: Resolver, variables: Variables) -> bool:
+def collect(text: str, root: Node, resolver: Resolver, variables: Variables) -> bool:
     """Note what variables are set to; return whether the tree is flat enough to look through.
 
     What stands further down may run first, or again, where there are loops and functions: what is
     made of other variables is noted until nothing new comes of it, or else is not known.
     """
+    if not _may_set(text):
+        return True
     unsettled: set[str] = set()
     for _ in range(_ROUNDS):
         before = variables.counts()

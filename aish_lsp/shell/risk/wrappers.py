@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 from aish_lsp.shell.risk.matching import takes_next
@@ -40,12 +41,8 @@ def unwrap(
 
 def _is_stopped(wrapper: Wrapper, words: Sequence[str]) -> bool:
     """Return whether an option in front says that nothing is run."""
-    for word in words:
-        if word[:1] != "-":
-            return False
-        if word in wrapper.stop:
-            return True
-    return False
+    in_front = takewhile(lambda word: word[:1] == "-", words)
+    return any(word in wrapper.stop for word in in_front)
 
 
 def _behind_words(

@@ -17,7 +17,7 @@ from aish_lsp.config.loading import Configuration
 from aish_lsp.foundation.errors import InvalidArgument, NotFound
 from aish_lsp.foundation.events import Event
 from aish_lsp.foundation.job import Job
-from aish_lsp.shell.suggestions import FoundCommand
+from aish_lsp.shell.blocks import FoundCommand
 
 
 class Place:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.shell.blocks import SHELL_TAGS
+from aish_lsp.shell.blocks import SHELL_TAGS, FoundCommand
 from aish_lsp.shell.environment import shell_for
-from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner, suggestions_of
+from aish_lsp.shell.suggestions import SuggestionScanner, suggestions_of
 
 
 def fence(body: str, tag: str = "sh", mark: str = "```") -> str:

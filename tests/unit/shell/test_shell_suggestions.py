@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.shell.suggestions import FoundCommand, SuggestionScanner
+from aish_lsp.shell.blocks import FoundCommand
+from aish_lsp.shell.suggestions import SuggestionScanner
 
 
 def scan(*deltas: str) -> list[FoundCommand]:
