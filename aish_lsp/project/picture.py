@@ -60,7 +60,6 @@ class ProjectPicture:
         self._instructions: tuple[Instructions, ...] = ()
         self._look: asyncio.Task[None] | None = None
         self._look_begun = False
-        self._check: asyncio.Task[None] | None = None
 
     @property
     def block(self) -> ProjectBlock:
@@ -131,12 +130,6 @@ class ProjectPicture:
             await self._draw(files, shape)
         told = await asyncio.to_thread(_told, root, self._focus_file)
         self._instructions, self._tasks = told
-        if files.listing.unchecked:
-            self._check = asyncio.create_task(self._check_later(files))
-
-    async def _check_later(self, files: CurrentFiles) -> None:
-        if await files.check() and self._drawn is not None:
-            await self._draw(files, self._drawn)
 
     async def _draw(self, files: CurrentFiles, shape: Shape) -> None:
         async with files.lock:
@@ -155,11 +148,9 @@ class ProjectPicture:
 
     async def aclose(self) -> None:
         """Stop looking."""
-        tasks = [task for task in (self._look, self._check) if task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._look is not None:
+            self._look.cancel()
+            await asyncio.wait([self._look])
 
 
 def _told(root: Path, focus_file: Path | None) -> tuple[tuple[Instructions, ...], str]:
