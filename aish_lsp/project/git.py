@@ -120,7 +120,7 @@ class Git:
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a zero, or no character, in a name
             raise GitFailed from error
         self._running.append(process)
         if self.ended:

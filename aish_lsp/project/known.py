@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable
-from typing import Self
+from collections.abc import Collection
 
 #: Stands, in a folder that is folded, for all that is in it. No file has such a name.
 FOLDED = "\0"
@@ -38,14 +37,6 @@ class KnownFiles:
         self._limit = limit
         #: Folders that a name may lie in; with more it is folded. None: any number.
         self._depth: int | None = None
-
-    @classmethod
-    def of(cls, names: Iterable[str]) -> Self:
-        """Return all of ``names``."""
-        known = cls()
-        known.extend(list(names))
-        known.sort()
-        return known
 
     # Made and changed
 
