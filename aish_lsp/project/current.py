@@ -1,33 +1,37 @@
 """The list of a workspace's files, kept up to date at little cost.
 
-What changed is told by the editor, or found by a look at the few files that decide; single changes
-are taken in one by one, and where that does not tell for sure, all is scanned anew.
+What changed is told by the editor, or found by a look at the few files that decide. Of what came
+git is asked, and where that does not tell for sure, all is scanned anew.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import stat
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from enum import Enum, auto
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, TypeAlias
+from itertools import filterfalse
+from pathlib import Path
+from typing import TypeAlias
 
-from aish_lsp.project.files import FILE_LIMIT, Listing, Scan, gone
+from aish_lsp.project.files import (
+    ASKED_AT_ONCE,
+    FILE_LIMIT,
+    TIME_LIMIT,
+    Listing,
+    Scan,
+    in_thread,
+    is_left_out,
+    list_again,
+)
+from aish_lsp.project.git import Git, GitFailed
 from aish_lsp.project.known import KnownFiles
-
-if TYPE_CHECKING:
-    from aish_lsp.project.files import Listing
-    from aish_lsp.project.ignore import IgnoreFiles
-    from aish_lsp.project.known import KnownFiles
 
 #: Called with each scan when it begins, and with the task that is done when it has ended.
 ScanListener: TypeAlias = Callable[[Scan, "asyncio.Task[Listing]"], None]
 
-#: Changes that are taken in one by one; of more, a scan is cheaper.
+#: Changes that are looked at one by one; of more, a scan is cheaper.
 PENDING_LIMIT = 1000
 
 #: Names in a folder that are known and not there, or the reverse; of more, most are ignored.
@@ -115,24 +119,32 @@ class CurrentFiles:
             if self._given_up:
                 return False
             if not self._doubtful:
-                effect = await asyncio.to_thread(self._take_in, names)
-                if effect is not Effect.DOUBTFUL:
-                    return effect is Effect.CHANGED or bool(names)
+                git = self._git()
+                taken_in = await in_thread(lambda: self._take_in(git, names), git.end)
+                if taken_in is not None:
+                    return taken_in
             await self._scan()
             return True
 
-    async def check(self) -> bool:
-        """Drop what is tracked and gone, where the scan left that open; return whether it did."""
-        if not self.listing.unchecked:
-            return False
-        listing = self.listing
-        listing.unchecked = False
-        absent = await gone(self._root)
-        async with self.lock:
-            if listing is not self.listing or not absent:
-                return False
-            listing.missed.update(absent)
-            return await asyncio.to_thread(listing.known.remove_all, absent)
+    async def left_out(self, paths: Iterable[str]) -> set[str]:
+        """Return those of ``paths``, which are there, that are no files of the project."""
+        known = self.listing.known
+        unknown = [path for path in paths if path not in known]
+        if not unknown:
+            return set()
+        git = self._git()
+        left_out = await in_thread(lambda: self._left_out(git, unknown), git.end)
+        # Nobody may have told of a new one yet.
+        self.changed(set(filterfalse(known.is_folded, unknown)) - left_out)
+        return left_out
+
+    async def ignores(self, name: str) -> bool:
+        """Return whether a file of that name, be it there or not, is ignored."""
+        git = self._git()
+        return await in_thread(lambda: self._ignores(git, name), git.end)
+
+    def _git(self) -> Git:
+        return Git(self._root, given=self.listing.way == "given")
 
     async def _scan(self) -> None:
         begun, clock = time.time_ns(), time.monotonic()
@@ -158,10 +170,54 @@ class CurrentFiles:
         """Look at each update whether something came or went in these folders; "" is the root."""
         self._shown = {prefix: self._shown.get(prefix, 0) for prefix in prefixes}
 
-    def _take_in(self, names: Iterable[str]) -> Effect:
+    def _take_in(self, git: Git, names: Iterable[str]) -> bool | None:
+        """Take in what came or went at ``names``, and in the folders that are shown.
+
+        What is told is never trusted: the disk says what is there, git whether it counts. Return
+        whether there was anything; None where only a new scan can tell.
+        """
         if self._look() != self._traces or (not self.watched and self._is_old()):
-            return Effect.DOUBTFUL
-        return take_in(self.listing, self._root, [*names, *self._came_or_went()])
+            return None
+        known = self.listing.known
+        places = {_place_of(name) for name in (*names, *self._came_or_went())}
+        came = set()
+        for place in places - {""}:
+            if known.is_folded(place):
+                came.add(known.folder_of(place))
+            elif not os.path.lexists(self._root / place):
+                known.remove(place)
+            elif place not in known or (self._root / place).is_dir():
+                came.add(place)
+        if _ROOT in places or (came and not self._ask(git, came)):
+            return None
+        return bool(places)
+
+    def _ask(self, git: Git, places: set[str]) -> bool:
+        """Put in place of what is known at ``places`` what git lists there; return whether."""
+        known = self.listing.known
+        if self.listing.way == "walk" or known.unnamed or len(places) > ASKED_AT_ONCE:
+            return False
+        try:
+            names = list_again(self._root, git, sorted(places))
+        except GitFailed:
+            return False
+        for place in places:
+            known.remove(place)
+        known.extend(names)
+        known.sort()
+        return True
+
+    def _left_out(self, git: Git, paths: Sequence[str]) -> set[str]:
+        if self.listing.way != "walk":
+            with suppress(GitFailed):
+                return set(paths).difference(list_again(self._root, git, paths))
+        return {path for path in paths if is_left_out(self._root, path)}
+
+    def _ignores(self, git: Git, name: str) -> bool:
+        if self.listing.way != "walk" and ".git" not in name.split("/"):
+            with suppress(GitFailed), git.at_work(TIME_LIMIT):
+                return git.ignores(name)
+        return is_left_out(self._root, name)
 
     def _came_or_went(self) -> Iterator[str]:
         """Yield what is on disk and not known, and the reverse, of the folders that are shown."""
@@ -184,9 +240,9 @@ class CurrentFiles:
         return age > max(_LEAST_AGE, _AGE_FACTOR * self._took)
 
     def _look(self) -> dict[Path, _Trace]:
-        """Return the traces of the files that decide, and of those that the rules start with."""
+        """Return the traces of the files that decide."""
         # The index: what decides is another's where git had nothing to list of this one.
-        own = (".git", ".git/index", ".gitignore")
+        own = (".git", ".git/index")
         paths = (*self.listing.deciding, self._root, *(self._root / name for name in own))
         return {path: _trace(path) for path in paths}
 
@@ -202,141 +258,17 @@ def _trace(path: Path) -> _Trace:
     )
 
 
-# Changes of single files, taken into the list of files without a new scan.
-#
-# What is told of a change is never trusted: the disk says what is there, the rules whether it
-# counts.
-
-#: What, in a repository's own folder, decides about its files.
-_DECIDING = frozenset({"index", "HEAD", "config", "info/exclude", ""})
-
-#: Entries of a new folder that are looked at.
-_LOOKED_AT = 100
+#: Stands for the whole folder, among places in it.
+_ROOT = "."
 
 
-class Effect(Enum):
-    """What changes came to."""
-
-    NONE = auto()
-    CHANGED = auto()
-    DOUBTFUL = auto()
-    """Only a new scan can tell."""
-
-
-def take_in(listing: Listing, root: Path, names: Iterable[str]) -> Effect:
-    """Bring the list up to date with what is on disk at ``names``, relative to ``root``.
-
-    Blocks for a few calls of the system a name. Where the effect is doubtful, the list is not to
-    be used any more.
-    """
-    if listing.ignore_files is None:
-        return Effect.DOUBTFUL
-    effect = Effect.NONE
-    for name in names:
-        match _take_in(listing, listing.ignore_files, root, name):
-            case Effect.DOUBTFUL:
-                return Effect.DOUBTFUL
-            case Effect.CHANGED:
-                effect = Effect.CHANGED
-    return effect
-
-
-def _take_in(listing: Listing, ignore_files: IgnoreFiles, root: Path, name: str) -> Effect:
-    parts = PurePosixPath(name).parts
-    effect = _by_name(listing.known, ignore_files, name, parts)
-    if effect is not None:
-        return effect
-    mode = _mode(root / name)
-    if mode is None:
-        return _drop(listing, ignore_files, name)
-    parent = Path(os.path.realpath(root), *parts[:-1])
-    if Path(os.path.realpath(parent)) != parent:
-        return Effect.NONE  # behind a link
-    if stat.S_ISDIR(mode):
-        return _look_into(listing, ignore_files, root, name)
-    return _add(listing, ignore_files, name, mode)
-
-
-def _by_name(
-    known: KnownFiles, ignore_files: IgnoreFiles, name: str, parts: tuple[str, ...]
-) -> Effect | None:
-    """Return what a change comes to where its name alone tells."""
-    above = ["/".join(parts[:depth]) for depth in range(1, len(parts))]
+def _place_of(name: str) -> str:
+    """Return the place whose files a change at ``name`` may change; nothing where it is none."""
+    above, _, last = name.rpartition("/")
+    parts = name.split("/")
     if ".git" in parts:
-        return _in_repository(known, ignore_files, parts)
-    if "\0" in name or any(f"{folder}/" in known for folder in above):
-        return Effect.NONE  # no file's name, or another repository's
-    if not parts or known.is_folded(name) or any(folder in known for folder in above):
-        return Effect.DOUBTFUL
-    if parts[-1] == ".gitignore":
-        unread = above and ignore_files.ignores(above[-1], folder=True)
-        return Effect.NONE if unread else Effect.DOUBTFUL
-    return None
-
-
-def _in_repository(known: KnownFiles, ignore_files: IgnoreFiles, parts: tuple[str, ...]) -> Effect:
-    """Return what a change in a ``.git`` comes to, of this repository or of one inside."""
-    at = parts.index(".git")
-    folder, inside = "/".join(parts[:at]), "/".join(parts[at + 1 :])
-    if inside and f"{folder}/" in known:
-        return Effect.NONE
-    if folder and ignore_files.ignores(folder, folder=True):
-        return Effect.NONE
-    return Effect.DOUBTFUL if inside in _DECIDING else Effect.NONE
-
-
-def _drop(listing: Listing, ignore_files: IgnoreFiles, name: str) -> Effect:
-    """Drop a file that is gone, or a folder with all that was in it."""
-    known = listing.known
-    if known.remove(name):
-        if ignore_files.ignores(name):
-            listing.missed.add(name)  # it was listed all the same
-        return Effect.CHANGED
-    low, high = known.inside(name)
-    if low == high:
-        return Effect.NONE
-    if listing.known.folded:
-        return Effect.DOUBTFUL
-    listing.missed.update(n for n in known.names[low:high] if ignore_files.ignores(n))
-    known.remove_inside(name)
-    return Effect.CHANGED
-
-
-def _look_into(listing: Listing, ignore_files: IgnoreFiles, root: Path, name: str) -> Effect:
-    """Return what a folder comes to that is there: nothing, where all that is in it is ignored."""
-    low, high = listing.known.inside(name)
-    if low < high or name in listing.known:
-        return Effect.DOUBTFUL
-    if any(f"{missed}/".startswith(f"{name}/") for missed in listing.missed):
-        return Effect.DOUBTFUL
-    if ignore_files.ignores(name, folder=True):
-        return Effect.NONE
-    with suppress(OSError), os.scandir(root / name) as entries:
-        for count, entry in enumerate(entries):
-            folder = entry.is_dir(follow_symlinks=False)
-            ignored = ignore_files.ignores(f"{name}/{entry.name}", folder=folder)
-            if not ignored or count == _LOOKED_AT:
-                return Effect.DOUBTFUL
-    return Effect.NONE
-
-
-def _add(listing: Listing, ignore_files: IgnoreFiles, name: str, mode: int) -> Effect:
-    """Add a file or a link that is there, unless it is known or ignored."""
-    known = listing.known
-    if not (stat.S_ISREG(mode) or stat.S_ISLNK(mode)) or name in known:
-        return Effect.NONE
-    low, high = known.inside(name)
-    if low < high:
-        return Effect.DOUBTFUL
-    if ignore_files.ignores(name) and name not in listing.missed:
-        return Effect.NONE
-    known.add(name)
-    return Effect.CHANGED
-
-
-def _mode(path: Path) -> int | None:
-    """Return what is at ``path``, itself; None where nothing is, or nothing that can be seen."""
-    try:
-        return path.lstat().st_mode
-    except (OSError, ValueError):
-        return None
+        # A repository inside comes or goes; of this one the traces tell.
+        return "/".join(parts[: parts.index(".git")])
+    if last == ".gitignore":
+        return above or _ROOT
+    return name or _ROOT

@@ -6,18 +6,18 @@ Opening a stranger's folder must run nothing of its own.
 from __future__ import annotations
 
 import asyncio
+import fnmatch
 import os
-import tempfile
-import threading
+import re
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
+from typing import Literal, TypeAlias, TypeVar
 
-from aish_lsp.project.git import Git, GitFailed, Places, excludes_file, git_command
-from aish_lsp.project.ignore import Chain, IgnoreFiles, is_ignored
+from aish_lsp.project.git import Git, GitFailed
 from aish_lsp.project.known import FOLDED, KnownFiles
 from aish_lsp.project.safe_read import read_regular
 
@@ -25,12 +25,15 @@ from aish_lsp.project.safe_read import read_regular
 FILE_LIMIT = 200_000
 #: Seconds that git, and then a walk, may take.
 TIME_LIMIT = 60.0
-#: Of more names, it is found out later which tracked files are gone: git looks at each for that.
-CHECKED_AT_ONCE = 20_000
-#: Bytes of a repository's own ignore file, where git refuses the repository.
-_EXCLUDE_LIMIT = 128 << 10
-#: Seconds of rest after each piece of names in a long scan, in which other threads get on.
-_REST = 0.001
+#: Places that git is asked about at once: it holds each file against each of them.
+ASKED_AT_ONCE = 100
+#: Names of what the last commits have changed.
+_RECENT_LIMIT = 2000
+
+#: How files are found: by git in their repository, or in an empty one; or by a walk.
+Way: TypeAlias = Literal["git", "given", "walk"]
+
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +58,17 @@ class Listing:
         known: the files.
         truncated: whether the scan ended before it had seen all.
         reason: why, or why there is nothing.
-        ignore_files: the rules by which they were found; None where only a new scan can tell.
+        way: how they were found.
         deciding: files outside of the list whose change may change it.
         recent: names that the last commits have changed, the last first.
-        unchecked: whether tracked files may be in it that are gone; ``gone`` finds out.
-        missed: tracked names that have gone. They are listed once they are back, ignored or not.
     """
 
     known: KnownFiles
     truncated: bool = False
     reason: str = ""
-    ignore_files: IgnoreFiles | None = None
+    way: Way = "walk"
     deciding: tuple[Path, ...] = ()
     recent: tuple[str, ...] = ()
-    unchecked: bool = False
-    missed: set[str] = field(default_factory=set)
 
 
 async def list_files(root: Path, *, every: bool = False) -> FileList:
@@ -80,33 +79,21 @@ async def list_files(root: Path, *, every: bool = False) -> FileList:
     """
     listing = await Scan(root, None if every else FILE_LIMIT).listing()
     known = listing.known
-    if listing.unchecked:
-        known.remove_all(await gone(root))
-    if not known.folded:
-        return FileList(tuple(known.names), listing.truncated, listing.reason)
     named = tuple(name for name in known.names if not name.endswith(FOLDED))
+    if len(named) == known.total:
+        return FileList(named, listing.truncated, listing.reason)
     return FileList(named, True, f"Only {len(named)} of {known.total} files are listed.")
 
 
-async def gone(root: Path) -> list[str]:
-    """Return the names that git tracks and that are not on disk."""
-    git = Git(root)
-    work = asyncio.ensure_future(asyncio.to_thread(_gone_of, git))
+async def in_thread(work: Callable[[], _Result], stop: Callable[[], None]) -> _Result:
+    """Return what ``work`` returns, in a thread; where this is cancelled, ``stop`` is called."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
-        return await asyncio.shield(work)
+        return await asyncio.shield(task)
     except asyncio.CancelledError:
-        git.end()
+        stop()
+        await asyncio.wait([task], timeout=1)
         raise
-
-
-def _gone_of(git: Git) -> list[str]:
-    with _time_limit(git.end):
-        try:
-            return _gone(git)
-        except GitFailed:
-            return []
-        finally:
-            git.close()
 
 
 class Scan:
@@ -123,39 +110,30 @@ class Scan:
 
     def __init__(self, root: Path, limit: int | None) -> None:
         self.found = 0
+        self.stopped = False
         self._root = root
         self._limit = limit
-        self.stopped = False
         self._late = False
         self._git: Git | None = None
 
     async def listing(self) -> Listing:
         """Return what is found; where it is cancelled, git is ended first."""
-        work = asyncio.ensure_future(asyncio.to_thread(self.run))
-        try:
-            return await asyncio.shield(work)
-        except asyncio.CancelledError:
-            self.stop()
-            await asyncio.wait([work], timeout=1)
-            raise
+        return await in_thread(self.run, self.stop)
 
     def stop(self) -> None:
         """End it: what was found by now is what there is. Safe in any thread."""
         self.stopped = True
-        self._end_git()
+        if self._git is not None:
+            self._git.end()
 
     def run(self) -> Listing:
         """Return what is found; blocks."""
-        problem = _problem(self._root)
-        if problem:
-            return Listing(KnownFiles(), reason=problem)
-        with _time_limit(self._run_late):
-            listing = self._by_git() or self._by_git_elsewhere()
-        if listing is None and not self.stopped:
-            self._late = False
-            with _time_limit(self._run_late):
-                listing = self._by_walk()
-        listing = listing or Listing(KnownFiles())
+        try:
+            os.scandir(self._root).close()
+        except OSError as error:
+            reason = f"The folder {self._root} cannot be read: {error.strerror}."
+            return Listing(KnownFiles(), reason=reason)
+        listing = self._by_git("git") or self._by_git("given") or self._by_walk()
         listing.known.sort()
         if self.stopped:
             listing.truncated, listing.reason = True, "The scan was stopped."
@@ -164,170 +142,212 @@ class Scan:
             listing.truncated, listing.reason = True, reason
         return listing
 
-    def _run_late(self) -> None:
-        self._late = True
-        self._end_git()
-
-    def _end_git(self) -> None:
-        if self._git is not None:
-            self._git.end()
-
-    def _by_git(self, repository: Path | None = None) -> Listing | None:
+    def _by_git(self, way: Literal["git", "given"]) -> Listing | None:
         """Return what git lists; None where it fails, or lists nothing.
 
         An outer repository that ignores the whole folder has nothing to say of it.
         """
         if self.stopped or self._late:
             return None
-        git = self._git = Git(self._root, repository)
-        if self.stopped or self._late:
+        git = self._git = Git(self._root, given=way == "given")
+        if self.stopped:
             git.end()
+        listing = Listing(KnownFiles(self._limit), way=way)
         try:
-            listing = self._listed(git, empty=repository is not None)
+            with git.at_work(TIME_LIMIT):
+                self._take(git, listing)
         except GitFailed:
             return None
         finally:
-            git.close()
+            self._late = git.late
         return listing if listing.known.total else None
 
-    def _listed(self, git: Git, *, empty: bool) -> Listing:
-        others = git.start_others()  # the slowest goes first
-        tracked = None if empty else git.start_tracked()
-        commits = None if empty else git.ask_commits()
-        places = git.ask_places()
-        known = KnownFiles(self._limit)
-        if tracked is not None:
-            self._take(known, git.tracked(tracked))
-        changed = None if commits is None else git.ask_recent(commits)
-        unchecked = self.found > CHECKED_AT_ONCE
-        absent = _gone(git) if self.found and not unchecked else []
-        self._take(known, git.others(others))
-        listing = Listing(known, unchecked=unchecked)
-        if absent:
-            gone_by_now = set(absent)
-            known.names = [name for name in known.names if name not in gone_by_now]
-            listing.missed = gone_by_now
-        if changed is not None:
-            listing.recent = git.recent(changed)
-        self._say_what_decides(listing, git.places(places), exact=not git.sparse)
-        return listing
-
-    def _by_git_elsewhere(self) -> Listing | None:
-        """Return what git lists where there is no repository, or one that it refuses.
-
-        It is given an empty one, for its rules are the rules.
-        """
-        if self.stopped or self._late or git_command(self._root) is None:
-            return None
-        try:
-            with tempfile.TemporaryDirectory(prefix="aish-", ignore_cleanup_errors=True) as folder:
-                repository = Path(folder)
-                (repository / "HEAD").write_text("ref: refs/heads/main\n", encoding="ascii")
-                for name in ("objects", "refs", "info"):
-                    (repository / name).mkdir()
-                exclude = read_regular(_exclude_of(self._root), _EXCLUDE_LIMIT)
-                (repository / "info" / "exclude").write_bytes(exclude or b"")
-                return self._by_git(repository)
-        except OSError:
-            return None
+    def _take(self, git: Git, listing: Listing) -> None:
+        others = git.others()  # the slowest goes first
+        if listing.way == "git":
+            tracked, gone = git.tracked(), git.gone()
+            recent, deciding = git.recent(), git.deciding()
+            self._extend(listing.known, tracked)
+            listing.deciding = tuple(deciding)
+            with suppress(GitFailed):
+                names = islice(chain.from_iterable(recent), _RECENT_LIMIT)
+                listing.recent = tuple(dict.fromkeys(names))
+            absent = {name for names in gone for name in names}
+            if absent:  # of a submodule with its slash, too
+                listing.known.drop(absent | {f"{name}/" for name in absent})
+        self._extend(listing.known, others)
 
     def _by_walk(self) -> Listing:
-        places = Places(self._root, _exclude_of(self._root), None, excludes_file(), False)
         listing = Listing(KnownFiles(self._limit))
-        self._say_what_decides(listing, places, exact=True)
-        ignore_files = listing.ignore_files or IgnoreFiles(self._root)
-        self._take(
-            listing.known, walk(self._root, ignore_files, lambda: self.stopped or self._late)
-        )
+        end = time.monotonic() + TIME_LIMIT
+        self._late = False
+        for names in walk(self._root):
+            self._extend(listing.known, [names])
+            self._late = time.monotonic() > end
+            if self.stopped or self._late:
+                break
         return listing
 
-    def _take(self, known: KnownFiles, pieces: Iterable[list[str]]) -> None:
+    def _extend(self, known: KnownFiles, pieces: Iterable[list[str]]) -> None:
         for names in pieces:
             known.extend(names)
             self.found += len(names)
-            if self.found > FILE_LIMIT:
-                time.sleep(_REST)
-
-    def _say_what_decides(self, listing: Listing, places: Places, *, exact: bool) -> None:
-        """Keep what tells of a change whether, and how, it changes the list."""
-        found = (places.index, places.exclude, places.everywhere)
-        listing.deciding = tuple(path for path in found if path is not None)
-        root = Path(os.path.realpath(self._root))
-        top = places.top and Path(os.path.realpath(places.top))
-        if exact and not places.case_folded and top is not None and root.is_relative_to(top):
-            listing.ignore_files = IgnoreFiles(
-                root, top=top, exclude=places.exclude, everywhere=places.everywhere
-            )
 
 
-@contextmanager
-def _time_limit(late: Callable[[], None]) -> Iterator[None]:
-    """Call ``late``, in a thread of its own, where the block takes longer than TIME_LIMIT."""
-    timer = threading.Timer(TIME_LIMIT, late)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+def list_again(root: Path, git: Git, places: Sequence[str]) -> list[str]:
+    """Return the names of the files that ``git`` lists at these files and folders; blocks.
+
+    Raises:
+        GitFailed: it has failed, or was ended.
+    """
+    names: list[str] = []
+    with git.at_work(TIME_LIMIT):
+        for at in range(0, len(places), ASKED_AT_ONCE):
+            asked = places[at : at + ASKED_AT_ONCE]
+            names += chain.from_iterable(chain(git.others(*asked), git.tracked(*asked)))
+        if git.ended:
+            raise GitFailed
+    return [name for name in names if os.path.lexists(root / name)]
 
 
-def _gone(git: Git) -> list[str]:
-    """Return the names of what is tracked and not on disk; of a submodule with its slash, too."""
-    plain = [name for names in git.gone() for name in names]
-    return [*plain, *(f"{name}/" for name in plain)]
+# Without a git that can be used: a walk by the rules of the ignore files in the folder. These are
+# git's but for escapes, for classes of characters by name and ranges that are upside down, and for
+# "?", which is any character and not any byte.
+
+#: Bytes of an ignore file that are read.
+_IGNORE_LIMIT = 128 << 10
+
+_MAGIC = re.compile(r"[*?\[]")
+
+#: A glob; a name as it is; or, None, any number of folders.
+_Segment: TypeAlias = re.Pattern[str] | str | None
 
 
-def _exclude_of(root: Path) -> Path:
-    return root / ".git" / "info" / "exclude"
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """One line of an ignore file, which lies ``above`` folders deep."""
+
+    above: int
+    ignores: bool
+    folders_only: bool
+    segments: tuple[_Segment, ...]
 
 
-def _problem(root: Path) -> str:
-    """Return why ``root`` cannot be listed, or nothing."""
-    try:
-        with os.scandir(root):
-            return ""
-    except OSError as error:
-        return f"The folder {root} cannot be read: {error.strerror}."
+#: The rules that hold in a folder, the weakest first.
+_Rules: TypeAlias = tuple[_Rule, ...]
 
 
-# The files of a folder that git cannot list: by the rules that git has.
-
-
-def walk(root: Path, ignore_files: IgnoreFiles, stopped: Callable[[], bool]) -> Iterator[list[str]]:
-    """Yield the names of the files under ``root``, folder by folder, until ``stopped`` says so.
+def walk(root: Path) -> Iterator[list[str]]:
+    """Yield the names of the files under ``root``, folder by folder.
 
     Links are named and not followed; of another repository only its folder is named. What cannot
     be read is passed over.
     """
-    waiting: deque[tuple[tuple[str, ...], Chain]] = deque([((), ignore_files.chain(()))])
-    while waiting and not stopped():
-        path, chain = waiting.popleft()
-        try:
-            with os.scandir(root.joinpath(*path)) as found:
-                entries = sorted(found, key=lambda entry: entry.name)
-        except OSError:
-            continue
-        if path and any(entry.name == ".git" and _is_repository(entry) for entry in entries):
+    waiting: list[tuple[tuple[str, ...], _Rules]] = [((), _first_rules(root))]
+    while waiting:
+        path, rules = waiting.pop()
+        folder = root.joinpath(*path)
+        if path and _is_repository(folder):
             yield ["/".join(path) + "/"]
             continue
-        if path and any(entry.name == ".gitignore" for entry in entries):
-            chain = ignore_files.with_own(chain, path)
+        rules += _rules_in(folder / ".gitignore", len(path))
         names = []
-        for entry in entries:
+        for entry in _entries(folder):
             inner = (*path, entry.name)
-            folder = entry.is_dir(follow_symlinks=False)
-            if entry.name == ".git" or is_ignored(chain, inner, folder=folder):
+            is_folder = entry.is_dir(follow_symlinks=False)
+            if entry.name == ".git" or _is_ignored(inner, rules, folder=is_folder):
                 continue
-            if folder:
-                waiting.append((inner, chain))
+            if is_folder:
+                waiting.append((inner, rules))
             elif entry.is_symlink() or entry.is_file(follow_symlinks=False):
                 names.append("/".join(inner))
         yield names
 
 
-def _is_repository(entry: os.DirEntry[str]) -> bool:
-    """Return whether ``entry``, called ``.git``, makes a repository of the folder it is in."""
-    if entry.is_dir(follow_symlinks=False):
-        return Path(entry.path, "HEAD").exists() and Path(entry.path, "objects").exists()
-    return entry.is_file(follow_symlinks=False)
+def is_left_out(root: Path, name: str) -> bool:
+    """Return whether a walk leaves out a file of that name, be it there or not."""
+    path = tuple(name.split("/"))
+    rules = _first_rules(root)
+    folder = root
+    for depth, part in enumerate(path):
+        rules += _rules_in(folder / ".gitignore", depth)
+        if part == ".git" or (depth and _is_repository(folder)):
+            return True
+        if _is_ignored(path[: depth + 1], rules, folder=depth + 1 < len(path)):
+            return True
+        folder /= part
+    return False
+
+
+def _is_repository(folder: Path) -> bool:
+    return (folder / ".git" / "HEAD").exists() or (folder / ".git").is_file()
+
+
+def _first_rules(root: Path) -> _Rules:
+    return _rules_in(root / ".git" / "info" / "exclude", 0)
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _rules_in(file: Path, above: int) -> _Rules:
+    """Return the rules of an ignore file; one that is not a regular file has none, as with git."""
+    text = os.fsdecode(read_regular(file, _IGNORE_LIMIT) or b"").removeprefix("\ufeff")
+    rules = []
+    for line in text.split("\n"):
+        ignores = not line.startswith("!")
+        pattern = line.removeprefix("!").rstrip(" \r").replace("\\", "").replace("[^", "[!")
+        path = pattern.removesuffix("/")
+        if not path or line.startswith("#"):
+            continue
+        parts = path.removeprefix("/").split("/") if "/" in path else ["**", path]
+        rules.append(_Rule(above, ignores, pattern != path, tuple(map(_segment, parts))))
+    return tuple(rules)
+
+
+def _segment(part: str) -> _Segment:
+    if part == "**":
+        return None
+    return re.compile(fnmatch.translate(part)) if _MAGIC.search(part) else part
+
+
+def _is_ignored(path: Sequence[str], rules: _Rules, *, folder: bool) -> bool:
+    """Return whether ``path`` is ignored where all folders above it are not; the last rule wins."""
+    for rule in reversed(rules):
+        if (folder or not rule.folders_only) and _matches(rule.segments, path[rule.above :]):
+            return rule.ignores
+    return False
+
+
+def _matches(segments: Sequence[_Segment], path: Sequence[str]) -> bool:
+    """Return whether ``segments`` match the whole of ``path``.
+
+    Only the last ``**`` is ever tried again, as with the stars of a glob: no blow-up.
+    """
+    at = place = 0
+    star, star_place = -1, 0
+    while place < len(path):
+        if at < len(segments) and segments[at] is None:
+            star, star_place = at, place
+            at += 1
+        elif at < len(segments) and _fits(segments[at], path[place]):
+            at += 1
+            place += 1
+        elif star >= 0:
+            star_place += 1
+            at, place = star + 1, star_place
+        else:
+            return False
+    return at == len(segments)
+
+
+def _fits(segment: _Segment, name: str) -> bool:
+    """Return whether one segment of a pattern matches one name."""
+    if isinstance(segment, re.Pattern):
+        return segment.fullmatch(name) is not None
+    return segment == name

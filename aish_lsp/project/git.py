@@ -1,6 +1,6 @@
 """git, started so that it runs nothing of the workspace's own: its repository may be hostile.
 
-What it says of a folder: its files, where its ignore files are, what was changed of late.
+What it says of a folder: its files, those of them that are gone, what was changed of late.
 """
 
 from __future__ import annotations
@@ -8,37 +8,29 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
+
+from aish_lsp.project.safe_read import read_regular
 
 #: Bytes that are read of git's output at a time: they are parsed in about a millisecond.
 _PIECE = 1 << 16
 
-#: Commits that are looked at for what was changed of late, and bytes of names of theirs.
-_COMMITS = 20
-_RECENT_LIMIT = 64 << 10
+#: Bytes of a repository's own ignore file, where git refuses the repository.
+_EXCLUDE_LIMIT = 128 << 10
 
 #: ``-t`` tells what a sparse checkout leaves out, ``-s`` what is a submodule.
 _TRACKED = ("ls-files", "-z", "-t", "-s", "-c")
 _OTHERS = ("ls-files", "-z", "-o", "--exclude-standard")
 _GONE = ("ls-files", "-z", "-d")
-_PLACES = ("rev-parse", "--show-toplevel", "--git-path", "info/exclude", "--git-path", "index")
-_SETTINGS = ("config", "-z", "--path", "--get-regexp", r"^core\.(excludesfile|ignorecase)$")
-_LATE = ("rev-list", "--no-merges", "-n", str(_COMMITS), "HEAD")
+_DECIDING = ("rev-parse", "--git-path", "index", "--git-path", "info/exclude")
+#: The commits that are looked at for what was changed of late.
+_LATE = ("rev-list", "--no-merges", "-n", "20", "HEAD")
 _CHANGED = ("diff-tree", "--stdin", "-r", "-z", "--relative", "--name-only", "--no-commit-id")
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Where a repository keeps what decides about its files; None where there is no such thing."""
-
-    top: Path | None
-    exclude: Path | None
-    index: Path | None
-    everywhere: Path | None
-    case_folded: bool
 
 
 class GitFailed(Exception):
@@ -46,27 +38,75 @@ class GitFailed(Exception):
 
 
 class Git:
-    """git in one folder. All of its processes can be ended at once, from another thread.
+    """git in the folder ``root``. All of its processes can be ended at once, from any thread.
+
+    What it is asked for, it begins to look for at once; the answers are read when they are needed.
 
     Args:
         root: the folder.
-        repository: the ``.git`` folder, where git is not to look for one.
+        given: whether it is given an empty repository. So it lists by its own rules what lies in
+            no repository, or in one that it refuses.
+
+    Attributes:
+        ended: whether it was ended, by somebody or since it took too long.
+        late: whether it took too long.
     """
 
-    def __init__(self, root: Path, repository: Path | None = None) -> None:
+    def __init__(self, root: Path, *, given: bool = False) -> None:
+        self.ended = False
+        self.late = False
         self._root = root
-        self._options = () if repository is None else (f"--git-dir={repository}", "--work-tree=.")
+        self._given = given
+        self._options = ["--literal-pathspecs"]
         self._running: list[subprocess.Popen[bytes]] = []
-        self._ended = False
-        #: Whether the repository leaves files out that are tracked.
-        self.sparse = False
 
-    def start(self, *arguments: str, feed: bool = False) -> subprocess.Popen[bytes]:
-        """Start git; ``feed``: it reads its standard input.
+    @contextmanager
+    def at_work(self, seconds: float) -> Iterator[None]:
+        """Use it within the block; what still runs then, or after so many seconds, is ended.
 
         Raises:
-            GitFailed: it cannot be started.
+            GitFailed: the empty repository cannot be made.
         """
+        timer = threading.Timer(seconds, self._end_late)
+        timer.daemon = True
+        timer.start()
+        try:
+            with ExitStack() as stack:
+                if self._given:
+                    self._make_repository(stack)
+                yield
+        finally:
+            timer.cancel()
+            self.end()
+            for process in self._running:
+                if process.stdout is not None:
+                    process.stdout.close()
+                process.wait()
+
+    def _make_repository(self, stack: ExitStack) -> None:
+        try:
+            made = tempfile.TemporaryDirectory(prefix="aish-", ignore_cleanup_errors=True)
+            folder = Path(stack.enter_context(made))
+            (folder / "HEAD").write_text("ref: refs/heads/main\n", encoding="ascii")
+            for name in ("objects", "refs", "info"):
+                (folder / name).mkdir()
+            exclude = read_regular(self._root / ".git" / "info" / "exclude", _EXCLUDE_LIMIT)
+            (folder / "info" / "exclude").write_bytes(exclude or b"")
+        except OSError as error:
+            raise GitFailed from error
+        self._options += [f"--git-dir={folder}", "--work-tree=."]
+
+    def end(self) -> None:
+        """End all that runs; what is read of it ends there. Safe in any thread."""
+        self.ended = True
+        for process in list(self._running):
+            process.kill()
+
+    def _end_late(self) -> None:
+        self.late = True
+        self.end()
+
+    def _start(self, *arguments: str, fed_by: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
         command = git_command(self._root, *self._options, *arguments)
         if command is None:
             raise GitFailed
@@ -75,164 +115,86 @@ class Git:
                 command,
                 cwd=self._root,
                 env=git_environment(),
-                stdin=subprocess.PIPE if feed else subprocess.DEVNULL,
+                stdin=fed_by or subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a zero, or no character, in a name
             raise GitFailed from error
         self._running.append(process)
-        if self._ended:
+        if self.ended:
             process.kill()
         return process
 
-    def end(self) -> None:
-        """End all that runs; what is read of it ends there. Safe in any thread."""
-        self._ended = True
-        for process in list(self._running):
-            process.kill()
+    # Each of these raises GitFailed: it cannot be started, or, once it is read, it has failed.
 
-    def close(self) -> None:
-        """End all that still runs and let go of it."""
-        self.end()
-        for process in self._running:
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    with suppress(OSError):
-                        pipe.close()
-            process.wait()
+    def tracked(self, *places: str) -> Iterator[list[str]]:
+        """Return the names of what is tracked at the files and folders ``places``; or of all."""
+        return self._read(self._start(*_TRACKED, "--", *places), _tracked_names)
 
-    def start_tracked(self) -> subprocess.Popen[bytes]:
-        """Begin to list what is tracked; for ``tracked``."""
-        return self.start(*_TRACKED)
+    def others(self, *places: str) -> Iterator[list[str]]:
+        """Return the names of what is new and not ignored, as ``tracked``."""
+        return self._read(self._start(*_OTHERS, "--", *places), _names)
 
-    def start_others(self) -> subprocess.Popen[bytes]:
-        """Begin to list what is new and not ignored; for ``others``."""
-        return self.start(*_OTHERS)
+    def gone(self) -> Iterator[list[str]]:
+        """Return the names of what is tracked and not on disk."""
+        return self._read(self._start(*_GONE), _names)
 
-    def tracked(self, process: subprocess.Popen[bytes]) -> Iterator[list[str]]:
-        """Yield the names of what is tracked.
+    def recent(self) -> Iterator[list[str]]:
+        """Return the names of what was changed of late, the last first."""
+        commits = self._start(*_LATE)
+        return self._read(self._start(*_CHANGED, fed_by=commits.stdout), _names)
 
-        Raises:
-            GitFailed: git says that it failed.
-        """
-        last = ""
-        for records in _records(process):
-            names = self._tracked(records)
+    def deciding(self) -> Iterator[Path]:
+        """Return the files of the repository whose change may change the list."""
+        answer = self._start(*_DECIDING).stdout
+        assert answer is not None
+        return (self._root / os.fsdecode(line).rstrip("\n") for line in answer)
+
+    def ignores(self, name: str) -> bool:
+        """Return whether a file of that name, there or not, is ignored."""
+        return self._start("check-ignore", "-q", "--", name).wait() == 0
+
+    def _read(
+        self, process: subprocess.Popen[bytes], names_of: Callable[[bytes], list[str]]
+    ) -> Iterator[list[str]]:
+        """Yield what git names, in pieces that end behind a zero; a rest is dropped."""
+        assert process.stdout is not None
+        rest, last = b"", ""
+        while piece := process.stdout.read(_PIECE):
+            records, zero, rest = (rest + piece).rpartition(b"\0")
+            names = names_of(records + zero) if zero else []
             if names and names[0] == last:  # one file of a merge, cut in two
                 del names[0]
             last = names[-1] if names else last
             yield names
-        self._check(process)
-
-    def others(self, process: subprocess.Popen[bytes]) -> Iterator[list[str]]:
-        """Yield the names of what is new.
-
-        Raises:
-            GitFailed: git says that it failed.
-        """
-        for records in _records(process):
-            yield _inside(os.fsdecode(records).split("\0")[:-1], b"\0" + records)
-        self._check(process)
-
-    def gone(self) -> Iterator[list[str]]:
-        """Yield the names of what is tracked and not on disk.
-
-        Raises:
-            GitFailed: git says that it failed.
-        """
-        yield from self.others(self.start(*_GONE))
-
-    def places(self, asked: Sequence[subprocess.Popen[bytes]]) -> Places:
-        """Return what ``ask_places`` asked for."""
-        found, settings = (process.communicate()[0] for process in asked)
-        configured = dict(
-            setting.partition("\n")[::2] for setting in os.fsdecode(settings).split("\0") if setting
-        )
-        lines = os.fsdecode(found).split("\n")[:-1]
-        # A name with a newline in it cannot be told from two.
-        whole = len(lines) == 3
-        paths = [self._root / line if whole else None for line in (*lines, "", "", "")]
-        return Places(
-            top=paths[0],
-            exclude=paths[1],
-            index=paths[2],
-            everywhere=excludes_file(configured.get("core.excludesfile")),
-            case_folded=configured.get("core.ignorecase", "false").lower()
-            not in ("false", "no", "off", "0"),
-        )
-
-    def ask_places(self) -> Sequence[subprocess.Popen[bytes]]:
-        """Begin to ask where the repository is and what is configured; for ``places``."""
-        return self.start(*_PLACES), self.start(*_SETTINGS)
-
-    def ask_commits(self) -> subprocess.Popen[bytes]:
-        """Begin to ask for the last commits; for ``ask_recent``."""
-        return self.start(*_LATE)
-
-    def ask_recent(self, commits: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-        """Begin to ask for what those commits have changed; for ``recent``."""
-        asked = self.start(*_CHANGED, feed=True)
-        assert asked.stdin is not None
-        with suppress(OSError):
-            asked.stdin.write(commits.communicate()[0])
-            asked.stdin.close()
-        return asked
-
-    def recent(self, asked: subprocess.Popen[bytes]) -> tuple[str, ...]:
-        """Return the names of what was changed of late, the last first; a bounded number."""
-        assert asked.stdout is not None
-        answer = b""
-        while len(answer) < _RECENT_LIMIT and (piece := asked.stdout.read(_RECENT_LIMIT)):
-            answer += piece
-        return tuple(dict.fromkeys(os.fsdecode(answer).split("\0")[:-1]))
-
-    def _tracked(self, records: bytes) -> list[str]:
-        """Return the names in ``records``: TAG MODE OBJECT STAGE, a tab, the name, a zero."""
-        lines = os.fsdecode(records).split("\0")[:-1]
-        usual = records.count(b"\0H 100") + records.startswith(b"H 100")
-        if usual == len(lines):  # plain files, and most often there is nothing else
-            start = lines[0].index("\t") + 1
-            return _inside([line[start:] for line in lines], records)
-        names: dict[str, None] = {}
-        for line in lines:
-            stage, _, name = line.partition("\t")
-            if stage.startswith("S"):
-                self.sparse = True
-            else:
-                names[f"{name}/" if stage[2:].startswith("160000") else name] = None
-        return _inside(list(names), records)
-
-    def _check(self, process: subprocess.Popen[bytes]) -> None:
-        if process.wait() != 0 and not self._ended:
+        if process.wait() != 0 and not self.ended:
             raise GitFailed
 
 
-def excludes_file(configured: str | None = None) -> Path | None:
-    """Return the user's ignore file for all repositories; ``configured``: its path, where known."""
-    if configured:
-        return Path(configured)
-    if configured is not None:
-        return None
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")  # noqa: PTH111 - that one may raise
-    return Path(base, "git", "ignore")
+def _tracked_names(records: bytes) -> list[str]:
+    """Return the names in ``records``: TAG MODE OBJECT STAGE, a tab, the name, a zero."""
+    lines = os.fsdecode(records).split("\0")[:-1]
+    usual = records.count(b"\0H 100") + records.startswith(b"H 100")
+    if usual == len(lines):  # plain files, and most often there is nothing else
+        start = lines[0].index("\t") + 1
+        return _inside([line[start:] for line in lines], records)
+    names: dict[str, None] = {}  # of a merge each stage is listed
+    for line in lines:
+        stage, _, name = line.partition("\t")
+        if not stage.startswith("S"):
+            names[f"{name}/" if stage[2:].startswith("160000") else name] = None
+    return _inside(list(names), records)
 
 
-def _records(process: subprocess.Popen[bytes]) -> Iterator[bytes]:
-    """Yield git's output in pieces that end behind a zero; what is cut off there is dropped."""
-    assert process.stdout is not None
-    rest = b""
-    while piece := process.stdout.read(_PIECE):
-        whole, zero, rest = (rest + piece).rpartition(b"\0")
-        if zero:
-            yield whole + zero
+def _names(records: bytes) -> list[str]:
+    return _inside(os.fsdecode(records).split("\0")[:-1], b"\0" + records)
 
 
 def _inside(names: list[str], records: bytes) -> list[str]:
     """Return ``names`` without those that git itself would never have put into an index."""
-    before = b"\0/" if records.startswith(b"\0") else b"\t/"
-    if b".." not in records and before not in records:
+    if not any(sign in records for sign in (b"..", b"\0/", b"\t/")):
         return names
     return [name for name in names if not name.startswith("/") and ".." not in name.split("/")]
 

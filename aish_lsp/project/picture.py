@@ -44,38 +44,25 @@ class ProjectPicture:
 
     Attributes:
         files: the files that it is made from; None where no folder is open.
+        block: the file tree as of the last refresh.
+        tasks: what can be run here, on one line, as of then; empty where nothing tells.
+        instructions: the workspace's instruction file as of then, and those for the focus.
     """
 
     def __init__(self, root: Path | None) -> None:
         self.files = CurrentFiles(root) if root is not None else None
+        self.block = ProjectBlock("", 0, truncated=False)
+        self.tasks = ""
+        self.instructions: tuple[Instructions, ...] = ()
         self._root = root
         self._switched: bool | None = None
         self._depth: int | None = None
         self._max_chars: int | None = None
-        self._block = ProjectBlock("", 0, truncated=False)
         self._wanted = Shape(0, 0)
         self._drawn: Shape | None = None
-        self._tasks = ""
         self._focus_file: Path | None = None
-        self._instructions: tuple[Instructions, ...] = ()
         self._look: asyncio.Task[None] | None = None
         self._look_begun = False
-        self._check: asyncio.Task[None] | None = None
-
-    @property
-    def block(self) -> ProjectBlock:
-        """The file tree as of the last refresh."""
-        return self._block
-
-    @property
-    def tasks(self) -> str:
-        """What can be run here, on one line, as of the last refresh; empty where nothing tells."""
-        return self._tasks
-
-    @property
-    def instructions(self) -> tuple[Instructions, ...]:
-        """The workspace's instruction file as of the last refresh, and those for the focus."""
-        return self._instructions
 
     def set_focus_file(self, path: Path) -> None:
         """Show the instruction files for ``path`` as well, until another file is at hand.
@@ -130,13 +117,7 @@ class ProjectPicture:
         if await files.update() or shape != self._drawn:
             await self._draw(files, shape)
         told = await asyncio.to_thread(_told, root, self._focus_file)
-        self._instructions, self._tasks = told
-        if files.listing.unchecked:
-            self._check = asyncio.create_task(self._check_later(files))
-
-    async def _check_later(self, files: CurrentFiles) -> None:
-        if await files.check() and self._drawn is not None:
-            await self._draw(files, self._drawn)
+        self.instructions, self.tasks = told
 
     async def _draw(self, files: CurrentFiles, shape: Shape) -> None:
         async with files.lock:
@@ -149,17 +130,15 @@ class ProjectPicture:
                 recent=files.recent,
             )
             truncated = listing.truncated or not drawn.whole
-            self._block = ProjectBlock(drawn.text, listing.known.total, truncated)
+            self.block = ProjectBlock(drawn.text, listing.known.total, truncated)
         files.watch_over(drawn.opened)
         self._drawn = shape
 
     async def aclose(self) -> None:
         """Stop looking."""
-        tasks = [task for task in (self._look, self._check) if task is not None]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
+        if self._look is not None:
+            self._look.cancel()
+            await asyncio.wait([self._look])
 
 
 def _told(root: Path, focus_file: Path | None) -> tuple[tuple[Instructions, ...], str]:

@@ -9,14 +9,14 @@ from itertools import islice
 from pathlib import Path
 
 from aish_lsp.project.manifests import (
+    compiled,
     javascript,
-    native,
     others,
     python,
     runners,
-    virtual_machines,
 )
 from aish_lsp.project.manifests.reading import (
+    COMMANDS,
     Intent,
     Manifests,
     Rank,
@@ -37,18 +37,18 @@ _FINDERS: tuple[Callable[[Manifests], Iterator[Task]], ...] = (
     javascript.package_json,
     javascript.deno,
     python.python,
-    native.cargo,
-    native.go,
-    virtual_machines.gradle,
-    virtual_machines.maven,
-    virtual_machines.dotnet,
-    native.cmake,
-    native.meson,
-    native.autotools,
+    compiled.cargo,
+    compiled.go,
+    compiled.gradle,
+    compiled.maven,
+    compiled.dotnet,
+    compiled.cmake,
+    compiled.meson,
+    compiled.autotools,
     others.composer,
     others.ruby,
-    virtual_machines.mix,
-    virtual_machines.dart,
+    others.mix,
+    others.dart,
     others.simple,
     others.infrastructure,
     runners.scripts,
@@ -57,24 +57,10 @@ _FINDERS: tuple[Callable[[Manifests], Iterator[Task]], ...] = (
 )
 
 
-#: What makes a folder within the project a project of its own.
-_MANIFESTS = frozenset(
-    (
-        *("package.json", "deno.json", "pyproject.toml", "requirements.txt", "setup.py", "Pipfile"),
-        *("manage.py", "Cargo.toml", "go.mod", "pom.xml", "build.gradle", "build.gradle.kts"),
-        *("CMakeLists.txt", "Makefile", "justfile", "composer.json", "Gemfile", "mix.exs"),
-        *("pubspec.yaml", "Package.swift", "build.zig", "build.sbt", "gleam.toml"),
-    )
-)
-#: Folders that hold such folders.
-_GROUPS = frozenset(("apps", "packages", "services", "crates", "libs", "modules", "projects"))
-#: Folders whose manifests are those of others, or serve something else than the project.
-_NO_PARTS = frozenset(
-    (
-        *("node_modules", "vendor", "third_party", "external", "deps", "build", "dist", "out"),
-        *("target", "bin", "obj", "venv", "env", "doc", "docs", "test", "tests", "testdata"),
-        *("fixtures", "example", "examples", "samples", "demo", "demos", "benchmarks", "templates"),
-    )
+#: What makes a folder within the project a project of its own; folders that hold such folders; and
+#: those whose manifests are those of others, or serve something else than the project.
+_MANIFESTS, _GROUPS, _NO_PARTS = map(
+    frozenset[str], (COMMANDS["parts"][key] for key in ("manifests", "groups", "none"))
 )
 #: Such folders that are looked into.
 _PARTS = 20

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from aish_lsp.config.schema import Project
     from aish_lsp.foundation.ports import OpenText, ReadTerminal
-    from aish_lsp.project.files import Listing
     from aish_lsp.project.picture import ProjectPicture
 
 #: The chat itself: ignored, and yet what is said there may be asked about.
@@ -209,13 +208,7 @@ class FileNames:
         files = self._picture.files
         assert files is not None, "no folder is open"
         await self._refresh()
-        listing = files.listing
-        doubtful = [path for path in paths if not _belongs(listing, path)]
-        if any(not listing.known.is_folded(path) for path in doubtful):
-            # Nobody may have told of a new one yet.
-            files.changed(path for path in doubtful if not listing.known.is_folded(path))
-            await self._refresh()
-        return {path for path in doubtful if not _belongs(files.listing, path)}
+        return await files.left_out(paths)
 
     async def names(self) -> Sequence[str]:
         """Return the names of the project's files as of now, sorted.
@@ -232,8 +225,7 @@ class FileNames:
         """Return whether a file of that name, relative and not there yet, would be ignored."""
         files = self._picture.files
         await self._refresh()
-        rules = files.listing.ignore_files if files is not None else None
-        return ".git" in path.split("/") or (rules is not None and rules.ignores(path))
+        return files is not None and await files.ignores(path)
 
     async def lately(self) -> Sequence[str]:
         """Return the names that are known, sorted, for proposals while somebody types.
@@ -260,17 +252,6 @@ class FileNames:
         if self._look is not None:
             self._look.cancel()
             await asyncio.wait([self._look])
-
-
-def _belongs(listing: Listing, path: str) -> bool:
-    """Return whether a file that is there is one of the project."""
-    if path in listing.known:
-        return True
-    # Of a list that is not whole the rules decide.
-    unknown = listing.truncated or listing.known.is_folded(path)
-    rules = listing.ignore_files
-    in_repository = ".git" in path.split("/")
-    return unknown and rules is not None and not in_repository and not rules.ignores(path)
 
 
 #: How a question names it. A file that is called so is ``@./terminal``.

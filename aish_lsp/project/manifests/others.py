@@ -1,12 +1,12 @@
-"""Ecosystems told by a file's presence or a word in it; PHP, Ruby, and containers."""
+"""Ecosystems told by a file's presence or a word in it; PHP, Ruby, Elixir, Dart, and containers."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from aish_lsp.project.manifests.reading import (
+    COMMANDS,
     Intent,
     Manifests,
     Rank,
@@ -15,115 +15,6 @@ from aish_lsp.project.manifests.reading import (
     named_tasks,
     table,
 )
-
-# Ecosystems whose manifest's presence, or a word in it, tells the commands.
-
-
-@dataclass(frozen=True, slots=True)
-class _When:
-    """A command that is there where the manifest has a word, or the folder has a file."""
-
-    command: str
-    word: str = ""
-    file: str = ""
-
-
-#: A manifest (the first that is there of a name or a pattern), and what it tells.
-_SIMPLE: Mapping[str, Mapping[Intent, str | _When]] = {
-    "Package.swift": {
-        "test": _When("swift test", r"\.testTarget\b"),
-        "build": "swift build",
-        "run": _When("swift run", r"\.executable(Target)?\b"),
-    },
-    "build.zig": {
-        "test": _When("zig build test", r"\.step\(\"test\""),
-        "build": "zig build",
-        "run": _When("zig build run", r"\.step\(\"run\""),
-        "format": "zig fmt .",
-    },
-    "stack.yaml": {"test": "stack test", "build": "stack build", "run": "stack run"},
-    "*.cabal": {
-        "test": _When("cabal test", r"(?mi)^test-suite\b"),
-        "build": "cabal build",
-        "run": _When("cabal run", r"(?mi)^executable\b"),
-        "install": "cabal build --only-dependencies",
-    },
-    "build.sbt": {
-        "test": "sbt test",
-        "build": "sbt compile",
-        "run": "sbt run",
-        "format": _When("sbt scalafmtAll", file=".scalafmt.conf"),
-    },
-    "project.clj": {"test": "lein test", "build": "lein compile", "install": "lein deps"},
-    "dune-project": {"test": "dune test", "build": "dune build", "format": "dune fmt"},
-    "MODULE.bazel": {"test": "bazel test //...", "build": "bazel build //..."},
-    "WORKSPACE.bazel": {"test": "bazel test //...", "build": "bazel build //..."},
-    "WORKSPACE": {"test": "bazel test //...", "build": "bazel build //..."},
-    "rebar.config": {
-        "test": "rebar3 eunit",
-        "build": "rebar3 compile",
-        "install": "rebar3 get-deps",
-        "start": "rebar3 shell",
-        "clean": "rebar3 clean",
-    },
-    "gleam.toml": {
-        "test": "gleam test",
-        "build": "gleam build",
-        "run": "gleam run",
-        "format": "gleam format",
-        "check": "gleam check",
-        "install": "gleam deps download",
-    },
-    "shard.yml": {
-        "test": _When("crystal spec", file="spec"),
-        "build": _When("shards build", r"(?m)^targets:"),
-        "format": "crystal tool format",
-        "install": "shards install",
-    },
-    "*.nimble": {
-        "test": "nimble test",
-        "build": "nimble build",
-        "install": "nimble install --depsOnly",
-    },
-    "Project.toml": {
-        "test": _When("julia --project -e 'using Pkg; Pkg.test()'", file="test/runtests.jl"),
-        "install": "julia --project -e 'using Pkg; Pkg.instantiate()'",
-    },
-    "DESCRIPTION": {
-        "test": _When("Rscript -e 'testthat::test_local()'", file="tests/testthat"),
-        "build": "R CMD build .",
-        "install": _When("Rscript -e 'remotes::install_deps(dependencies = TRUE)'", r"^Package:"),
-    },
-    "cpanfile": {
-        "test": _When("prove -lr t", file="t"),
-        "install": "cpanm --installdeps .",
-    },
-    "Makefile.PL": {
-        "test": _When("prove -lr t", file="t"),
-        "build": "perl Makefile.PL && make",
-    },
-    "environment.yml": {"install": "conda env create -f environment.yml"},
-}
-
-#: What stands beside a language's own manifest and is asked for only where that says nothing.
-_BESIDE: Mapping[str, Mapping[Intent, str | _When]] = {
-    "flake.nix": {
-        "build": _When("nix build", r"\bpackages?\b"),
-        "check": "nix flake check",
-        "format": _When("nix fmt", r"\bformatter\b"),
-        "install": _When("nix develop", r"\bdevShells?\b"),
-        "run": _When("nix run", r"\bapps\b"),
-    },
-    "shell.nix": {"install": "nix-shell"},
-    "mkdocs.yml": {"start": "mkdocs serve", "build": "mkdocs build"},
-    "hugo.toml": {"start": "hugo server", "build": "hugo"},
-    "Chart.yaml": {"lint": "helm lint ."},
-    "Tiltfile": {"start": "tilt up"},
-    "skaffold.yaml": {"start": "skaffold dev"},
-    "test/*.bats": {"test": "bats test"},
-    "tests/*.bats": {"test": "bats tests"},
-    "t/*.t": {"test": "prove -lr t"},
-}
 
 _TERRAFORM: Mapping[Intent, str] = {
     "install": "terraform init",
@@ -134,7 +25,7 @@ _TERRAFORM: Mapping[Intent, str] = {
 
 def simple(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of the ecosystems that need little look into the manifest."""
-    yield from _tasks(manifests, _SIMPLE, Rank.CONFIGURED)
+    yield from _told(manifests, "ecosystems", Rank.CONFIGURED)
     terraform = next(iter(manifests.matching(".", "*.tf")), None)
     if terraform is not None:
         for intent, command in _TERRAFORM.items():
@@ -143,23 +34,21 @@ def simple(manifests: Manifests) -> Iterator[Task]:
 
 def infrastructure(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of what stands beside the code."""
-    yield from _tasks(manifests, _BESIDE, Rank.GUESS)
+    yield from _told(manifests, "beside", Rank.GUESS)
 
 
-def _tasks(
-    manifests: Manifests, known: Mapping[str, Mapping[Intent, str | _When]], rank: Rank
-) -> Iterator[Task]:
-    for pattern, commands in known.items():
+def _told(manifests: Manifests, kind: str, rank: Rank) -> Iterator[Task]:
+    for pattern, commands in COMMANDS[kind].items():
         folder, _, name = pattern.rpartition("/")
         source = next(iter(manifests.matching(folder or ".", name)), None)
         if source is None:
             continue
         for intent, told in commands.items():
-            when = told if isinstance(told, _When) else _When(told)
-            if when.word and not re.search(when.word, manifests.text(source)):
+            when = {"command": told} if isinstance(told, str) else told
+            if "word" in when and not re.search(when["word"], manifests.text(source)):
                 continue
-            if not when.file or manifests.has(when.file):
-                yield Task(intent, when.command, source, rank)
+            if "file" not in when or manifests.has(when["file"]):
+                yield Task(intent, when["command"], source, rank)
 
 
 # PHP: Composer, Laravel, and the usual tools.
@@ -324,3 +213,75 @@ def _processes(manifests: Manifests) -> Iterator[Task]:
         # Where honcho wants its option before the command, foreman wants it behind.
         command = f"honcho{named} start" if program == "honcho" else f"foreman start{named}"
         yield Task("start", command, file, Rank.GUESS)
+
+
+# Elixir: Mix and Phoenix.
+
+_ALIAS = re.compile(r"[ \t]*(?:\[[ \t]*)?(?:\"([\w.-]+)\"|(\w+)):(?:\s|$)")
+
+
+def mix(manifests: Manifests) -> Iterator[Task]:
+    """Yield the tasks of an Elixir project, also of an umbrella."""
+    if not manifests.has("mix.exs"):
+        return
+    text = re.sub(r"^[ \t]*#.*", "", manifests.text("mix.exs"), flags=re.MULTILINE)
+    yield from named_tasks(_aliases(text) - {"run"}, "mix ", "mix.exs")
+    yield Task("test", "mix test", "mix.exs")
+    yield Task("build", "mix compile", "mix.exs")
+    yield Task("install", "mix deps.get", "mix.exs")
+    if ":credo" in text:
+        yield Task("lint", "mix credo", "mix.exs")
+    if ":dialyxir" in text:
+        yield Task("check", "mix dialyzer", "mix.exs")
+    yield Task("format", "mix format", "mix.exs")
+    yield Task("clean", "mix clean", "mix.exs")
+    parts = [manifests.text(f"{app}/mix.exs") for app in manifests.members(["apps/*"])]
+    if any("{:phoenix," in part for part in (text, *parts)):
+        yield Task("start", "mix phx.server", "mix.exs")
+    elif any(re.search(r"\bmod:\s*\{", part) for part in (text, *parts)):
+        yield Task("run", "mix run --no-halt", "mix.exs")
+
+
+def _aliases(text: str) -> set[str]:
+    """Return a project's own names for tasks; one that is Mix's own too is run in its place."""
+    names = set()
+    within = False
+    for line in text.split("\n"):
+        if re.match(r"[ \t]*defp?[ \t]+aliases\b", line):
+            within = True
+        elif within and line.strip() == "end":
+            within = False
+        alias = _ALIAS.match(line) if within else None
+        if alias is not None:
+            names.add(alias[1] or alias[2])
+    return names
+
+
+_PUBSPEC = "pubspec.yaml"
+
+
+def dart(manifests: Manifests) -> Iterator[Task]:
+    """Yield the tasks of a Dart package or a Flutter application."""
+    if not manifests.has(_PUBSPEC):
+        return
+    text = manifests.text(_PUBSPEC)
+    flutter = re.search(r"^ +sdk: *flutter\b", text, re.MULTILINE)
+    program = "flutter" if flutter else "dart"
+    if manifests.has("melos.yaml"):
+        yield Task("install", "melos bootstrap", "melos.yaml")
+    if manifests.has("test") or re.search(r"^ +(flutter_)?test:", text, re.MULTILINE):
+        yield Task("test", f"{program} test", _PUBSPEC)
+    yield Task("install", f"{program} pub get", _PUBSPEC)
+    yield Task("lint", f"{program} analyze", _PUBSPEC)
+    yield Task("format", "dart format .", _PUBSPEC)
+    if flutter:
+        yield Task("run", "flutter run", _PUBSPEC)
+        yield Task("clean", "flutter clean", _PUBSPEC)
+        return
+    name = re.search(r"^name: *(\w+)", text, re.MULTILINE)
+    if name is not None and manifests.has(f"bin/{name[1]}.dart"):
+        yield Task("run", "dart run", f"bin/{name[1]}.dart")
+        return
+    programs = [n for n in manifests.matching("bin", "*.dart") if is_plain(n.removeprefix("bin/"))]
+    if programs:
+        yield Task("run", f"dart run {programs[0]}", programs[0])

@@ -7,13 +7,13 @@ import os
 import re
 import stat
 import tomllib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from aish_lsp.project.safe_read import read_head
 
@@ -52,18 +52,11 @@ class Task:
     folder: str = ""
 
 
+#: What is known of the commands of all kinds of projects.
+COMMANDS: Final = tomllib.loads(Path(__file__).with_name("commands.toml").read_text("utf-8"))
+
 #: The names that people give to the entries of their own task runners, the usual ones first.
-ENTRY_NAMES: dict[Intent, tuple[str, ...]] = {
-    "test": ("test", "tests", "test:unit", "test-unit", "test_unit", "unit", "unittest", "pytest"),
-    "build": ("build", "compile", "dist", "bundle", "all"),
-    "run": ("run",),
-    "start": ("dev", "start", "serve", "develop", "server", "up"),
-    "lint": ("lint", "lint:check", "linter", "eslint", "ruff"),
-    "format": ("format", "fmt", "prettier", "lint:fix"),
-    "check": ("check", "typecheck", "type-check", "check-types", "types", "tsc", "mypy", "verify"),
-    "clean": ("clean",),
-    "install": ("install-dev", "dev-install", "deps", "setup", "bootstrap", "install"),
-}
+ENTRY_NAMES: Final[Mapping[Intent, Sequence[str]]] = COMMANDS["entries"]
 
 
 def named_tasks(names: Collection[str], runner: str, source: str) -> Iterator[Task]:

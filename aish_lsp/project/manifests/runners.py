@@ -7,10 +7,18 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from aish_lsp.project.manifests.reading import Intent, Manifests, Rank, Task, named_tasks, table
+from aish_lsp.project.manifests.reading import (
+    COMMANDS,
+    Intent,
+    Manifests,
+    Rank,
+    Task,
+    named_tasks,
+    table,
+)
 
 #: Files of recipes that are read for one justfile, it itself and what it imports.
 _IMPORTS = 20
@@ -24,26 +32,6 @@ _TASKFILES = (
     "Taskfile.dist.yaml",
     "taskfile.dist.yaml",
 )
-_SCRIPTS: dict[Intent, tuple[str, ...]] = {
-    "test": (
-        *("script/test", "scripts/test", "scripts/test.sh", "bin/test", "ci/test.sh"),
-        *("test.sh", "run_tests.sh", "run-tests.sh", "runtests.sh", "tests/run.sh", "test/run.sh"),
-    ),
-    "build": ("script/build", "scripts/build", "scripts/build.sh", "bin/build", "build.sh"),
-    "install": (
-        *("script/bootstrap", "script/setup", "scripts/bootstrap", "scripts/setup"),
-        *("scripts/setup.sh", "bin/setup", "setup.sh", "install.sh"),
-    ),
-    "lint": ("script/lint", "scripts/lint", "scripts/lint.sh", "bin/lint", "lint.sh"),
-    "format": ("script/format", "scripts/format", "scripts/format.sh", "bin/format", "format.sh"),
-    "check": ("scripts/check", "scripts/check.sh", "bin/check"),
-    "start": (
-        *("script/server", "scripts/dev", "scripts/dev.sh", "scripts/start.sh", "bin/dev"),
-        *("start.sh", "dev.sh"),
-    ),
-    "run": ("scripts/run.sh", "run.sh"),
-}
-
 _JUST_STRING = re.compile(r"\"[^\"]*\"|'[^']*'|`[^`]*`|\([^()]*\)")
 _JUST_IMPORT = re.compile(r"^import\??[ \t]+(['\"])(?:\./)?([^'\"\n]+)\1", re.MULTILINE)
 _EARTHLY_TARGET = re.compile(r"^([a-z][\w.-]*):[ \t]*(?:#.*)?$", re.MULTILINE)
@@ -94,7 +82,8 @@ def just_recipes(text: str) -> set[str]:
 
 def taskfile(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks of a Taskfile."""
-    return _entries(manifests, _TASKFILES, taskfile_tasks, "task ")
+    name, tasks = taskfile_entries(manifests)
+    yield from named_tasks(tasks, "task ", name)
 
 
 def taskfile_entries(manifests: Manifests) -> tuple[str, set[str]]:
@@ -123,15 +112,6 @@ def taskfile_tasks(text: str) -> set[str]:
         elif re.match(r"\s+internal:\s*true\b", line):
             tasks.discard(current)
     return tasks
-
-
-def _entries(
-    manifests: Manifests, files: tuple[str, ...], read: Callable[[str], set[str]], runner: str
-) -> Iterator[Task]:
-    """Yield the tasks among the entries that ``read`` finds in the first of ``files``."""
-    name = manifests.first(*files)
-    if name is not None:
-        yield from named_tasks(read(manifests.text(name)), runner, name)
 
 
 def mise(manifests: Manifests) -> Iterator[Task]:
@@ -173,7 +153,7 @@ def mage(manifests: Manifests) -> Iterator[Task]:
 
 def scripts(manifests: Manifests) -> Iterator[Task]:
     """Yield the tasks that are scripts at one of the usual places; a program there is none."""
-    for intent, candidates in _SCRIPTS.items():
+    for intent, candidates in COMMANDS["scripts"].items():
         startable = (path for path in candidates if manifests.executable(path))
         name = next((path for path in startable if manifests.text(path).startswith("#!")), None)
         if name is not None:
@@ -307,64 +287,12 @@ _BEFORE_COMMAND = re.compile(r"^(- )?((run|script|command):\s+|sh\s+)?")
 
 #: Commands that are believed when a line of a CI file is one of them, harmless options aside.
 _HINTS: Mapping[str, Intent] = {
-    **dict.fromkeys(
-        (
-            *("pytest", "python -m pytest", "python3 -m pytest", "python -m unittest"),
-            *("python -m unittest discover", "tox", "nox", "uv run pytest", "poetry run pytest"),
-            *("pdm run pytest", "pipenv run pytest", "hatch test", "hatch run test"),
-            *("make test", "make check", "just test", "task test", "prove -lr"),
-            *("npm test", "npm run test", "pnpm test", "pnpm run test", "yarn test"),
-            *("yarn run test", "bun test", "bun run test", "deno test", "npx jest"),
-            *("npx vitest run", "npx mocha"),
-            *("cargo test", "cargo nextest run", "go test", "ctest", "meson test"),
-            *("./gradlew test", "./gradlew check", "gradle test", "gradle check"),
-            *("./mvnw test", "./mvnw verify", "mvn test", "mvn verify", "sbt test", "lein test"),
-            *(
-                "dotnet test",
-                "swift test",
-                "stack test",
-                "cabal test",
-                "dune test",
-                "zig build test",
-            ),
-            *("mix test", "flutter test", "dart test", "bazel test"),
-            *("bundle exec rspec", "bundle exec rake", "bundle exec rake test"),
-            *("bundle exec rake spec", "rspec", "rake test", "bin/rails test"),
-            *("composer test", "composer run test", "composer run-script test"),
-            *("vendor/bin/phpunit", "./vendor/bin/phpunit", "vendor/bin/pest"),
-        ),
-        "test",
-    ),
-    **dict.fromkeys(
-        (
-            *("make", "npm run build", "pnpm run build", "yarn build", "cargo build", "go build"),
-            *("./gradlew build", "mvn package", "dotnet build", "mix compile", "swift build"),
-        ),
-        "build",
-    ),
-    **dict.fromkeys(
-        (
-            *("ruff check .", "ruff check", "shellcheck *.sh", "npm run lint", "cargo clippy"),
-            *("go vet", "golangci-lint run", "bundle exec rubocop", "mix credo"),
-        ),
-        "lint",
-    ),
+    command: intent for intent, commands in COMMANDS["ci"].items() for command in commands
 }
 _MOST_WORDS = max(len(command.split(" ")) for command in _HINTS)
 
 #: What may stand behind such a command: it changes what is shown or covered, never what is run.
-_HARMLESS = frozenset(
-    (
-        *("-v", "-vv", "-q", "-s", "--verbose", "--quiet", "--color=yes", "--color=always"),
-        *("--all", "--workspace", "--all-features", "--all-targets", "--no-default-features"),
-        *("--locked", "--frozen", "--offline", "--release", "--no-fail-fast", "--doc", "--lib"),
-        *("./...", "//...", "-race", "-cover", "-short", "-count=1"),
-        *("--no-daemon", "--stacktrace", "--info", "--continue", "--parallel"),
-        *("-B", "-ntp", "--batch-mode", "--no-transfer-progress"),
-        *("--no-build", "--no-restore", "--trace", "--cover", "--coverage", "--ci", "--cov"),
-        *("--output-on-failure", "--test-dir", "build", "--warnings-as-errors"),
-    )
-)
+_HARMLESS = frozenset(COMMANDS["ci_options"]["harmless"])
 
 
 def continuous_integration(manifests: Manifests) -> Iterator[Task]:

@@ -1,7 +1,8 @@
-"""The list of files after changes that are taken in one by one, against what git then lists."""
+"""The list of files after changes that are told one by one, against what git then lists."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 from contextlib import suppress
@@ -12,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_project_files import git, needs_git, root, write
 
-from aish_lsp.project.current import Effect, take_in
-from aish_lsp.project.files import Listing, Scan
+from aish_lsp.project.current import CurrentFiles
+from aish_lsp.project.files import Scan
 
 __all__ = ["root"]
 
@@ -26,8 +27,31 @@ def listed_by_git(folder: Path) -> list[str]:
     return sorted(os.fsdecode(name) for name in {*names} - {*gone} if name)
 
 
-def scanned(folder: Path) -> Listing:
-    return Scan(folder, None).run()
+def scanned(folder: Path) -> list[str]:
+    return Scan(folder, None).run().known.names
+
+
+class Told:
+    """The files of a folder, of whose changes it is told; counts the scans."""
+
+    def __init__(self, folder: Path) -> None:
+        self.scans = 0
+        self._files = CurrentFiles(folder)
+        self._files.watch()
+        for _ in range(2):  # what lies there is younger than the first list
+            self.after()
+        self._files.on_scan(lambda _scan, _work: self._scanned())
+        self.after()
+        self.scans = 0
+
+    def _scanned(self) -> None:
+        self.scans += 1
+
+    def after(self, *names: str) -> list[str]:
+        """Return what is known after changes at ``names``."""
+        self._files.changed(names)
+        asyncio.run(self._files.update())
+        return self._files.listing.known.names
 
 
 @pytest.fixture
@@ -42,63 +66,57 @@ def repository(root: Path) -> Path:
 
 
 def test_a_file_comes_and_goes(repository: Path) -> None:
-    listing = scanned(repository)
+    told = Told(repository)
     write(repository, "src/new.py", "src/x.tmp", "src/keep.tmp", "other.log", "build/more.o")
     names = ["src/new.py", "src/x.tmp", "src/keep.tmp", "other.log", "build/more.o"]
-    assert take_in(listing, repository, names) is Effect.CHANGED
-    assert listing.known.names == listed_by_git(repository)
-    assert "src/keep.tmp" in listing.known
-    assert take_in(listing, repository, names) is Effect.NONE
+    assert "src/keep.tmp" in told.after(*names)
+    assert told.after(*names) == listed_by_git(repository)
     (repository / "src/new.py").unlink()
     (repository / "a.py").unlink()
-    assert take_in(listing, repository, ["src/new.py", "a.py"]) is Effect.CHANGED
-    assert listing.known.names == listed_by_git(repository)
+    assert told.after("src/new.py", "a.py") == listed_by_git(repository)
+    assert not told.scans
 
 
-def test_a_folder_goes_with_all_that_was_in_it(repository: Path) -> None:
-    listing = scanned(repository)
+def test_a_folder_comes_and_goes_with_all_that_is_in_it(repository: Path) -> None:
+    told = Told(repository)
     shutil.rmtree(repository / "src")
-    assert take_in(listing, repository, ["src"]) is Effect.CHANGED
-    assert listing.known.names == listed_by_git(repository)
+    assert told.after("src") == listed_by_git(repository)
+    write(repository, "src/again.py", "moved/in/a.py", "moved/in/b.log")
+    assert told.after("src", "moved") == listed_by_git(repository)
+    write(repository, "moved/.gitignore", text="in/\n")
+    assert told.after("moved/.gitignore") == listed_by_git(repository)
+    assert "moved/in/a.py" not in told.after()
+    assert not told.scans
 
 
 def test_what_is_tracked_although_ignored_comes_back(repository: Path) -> None:
-    listing = scanned(repository)
-    (repository / "forced.log").unlink()
-    assert take_in(listing, repository, ["forced.log"]) is Effect.CHANGED
-    assert "forced.log" not in listing.known
-    write(repository, "forced.log")
-    assert take_in(listing, repository, ["forced.log"]) is Effect.CHANGED
-    assert listing.known.names == listed_by_git(repository)
-
-
-def test_it_comes_back_although_it_was_gone_before_the_scan(repository: Path) -> None:
     write(repository, "build/kept/a.txt")
     git(repository, "add", "-f", "build/kept/a.txt")
+    shutil.rmtree(repository / "build")
+    told = Told(repository)
     (repository / "forced.log").unlink()
-    shutil.rmtree(repository / "build")
-    listing = scanned(repository)
+    assert "forced.log" not in told.after("forced.log")
     write(repository, "forced.log", "build/kept/a.txt")
-    assert take_in(listing, repository, ["forced.log", "build/kept/a.txt"]) is Effect.CHANGED
-    assert listing.known.names == listed_by_git(repository)
-    # Where only its folder is told of, a scan has to tell.
-    assert take_in(listing, repository, ["build"]) is Effect.DOUBTFUL
-    shutil.rmtree(repository / "build")
-    listing = scanned(repository)
-    write(repository, "build/kept/a.txt")
-    assert take_in(listing, repository, ["build"]) is Effect.DOUBTFUL
+    assert told.after("forced.log", "build") == listed_by_git(repository)
+    assert {"forced.log", "build/kept/a.txt"} < set(told.after())
 
 
-def test_what_only_a_scan_can_tell_is_doubtful(repository: Path) -> None:
-    listing = scanned(repository)
-    write(repository, "moved/in/a.py", "module/.git/HEAD", "module/.git/objects/x")
-    doubtful = [
-        *(".gitignore", "src/.gitignore", "src/never/.gitignore"),
-        *(".git", ".git/index", ".git/HEAD", ".git/info/exclude"),
-        *("moved", "module/.git", "src", "", "a.py/now/a/folder"),
-    ]
-    for name in doubtful:
-        assert take_in(listing, repository, [name]) is Effect.DOUBTFUL, name
+@pytest.mark.parametrize("name", ["", ".gitignore", ".git/index", ".git/info/exclude"])
+def test_what_concerns_all_is_scanned(repository: Path, name: str) -> None:
+    told = Told(repository)
+    if name.startswith(".git/"):
+        write(repository, name, text=name)
+    write(repository, "never/told/of.py")
+    assert "never/told/of.py" in told.after(name)
+    assert told.scans == 1
+
+
+def test_too_much_is_scanned(repository: Path) -> None:
+    told = Told(repository)
+    names = [f"many/{number}.py" for number in range(101)]
+    write(repository, *names)
+    assert told.after(*names) == listed_by_git(repository)
+    assert told.scans == 1
 
 
 def test_what_is_none_of_ours_is_nothing(repository: Path, tmp_path: Path) -> None:
@@ -110,36 +128,48 @@ def test_what_is_none_of_ours_is_nothing(repository: Path, tmp_path: Path) -> No
     write(repository, "build/node_modules/x/.gitignore", ".git/objects/aa/bb", ".git/index.lock")
     write(repository, "inner/x.py")
     git(repository / "inner", "init", "-q")
-    listing = scanned(repository)
+    told = Told(repository)
     write(repository, "hidden/.gitignore", text="*\n")
     write(repository, "hidden/notes.md")
-    before = list(listing.known.names)
+    before = list(told.after())
     assert "inner/" in before
     for name in [
         *("pipe", "empty", "hidden", "build", "build/link/x.py", "nothing/at/all", "a.py", "x\0y"),
-        *("build/node_modules/x/.gitignore", "build/.git/index", "inner/x.py"),
+        *("build/node_modules/x/.gitignore", "build/.git/index", "inner/x.py", "link/x.py"),
         *(".git/objects/aa/bb", ".git/index.lock", ".git/refs/heads/x", "inner/.git/index"),
-        "n" * 300,
+        *("n" * 300, "*.py", ":(top)*", "link", "src/nothing.py"),
     ]:
-        assert take_in(listing, repository, [name]) is Effect.NONE, name
-    assert listing.known.names == before == listed_by_git(repository)
+        assert told.after(name) == before == listed_by_git(repository), name
+    assert not told.scans
 
 
-def test_a_file_that_becomes_a_folder_is_doubtful(repository: Path) -> None:
-    listing = scanned(repository)
+def test_a_repository_inside_comes_and_goes(repository: Path) -> None:
+    write(repository, "module/x.py")
+    told = Told(repository)
+    git(repository / "module", "init", "-q")
+    assert "module/" in told.after("module/.git/HEAD")
+    assert told.after() == listed_by_git(repository)
+    shutil.rmtree(repository / "module/.git")
+    assert told.after("module/.git") == listed_by_git(repository)
+
+
+def test_a_file_becomes_a_folder_and_a_folder_a_file(repository: Path) -> None:
+    told = Told(repository)
     (repository / "a.py").unlink()
     write(repository, "a.py/x")
-    assert take_in(listing, repository, ["a.py"]) is Effect.DOUBTFUL
+    shutil.rmtree(repository / "tests")
+    write(repository, "tests")
+    assert told.after("a.py", "tests") == sorted({*listed_by_git(repository)})
 
 
-@pytest.mark.parametrize("key", ["core.ignoreCase", "core.sparseCheckout"])
-def test_rules_of_another_kind_are_left_to_git(repository: Path, key: str) -> None:
-    git(repository, "config", key, "true")
-    if key == "core.sparseCheckout":
-        git(repository, "update-index", "--skip-worktree", "a.py")
-        (repository / "a.py").unlink()
-    listing = scanned(repository)
-    assert take_in(listing, repository, ["new.py"]) is Effect.DOUBTFUL
+def test_a_sparse_checkout(repository: Path) -> None:
+    git(repository, "config", "core.sparseCheckout", "true")
+    git(repository, "update-index", "--skip-worktree", "a.py")
+    (repository / "a.py").unlink()
+    told = Told(repository)
+    write(repository, "new.py", "x.log")
+    assert told.after("new.py", "x.log") == scanned(repository)
+    assert {"new.py", "x.log", "a.py"} & set(told.after()) == {"new.py"}
 
 
 @pytest.mark.slow
@@ -147,12 +177,10 @@ def test_a_folder_inside_a_repository_heeds_the_rules_above(repository: Path) ->
     write(repository, "build/mine/a.o")
     for folder in ("src", "build/mine"):
         inside = repository / folder
-        listing = scanned(inside)
+        told = Told(inside)
         write(inside, "x.log", "y.tmp", "z.py")
-        take_in(listing, inside, ["x.log", "y.tmp", "z.py"])
-        fresh = scanned(inside).known.names
-        assert listing.known.names == fresh, folder
-    assert listed_by_git(repository / "src") == scanned(repository / "src").known.names
+        assert told.after("x.log", "y.tmp", "z.py") == scanned(inside), folder
+    assert listed_by_git(repository / "src") == scanned(repository / "src")
 
 
 NAMES = st.sampled_from(["a", "b", "ab", "a.py", "b.log", "c d", "ü", "[x]"])
@@ -177,7 +205,7 @@ RULES = st.lists(
     late=st.booleans(),
 )
 @pytest.mark.slow
-def test_after_any_changes_the_list_is_git_s_or_in_doubt(
+def test_after_any_changes_the_list_is_git_s(
     tmp_path_factory: pytest.TempPathFactory,
     before: set[str],
     tracked: set[str],
@@ -201,8 +229,8 @@ def test_after_any_changes_the_list_is_git_s_or_in_doubt(
     (root / ".gitignore").write_text("\n".join(rules))
     if (root / "a").is_dir():
         (root / "a" / ".gitignore").write_text("\n".join(inner))
-    listing = scanned(root)
-    assert listing.known.names == listed_by_git(root)
+    kept = Told(root)
+    assert kept.after() == listed_by_git(root)
     told: list[str] = []
     for step, name in steps:
         missing = [folder for folder in above(name) if not (root / folder).is_dir()]
@@ -215,13 +243,9 @@ def test_after_any_changes_the_list_is_git_s_or_in_doubt(
                 (root / name).unlink()
         told += [*missing, name]
         if not late:
-            if take_in(listing, root, told) is Effect.DOUBTFUL:
-                listing = scanned(root)
+            assert kept.after(*told) == listed_by_git(root)
             told = []
-            assert listing.known.names == listed_by_git(root)
-    if take_in(listing, root, told) is Effect.DOUBTFUL:
-        listing = scanned(root)
-    assert listing.known.names == listed_by_git(root)
+    assert kept.after(*told) == listed_by_git(root)
     shutil.rmtree(root)
 
 

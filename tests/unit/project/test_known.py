@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.project import known as known_module
-from aish_lsp.project.known import FOLDED, KnownFiles, in_order
+from aish_lsp.project.known import FOLDED, KnownFiles
 from aish_lsp.project.tree import tree
 
 PARTS = st.sampled_from(["a", "b", "c", "a.b", "a0", "ü"])
@@ -30,8 +29,8 @@ def known(names: list[str], limit: int | None = None, piece: int = 1000) -> Know
 def test_of_too_many_the_counts_are_right(names: list[str], limit: int, piece: int) -> None:
     found = known(names, limit, piece)
     assert found.total == len(names)
-    assert len(found.folded) + sum(not name.endswith(FOLDED) for name in found.names) <= limit
-    assert set(found.names) - {f"{folder}/{FOLDED}" for folder in found.folded} <= set(names)
+    assert len(found.names) <= limit
+    assert {name for name in found.names if not name.endswith(FOLDED)} <= set(names)
     whole = known(names)
     for folder in {name.rpartition("/")[0] for name in found.names if "/" in name}:
         assert found.count(*found.inside(folder)) == whole.count(*whole.inside(folder))
@@ -41,12 +40,27 @@ def test_of_too_many_the_counts_are_right(names: list[str], limit: int, piece: i
 
 @given(names=NAMES, limit=st.integers(4, 30), gone=st.data())
 def test_what_is_gone_is_not_counted(names: list[str], limit: int, gone: st.DataObject) -> None:
-    found = known(names, limit)
+    found = KnownFiles(limit)
+    found.extend(list(names))
     dropped = gone.draw(st.sets(st.sampled_from(names))) if names else set()
-    assert found.remove_all(sorted(dropped)) is bool(dropped)
-    if found.folded[""] or found.is_folded("a"):
-        return  # some of the root's own files are counted, nobody knows which
+    found.drop(dropped)
+    found.sort()
     assert found.total == len(names) - len(dropped)
+
+
+@given(names=NAMES, limit=st.integers(4, 30), changed=st.data())
+def test_a_folder_is_counted_anew(names: list[str], limit: int, changed: st.DataObject) -> None:
+    found = known(names, limit)
+    if not names or found.unnamed:
+        return
+    name = changed.draw(st.sampled_from(names))
+    place = found.folder_of(name) if found.is_folded(name) else name
+    inside = [other for other in names if other == place or other.startswith(f"{place}/")]
+    found.remove(place)
+    assert found.total == len(names) - len(inside)
+    found.extend(inside)
+    found.sort()
+    assert found.total == len(names)
 
 
 @given(names=NAMES)
@@ -55,13 +69,6 @@ def test_names_in_a_folder(names: list[str]) -> None:
     for prefix in {"", *(f"{name.rpartition('/')[0]}/" for name in names if "/" in name)}:
         below = [name[len(prefix) :] for name in names if name.startswith(prefix)]
         assert found.names_in(prefix) == {name.split("/")[0] for name in below}
-
-
-@given(names=st.lists(st.text(max_size=3)), step=st.integers(1, 5))
-def test_names_are_sorted_in_steps(names: list[str], step: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(known_module, "_STEP", step)
-        assert in_order(names) == sorted(names)
 
 
 def test_a_folder_that_is_folded_is_shown_with_its_count() -> None:

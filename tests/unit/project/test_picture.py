@@ -13,7 +13,7 @@ import pytest
 from test_project_files import git, needs_git, no_git, root, write
 
 from aish_lsp.config.schema import Project
-from aish_lsp.project import current, files
+from aish_lsp.project import current
 from aish_lsp.project import picture as picture_module
 from aish_lsp.project.files import Listing, Scan
 from aish_lsp.project.known import KnownFiles
@@ -122,23 +122,6 @@ async def test_what_was_changed_of_late_is_opened_first(
     assert "two/\n" in await drawn(picture, max_chars=360)
 
 
-async def test_tracked_files_that_are_gone_are_found_out_later_where_there_are_many(
-    picture: ProjectPicture, root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(files, "CHECKED_AT_ONCE", 5)
-    write(root, *(f"src/f{number}.py" for number in range(10)))
-    git(root, "add", ".")
-    (root / "src/f3.py").unlink()
-    await drawn(picture)
-    for _ in range(500):
-        if picture.block.files == 9:
-            break
-        await asyncio.sleep(0.01)
-    assert "f3.py" not in picture.block.block
-    assert picture.block.files == 9
-    assert "src/f3.py" not in (await files.list_files(root)).files
-
-
 async def test_a_scan_that_is_stopped_is_not_begun_again_unasked(
     picture: ProjectPicture, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -178,11 +161,9 @@ async def test_questions_at_once_share_a_look(picture: ProjectPicture, root: Pat
 async def test_a_list_is_not_changed_while_it_is_drawn(
     picture: ProjectPicture, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Files that are found to be gone just then are dropped behind it."""
-    monkeypatch.setattr(files, "CHECKED_AT_ONCE", 5)
+    """A file that somebody looks for just then is taken in behind it."""
     write(root, *(f"src/f{number}.py" for number in range(10)))
     git(root, "add", ".")
-    (root / "src/f3.py").unlink()
     begun, goes_on = threading.Event(), threading.Event()
 
     def slow(known: KnownFiles, **options: Any) -> Tree:
@@ -197,7 +178,9 @@ async def test_a_list_is_not_changed_while_it_is_drawn(
     monkeypatch.setattr(picture_module, "tree", slow)
     drawing = asyncio.create_task(drawn(picture))
     await asyncio.to_thread(begun.wait, 10)
-    checking = asyncio.create_task(picture.files.check())
+    (root / "src/f3.py").unlink()
+    picture.files.changed(["src/f3.py"])
+    checking = asyncio.create_task(picture.files.update())
     await asyncio.sleep(0.3)
     goes_on.set()
     await drawing
@@ -256,13 +239,3 @@ async def test_the_users_own_ignore_file_counts_everywhere(
         assert await drawn(picture) == "./\n  a.py\n  d.py"
         (root / "d.py").unlink()
         await picture.aclose()
-
-
-@pytest.mark.usefixtures("no_git")
-async def test_without_git_the_usual_place_of_the_users_own_ignore_file_counts(
-    root: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    write(tmp_path, "config/git/ignore", text="*.mine\n")
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    write(root, "a.py", "b.mine")
-    assert (await files.list_files(root)).files == ("a.py",)

@@ -11,7 +11,10 @@ from aish_lsp.project.tree import shown, tree
 
 
 def grown(files: Iterable[str], depth: int = 4, max_chars: int = 4000) -> tuple[str, bool]:
-    return tree(KnownFiles.of(files), depth=depth, max_chars=max_chars)[:2]
+    known = KnownFiles()
+    known.extend(list(files))
+    known.sort()
+    return tree(known, depth=depth, max_chars=max_chars)[:2]
 
 
 def drawn(*files: str, depth: int = 4, max_chars: int = 4000) -> str:
