@@ -12,10 +12,7 @@ from aish_lsp.context.calibration import Calibration
 from aish_lsp.foundation.paths import data_dir
 from aish_lsp.foundation.ports import (
     NoLookUp,
-    no_terminal,
     nobody,
-    nobody_chooses,
-    nothing_edited,
     nothing_open,
 )
 from aish_lsp.models.address import host
@@ -61,11 +58,11 @@ class Services:
         ask_user: AskUser = nobody,
         environ: Mapping[str, str] = os.environ,
         open_text: OpenText = nothing_open,
-        choose: Choose = nobody_chooses,
+        choose: Choose = nobody,
         *,
-        edit_open: EditOpen = nothing_edited,
+        edit_open: EditOpen = nobody,
         look_up: LookUp | None = None,
-        read_terminal: ReadTerminal = no_terminal,
+        read_terminal: ReadTerminal = nobody,
         tools_of: Callable[[Any], Toolbox] = _no_tools,
     ) -> None:
         self.ask_user = ask_user

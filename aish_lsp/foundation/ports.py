@@ -144,29 +144,14 @@ class TerminalShown:
 ReadTerminal: TypeAlias = Callable[[], Awaitable[TerminalShown | None]]
 
 
-async def no_terminal() -> TerminalShown | None:
-    """Return None, as for an editor that does not tell what its terminal shows."""
-    return None
-
-
-async def nothing_edited(_path: Path, _before: str, _after: str) -> bool | None:
-    """Return None, as for an editor that has nothing open."""
-    return None
-
-
 def nothing_open(_path: Path) -> str | None:
     """Return None, as for an editor that has nothing open."""
     return None
 
 
-async def nobody(_question: Question) -> bool | None:
-    """Answer for a user who cannot be asked."""
-    return None
-
-
-async def nobody_chooses(_choice: Choice) -> int | None:
-    """Answer for a user who cannot be asked."""
-    return None
+async def nobody(*_asked: object) -> None:
+    """Return None, as for a user, or an editor, that cannot be asked."""
+    return
 
 
 class Face(Protocol):

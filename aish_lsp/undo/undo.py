@@ -19,7 +19,7 @@ from typing import Final, Literal, TypeVar
 
 from aish_lsp.foundation.errors import AishError, Busy, NotFound, StoreUnavailable
 from aish_lsp.foundation.job import run_uncancellable
-from aish_lsp.foundation.ports import AskUser, EditOpen, Question, nothing_edited
+from aish_lsp.foundation.ports import AskUser, EditOpen, Question, nobody
 from aish_lsp.foundation.text import escaped
 from aish_lsp.undo.git import Git, NoUndo, Nowhere, TooSlow
 from aish_lsp.undo.listing import is_editors_own, left_out
@@ -90,7 +90,7 @@ class Undo:
         self,
         folder: Path,
         without_secrets: Callable[[str], str],
-        edit_open: EditOpen = nothing_edited,
+        edit_open: EditOpen = nobody,
     ) -> None:
         self._folder = folder
         self._without_secrets = without_secrets

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from aish_lsp.config.schema import ToolServer
-from aish_lsp.foundation.ports import nobody, nobody_chooses
+from aish_lsp.foundation.ports import nobody
 from aish_lsp.models.request import ToolSchema
 from aish_lsp.tools.mcp.connection import Connection, Surroundings
 
@@ -58,7 +58,7 @@ def tokens(llama: LlamaServer, schemas: Sequence[ToolSchema]) -> int:
 
 async def started(name: str, command: list[str], folder: Path) -> tuple[float, list[ToolSchema]]:
     """Start a server; return the seconds that took, and its tools."""
-    surroundings = Surroundings(folder, os.environ, nobody, nobody_chooses)
+    surroundings = Surroundings(folder, os.environ, nobody, nobody)
     connection = Connection(name, ToolServer(command=command), surroundings)
     began = time.monotonic()
     await connection.connect()
