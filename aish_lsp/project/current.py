@@ -242,7 +242,7 @@ class CurrentFiles:
     def _look(self) -> dict[Path, _Trace]:
         """Return the traces of the files that decide."""
         # The index: what decides is another's where git had nothing to list of this one.
-        own = (".git", ".git/index")
+        own = (".git", ".git/index", ".gitignore")
         paths = (*self.listing.deciding, self._root, *(self._root / name for name in own))
         return {path: _trace(path) for path in paths}
 

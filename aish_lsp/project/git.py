@@ -24,8 +24,8 @@ _PIECE = 1 << 16
 _EXCLUDE_LIMIT = 128 << 10
 
 #: ``-t`` tells what a sparse checkout leaves out, ``-s`` what is a submodule.
-_TRACKED = ("ls-files", "-z", "-t", "-s", "-c")
-_OTHERS = ("ls-files", "-z", "-o", "--exclude-standard")
+_TRACKED = ("--literal-pathspecs", "ls-files", "-z", "-t", "-s", "-c")
+_OTHERS = ("--literal-pathspecs", "ls-files", "-z", "-o", "--exclude-standard")
 _GONE = ("ls-files", "-z", "-d")
 _DECIDING = ("rev-parse", "--git-path", "index", "--git-path", "info/exclude")
 #: The commits that are looked at for what was changed of late.
@@ -57,7 +57,7 @@ class Git:
         self.late = False
         self._root = root
         self._given = given
-        self._options = ["--literal-pathspecs"]
+        self._options: list[str] = []
         self._running: list[subprocess.Popen[bytes]] = []
 
     @contextmanager
@@ -154,7 +154,11 @@ class Git:
 
     def ignores(self, name: str) -> bool:
         """Return whether a file of that name, there or not, is ignored."""
-        return self._start("check-ignore", "-q", "--", name).wait() == 0
+        # It knows no --literal-pathspecs: without the index and behind a folder nothing is magic.
+        status = self._start("check-ignore", "-q", "--no-index", "--", f"./{name}").wait()
+        if status > 1 or self.ended:
+            raise GitFailed
+        return status == 0
 
     def _read(
         self, process: subprocess.Popen[bytes], names_of: Callable[[bytes], list[str]]

@@ -183,6 +183,37 @@ def test_a_folder_inside_a_repository_heeds_the_rules_above(repository: Path) ->
     assert listed_by_git(repository / "src") == scanned(repository / "src")
 
 
+@pytest.mark.parametrize("way", ["git", "given", "walk"])
+def test_what_would_be_ignored(
+    repository: Path, way: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if way != "git":
+        shutil.rmtree(repository / ".git")
+    if way == "walk":
+        monkeypatch.setenv("PATH", str(tmp_path))
+    (repository / "link").symlink_to("src")
+    files = CurrentFiles(repository)
+    asyncio.run(files.update())
+    assert files.listing.way == way
+    names = [
+        "build/x",
+        "src/y.tmp",
+        "z.log",
+        ".git/x",
+        "src/.git/x",
+        "*.log",
+        ":(top)a.log",
+        "\udcff.log",
+    ]
+    fine = ["a.py", "src/new.py", "src/keep.tmp", "never/new.py", "*.py", ":(top)a", "\udcff"]
+    for name in (*names, *fine):
+        assert asyncio.run(files.ignores(name)) is (name in names), name
+    write(repository, "src/y.tmp", "src/keep.tmp", ":(top)a")
+    listed = ["build/out.o", "a.py", "src/y.tmp", "src/keep.tmp", ":(top)a", ".git/config"]
+    left_out = {"build/out.o", "src/y.tmp", ".git/config"}
+    assert asyncio.run(files.left_out(listed)) == left_out
+
+
 NAMES = st.sampled_from(["a", "b", "ab", "a.py", "b.log", "c d", "ü", "[x]"])
 PATHS = st.lists(NAMES, min_size=1, max_size=3).map("/".join)
 RULES = st.lists(
