@@ -116,14 +116,12 @@ class CommandSpec:
         name: as the client sends it: ``aish.ask``.
         params: the dataclass that its argument becomes; its fields are camelCase on the wire.
         result: the type of its result; of an operation, that says it itself.
-        doc: what the reference says of it, in Markdown; as above.
         operation: the operation that it is a spelling of; None for what editors alone can do.
     """
 
     name: str
     params: type
     result: Any = None
-    doc: str = ""
     operation: Operation | None = None
 
 

@@ -146,13 +146,10 @@ class OpenDocuments:
 
     def edit(self, uri: str, edits: Sequence[types.TextEdit]) -> types.WorkspaceEdit:
         """Return the edit of an open document, for this version of it where the client can tell."""
-        if not self.capabilities.document_changes:
-            return types.WorkspaceEdit(changes={uri: edits})
         document = self.opened(uri)
-        version = types.OptionalVersionedTextDocumentIdentifier(
-            uri, document.version if document else None
-        )
-        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(version, list(edits))])
+        if document is None or not self.capabilities.document_changes:
+            return types.WorkspaceEdit(changes={uri: edits})
+        return versioned(document, *edits)
 
     async def apply_edit(self, edit: types.WorkspaceEdit) -> bool:
         """Have the client make ``edit``; return whether it says that it did.
@@ -210,6 +207,14 @@ class OpenDocuments:
         """Tell the followers."""
         for callback in self._closed:
             callback(uri)
+
+
+def versioned(
+    document: OpenDocument, *edits: types.TextEdit | types.AnnotatedTextEdit
+) -> types.WorkspaceEdit:
+    """Return the edit of this version of a document, and of no other."""
+    identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
+    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, edits)])
 
 
 def _opened(document: TextDocument | None) -> OpenDocument | None:

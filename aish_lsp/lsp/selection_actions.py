@@ -29,6 +29,7 @@ from aish_lsp.foundation.text import (
 )
 from aish_lsp.lsp.client import can, declares
 from aish_lsp.lsp.messages import path_of
+from aish_lsp.lsp.open_documents import versioned
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
 from aish_lsp.lsp.questions import answer_before_asking
 from aish_lsp.shell.blocks import Block, fenced_blocks
@@ -281,17 +282,14 @@ class Replacing:
         )
         if not ask:
             return self.documents.edit(document.uri, [types.TextEdit(place, text)])
-        version = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
-        annotated = types.AnnotatedTextEdit(_ANNOTATION, place, text)
         annotation = types.ChangeAnnotation(
             "Replace the selection by aish's reply",
             needs_confirmation=True,
             description=f"{asked.place}{_warning(block)}",
         )
-        return types.WorkspaceEdit(
-            document_changes=[types.TextDocumentEdit(version, [annotated])],
-            change_annotations={_ANNOTATION: annotation},
-        )
+        edit = versioned(document, types.AnnotatedTextEdit(_ANNOTATION, place, text))
+        edit.change_annotations = {_ANNOTATION: annotation}
+        return edit
 
     def _offered(self, uri: str, range_: types.Range) -> list[tuple[Asked, int]]:
         """Return questions with the numbers of the blocks that are offered at a place."""
