@@ -15,13 +15,15 @@ from urllib.parse import unquote
 from lsprotocol import types
 from pygls.workspace import TextDocument
 
-from aish_lsp.chat.insertion import line_end_of
+from aish_lsp.chat.insertion import Position, line_end_of
+from aish_lsp.context.attached.selection import Point
 from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.lsp.client import can
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.ports import EditOpen
     from aish_lsp.lsp.client import Client
+    from aish_lsp.operations.ask import Position as AskPosition
 
 logger = logging.getLogger(__name__)
 
@@ -135,6 +137,18 @@ class OpenDocuments:
         codec = self._client.workspace.position_codec
         position = codec.position_from_client_units([f"{line}\n"], types.Position(0, units))
         return min(position.character, len(line))
+
+    def point(self, lines: Sequence[str], at: types.Position | Position | AskPosition) -> Point:
+        """Return a client's position in characters; behind the text it stays what it is."""
+        line = max(0, at.line)
+        if line >= len(lines):
+            return Point(line, 0)
+        return Point(line, self.characters(lines[line], at.character))
+
+    def position(self, lines: Sequence[str], point: Point) -> types.Position:
+        """Return a place in ``lines`` in the client's units."""
+        before = lines[point.line][: point.character] if point.line < len(lines) else ""
+        return types.Position(point.line, self.width(before))
 
     def prefix(self, uri: str, at: types.Position) -> str:
         """Return the text of a document's line up to a position; empty where there is none."""
