@@ -14,53 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
-from aish_lsp.chat.insertion import Insertion, Piece, Position, anew, compose
+from aish_lsp.chat.insertion import Edit, Insertion, Piece, Position, anew, compose
 from aish_lsp.chat.markdown import AISH, YOU
-
-
-@dataclass(frozen=True, slots=True)
-class Edit:
-    """A change of a text: what stood from ``start`` to ``end`` (offsets) gives way to ``new``."""
-
-    start: int
-    end: int
-    new: str
-
-    def made_in(self, text: str) -> str:
-        """Return ``text`` with this change."""
-        return text[: self.start] + self.new + text[self.end :]
-
-    def least(self, text: str) -> Edit:
-        """Return the same change of ``text`` without what it leaves as it is at its two ends."""
-        old, new = text[self.start : self.end], self.new
-        shared = _shared(old, new)
-        old, new = old[shared:], new[shared:]
-        kept = _shared(old[::-1], new[::-1])
-        start = self.start + shared
-        return Edit(start, start + len(old) - kept, new[: len(new) - kept])
-
-
-Part: TypeAlias = Literal["begins", "goes on", "remark"]
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """What is to be put into a document next, and whether it begins a section or goes on with it.
-
-    A remark is of no section.
-    """
-
-    insertion: Insertion
-    part: Part
-
-    @property
-    def edit(self) -> Edit:
-        """It as a change of the text that it is for."""
-        insertion = self.insertion
-        end = insertion.offset + insertion.removes
-        return Edit(insertion.offset, end, insertion.text + insertion.behind)
 
 
 class Anchor:
@@ -84,17 +41,15 @@ class Anchor:
         """Whether a section was begun, and nobody can tell where it goes on."""
         return bool(self.section) and self.offset is None
 
-    def plan(self, text: str, batch: list[Piece]) -> Step:
+    def plan(self, text: str, batch: list[Piece]) -> Insertion:
         """Return what brings ``batch`` into ``text``, which the document holds now.
 
         Where the place of the section is lost, all of it comes anew.
         """
         self.settle(text)
-        goes_on = batch[0].goes == "on"
-        if goes_on and self.lost:
-            batch, goes_on = [anew(self.section), *batch], False
-        part: Part = "remark" if batch[0].is_remark else "goes on" if goes_on else "begins"
-        return Step(compose(text, batch, self.offset), part)
+        if batch[0].goes == "on" and self.lost:
+            batch = [anew(self.section), *batch]
+        return compose(text, batch, self.offset)
 
     def settle(self, text: str) -> None:
         """Take ``text`` for what the document holds now, whatever led to it."""
@@ -114,23 +69,23 @@ class Anchor:
             self.offset = shifted(self.offset, len(self.section), self.text, edit)
         self.text = after
 
-    def wrote(self, step: Step, at: int | None = None) -> None:
-        """Take note that a step was made in ``text``, at ``at`` if that is not where it was for."""
-        at = step.insertion.offset if at is None else at
-        edit = Edit(at, at + step.insertion.removes, step.edit.new)
-        if step.part == "remark":
+    def wrote(self, insertion: Insertion, at: int | None = None) -> None:
+        """Take note that it was made in ``text``, at ``at`` if that is not where it was for."""
+        at = insertion.offset if at is None else at
+        edit = Edit(at, at + insertion.removes, insertion.edit.new)
+        if insertion.part == "remark":
             self.changed(edit)
             return
         # A section whose place is lost is not found again by its end.
-        is_lost = step.part == "goes on" and self.lost
-        self.arrived(step, edit.made_in(self.text), at + len(step.insertion.text))
+        is_lost = insertion.part == "goes on" and self.lost
+        self.arrived(insertion, edit.made_in(self.text), at + len(insertion.text))
         if is_lost:
             self.offset = None
 
-    def arrived(self, step: Step, text: str, offset: int) -> None:
-        """Take note that the document is ``text``, with a step in it that ends at ``offset``."""
-        new = step.insertion.text
-        self.section = self.section + new if step.part == "goes on" else new
+    def arrived(self, insertion: Insertion, text: str, offset: int) -> None:
+        """Take note that the document is ``text``, with that in it, up to ``offset``."""
+        new = insertion.text
+        self.section = self.section + new if insertion.part == "goes on" else new
         self.text, self.offset, self.is_unsure = text, offset, False
 
 
@@ -200,14 +155,6 @@ def _count(text: str, part: str) -> Literal[0, 1, 2]:
     return 1 if text.find(part, first + 1) < 0 else 2
 
 
-def _shared(one: str, other: str) -> int:
-    """Return how many characters two texts have in common at their start."""
-    most = min(len(one), len(other))
-    if one[:most] == other[:most]:
-        return most
-    return next(number for number in range(most) if one[number] != other[number])
-
-
 @dataclass(slots=True)
 class _Sent:
     """An edit on its way.
@@ -216,12 +163,13 @@ class _Sent:
 
     Attributes:
         blind: the editor may make it in another text.
-        wanted: where its place is by now; None where it must not come any more.
+        wanted: where its place is by now; None where it must not come any more. Of one that goes on
+            the anchor knows.
         reloaded: the document was opened anew since.
         overtaken: another change came first; so it was refused, unless its version comes again.
     """
 
-    step: Step
+    insertion: Insertion
     base: str
     start: Position
     end: Position
@@ -259,11 +207,11 @@ class Echo:
         """Whether the document was opened anew while an edit was on its way, which may be gone."""
         return self._sent is not None and self._sent.reloaded
 
-    def send(self, step: Step, start: Position, end: Position, *, blind: bool) -> None:
-        """Expect a step, which is for the anchor's text, from ``start`` to ``end`` in it."""
+    def send(self, insertion: Insertion, start: Position, end: Position, *, blind: bool) -> None:
+        """Expect an insertion, which is for the anchor's text, from ``start`` to ``end`` in it."""
         base = self._anchor.text
-        self._sent = _Sent(step, base, start, end, blind, step.insertion.offset)
-        self._anchor.is_unsure = step.part == "goes on"
+        self._sent = _Sent(insertion, base, start, end, blind, insertion.offset)
+        self._anchor.is_unsure = insertion.part == "goes on"
         self.made = False
 
     def give_up(self) -> None:
@@ -296,7 +244,9 @@ class Echo:
                 is_gone = after == self.stray.made_in(before)
                 self.stray = None if is_gone else _followed(self.stray, edit)
         if sent is not None and sent.wanted is not None:
-            sent.wanted = self._wanted_after(sent, sent.wanted, edit)
+            is_moved = not edit.start <= sent.wanted <= edit.end
+            place = _followed(Edit(sent.wanted, sent.wanted, ""), edit) if is_moved else None
+            sent.wanted = place.start if place else None
 
     def conclude(self, *, says_so: bool) -> None:
         """Take it that no change comes any more in which a blind edit would be seen.
@@ -313,7 +263,7 @@ class Echo:
     def _landed(self, sent: _Sent, before: str, after: str) -> int | None:
         """Return where in ``before`` the edit was made, if that is what led to ``after``."""
         start, end = (self._offset_at(before, place) for place in (sent.start, sent.end))
-        made = Edit(start, end, sent.step.edit.new).made_in(before)
+        made = Edit(start, end, sent.insertion.edit.new).made_in(before)
         # Some editors end the last line by themselves.
         return start if after in (made, f"{made}\n") else None
 
@@ -323,11 +273,11 @@ class Echo:
         self._anchor.settle(before)
         self.made = self._is_right(sent, before, at)
         if self.made:
-            self._anchor.wrote(sent.step, at)
+            self._anchor.wrote(sent.insertion, at)
         else:
-            new = sent.step.edit.new
-            self._anchor.changed(Edit(at, at + sent.step.insertion.removes, new))
-            self.stray = None if sent.step.insertion.removes else Edit(at, at + len(new), "")
+            new = sent.insertion.edit.new
+            self._anchor.changed(Edit(at, at + sent.insertion.removes, new))
+            self.stray = None if sent.insertion.removes else Edit(at, at + len(new), "")
         self._anchor.text = after
 
     def _is_right(self, sent: _Sent, before: str, at: int) -> bool:
@@ -336,8 +286,9 @@ class Echo:
         Also where the document was opened anew meanwhile: in the text that it is for, or where the
         section goes on for certain.
         """
-        goes_on = sent.step.part == "goes on" and at == self._anchor.offset
-        return goes_on or at == sent.wanted or before == sent.base
+        goes_on = sent.insertion.part == "goes on"
+        wanted = self._anchor.offset if goes_on else sent.wanted
+        return at == wanted or before == sent.base
 
     def _overtaken(self, sent: _Sent, before: str, after: str) -> bool:
         """Take note that ``before``, the text that the edit is for, became another ``after``.
@@ -349,7 +300,7 @@ class Echo:
             return True
         # Not forgotten: an answer has yet to say that nothing else can come of it.
         sent.overtaken, sent.wanted = True, None
-        edit = sent.step.edit
+        edit = sent.insertion.edit
         above, below = f"{before[: edit.start]}{edit.new}", f"{edit.new}{before[edit.end :]}"
         if not edit.new or not (
             (after.startswith(above) and not before.startswith(above))
@@ -362,32 +313,22 @@ class Echo:
 
     def _is_in(self, sent: _Sent, text: str) -> bool:
         """Return whether the edit is in ``text`` for certain; take note of it."""
-        if sent.step.part == "remark":
+        if sent.insertion.part == "remark":
             return False
-        insertion = sent.step.insertion
-        whole = sent.step.edit.made_in(sent.base)
-        place = relocated(whole, insertion.offset + len(insertion.text), text)
+        whole = sent.insertion.edit.made_in(sent.base)
+        place = relocated(whole, sent.insertion.offset + len(sent.insertion.text), text)
         if place is None:
             return False
         self._sent, self.made = None, True
-        self._anchor.arrived(sent.step, text, place)
+        self._anchor.arrived(sent.insertion, text, place)
         return True
 
     def _doubt(self, sent: _Sent) -> None:
         """Take note that nobody can tell whether the edit was made, and where."""
-        if sent.step.part == "remark":
+        if sent.insertion.part == "remark":
             self.made = True
         else:
             self._anchor.offset = None
-
-    def _wanted_after(self, sent: _Sent, place: int, edit: Edit) -> int | None:
-        """Return where the place of the edit is after another change, if it is for certain."""
-        if sent.step.part == "goes on":
-            return self._anchor.offset
-        if edit.start <= place <= edit.end:
-            return None
-        moved = _followed(Edit(place, place, ""), edit)
-        return None if moved is None else moved.start
 
 
 def _followed(part: Edit, edit: Edit) -> Edit | None:

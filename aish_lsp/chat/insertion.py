@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from aish_lsp.chat.markdown import AISH, YOU
 from aish_lsp.foundation.errors import NotFound
@@ -44,6 +44,32 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Edit:
+    """A change of a text: what stood from ``start`` to ``end`` (offsets) gives way to ``new``."""
+
+    start: int
+    end: int
+    new: str
+
+    def made_in(self, text: str) -> str:
+        """Return ``text`` with this change."""
+        return text[: self.start] + self.new + text[self.end :]
+
+    def least(self, text: str) -> Edit:
+        """Return the same change of ``text`` without what it leaves as it is at its two ends."""
+        old, new = text[self.start : self.end], self.new
+        shared = _shared(old, new)
+        old, new = old[shared:], new[shared:]
+        kept = _shared(old[::-1], new[::-1])
+        start = self.start + shared
+        return Edit(start, start + len(old) - kept, new[: len(new) - kept])
+
+
+#: What is inserted begins a section, goes on with it, or is a remark, which is of no section.
+Part: TypeAlias = Literal["begins", "goes on", "remark"]
+
+
+@dataclass(frozen=True, slots=True)
 class Insertion:
     """What to put where in the document's text (its lines ended by LF).
 
@@ -51,10 +77,16 @@ class Insertion:
     ``text`` and ``behind``.
     """
 
+    part: Part
     offset: int
     text: str
     behind: str = ""
     removes: int = 0
+
+    @property
+    def edit(self) -> Edit:
+        """It as a change of the text that it is for."""
+        return Edit(self.offset, self.offset + self.removes, self.text + self.behind)
 
 
 def compose(text: str, batch: list[Piece], place: int | None) -> Insertion:
@@ -64,11 +96,12 @@ def compose(text: str, batch: list[Piece], place: int | None) -> Insertion:
     something that does not stand there any more goes nowhere: the insertion is empty.
     """
     goes = batch[0].goes
+    part: Part = "remark" if batch[0].is_remark else "goes on" if goes == "on" else "begins"
     offset, apart, removes = len(text), batch[0].apart, 0
     if goes == "in place":
         found = _standing(text, batch[0].standing)
         if found is None:
-            return Insertion(len(text), "")
+            return Insertion(part, len(text), "")
         if batch[0].standing:
             offset, apart, removes = found, False, len(batch[0].standing)
     elif goes == "away":
@@ -89,7 +122,15 @@ def compose(text: str, batch: list[Piece], place: int | None) -> Insertion:
     if goes in ("above", "remark") and offset < len(text):
         # Never none: what goes on behind this must not come onto the heading's line.
         behind = _blank_line(before + written) or "\n"
-    return Insertion(offset, written, behind, removes)
+    return Insertion(part, offset, written, behind, removes)
+
+
+def _shared(one: str, other: str) -> int:
+    """Return how many characters two texts have in common at their start."""
+    most = min(len(one), len(other))
+    if one[:most] == other[:most]:
+        return most
+    return next(number for number in range(most) if one[number] != other[number])
 
 
 def anew(section: str) -> Piece:
@@ -110,9 +151,9 @@ def _without(text: str, remark: str) -> Insertion:
     """
     offset = f"\n{text}".find(f"\n{remark}")
     if offset < 0 or text.find(remark, offset + 1) >= 0:
-        return Insertion(len(text), "")
+        return Insertion("remark", len(text), "")
     end = offset + len(remark)
-    return Insertion(offset, "", removes=len(remark) + text.startswith("\n", end))
+    return Insertion("remark", offset, "", removes=len(remark) + text.startswith("\n", end))
 
 
 def _standing(text: str, standing: str) -> int | None:

@@ -469,15 +469,16 @@ class ChatDocument:
 
     async def _write_job(self, operation: Operation, job: Job[Any]) -> None:
         """Write what comes of a ``:`` command, to its end."""
+        title = operation.title
         match operation.comes:
             case "output":
-                await self._jobs.until_written(
-                    job, self._jobs.output(job, self._writer.append), running_title(job)
-                )
+                writing = self._jobs.output(job, self._writer.append)
+                title = running_title(job)
             case "candidates":
-                await self._jobs.until_written(job, self._append_found(job), operation.title)
+                writing = self._append_found(job)
             case _:
-                await self._jobs.until_written(job, self._jobs.reply(job), operation.title)
+                writing = self._jobs.reply(job)
+        await self._jobs.until_written(job, writing, title)
 
     async def _run(self, job: Job[RunReport]) -> None:
         """Write a command's output above the heading that the user writes under."""

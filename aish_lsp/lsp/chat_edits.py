@@ -18,10 +18,10 @@ from typing import Final
 
 from lsprotocol import types
 
-from aish_lsp.chat.anchor import Anchor, Echo, Edit
-from aish_lsp.chat.insertion import Change, Piece, Position
+from aish_lsp.chat.anchor import Anchor, Echo
+from aish_lsp.chat.insertion import Change, Edit, Piece, Position
 from aish_lsp.foundation.text import with_line_feeds
-from aish_lsp.lsp.open_documents import ANSWER_TIMEOUT, OpenDocument, OpenDocuments
+from aish_lsp.lsp.open_documents import ANSWER_TIMEOUT, OpenDocument, OpenDocuments, versioned
 
 log = logging.getLogger(__name__)
 
@@ -242,11 +242,10 @@ class ChatEdits:
     ) -> types.WorkspaceEdit:
         """Return the edit of ``document`` that puts ``new`` from ``start`` to ``end``."""
         new = new.replace("\n", document.line_end)
-        edits = [types.TextEdit(types.Range(types.Position(*start), types.Position(*end)), new)]
+        edit = types.TextEdit(types.Range(types.Position(*start), types.Position(*end)), new)
         if not self.heeds_versions:
-            return types.WorkspaceEdit(changes={document.uri: edits})
-        identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
-        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, edits)])
+            return types.WorkspaceEdit(changes={document.uri: [edit]})
+        return versioned(document, edit)
 
     def _offset(self, text: str, at: Position) -> int:
         """Return the place in ``text`` of a position in the client's units, or the end."""

@@ -355,15 +355,14 @@ class ChatWriter:
             if document and not self._lags(document) and self._supersedes(document, on_disk):
                 base = document.source
             text, line_end = with_line_feeds(base), line_end_of(base)
-            step = self._anchor.plan(text, batch)
+            insertion = self._anchor.plan(text, batch)
             known = self._anchor.offset, self._anchor.section, self._anchor.is_unsure
-            insertion = step.insertion
-            if step.edit.made_in(text) == text:
+            if insertion.edit.made_in(text) == text:
                 return
             end = insertion.text.replace("\n", line_end)
-            whole = step.edit.made_in(text).replace("\n", line_end)
+            whole = insertion.edit.made_in(text).replace("\n", line_end)
             appends = base == on_disk and insertion.offset == len(text)
-            self._to_be_loaded = hash(step.edit.made_in(text).rstrip("\n"))
+            self._to_be_loaded = hash(insertion.edit.made_in(text).rstrip("\n"))
             if await asyncio.to_thread(
                 self._file.write, on_disk, end if appends else whole, appends=appends
             ):
@@ -371,7 +370,7 @@ class ChatWriter:
         # What the editor told while it was written is of its document, not of the file.
         self._anchor.text = text
         self._anchor.offset, self._anchor.section, self._anchor.is_unsure = known
-        self._anchor.wrote(step)
+        self._anchor.wrote(insertion)
         self._held.append(hash(self._anchor.text))
         self._wrote.append(hash(self._anchor.text))
         self._file_is_ahead = self._to_be_loaded is not None

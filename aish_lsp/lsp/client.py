@@ -116,56 +116,13 @@ class CommandSpec:
         name: as the client sends it: ``aish.ask``.
         params: the dataclass that its argument becomes; its fields are camelCase on the wire.
         result: the type of its result; of an operation, that says it itself.
-        doc: what the reference says of it, in Markdown; as above.
         operation: the operation that it is a spelling of; None for what editors alone can do.
     """
 
     name: str
     params: type
     result: Any = None
-    doc: str = ""
     operation: Operation | None = None
-
-
-class CommandTable:
-    """The commands that are answered here, out of those that are specified."""
-
-    def __init__(self, specs: Mapping[str, CommandSpec]) -> None:
-        self._specs = specs
-        self._handlers: dict[str, Handler] = {}
-
-    @property
-    def names(self) -> list[str]:
-        """The bound commands, in the order in which they were bound."""
-        return list(self._handlers)
-
-    def bind(self, name: str, handler: Handler) -> None:
-        """Let ``handler`` answer the command ``name``.
-
-        Raises:
-            ValueError: it is not specified, or bound already.
-        """
-        if name not in self._specs:
-            raise ValueError(f"{name} has no CommandSpec")
-        if name in self._handlers:
-            raise ValueError(f"{name} is bound twice")
-        self._handlers[name] = handler
-
-    async def execute(self, call: Call, name: str, arguments: Sequence[Any] | None) -> Any:
-        """Run a command with what the client sent; return its result as plain JSON data.
-
-        Raises:
-            NotFound: no such command is bound.
-            InvalidArgument: the arguments do not fit it.
-        """
-        handler = self._handlers.get(name)
-        if handler is None:
-            message = f"no command {shown(name)}; {nearest(name, self.names)}"
-            raise NotFound(message)
-        params: object = structure(
-            _argument(name, arguments), self._specs[name].params, camel_case=True
-        )
-        return to_wire(await handler(call, params))
 
 
 def _argument(name: str, arguments: Sequence[Any] | None) -> Any:
@@ -270,7 +227,7 @@ class Client(Endpoint):
     """The one client that is served, and the methods of LSP that no feature answers.
 
     Attributes:
-        commands: the commands that are answered.
+        commands: who answers each command, in the order in which they were bound.
         lifecycle: ends the process.
         outbox: what waits to be sent; None while nobody is connected.
         initialize_params: what the client sent with ``initialize``; None before it.
@@ -278,9 +235,10 @@ class Client(Endpoint):
         workspace: its folders and open documents.
     """
 
-    def __init__(self, commands: Mapping[str, CommandSpec]) -> None:
+    def __init__(self, specs: Mapping[str, CommandSpec]) -> None:
         super().__init__()
-        self.commands = CommandTable(commands)
+        self._specs = specs
+        self.commands: dict[str, Handler] = {}
         self.lifecycle = Lifecycle()
         self.outbox: Outbox | None = None
         self.initialize_params: types.InitializeParams | None = None
@@ -325,7 +283,7 @@ class Client(Endpoint):
             client,
             set(self.features),
             options,
-            self.commands.names,
+            list(self.commands),
             TEXT_SYNC,
             None,
             ServerCapabilitiesBuilder.choose_position_encoding(client),
@@ -381,8 +339,16 @@ class Client(Endpoint):
     # Commands
 
     def bind(self, name: str, handler: Handler) -> None:
-        """Let ``handler`` answer the command ``name``; see ``CommandTable.bind``."""
-        self.commands.bind(name, handler)
+        """Let ``handler`` answer the command ``name``.
+
+        Raises:
+            ValueError: it is not specified, or bound already.
+        """
+        if name not in self._specs:
+            raise ValueError(f"{name} has no CommandSpec")
+        if name in self.commands:
+            raise ValueError(f"{name} is bound twice")
+        self.commands[name] = handler
 
     def on_command(self, hook: Callable[[str], object]) -> None:
         """Call ``hook`` with the name of each command, before that is answered."""
@@ -407,11 +373,26 @@ class Client(Endpoint):
         if token is not None:
             self._on_token_cancel[token] = call.cancel
         try:
-            return await self.commands.execute(call, params.command, params.arguments)
+            return await self._executed(call, params.command, params.arguments)
         finally:
             del self._calls[request_id]
             if token is not None:
                 self._forget_token(token, call.cancel)
+
+    async def _executed(self, call: Call, name: str, arguments: Sequence[Any] | None) -> object:
+        """Run a command with what the client sent; return its result as plain JSON data.
+
+        Raises:
+            NotFound: no such command is bound.
+            InvalidArgument: the arguments do not fit it.
+        """
+        handler = self.commands.get(name)
+        if handler is None:
+            raise NotFound(f"no command {shown(name)}; {nearest(name, list(self.commands))}")
+        params: object = structure(
+            _argument(name, arguments), self._specs[name].params, camel_case=True
+        )
+        return to_wire(await handler(call, params))
 
     # Progress
 

@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from aish_lsp.operations.operation import Operation
 
 
-class ChatLines:
-    """Carries out and completes what is typed there, as the client's other commands are."""
+class ExtensionCommands:
+    """Answers what such an extension asks."""
 
     def __init__(self, operations: OperationCommands) -> None:
         self._operations = operations
@@ -50,9 +50,11 @@ class ChatLines:
         self._listed: dict[Workspace, str] = {}
 
     def bind(self) -> None:
-        """Answer both commands."""
+        """Answer the commands."""
         self._client.bind("aish.chat.line", self._line)
         self._client.bind("aish.chat.complete", self._complete)
+        self._client.bind("aish.model.complete", self._reply)
+        self._client.bind("aish.model.count", self._count)
         self._operations.workspaces.on_close(lambda workspace: self._listed.pop(workspace, None))
 
     async def _line(self, call: Call, params: ChatLineParams) -> ChatLineDone:
@@ -118,6 +120,36 @@ class ChatLines:
         ]
         return ChatCompletions(commands, is_incomplete=False)
 
+    async def _reply(self, call: Call, params: CompleteParams) -> Completion:
+        messages = _alternating(params.messages)
+        session = await self._session(params)
+        preset = (await session.models.choose(params.model)).preset
+        job = session.jobs.start(
+            new_id(), lambda emit: complete(session, preset, messages, emit), "complete"
+        )
+        token = params.partial_result_token
+        title = f"{preset.name} answers an extension"
+        if token is not None:
+            reply = await self._operations.stream(call, token, job, title)
+        else:
+            call.on_cancel(job.cancel)
+            reply = await job.result()
+        return Completion(reply.text, reply.finish, reply.usage)
+
+    async def _count(self, _call: Call, params: CountParams) -> Counted:
+        session = await self._session(params)
+        preset = (await session.models.choose(params.model)).preset
+        config = session.workspace.config
+        counter = session.accounting.counter(preset, config)
+        limits = session.accounting.known_limits(preset, config)
+        counts = [counter.settled(counter.text(text)) for text in params.texts]
+        return Counted(counts, limits.room, limits.output_reserve)
+
+    async def _session(self, params: CompleteParams | CountParams) -> Session:
+        workspace = self._operations.workspaces.resolve(params)
+        await self._operations.configurations.settled(workspace.root)
+        return await workspace.sessions.named(params.session)
+
 
 def _read(params: ChatLineParams) -> tuple[ColonCommand, Operation]:
     """Return the command that a line is, and the operation that it means.
@@ -149,48 +181,6 @@ def _text(told: list[str], carried: Carried) -> str:
 def _units(text: str) -> int:
     """Return the length of ``text`` in UTF-16 code units."""
     return len(text.encode("utf-16-le")) // 2
-
-
-class Completions:
-    """Answers both commands of a model."""
-
-    def __init__(self, operations: OperationCommands) -> None:
-        self._operations = operations
-
-    def bind(self) -> None:
-        """Begin to answer."""
-        self._operations.client.bind("aish.model.complete", self._complete)
-        self._operations.client.bind("aish.model.count", self._count)
-
-    async def _complete(self, call: Call, params: CompleteParams) -> Completion:
-        messages = _alternating(params.messages)
-        session = await self._session(params)
-        preset = (await session.models.choose(params.model)).preset
-        job = session.jobs.start(
-            new_id(), lambda emit: complete(session, preset, messages, emit), "complete"
-        )
-        token = params.partial_result_token
-        title = f"{preset.name} answers an extension"
-        if token is not None:
-            reply = await self._operations.stream(call, token, job, title)
-        else:
-            call.on_cancel(job.cancel)
-            reply = await job.result()
-        return Completion(reply.text, reply.finish, reply.usage)
-
-    async def _count(self, _call: Call, params: CountParams) -> Counted:
-        session = await self._session(params)
-        preset = (await session.models.choose(params.model)).preset
-        config = session.workspace.config
-        counter = session.accounting.counter(preset, config)
-        limits = session.accounting.known_limits(preset, config)
-        counts = [counter.settled(counter.text(text)) for text in params.texts]
-        return Counted(counts, limits.room, limits.output_reserve)
-
-    async def _session(self, params: CompleteParams | CountParams) -> Session:
-        workspace = self._operations.workspaces.resolve(params)
-        await self._operations.configurations.settled(workspace.root)
-        return await workspace.sessions.named(params.session)
 
 
 def _alternating(messages: Sequence[PromptMessage]) -> tuple[RequestMessage, ...]:

@@ -147,7 +147,7 @@ class Outbox:
         self,
         loop: asyncio.AbstractEventLoop,
         *,
-        wake: Callable[[], None],
+        wake: Callable[[], object],
         overflow: Callable[[], None],
     ) -> None:
         self._loop = loop

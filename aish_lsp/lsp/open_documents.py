@@ -15,13 +15,15 @@ from urllib.parse import unquote
 from lsprotocol import types
 from pygls.workspace import TextDocument
 
-from aish_lsp.chat.insertion import line_end_of
+from aish_lsp.chat.insertion import Position, line_end_of
+from aish_lsp.context.attached.selection import Point
 from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.lsp.client import can
 
 if TYPE_CHECKING:
     from aish_lsp.foundation.ports import EditOpen
     from aish_lsp.lsp.client import Client
+    from aish_lsp.operations.ask import Position as AskPosition
 
 logger = logging.getLogger(__name__)
 
@@ -136,6 +138,18 @@ class OpenDocuments:
         position = codec.position_from_client_units([f"{line}\n"], types.Position(0, units))
         return min(position.character, len(line))
 
+    def point(self, lines: Sequence[str], at: types.Position | Position | AskPosition) -> Point:
+        """Return a client's position in characters; behind the text it stays what it is."""
+        line = max(0, at.line)
+        if line >= len(lines):
+            return Point(line, 0)
+        return Point(line, self.characters(lines[line], at.character))
+
+    def position(self, lines: Sequence[str], point: Point) -> types.Position:
+        """Return a place in ``lines`` in the client's units."""
+        before = lines[point.line][: point.character] if point.line < len(lines) else ""
+        return types.Position(point.line, self.width(before))
+
     def prefix(self, uri: str, at: types.Position) -> str:
         """Return the text of a document's line up to a position; empty where there is none."""
         lines = (self.text(uri) or "").split("\n")
@@ -146,13 +160,10 @@ class OpenDocuments:
 
     def edit(self, uri: str, edits: Sequence[types.TextEdit]) -> types.WorkspaceEdit:
         """Return the edit of an open document, for this version of it where the client can tell."""
-        if not self.capabilities.document_changes:
-            return types.WorkspaceEdit(changes={uri: edits})
         document = self.opened(uri)
-        version = types.OptionalVersionedTextDocumentIdentifier(
-            uri, document.version if document else None
-        )
-        return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(version, list(edits))])
+        if document is None or not self.capabilities.document_changes:
+            return types.WorkspaceEdit(changes={uri: edits})
+        return versioned(document, *edits)
 
     async def apply_edit(self, edit: types.WorkspaceEdit) -> bool:
         """Have the client make ``edit``; return whether it says that it did.
@@ -210,6 +221,14 @@ class OpenDocuments:
         """Tell the followers."""
         for callback in self._closed:
             callback(uri)
+
+
+def versioned(
+    document: OpenDocument, *edits: types.TextEdit | types.AnnotatedTextEdit
+) -> types.WorkspaceEdit:
+    """Return the edit of this version of a document, and of no other."""
+    identifier = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
+    return types.WorkspaceEdit(document_changes=[types.TextDocumentEdit(identifier, edits)])
 
 
 def _opened(document: TextDocument | None) -> OpenDocument | None:

@@ -261,78 +261,16 @@ class BegunCommand:
     command_id: str
 
 
+#: What editors alone can do; what the reference says of each is in editor_commands.md.
 _EDITOR = (
-    CommandSpec(
-        "aish.selection.replace",
-        ReplaceParams,
-        Replaced,
-        "Put a fenced block of a reply where the text stands that its question was about: the\n"
-        "server asks, and only a yes counts. `notFound` where the text is another by now,\n"
-        "or its document is not open; edits around it are followed. A block is indented as the\n"
-        "selection is; one of changes (`diff`), of a console or with `CMD: ` lines does not count.",
-    ),
-    CommandSpec(
-        "aish.commands.copy",
-        CommandParams,
-        Copied,
-        "Put a suggestion into the clipboard of the machine that the server runs on. Where there\n"
-        "is none that it knows, the text is shown to the user. A client with a clipboard of its\n"
-        "own may do it instead.",
-    ),
-    CommandSpec(
-        "aish.chat.open",
-        ChatParams,
-        ChatPlace,
-        "Show the chat document. `prompt` is put under the last `## You`, in place of one\n"
-        "that was put there before; a message of the user's stays there, and they are told.",
-    ),
-    CommandSpec(
-        "aish.chat.send",
-        ChatParams,
-        Begun,
-        "Send what stands under the last `## You`, or run it where it is a `:` command.\n"
-        "A `prompt` is sent in its place; what stands there stays for the next message.",
-    ),
-    CommandSpec(
-        "aish.chat.line",
-        ChatLineParams,
-        ChatLineDone,
-        "Carry out a `:` command that the user typed into a chat of the client's own. Send only\n"
-        "what they typed: they are not asked whether it is theirs. What comes in pieces\n"
-        "(`:retry`, `:run`, `:approve`, `:norris`, `:memory summarize`) needs a token. The `text`\n"
-        "of `:memory summarize` is its checklist, by whose numbers `:memory accept` keeps things.\n"
-        "\n"
-        "- `invalidArgument`: it is no such command, takes no such argument, or needs a token.\n"
-        "- `notFound`: there is no such command; the message names the nearest.\n"
-        "- As the command `aish.*` that it means.",
-    ),
-    CommandSpec(
-        "aish.chat.complete",
-        ChatCompleteParams,
-        ChatCompletions,
-        "What may stand at the cursor of a message: a `:` command, its argument, or, behind `@`,\n"
-        "a file's name.",
-    ),
-    CommandSpec(
-        "aish.model.complete",
-        CompleteParams,
-        Completion,
-        "The model's reply to messages of another extension's, such as a language model\n"
-        "provider passes on. Nothing of ours is in the request, and nothing of it is kept but\n"
-        "what it cost. A token has `text` and `usage` events.\n"
-        "\n"
-        "- `notFound`: there is no such model; the message names the nearest.\n"
-        "- `denied`: the user did not agree to it.\n"
-        "- `invalidArgument`: the first or the last message is not the user's.\n"
-        "- `overBudget`: the messages are too long for it; none of them is left out.",
-    ),
-    CommandSpec(
-        "aish.model.count",
-        CountParams,
-        Counted,
-        "How many tokens texts are for a model, as far as its own tokenizer was asked, else\n"
-        "estimated; and how long a request and its reply may be.",
-    ),
+    CommandSpec("aish.selection.replace", ReplaceParams, Replaced),
+    CommandSpec("aish.commands.copy", CommandParams, Copied),
+    CommandSpec("aish.chat.open", ChatParams, ChatPlace),
+    CommandSpec("aish.chat.send", ChatParams, Begun),
+    CommandSpec("aish.chat.line", ChatLineParams, ChatLineDone),
+    CommandSpec("aish.chat.complete", ChatCompleteParams, ChatCompletions),
+    CommandSpec("aish.model.complete", CompleteParams, Completion),
+    CommandSpec("aish.model.count", CountParams, Counted),
 )
 
 _SPECS = (

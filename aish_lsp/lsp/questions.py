@@ -16,6 +16,7 @@ from contextvars import ContextVar, copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from aish_lsp.context.attached.selection import Point
 from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import private_dir, write_atomic
 from aish_lsp.foundation.paths import data_dir
@@ -259,20 +260,19 @@ class ClientLookUp:
         uri = lookup.path.as_uri() if lookup.path else None
         position = None
         if lookup.what == "definition" and lookup.path is not None:
-            position = self._position(lookup.path, lookup.line, lookup.character)
+            position = self._position(lookup.path, Point(lookup.line, lookup.character))
         params = LookupRequest(lookup.what, uri, lookup.query, position)
         return _found(await self._client.answer_of("aish/lookup", params, _LOOKUP_PATIENCE))
 
-    def _position(self, path: Path, line: int, character: int) -> Position:
+    def _position(self, path: Path, point: Point) -> Position:
         """Return a place in the client's units, as it or the disk has the file."""
         document = self._documents.document(path)
         try:
             text = document.text if document else path.read_text("utf-8", errors="replace")
         except OSError:
             text = ""
-        lines = with_line_feeds(text).split("\n")
-        before = lines[line][:character] if line < len(lines) else ""
-        return Position(line=line, character=self._documents.width(before))
+        at = self._documents.position(with_line_feeds(text).split("\n"), point)
+        return Position(line=at.line, character=at.character)
 
 
 def _found(answer: object) -> list[Found] | None:

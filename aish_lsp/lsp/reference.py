@@ -74,9 +74,21 @@ def _command_part(spec: CommandSpec) -> str:
     rows = list(_fields(spec.params))
     fields = _table(("field", "type", "default"), rows) if rows else ""
     results = ", or ".join(f"`{_shape(kind)}`" for kind in results_of(spec))
-    doc = spec.operation.doc if spec.operation else spec.doc
-    blocks = f"### `{spec.name}`", doc, refusals.rstrip("\n"), fields, f"Result: {results}"
+    blocks = f"### `{spec.name}`", doc_of(spec), refusals.rstrip("\n"), fields, f"Result: {results}"
     return "\n\n".join(filter(None, blocks))
+
+
+def doc_of(spec: CommandSpec) -> str:
+    """Return what is said of a command, in Markdown."""
+    return spec.operation.doc if spec.operation else _editor_commands()[spec.name]
+
+
+@cache
+def _editor_commands() -> dict[str, str]:
+    """Return what is said of the commands that editors alone can do, by their names."""
+    parts = CAPABILITIES.with_name("editor_commands.md").read_text().split("### `")[1:]
+    told = (part.split("`\n\n", 1) for part in parts)
+    return {name: doc.strip() for name, doc in told}
 
 
 def _event_row(event: type) -> tuple[str, str, str]:
@@ -263,7 +275,7 @@ def _command(spec: CommandSpec, definitions: _Definitions) -> dict[str, Any]:
     results = [definitions.of(kind) for kind in results_of(spec)]
     refused = spec.operation.refusals if spec.operation else []
     return {
-        "description": spec.operation.doc if spec.operation else spec.doc,
+        "description": doc_of(spec),
         "errors": sorted({kind for names, _ in refused for kind in kinds_of(names)}),
         "params": definitions.of(spec.params, taken=True),
         "result": results[0] if len(results) == 1 else {"anyOf": results},

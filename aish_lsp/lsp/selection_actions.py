@@ -15,7 +15,13 @@ from lsprotocol import types
 
 from aish_lsp.chat.markdown import escape_reply
 from aish_lsp.context.attached.mentions import mention_of
-from aish_lsp.context.attached.selection import Point, between, difference, replacement
+from aish_lsp.context.attached.selection import (
+    Point,
+    between,
+    clamped,
+    difference,
+    replacement,
+)
 from aish_lsp.foundation.errors import Denied, NotFound
 from aish_lsp.foundation.ports import Approval, Diff, Question
 from aish_lsp.foundation.text import (
@@ -29,6 +35,7 @@ from aish_lsp.foundation.text import (
 )
 from aish_lsp.lsp.client import can, declares
 from aish_lsp.lsp.messages import path_of
+from aish_lsp.lsp.open_documents import versioned
 from aish_lsp.lsp.protocol import REFACTOR_KIND, RUN_KIND, Replaced
 from aish_lsp.lsp.questions import answer_before_asking
 from aish_lsp.shell.blocks import Block, fenced_blocks
@@ -94,7 +101,8 @@ class _Looking:
 
     def holds_text(self, range_: types.Range) -> bool:
         """Return whether more is selected than blanks, or than the block that is Helix's cursor."""
-        start, end = sorted((self._point(range_.start), self._point(range_.end)))
+        points = (self._documents.point(self._lines, at) for at in (range_.start, range_.end))
+        start, end = sorted(clamped(self._lines, point) for point in points)
         return len(between(self._lines, start, end).strip()) > 1
 
     def selection_actions(
@@ -138,13 +146,6 @@ class _Looking:
     def _where(self, first: int, last: int) -> str:
         lines = f"line {first + 1}" if first == last else f"lines {first + 1}-{last + 1}"
         return f"{lines} of {self._name}"
-
-    def _point(self, at: types.Position) -> Point:
-        """Return a position in characters; one that is nowhere means the nearest that is."""
-        if at.line >= len(self._lines):
-            return Point(len(self._lines) - 1, len(self._lines[-1]))
-        line = self._lines[max(0, at.line)]
-        return Point(max(0, at.line), self._documents.characters(line, at.character))
 
 
 def _ask(
@@ -272,26 +273,17 @@ class Replacing:
         document, start, end = self.selections.found(asked)
         lines = document.text.split("\n")
         text = replacement(block.text, lines, start, end).replace("\n", document.line_end)
-        width = self.documents.width
-        place = types.Range(
-            *(
-                types.Position(point.line, width(lines[point.line][: point.character]))
-                for point in (start, end)
-            )
-        )
+        place = types.Range(*(self.documents.position(lines, point) for point in (start, end)))
         if not ask:
             return self.documents.edit(document.uri, [types.TextEdit(place, text)])
-        version = types.OptionalVersionedTextDocumentIdentifier(document.uri, document.version)
-        annotated = types.AnnotatedTextEdit(_ANNOTATION, place, text)
         annotation = types.ChangeAnnotation(
             "Replace the selection by aish's reply",
             needs_confirmation=True,
             description=f"{asked.place}{_warning(block)}",
         )
-        return types.WorkspaceEdit(
-            document_changes=[types.TextDocumentEdit(version, [annotated])],
-            change_annotations={_ANNOTATION: annotation},
-        )
+        edit = versioned(document, types.AnnotatedTextEdit(_ANNOTATION, place, text))
+        edit.change_annotations = {_ANNOTATION: annotation}
+        return edit
 
     def _offered(self, uri: str, range_: types.Range) -> list[tuple[Asked, int]]:
         """Return questions with the numbers of the blocks that are offered at a place."""

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.job import Job
     from aish_lsp.lsp.client import Client
     from aish_lsp.lsp.open_documents import OpenDocument, OpenDocuments
-    from aish_lsp.operations import ask
     from aish_lsp.operations.ask import AskParams, Problem
 
 #: Questions that are remembered.
@@ -93,12 +92,9 @@ class Selections:
 
     def follow(self, job: Job[AskResult], about: Selected) -> None:
         """Remember what a question, which has just begun, is about; read its reply at the end."""
-        width = self._documents.width
         lines = about.document.lines
-        start, end = (
-            Position(point.line, width(lines[point.line][: point.character]))
-            for point in (about.start, about.end)
-        )
+        ends = (self._documents.position(lines, point) for point in (about.start, about.end))
+        start, end = (Position(at.line, at.character) for at in ends)
         text = between(lines, about.start, about.end)
         self._remember(job, Asked(job.id, about.uri, about.document.path, Span(start, end), text))
 
@@ -147,7 +143,8 @@ class Selections:
         if document is None:
             raise NotFound(f"{escaped(asked.name)} is not open any more. Open it and try again.")
         lines = document.text.split("\n")
-        start, end = (self._point(lines, at) for at in (asked.span.start, asked.span.end))
+        points = (self._documents.point(lines, at) for at in (asked.span.start, asked.span.end))
+        start, end = (clamped(lines, point) for point in points)
         if between(lines, start, end) == asked.text:
             return document, start, end
         if asked.span.lost and document.text.count(asked.text) == 1:
@@ -156,11 +153,6 @@ class Selections:
             return document, _point_behind(before), _point_behind(before + text)
         # Short enough for one line of a screen: Neovim holds up what is longer.
         raise NotFound(f"The text in {asked.place} has changed since. Select it and ask again.")
-
-    def _point(self, lines: Sequence[str], at: Position) -> Point:
-        line = lines[at.line] if at.line < len(lines) else ""
-        characters = self._documents.characters(line, at.character)
-        return clamped(lines, Point(at.line, characters))
 
 
 def named_lines(documents: OpenDocuments, workspace: Workspace, message: str) -> Selected | None:
@@ -300,7 +292,7 @@ async def selected(
     uri, document = await _document(documents, workspace, params.uri)
     lines = document.lines
     start, end = sorted(
-        _point(documents, lines, place) for place in (params.range.start, params.range.end)
+        documents.point(lines, place) for place in (params.range.start, params.range.end)
     )
     if start.line >= len(lines):
         raise InvalidArgument(
@@ -355,14 +347,6 @@ async def _document(
         why = "is binary or cannot be read" if head is None else f"is over {LARGEST >> 20} MiB"
         raise InvalidArgument(f"{name} is not open in the editor, and {why}.", path="uri")
     return uri, Document(name, with_line_feeds(head[0]), language_of(name))
-
-
-def _point(documents: OpenDocuments, lines: Sequence[str], place: ask.Position) -> Point:
-    """Return a client's position in characters; behind the text it stays what it is."""
-    if place.line >= len(lines):
-        return Point(place.line, 0)
-    line = lines[place.line]
-    return Point(place.line, documents.characters(line, place.character))
 
 
 def _problems(document: Document, problems: Sequence[Problem]) -> list[Attached]:

@@ -22,7 +22,7 @@ from aish_lsp.lsp.chats import ChatDocuments, checklist_actions
 from aish_lsp.lsp.client import Client, CommandSpec
 from aish_lsp.lsp.commands import OperationCommands
 from aish_lsp.lsp.configuration import Configurations
-from aish_lsp.lsp.extension import ChatLines, Completions
+from aish_lsp.lsp.extension import ExtensionCommands
 from aish_lsp.lsp.open_documents import OpenDocuments, edit_open
 from aish_lsp.lsp.protocol import COMMANDS
 from aish_lsp.lsp.questions import ClientLookUp, Questions, terminal_reader
@@ -85,8 +85,7 @@ def _wire_operations(server: AishServer) -> None:
         server.selections,
     )
     operations.bind()
-    ChatLines(operations).bind()
-    Completions(operations).bind()
+    ExtensionCommands(operations).bind()
 
 
 def _wire_actions(server: AishServer) -> None:
@@ -105,7 +104,7 @@ def _wire_actions(server: AishServer) -> None:
 
 
 #: What is switched on, by name and in this order: each feature is given what it uses.
-FEATURES: Final[Mapping[str, Callable[[AishServer], None]]] = {
+FEATURES: Final[Mapping[str, Callable[[AishServer], object]]] = {
     "configuration": lambda server: configuration.setup(
         server, server.configurations, server.workspaces
     ),
@@ -116,9 +115,7 @@ FEATURES: Final[Mapping[str, Callable[[AishServer], None]]] = {
         server, server.documents, server.workspaces, server.chats, server.configurations
     ),
     "actions": _wire_actions,
-    "project": lambda server: workspaces.follow_projects(
-        server, server.workspaces, server.documents
-    ),
+    "project": lambda server: workspaces.FileWatch(server, server.workspaces, server.documents),
     "status": lambda server: configuration.send_status(server, server.workspaces),
 }
 
@@ -131,7 +128,7 @@ def create_server() -> AishServer:
     return server
 
 
-def set_up(server: AishServer, name: str, wire: Callable[[AishServer], None]) -> None:
+def set_up(server: AishServer, name: str, wire: Callable[[AishServer], object]) -> None:
     """Switch a feature on; log it where it fails."""
     try:
         wire(server)

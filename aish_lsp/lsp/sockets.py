@@ -15,8 +15,9 @@ import logging
 import secrets
 import socket
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
@@ -182,7 +183,7 @@ async def _serve(server: AishServer, admission: Admission, connection: _Tcp | _W
         await connection.turn_away(occupied=server.outbox is not None)
         return
     ready = asyncio.Event()
-    outbox = attach(server, _waker(ready))
+    outbox = attach(server, partial(asyncio.get_running_loop().call_soon_threadsafe, ready.set))
     sender = asyncio.create_task(_send_all(outbox, ready, connection))
     _deliver(server, received)
     while server.initialized and (received := await connection.receive()):
@@ -243,23 +244,6 @@ def _refusal(
     if occupied:
         return HTTPStatus.SERVICE_UNAVAILABLE, _OCCUPIED + "\n"
     return None
-
-
-def _waker(ready: asyncio.Event) -> Callable[[], None]:
-    """Return what sets ``ready`` from any thread."""
-    loop = asyncio.get_running_loop()
-
-    def wake() -> None:
-        try:
-            inside = asyncio.get_running_loop() is loop
-        except RuntimeError:
-            inside = False
-        if inside:
-            ready.set()
-        else:
-            loop.call_soon_threadsafe(ready.set)
-
-    return wake
 
 
 def _announce(scheme: str, host: str, port: int, rest: str) -> None:

@@ -94,18 +94,17 @@ class Runnable:
         """Why it cannot be run, however it is edited; empty where it can."""
         return self.waiting.obstacle if self.waiting else ""
 
-    def arguments(self, uri: str) -> list[object]:
-        """Return the argument of ``aish.run``: what is run is what stands here."""
-        if self.waiting is not None:
-            return [{"commandId": self.waiting.info.id, "uri": uri}]
-        return [{"text": self.text, "uri": uri}]
+    def run(self, uri: str) -> types.Command:
+        """Return the command that runs what stands here."""
+        what = {"commandId": self.waiting.info.id} if self.waiting else {"text": self.text}
+        return types.Command("Run", "aish.run", arguments=[{**what, "uri": uri}])
 
-    def edit(self, uri: str) -> object:
-        """Return the argument that puts it under the last heading, to be changed and sent."""
+    def edit(self, uri: str) -> types.Command:
+        """Return the command that puts it under the last heading, to be changed and sent."""
         shell = self.waiting.shell if self.waiting else ""
-        if shell or "\n" in self.text:
-            return {"prompt": run_block(self.text, shell), "uri": uri}
-        return {"prompt": f":run {self.text}", "uri": uri}
+        is_block = shell or "\n" in self.text
+        prompt = run_block(self.text, shell) if is_block else f":run {self.text}"
+        return types.Command("Edit", "aish.chat.open", arguments=[{"prompt": prompt, "uri": uri}])
 
 
 class Suggestions:
@@ -196,11 +195,9 @@ class Suggestions:
         for runnable in self.runnable(uri):
             place = _place(runnable.first)
             if runnable.runs:
-                run = types.Command("Run", "aish.run", arguments=runnable.arguments(uri))
-                lenses.append(types.CodeLens(place, command=run))
+                lenses.append(types.CodeLens(place, command=runnable.run(uri)))
             if not runnable.obstacle:
-                edit = types.Command("Edit", "aish.chat.open", arguments=[runnable.edit(uri)])
-                lenses.append(types.CodeLens(place, command=edit))
+                lenses.append(types.CodeLens(place, command=runnable.edit(uri)))
         lenses += (
             types.CodeLens(_place(line), command=_stop(uri, turnId=job))
             for line, job in self._running(uri)
@@ -381,12 +378,12 @@ def _actions_of(
     run = types.CodeAction(
         title=f"{name}: {title}{warning}",
         kind=RUN_KIND,
-        command=types.Command("Run", "aish.run", arguments=found.arguments(uri)),
+        command=found.run(uri),
     )
     edit = types.CodeAction(
         title=f"Edit and run: {title}{warning}",
         kind=RUN_KIND if edits_first else REFACTOR_KIND,
-        command=types.Command("Edit", "aish.chat.open", arguments=[found.edit(uri)]),
+        command=found.edit(uri),
     )
     offered = [run] if found.runs else []
     if not found.obstacle:

@@ -55,7 +55,7 @@ async def _serve(server: AishServer, connect: Open) -> int:
     return code
 
 
-def attach(server: AishServer, wake: Callable[[], None]) -> Outbox:
+def attach(server: AishServer, wake: Callable[[], object]) -> Outbox:
     """Let ``server`` send to the client that has come; return what its sender takes from."""
     outbox = Outbox(
         asyncio.get_running_loop(),

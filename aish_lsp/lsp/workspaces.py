@@ -189,23 +189,14 @@ _ALL_FILES = types.FileOperationRegistrationOptions(
 )
 
 
-def follow_projects(client: Client, workspaces: Workspaces, documents: OpenDocuments) -> None:
-    """Follow the files."""
-    FileWatch(client, workspaces).follow(documents)
-
-
 class FileWatch:
     """Passes on to the workspaces what the client tells of their files."""
 
-    def __init__(self, client: Client, workspaces: Workspaces) -> None:
+    def __init__(self, client: Client, workspaces: Workspaces, documents: OpenDocuments) -> None:
         self._client = client
         self._workspaces = workspaces
         self._asked = False
         self._watches = False
-
-    def follow(self, documents: OpenDocuments) -> None:
-        """Register for all that a client may tell."""
-        client = self._client
         self._workspaces.on_open(self._opened)
         documents.on_save(self._saved)
 

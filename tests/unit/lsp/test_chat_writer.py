@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from lsprotocol import types
 from virtual_time import VirtualLoop
 
-from aish_lsp.chat.anchor import Edit
 from aish_lsp.chat.file import ChatFile
-from aish_lsp.chat.insertion import LOST, Change, Position
+from aish_lsp.chat.insertion import LOST, Change, Edit, Position
 from aish_lsp.chat.markdown import AISH, FIRST_TEXT, YOU
 from aish_lsp.foundation.errors import StoreUnavailable
 from aish_lsp.lsp import chat_edits, chat_writer

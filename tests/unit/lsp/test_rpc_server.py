@@ -39,7 +39,7 @@ class Peer:
     """A server, and what it sends."""
 
     def __init__(self, *names: str) -> None:
-        specs = {name: CommandSpec(name, Params, "", "") for name in names}
+        specs = {name: CommandSpec(name, Params) for name in names}
         self.server = AishServer(specs)
         self.sent: list[Any] = []
         self.server.send_body = lambda body: self.sent.append(json.loads(body))
