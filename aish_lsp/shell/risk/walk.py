@@ -514,7 +514,7 @@ def _reads_in_doubt(node: Node) -> bool:
             kind = child.type
             if kind == "heredoc_redirect" or (kind == "command" and node.type != "pipeline"):
                 waiting.append(child)
-            if _gives_input(child):
+            if kind in _REDIRECTS and _gives_input(child):
                 found.append(child)
     return len(found) > 1 or any(
         part.type == "file_descriptor" and part.text != b"0"
