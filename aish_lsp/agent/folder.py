@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from aish_lsp.agent.services import Services
     from aish_lsp.config.loading import Configuration
     from aish_lsp.config.schema import Config
-    from aish_lsp.tools.mcp.servers import ToolServers
+    from aish_lsp.tools.servers import ToolServers
 
 
 class FolderContext:

@@ -18,11 +18,11 @@ from aish_lsp.foundation.job import run_uncancellable
 from aish_lsp.shell.environment import reading_environment
 from aish_lsp.shell.output import clean_output
 from aish_lsp.shell.runner import run_command
+from aish_lsp.tools.asking import Permissions
 from aish_lsp.tools.builtin import BuiltInTools
 from aish_lsp.tools.calling import OUTPUTS, Around, ToolResult, Workplace, bounded
-from aish_lsp.tools.mcp.asking import Permissions
-from aish_lsp.tools.mcp.connection import Surroundings
-from aish_lsp.tools.mcp.servers import SessionServers, ToolServers
+from aish_lsp.tools.connection import Surroundings
+from aish_lsp.tools.servers import SessionServers, ToolServers
 from aish_lsp.tools.toolbox import Toolbox, call_tool
 
 if TYPE_CHECKING:

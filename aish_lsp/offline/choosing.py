@@ -1,8 +1,9 @@
-"""The commands of an intent for this machine and this workspace, its slots filled.
+"""What an answer is made of: commands for this machine and workspace, and the words around them.
 
 Each value is quoted for the shell, and is one word of one command whatever it holds: a name that
 begins with a dash becomes ``./-name``, and where a value of another kind begins so, the table has
-``--`` or ``-e`` before it (the tests see to that).
+``--`` or ``-e`` before it (the tests see to that). Text of others stands in an answer visible,
+bounded, and never as a command.
 """
 
 from __future__ import annotations
@@ -10,15 +11,15 @@ from __future__ import annotations
 import fnmatch
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.foundation.text import is_seen
-from aish_lsp.offline.machine import Machine
+from aish_lsp.foundation.text import is_seen, one_line, without_hidden
 from aish_lsp.offline.table import KINDS, SLOT, Intent, Way, kind_of
-from aish_lsp.offline.words import words
+from aish_lsp.offline.words import group, words
+from aish_lsp.offline.workspace import Workspace
 from aish_lsp.project.safe_read import read_head, read_regular
 
 #: What bash takes as it stands, within a word.
@@ -27,27 +28,6 @@ _PIECE: Final = re.compile(r"'(?P<quoted>[^']*)'|\{(?P<name>[a-z]+\d?)(?:\|(?P<f
 _PATHS: Final = frozenset(("file", "folder", "path", "archive"))
 #: What may be any text: where it begins with a dash, the table has to have it behind an option.
 _TEXTS: Final = frozenset(("text", "pattern", "name", "command", "glob"))
-
-_PLACEHOLDERS: Final = {
-    "first": "first-line",
-    "last": "last-line",
-    "mode": "permissions",
-    "span": "days",
-    "text": "text",
-    "login": "user@host",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Here:
-    """Where commands are to run."""
-
-    machine: Machine
-    root: Path
-
-    def in_git(self) -> bool:
-        """Return whether the folder lies in a repository."""
-        return any((folder / ".git").exists() for folder in (self.root, *self.root.parents))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,56 +38,62 @@ class Told:
     note: str = ""
 
 
-def told(intent: Intent, values: Mapping[str, str], here: Here) -> Told | None:
-    """Return what to run for ``intent``, or None where nothing in the table serves here."""
-    return chosen(intent.ways, {**intent.defaults, **values}, values, here, intent.note)
+def told(
+    intent: Intent, values: Mapping[str, str], workspace: Workspace, ways: tuple[Way, ...] = ()
+) -> Told | None:
+    """Return what to run for ``intent``, or None where nothing in the table serves here.
+
+    ``ways`` are the commands, where they are others than the intent's own.
+    """
+    note = "" if ways else intent.note
+    return chosen(ways or intent.ways, {**intent.defaults, **values}, values, workspace, note)
 
 
 def chosen(
     ways: tuple[Way, ...],
     values: Mapping[str, str],
     given: Mapping[str, str],
-    here: Here,
+    workspace: Workspace,
     note: str = "",
 ) -> Told | None:
     """Return the first of ``ways`` that serves; ``given`` are the values that were asked with."""
     for way in ways:
-        if all(_holds(term, values, given, here) for term in way.when):
+        if all(_holds(term, values, given, workspace) for term in way.when):
             return Told(tuple(render(command, values) for command in way.run), way.note or note)
     return None
 
 
 def _holds(  # noqa: C901, PLR0911 - a row for each kind of condition
-    term: str, values: Mapping[str, str], given: Mapping[str, str], here: Here
+    term: str, values: Mapping[str, str], given: Mapping[str, str], workspace: Workspace
 ) -> bool:
     """Return whether one condition of a way holds; ``!`` turns it round."""
     if term.startswith("!"):
-        return not _holds(term[1:], values, given, here)
+        return not _holds(term[1:], values, given, workspace)
     slot, equals, globs = term.partition("=")
     if equals:
         value = values.get(slot, "").lower()
         if globs.startswith("@"):
-            return value in words().groups[globs[1:]]
+            return value in group(globs[1:])
         return any(fnmatch.fnmatchcase(value, glob) for glob in globs.split("|"))
     what, _, argument = term.partition(":")
     names = argument.split("|")
     match what:
         case "has":
-            return any(map(here.machine.has, names))
+            return any(map(workspace.machine.has, names))
         case "on":
-            return here.machine.system in names
+            return workspace.machine.system in names
         case "given":
             return any(name in given for name in names)
         case "here":
-            return any(any(here.root.glob(name)) for name in names)
+            return any(any(workspace.root.glob(name)) for name in names)
         case "git":
-            return here.in_git()
+            return workspace.in_git
         case "isdir":
-            return any((here.root / values.get(name, "")).is_dir() for name in names)
+            return any((workspace.root / values.get(name, "")).is_dir() for name in names)
         case "crlf":
-            return any(_has_crlf(here.root, values.get(name, "")) for name in names)
+            return any(_has_crlf(workspace.root, values.get(name, "")) for name in names)
         case "exists":
-            return any((here.root / values.get(name, "\0x")).exists() for name in names)
+            return any((workspace.root / values.get(name, "\0x")).exists() for name in names)
     raise ValueError(f"no such condition: {term}")
 
 
@@ -205,7 +191,7 @@ def _local(file: str) -> str:
 
 def _placeholder(slot: str) -> str:
     kind = kind_of(slot)
-    return f"<{_PLACEHOLDERS.get(kind, kind)}>"
+    return f"<{words().placeholders.get(kind, kind)}>"
 
 
 def _value(slot: str, way: str, values: Mapping[str, str]) -> str:
@@ -257,3 +243,71 @@ _FORMS: Final[dict[str, Callable[[str], str]]] = {
     "regex": lambda value: re.sub(r"([][\\.*^$/])", r"\\\1", value).replace("\n", "\\n"),
     "replacement": lambda value: re.sub(r"([\\/&])", r"\\\1", value).replace("\n", "\\n"),
 }
+
+
+#: Characters of one line.
+_LINE_LIMIT = 300
+
+#: What a terminal takes for colors, also where its first character was stripped on the way.
+_COLORS = re.compile(r"\x1b?\[[0-9;]{0,20}m")
+
+
+def plain_line(text: str) -> str:
+    """Return ``text`` as one visible line."""
+    line = without_hidden(one_line(_COLORS.sub("", text)))
+    return line.replace("\t", " ").strip()
+
+
+def shortened(line: str) -> str:
+    """Return the beginning of a long line."""
+    return line if len(line) <= _LINE_LIMIT else f"{line[:_LINE_LIMIT]}…"
+
+
+def _quoted(lines: Iterable[str]) -> Iterator[str]:
+    """Yield each line behind a mark, so that a ``CMD: `` in it is no suggestion."""
+    for line in lines:
+        yield f"> {shortened(plain_line(line))}"
+
+
+#: The one line about other models.
+CONNECT: Final = (
+    "I am aish's offline model and know everyday tasks by heart; `aish-lsp doctor` says how to "
+    "connect a real one."
+)
+
+#: Commands that act on the shell which they are typed in, or tell of it: run in another, they do
+#: nothing there.
+_OF_ONE_SHELL: Final = re.compile(
+    r"(?:cd|pushd|popd|export|unset|alias|unalias|history|source|\.|set|shopt|umask|ulimit|jobs|fg|bg"
+    r"|disown|exit|logout|deactivate|eval|exec|fc|nvm\s+use|conda\s+(?:de)?activate)(?=\s|$)|echo\s+\"?\$[?!]|(?:sudo\s+)?!\S"
+)
+_IN_YOUR_TERMINAL: Final = (
+    "Type it in your own terminal; run from here, it would change nothing there:"
+)
+
+
+def acts_on_its_shell(command: str) -> bool:
+    """Return whether ``command`` does what it does to the shell that it is typed in."""
+    return _OF_ONE_SHELL.match(command) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A sentence, quoted lines, commands and a note; they stand in this order."""
+
+    sentence: str
+    commands: tuple[str, ...] = ()
+    quote: tuple[str, ...] = ()
+    note: str = ""
+
+    def lines(self) -> Iterable[str]:
+        """Yield the lines; none but a command that can be run from here begins as one."""
+        yield plain_line(self.sentence)
+        yield from _quoted(self.quote)
+        for command in self.commands:
+            if acts_on_its_shell(command):
+                yield from (_IN_YOUR_TERMINAL, "```sh", plain_line(command), "```")
+            else:
+                yield f"CMD: {plain_line(command)}"
+        if self.note:
+            yield plain_line(self.note)

@@ -4,20 +4,24 @@ What an intent does is judged as any command is before it runs. One that can cha
 something is meant only by a question that has a verb for it, and never by one that asks to be
 shown or told something. An answer with another program than the question names is not what was
 asked either, however alike the words are: "outdated npm packages".
+
+Of a question some clauses only tell how things are: "my disk is full, ...". What asks stands in the
+others.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache, lru_cache
+from itertools import pairwise
 from typing import Final
 
 from aish_lsp.foundation.events import Risk
 from aish_lsp.offline.choosing import render
 from aish_lsp.offline.table import Intent, Way, phrasings_of
-from aish_lsp.offline.words import words
+from aish_lsp.offline.words import group, words
 
 #: How a question begins that asks to be shown or told something.
 _ASKS: Final = re.compile(
@@ -101,10 +105,89 @@ _NO_REQUEST: Final = re.compile(
 
 def is_request(question: str) -> bool:
     """Return whether ``question`` asks for what a command can do or tell."""
+    return _NO_REQUEST.match(question) is None or "anymore" in question
+
+
+QUOTED: Final = re.compile(
+    r"""(?<!\S)\{\s*"[^{}]*\}|`[^`]+`|(?<!\w)"[^"]+"|(?<!\w)'[^']+'(?!\w)|[\u201c\u201e][^\u201c\u201d]+[\u201c\u201d]"""
+)
+#: A word of English.
+PLAIN_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
+#: What begins a question that only asks to be shown something.
+LOOKS: Final = frozenset(("show", "find", "search", "check", "count", "compare"))
+#: Where a clause ends.
+_CLAUSE: Final = re.compile(
+    r"(?:[,;:!?]|(?<!\.)\.{1,3})\s+|(?<!\s)\s+-+\s+|(?<!\s)\s+(?=(?:but|so|because|since|how\s+(?:do|can)\s+i|what\s+do\s+i)\b)",
+    re.IGNORECASE,
+)
+#: How a clause begins that tells how things are, and asks for nothing.
+_TELLS: Final = re.compile(
+    r"""\W*(?:(?:and|but|so|because|since|oops|ugh|damn|sorry|well|hm+|hi|hey|hello)[\s,]+)*
+    (?:(?:i|we|you)(?:\s+(?!(?:just\s+|only\s+|really\s+)?
+            (?:want|need|wanna|would|should|must|can|could|wish|like|do|am\s+(?:trying|looking))\b)\S+)
+     |i(?:['\u2019]?(?:ve|m))\b(?!\s+(?:trying|looking))
+     |so\s+(?:that\s+)?(?:i|we|you|he|she|they|it|others|my|our|nobody|everybody|people)\b
+     |(?:my|our|it|its|it['\u2019]s|they|someone|somebody|something|nothing|there|theres|there['\u2019]s)\s+\S+(?:\s|$)
+     |(?:the|this|that)\s+\S+\s+(?:is|are|was|were|says?|said|keeps?|has|does|did|won['\u2019]?t|can['\u2019]?t)\b
+     |(?:cant|can['\u2019]t|cannot)\s+
+     |(?!(?:where|which|what|who|how|why|when|whose|this|that)\b)[\w./-]+\s+(?:is|are|was|were|says?|complains?|keeps?|tells?|fails?|won['\u2019]?t|does\s?n['\u2019]?t|hangs?)\s
+     |(?:not|without|instead\s+of|otherwise|e\.?g\.?)\s
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+#: How one begins that says where, or with what.
+_SAYS_WHERE: Final = re.compile(
+    r"\W*(?:in|on|at|as|from|under|with|without|inside|using|via|over|only|not|but|and|then)\b",
+    re.IGNORECASE,
+)
+#: How a clause ends that tells what is wrong, unless it asks for something.
+_ENDS_BADLY: Final = re.compile(
+    r"""\W*(?:\S+\s+){0,4}(?:rejected|failed|froze|frozen|broke|broken|hangs|hung|crashed|full|busy
+    |slow|stuck|denied|refused|gone|missing|wrong|sideways)\W*$""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SHOWS: Final = LOOKS | {"watch", "open", "explain", "download", "wait"}
+
+
+def asides(text: str) -> Iterator[tuple[int, int, bool]]:
+    """Yield where the clauses stand that only tell how things are, where others do ask.
+
+    With each comes whether it surely does. Otherwise the clause merely asks for nothing and
+    stands before one that asks, "test suite takes forever, show the slowest tests": what it names
+    may still be meant.
+    """
+    text = QUOTED.sub(lambda quoted: "x" * len(quoted[0]), text)
+    marks = [0, *(match.end() for match in _CLAUSE.finditer(text)), len(text)]
+    clauses = [(start, end) for start, end in pairwise(marks) if text[start:end].strip()]
+    told = [_tells(text[start:end]) for start, end in clauses]
+    if all(told):
+        return
+    asked = [
+        not tells and _asks(text[start:end])
+        for tells, (start, end) in zip(told, clauses, strict=True)
+    ]
+    for at, (start, end) in enumerate(clauses):
+        if told[at] or (
+            any(asked[at + 1 :]) and not asked[at] and not _SAYS_WHERE.match(text[start:end])
+        ):
+            yield start, end, told[at]
+
+
+def _tells(clause: str) -> bool:
+    """Return whether a clause surely only tells how things are."""
+    return bool(_TELLS.match(clause) or (_ENDS_BADLY.match(clause) and not _asks(clause)))
+
+
+def _asks(clause: str) -> bool:
+    """Return whether a clause begins as what asks for something: with a verb, or "which"."""
+    found = PLAIN_WORD.search(words().bare(clause))
+    first = found[0].lower() if found else ""
+    term = words().term(first)
     return (
-        _NO_REQUEST.match(question) is None
-        or question.endswith("any more")
-        or "anymore" in question
+        first in group("question_words")
+        or term in words().deeds
+        or term in _SHOWS
+        or first in words().programs
     )
 
 
@@ -114,22 +197,6 @@ _REMEMBERED: Final = 1024
 _MOSTLY: Final = 0.6
 
 
-#: Words that begin a phrasing and are no verb for what is to be done.
-_NO_VERBS: Final = frozenset(
-    [
-        "git",
-        "docker",
-        "npm",
-        "pip",
-        "apt",
-        "brew",
-        "cargo",
-        "kubectl",
-        "dockercompose",
-        "show",
-        "find",
-    ]
-)
 #: Verbs that mean too much to be compared elsewhere.
 _PLAIN_VERBS: Final = frozenset(["get", "go", "let", "give", "take", "bring", "put"])
 _NONE: Final[frozenset[str]] = frozenset()
@@ -171,7 +238,7 @@ def verbs_of(intent: Intent) -> frozenset[str]:
 def _verbs_of(number: int) -> frozenset[str]:
     first = [phrasing.wording[0] for phrasing in phrasings_of(number)]
     terms = {word if word in _PLAIN_VERBS else words().term(word) for word in first}
-    return frozenset(terms - _NO_VERBS - {""})
+    return frozenset(terms - group("no_verbs") - {""})
 
 
 def risk_of(intent: Intent) -> Risk:
@@ -195,36 +262,14 @@ def _judged(intent: Intent) -> list[Risk]:
     return [classify(command, "bash").risk for command in shown]
 
 
-#: What a question may name, and the programs that its commands are of.
-_PROGRAMS: Final[Mapping[str, frozenset[str]]] = {
-    **{
-        name: frozenset((name,))
-        for name in (
-            *("npm", "yarn", "pnpm", "bun", "uv", "poetry", "pdm", "conda", "pipx", "brew", "dnf"),
-            *("yum", "pacman", "apk", "zypper", "snap", "flatpak", "cargo", "gem", "bundle"),
-            *("composer", "maven", "gradle", "podman", "helm", "terraform", "ansible", "svn", "hg"),
-            *("vagrant", "heroku", "aws", "gcloud", "az", "netlify", "vercel", "mvn", "rustup"),
-        )
-    },
-    "pip": frozenset(("pip", "pip3", "pip-audit")),
-    "pip3": frozenset(("pip", "pip3", "pip-audit")),
-    "homebrew": frozenset(("brew",)),
-    "apt": frozenset(("apt", "apt-get", "apt-cache", "apt-mark", "dpkg", "add-apt-repository")),
-    "apt-get": frozenset(("apt", "apt-get")),
-    "docker": frozenset(("docker", "docker-compose")),
-    "kubectl": frozenset(("kubectl",)),
-    "kubernetes": frozenset(("kubectl",)),
-    "k8s": frozenset(("kubectl",)),
-    "git": frozenset(("git",)),
-}
 _WORD: Final = re.compile(r"[\w.-]*\w")
 #: Conditions of a way that a question settles which names the program.
 _SETTLED: Final = ("has:", "!has:", "here:", "!here:", "on:", "!on:")
 
 
-def named(words: Iterable[str]) -> frozenset[str]:
-    """Return the programs that ``words`` name."""
-    return frozenset(word for word in words if word in _PROGRAMS)
+def named(said: Iterable[str]) -> frozenset[str]:
+    """Return the programs that ``said`` name."""
+    return frozenset(word for word in said if word in words().programs_of)
 
 
 @cache
@@ -235,7 +280,7 @@ def _used(way: Way) -> frozenset[str]:
 def agrees(intent: Intent, program: str) -> bool:
     """Return whether a command of ``intent`` is of ``program``, or what is said of it names it."""
     return (
-        any(_PROGRAMS[program] & _used(way) for way in intent.ways)
+        any(words().programs_of[program] & _used(way) for way in intent.ways)
         or program in intent.does.lower()
     )
 
@@ -245,7 +290,7 @@ def ways_with(intent: Intent, programs: Iterable[str]) -> tuple[Way, ...]:
 
     The last of them serves whatever is installed: the question says that it is to be that one.
     """
-    wanted = frozenset[str]().union(*(_PROGRAMS[program] for program in programs))
+    wanted = frozenset[str]().union(*(words().programs_of[program] for program in programs))
     found = [way for way in intent.ways if wanted & _used(way)]
     if not found or len(found) == len(intent.ways):
         return ()

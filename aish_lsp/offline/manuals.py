@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.offline.machine import Machine
+from aish_lsp.offline.words import group
+from aish_lsp.offline.workspace import Machine
 from aish_lsp.project.safe_read import read_regular
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][\w.+-]{0,60}", re.ASCII)
@@ -31,29 +32,6 @@ _PATIENCE: Final = 4.0
 #: What a program that is asked for its help may use: seconds, and no file.
 _BOUNDS: Final = 'ulimit -t 3; ulimit -f 0; ulimit -c 0; exec "$@"'
 
-#: Programs that are called with a word for what to do: ``git stash``, whose page is git-stash.
-WITH_COMMANDS: Final = frozenset(
-    [
-        "git",
-        "docker",
-        "npm",
-        "apt",
-        "apt-get",
-        "make",
-        "npx",
-        "cargo",
-        "systemctl",
-        "kubectl",
-        "pip",
-        "pip3",
-        "uv",
-        "go",
-        "brew",
-        "podman",
-        "ip",
-        "gh",
-    ]
-)
 
 _OVERSTRUCK: Final = re.compile(".\b")
 _SENTENCE: Final = re.compile(r".*?[.;](?=\s|$)")
@@ -74,7 +52,7 @@ def manual(words: Sequence[str], machine: Machine) -> Manual | None:
     name = words[0]
     if not _NAME.fullmatch(name):
         return None
-    if name in WITH_COMMANDS and len(words) > 1 and _NAME.fullmatch(words[1]):
+    if name in group("with_commands") and len(words) > 1 and _NAME.fullmatch(words[1]):
         page = _page(f"{name}-{words[1]}") or _help([name, words[1]], machine)
         if page is not None:
             return page

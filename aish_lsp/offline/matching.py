@@ -33,7 +33,7 @@ from aish_lsp.offline.overlay import Match, Overlay
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import FREE, kind_of, said, table
 from aish_lsp.offline.tokens import Token
-from aish_lsp.offline.words import near, words
+from aish_lsp.offline.words import group, near, words
 
 #: Below it the model says that it does not know; docs/offline.md has the figures.
 THRESHOLD: Final = 0.55
@@ -41,14 +41,6 @@ THRESHOLD: Final = 0.55
 #: Phrasings that are looked at closely.
 _CANDIDATES: Final = 90
 
-#: Programs that a question names because it is to be done with them.
-_TOOLS: Final = frozenset(
-    [
-        *("git", "docker", "dockercompose", "kubectl", "kubernet", "npm", "yarn", "pnpm", "pip"),
-        *("uv", "apt", "brew", "dnf", "pacman", "snap", "cargo", "gem", "tmux", "systemd", "cron"),
-        *("rsync", "ssh", "scp", "curl", "wget", "conda", "nvm", "helm", "virtualenv", "svn"),
-    ]
-)
 
 #: How sure it is that a phrasing is meant which has all the words of the question, and no more.
 _SURE: Final = 0.95
@@ -102,7 +94,7 @@ def understood(tokens: Sequence[Token], question: str) -> list[Match]:
     known = table()
     same = ranking().worded(said(token.text) for token in tokens)
     if same is not None:
-        match = Match(known.intents[same], {}, 1.0, number=same)
+        match = Match(known.intents[same], {}, 1.0)
         return [_of_programs(_named(tokens), match) or match]
     if not is_request(question):
         return []
@@ -155,7 +147,7 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
     said = [token for token in tokens if token.term or token.kinds or token.quoted]
     said = [token for token in said if token.lower not in _SOME]
     terms = {token.term for token in said}
-    if not terms or "" in terms or any(token.quoted for token in said):
+    if not terms or "" in terms:
         return None
     if len(terms) == 1 and any(token.lower in _PRONOUNS for token in tokens):
         return None  # "delete it": what was spoken of before
@@ -164,7 +156,7 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
     asks = only_asks(question)
     short = len(terms) == 1 and (
         said[0] is not tokens[0]
-        or not (terms & words().deeds.keys() or terms & _TOOLS or said[0].lower in words().names)
+        or not (terms & words().deeds.keys() or said[0].lower in words().names)
     )
     asked = [token.lower for token in tokens]
     two = not _SOME.isdisjoint(asked)
@@ -194,7 +186,7 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
         )
         order = (-left_out, fits, begins, so_called, same, likeness)
         sure = 1.0 if not phrasing.slots or (one_of_many and called) else _LIKELY
-        best.setdefault(order, Match(intent, {}, sure, number=phrasing.intent))
+        best.setdefault(order, Match(intent, {}, sure))
     return best[max(best)] if best else None
 
 
@@ -343,16 +335,17 @@ def evidence(
         if passed_over and risk_of(match.intent) == "destructive":
             continue  # What may lose something is meant only where it is for just what is named.
         found = dict(match.evidence)
-        found["like"], found["lacks"] = ranking().intended(match.number, content)
+        number = match.intent.number
+        found["like"], found["lacks"] = ranking().intended(number, content)
         taken = {words().term(value.lower()) for value in match.values.values()}
         found["other tool"] = float(
             any(
-                term in _TOOLS - taken and ranking().share(match.number, term) is None
+                term in group("tools") - taken and ranking().share(number, term) is None
                 for term in content
             )
         )
         found["off topic"] = float(
-            any(t in words().beyond and not ranking().share(match.number, t) for t in content)
+            any(t in words().beyond and not ranking().share(number, t) for t in content)
         )
         strangers = sum(
             kind_of(slot) == "branch" and value not in branches | words().names
@@ -382,7 +375,8 @@ def _of_programs(programs: frozenset[str], match: Match) -> Match | None:
     values = {value.lower() for value in match.values.values()}
     wanted = [one for one in programs if not any(one in value.split() for value in values)]
     if any(
-        not agrees(match.intent, one) and not ranking().share(match.number, words().term(one))
+        not agrees(match.intent, one)
+        and not ranking().share(match.intent.number, words().term(one))
         for one in wanted
     ):
         return None

@@ -9,30 +9,26 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, Text
-from aish_lsp.offline.choosing import chosen, render, told
-from aish_lsp.offline.explaining import explained_command, explanation
-from aish_lsp.offline.machine import Machine, to_install
+from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, RequestMessage, Text
+from aish_lsp.offline.choosing import CONNECT, Part, render, told
+from aish_lsp.offline.commands import explained_command, explanation, typed_command
 from aish_lsp.offline.overlay import Match
-from aish_lsp.offline.part import CONNECT, Part
-from aish_lsp.offline.question import (
-    Question,
-    asks_of_code,
+from aish_lsp.offline.results import (
+    Ran,
     asks_of_result,
     asks_of_trouble,
-    asks_to_remember,
-    read_question,
+    result_parts,
     says_no_more,
 )
-from aish_lsp.offline.results import result_parts
 from aish_lsp.offline.table import kind_of, spoken, table
-from aish_lsp.offline.typed import typed_command
+from aish_lsp.offline.tasks import entry_parts, overview, task_parts
 from aish_lsp.offline.understanding import Meant, Reading, read
 from aish_lsp.offline.words import is_foreign, words
-from aish_lsp.offline.workspace import Workspace, entry_parts, overview, task_parts
+from aish_lsp.offline.workspace import Machine, Workspace, to_install
 from aish_lsp.project.manifests.reading import Intent
 
 #: How an answer begins that is none.
@@ -55,6 +51,85 @@ _MEMORY: Final = (
     "Memory is kept by commands of the chat: `:remember TEXT` adds to it, `:memory list` shows "
     "it, `:memory forget ID` takes from it."
 )
+
+
+#: As the code actions ask: the words behind it are the name of a file.
+_OF_CODE: Final = re.compile(r"^(?:explain|fix|suggest)\b.* lines? \d", re.IGNORECASE)
+
+#: Memory is the chat's own.
+_OF_MEMORY: Final = re.compile(
+    r"^\W*(?:please |can you |could you )?(?:remember|forget(?!.*\bkeys?\b)|memori[sz]e)\b",
+    re.IGNORECASE,
+)
+
+#: Characters of a question that are looked at.
+_QUESTION_LIMIT = 2000
+
+#: User messages that are looked at.
+_EARLIER = 12
+
+#: The head of a block as the prompt writes it; in an output such a line never begins so.
+_HEAD = re.compile(r"^\[exec output\]\n\$ (.*) \(exit (-?\d+)\)$", re.MULTILINE)
+
+#: The head of text that the question is about, which follows the output; the whole of its block.
+_ABOUT = re.compile(r"^\[(?:selection|definition|problems|file)\] ", re.MULTILINE)
+_BLOCK = re.compile(rf"{_ABOUT.pattern}.*\n(`{{3,}}).*\n(?:.*\n)*?\1$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The last user message: its text, the last command run, and how the two belong together.
+
+    ``ran_since`` says that the command was run since the message before; ``is_first`` that the
+    conversation has no reply yet. ``earlier`` are the questions before it, the oldest first.
+    """
+
+    text: str
+    ran: Ran | None = None
+    ran_since: bool = False
+    is_first: bool = True
+    earlier: tuple[str, ...] = ()
+
+
+def read_question(messages: Sequence[RequestMessage]) -> Question:
+    """Return what the last user message asks."""
+    is_first = not any(message.role == "assistant" for message in messages)
+    contents = [message.content for message in messages if message.role == "user"]
+    if not contents:
+        return Question("", is_first=is_first)
+    ran, text = _parted(contents[-1])
+    before = [_parted(content) for content in contents[-_EARLIER:-1]]
+    known = ran or next((command for command, _ in reversed(before) if command), None)
+    earlier = tuple(_readable(said) for _, said in before)
+    return Question(_readable(text), known, ran is not None, is_first, earlier)
+
+
+#: What cannot stand in a command: JSON may bring half a character.
+_UNSPEAKABLE: Final = re.compile("[\0\ud800-\udfff]")
+
+
+def _readable(text: str) -> str:
+    """Return as much of a question as is looked at, without what cannot stand in a command."""
+    return _UNSPEAKABLE.sub("", text[:_QUESTION_LIMIT])
+
+
+def _parted(content: str) -> tuple[Ran | None, str]:
+    """Return the last command whose output a user message carries, and the message's own text.
+
+    Behind an output, which may have blank lines as well, the text is taken to be the last
+    paragraph; what the question is about has fences.
+    """
+    about = _ABOUT.search(content)
+    heads = list(_HEAD.finditer(content, 0, about.start() if about else len(content)))
+    if not (heads and heads[0].start() == 0) and not (about and about.start() == 0):
+        return None, content.strip()
+    before, _, text = content.rstrip().rpartition("\n\n")
+    if about:
+        before, text = content[: about.start()], _BLOCK.sub("", content[about.start() :])
+    if not heads:
+        return None, text.strip()
+    head = heads[-1]
+    return Ran(head[1], int(head[2]), before[head.end() :].strip("\n")), text.strip()
 
 
 class OfflineModel:
@@ -114,7 +189,7 @@ def _as_typed(question: Question, workspace: Workspace, *, surely: bool) -> Sequ
 def _of_the_conversation(question: Question, workspace: Workspace) -> Sequence[Part]:
     """Return the answer to what is not about the shell, or nothing."""
     text = question.text
-    if asks_of_code(text):
+    if _OF_CODE.search(" ".join(text.split())):
         return [Part(_CODE), Part(CONNECT, ("aish-lsp doctor",))]
     if _HELLO.match(text) and not question.ran_since:
         return [_help()]
@@ -122,18 +197,18 @@ def _of_the_conversation(question: Question, workspace: Workspace) -> Sequence[P
         question.ran or (says_no_more(text) and not _of_the_table_alone(question, workspace))
     ):
         return result_parts(question.ran, workspace)
-    return [Part(_MEMORY)] if asks_to_remember(text) else []
+    return [Part(_MEMORY)] if _OF_MEMORY.search(text) else []
 
 
 def _of_the_table_alone(question: Question, workspace: Workspace) -> bool:
     """Return whether the table knows the question, which may just sound like one of a result."""
-    return bool(read(question.text, (), workspace.places).meant)
+    return bool(read(question.text, (), workspace).meant)
 
 
 def _of_the_table(question: Question, workspace: Workspace) -> Sequence[Part]:
     """Return what the table knows, else what came of the last command, else that it is beyond."""
     text = question.text
-    reading = read(text, question.earlier, workspace.places)
+    reading = read(text, question.earlier, workspace)
     if reading.meant:
         return [part for meant in reading.meant for part in _answer(meant, workspace)]
     if question.ran_since and asks_of_trouble(text):
@@ -175,10 +250,7 @@ def _answer(meant: Meant, workspace: Workspace) -> Sequence[Part]:
             return [Part(intent.does)]
         return _TOPICS[kind](name, workspace)
     values = meant.match.values
-    if meant.ways:
-        way = chosen(meant.ways, {**intent.defaults, **values}, values, workspace.here)
-    else:
-        way = told(intent, values, workspace.here)
+    way = told(intent, values, workspace, meant.ways)
     if way is None:
         return [Part(f"{intent.does} I know no way to do that on this machine.")]
     commands = way.commands

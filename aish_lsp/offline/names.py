@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
+from aish_lsp.offline.deeds import LOOKS
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import Slot
-from aish_lsp.offline.tokens import FOLDERS, LOOKS, Token, is_name
-from aish_lsp.offline.words import words
+from aish_lsp.offline.tokens import FOLDERS, Token, is_name
+from aish_lsp.offline.words import group, words
 
 #: How much it counts against the name of something that an article stands before it, "the car",
 #: and that nothing says that it is one.
@@ -18,75 +19,11 @@ _UNKNOWN_NAME: Final = 0.5
 
 #: Kinds whose values are mostly said to be such, and else are known.
 _MOSTLY_ANNOUNCED: Final = frozenset(("branch", "command", "user", "variable", "group"))
-_ARTICLES: Final = frozenset(("a", "an", "the", "my", "some", "your", "his", "her", "our", "this"))
-_SAYS_A_NAME: Final = frozenset(
-    [
-        *("called", "named", "name", "as", "by", "from", "of", "group", "program", "tool"),
-        *("command", "daemon", "package", "library", "module", "app", "server", "word", "string"),
-    ]
-)
 #: From this length on, what ends so is something that is done, or an idea: "smoking", "injection".
 _LONG: Final = 6
 _NO_NAME_ENDS: Final = ("ing", "tion", "sion", "ment", "ness", "ism", "ity")
 
-#: Words that are no value, and those behind which a name of a file stands.
-NEVER: Final = frozenset(
-    [
-        *(
-            "new",
-            "all",
-            "any",
-            "every",
-            "some",
-            "none",
-            "each",
-            "called",
-            "named",
-            "the",
-            "same",
-            "another",
-            "other",
-            "others",
-            "without",
-            "different",
-            "it",
-        ),
-        *("them", "stuff", "things", "everything", "anything", "something", "etc", "os", "now"),
-        *(
-            "myself",
-            "me",
-            "again",
-            "too",
-            "also",
-            "only",
-            "just",
-            "else",
-            "instead",
-            "here",
-            "there",
-            "please",
-        ),
-    ]
-)
-_THE: Final = frozenset(("the", "my", "our"))
 _SURELY_PATHS: Final = frozenset(["called", "named", "mkdir", "touch"])
-_ANNOUNCES_PATHS: Final = _SURELY_PATHS | frozenset(
-    [
-        "folder",
-        "directory",
-        "dir",
-        "file",
-        "as",
-        "to",
-        "into",
-        "symlink",
-        "link",
-        "cd",
-        "folders",
-        "directories",
-        "files",
-    ]
-)
 #: Kinds whose values people make up, and programs that are not called so: "the git branch".
 _OWN_NAMES: Final = frozenset(("branch", "tag", "remote", "container"))
 _PROGRAMS: Final = frozenset(("git", "docker", "kubectl", "npm", "pip", "apt", "ssh", "compose"))
@@ -99,12 +36,12 @@ SENTENCES: Final = ("text", "pattern", "name", "command")
 def strangeness(kind: str, token: Token) -> float:
     """Return what counts against ``token`` as a name: it is an everyday word, "the car"."""
     bare = token.text.lower()
-    named = {token.behind, token.after} & {kind, *_SAYS_A_NAME}
+    named = {token.behind, token.after} & {kind, *group("says_a_name")}
     if token.quoted or named or not token.text.isalpha() or not token.text.islower():
         return 0.0
     if bare in words().names or (token.branch and kind in ("branch", "revision")):
         return 0.0
-    if token.behind in _ARTICLES and kind not in ("text", "pattern"):
+    if token.behind in group("articles") and kind not in ("text", "pattern"):
         return _ARTICLE
     if kind in _MOSTLY_ANNOUNCED or (len(bare) >= _LONG and bare.endswith(_NO_NAME_ENDS)):
         return _UNLIKELY_NAME
@@ -140,7 +77,7 @@ def is_verb(token: Token) -> bool:
 def fit(slot: Slot, token: Token) -> float:
     """Return how well a word serves as a value; below 1 it does not."""
     said = token.quoted or token.behind in ("called", "named")
-    if not said and (token.term == slot.kind or token.lower in NEVER):
+    if not said and (token.term == slot.kind or token.lower in group("never")):
         return 0.0
     if slot.kind in _OWN_NAMES and token.lower in _PROGRAMS:
         return 0.0
@@ -165,18 +102,14 @@ def fit(slot: Slot, token: Token) -> float:
 
 def may_be_path(slot: Slot, token: Token, *, last: bool) -> bool:
     """Return whether a word like any other is meant as a file; ``last``: nothing is behind it."""
-    if slot.kind not in ("file", "folder", "path") or token.kinds or token.lower in NEVER:
+    if slot.kind not in ("file", "folder", "path") or token.kinds or token.lower in group("never"):
         return False
     unknown = token.quoted or (bool(token.term) and token.term not in ranking().weights)
-    if token.after in FOLDERS and token.behind in _THE and unknown:
-        return slot.kind != "file"  # "the results folder", which is not here yet
     if last and (_is_where_it_goes(slot, token) or (token.behind in FOLDERS and token.term)):
-        return True
-    if "without" == token.before == slot.before and not token.text.isalpha():
         return True
     if token.lower == "current" and token.behind in _SURELY_PATHS | {"symlink", "link", "ln", "-s"}:
         return True
-    announced = {token.before, token.behind} & _ANNOUNCES_PATHS
+    announced = {token.before, token.behind} & group("announces_paths")
     return bool(announced) and (unknown or bool({token.before, token.behind} & _SURELY_PATHS))
 
 

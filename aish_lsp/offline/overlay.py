@@ -25,7 +25,7 @@ from aish_lsp.offline.names import (
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import FREE, Intent, Phrasing, Slot, Way, kind_of, said
 from aish_lsp.offline.tokens import Token, is_name
-from aish_lsp.offline.words import words
+from aish_lsp.offline.words import group, words
 
 #: What a value counts that fills a slot, by whether it has a shape; what one counts that is left
 #: over, and a slot without a value.
@@ -76,15 +76,6 @@ _KIND_WORDS: Final = ("file", "folder", "script", "program", "archive")
 
 #: The kinds that are searched for or written, and what may say so before them.
 _WORDED: Final = ("text", "pattern")
-_SAYS_A_TEXT: Final = frozenset(
-    ("word", "string", "text", "phrase", "expression", "keyword", "message", "line", "saying")
-)
-_ENDS_A_TEXT: Final = frozenset(
-    [
-        *("in", "inside", "within", "from", "across", "under", "on", "for", "with", "by", "to"),
-        *("into", "permanently", "forever", "everywhere", "throughout"),
-    ]
-)
 #: What counts against taking for a file what may be something more telling.
 _MORE_THAN_A_FILE: Final = {"archive": 0.3, "host": 0.8}
 #: What is counted while a phrasing is laid over a question: weights of words that are in both, that
@@ -94,21 +85,6 @@ _COUNTED: Final = (
     *("matched", "spoken", "told", "unknown", "rarest", "missing"),
     *("ignored", "unfilled", "typed", "named", "doubt", "rambling"),
 )
-#: What else than its own kind a slot takes.
-_ALSO: Final = {
-    "path": ("file", "folder"),
-    "archive": ("archive",),
-    "glob": ("glob", "extension"),
-    "host": ("host", "login"),
-    "login": ("login", "host"),
-    "revision": ("revision", "version"),
-    "version": ("version", "number"),
-    "url": ("url", "repository"),
-    "repository": ("repository", "url"),
-    "port": ("port",),
-    "first": ("first", "number"),
-    "last": ("last", "number"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +94,6 @@ class Match:
     Attributes:
         strength: what speaks for it, with which it is compared among the equally sure.
         ignored: whether it leaves out a value that was asked with: a file, a quoted text.
-        number: which intent of the table it is.
         evidence: what speaks for it and against it, by the names in confidence.toml.
         wording: the phrasing that was laid over the question.
         ways: those of the intent's that are of the program which the question names.
@@ -129,7 +104,6 @@ class Match:
     confidence: float
     strength: float = 0.0
     ignored: bool = False
-    number: int = -1
     evidence: dict[str, float] = field(default_factory=dict)
     wording: tuple[str, ...] = ()
     ways: tuple[Way, ...] = ()
@@ -234,7 +208,6 @@ class Overlay:
             confidence,
             self._gained,
             evidence["ignored"] > 0,
-            self._phrasing.intent,
             evidence,
             self._phrasing.wording,
         )
@@ -298,7 +271,7 @@ class Overlay:
         """Fill a slot with a shape if a value stands behind the very word that announces it."""
         if slot.kind in FREE or not slot.before:
             return False
-        taken = (*_ALSO.get(slot.kind, ()), slot.kind)
+        taken = {*words().takes.get(slot.kind, ()), slot.kind}
         for at, token in enumerate(self._tokens):
             if at in self._used or not same_word(slot.before, token.before):
                 continue
@@ -307,7 +280,7 @@ class Overlay:
                 self._gained += _TYPED
                 self._evidence["typed"] += 1
                 return True
-            if token.kinds.keys() & set(taken):
+            if token.kinds.keys() & taken:
                 self._fill(slot)
                 return True
         return False
@@ -362,7 +335,7 @@ class Overlay:
         found = [
             (at, kind)
             for at, token in enumerate(self._tokens)
-            for kind in _ALSO.get(slot.kind, (slot.kind,))
+            for kind in words().takes.get(slot.kind, (slot.kind,))
             if kind in token.kinds and (at not in self._used or self._other_half(at, slot.kind))
         ]
         if not found:
@@ -411,7 +384,11 @@ class Overlay:
             return False
         if score < 1 and not self._is_all_that_is_left(slot, at):
             return False
-        if slot.kind in _WORDED and self._tokens[at].lower in _SAYS_A_TEXT and self._goes_on(at):
+        if (
+            slot.kind in _WORDED
+            and self._tokens[at].lower in group("says_a_text")
+            and self._goes_on(at)
+        ):
             self._used.add(at)
             at += 1
         last = at
@@ -483,11 +460,11 @@ class Overlay:
             token = self._tokens[place]
             if token.lower in begins_another:
                 break
-            if place in self._used or token.quoted or token.lower in _ENDS_A_TEXT:
+            if place in self._used or token.quoted or token.lower in group("ends_a_text"):
                 break
             if token.lower in ("called", "named"):
                 break
-            if token.kinds and token.before in _ENDS_A_TEXT:
+            if token.kinds and token.before in group("ends_a_text"):
                 break
             if (
                 token.term

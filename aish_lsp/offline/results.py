@@ -14,11 +14,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final, get_args
 
-from aish_lsp.offline.choosing import chosen
-from aish_lsp.offline.part import Part, plain_line, shortened
-from aish_lsp.offline.question import Ran
+from aish_lsp.offline.choosing import Part, chosen, plain_line, shortened
 from aish_lsp.offline.table import FREE, Way, kind_of, ways_of
 from aish_lsp.offline.tokens import is_name
+from aish_lsp.offline.words import group, words
 from aish_lsp.offline.workspace import Workspace, steps
 from aish_lsp.project.manifests.reading import Intent
 
@@ -49,6 +48,64 @@ _AFTER_SUCCESS: Final[dict[Intent, tuple[str, Intent]]] = {
     "clean": ("Next, build it again:", "build"),
     "test": ("Next, the linter:", "lint"),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A command that was run, its exit status and what it printed."""
+
+    command: str
+    exit: int
+    output: str
+
+
+_IT = r"(?:that|it|this|they|the (?:\w+ )?(?:command|tests?|build|run|output|result|error)s?)"
+_ENDED = r"(?:ok|okay|good|fine|done|success\w*|work\w*|pass\w*|fail\w*|green|red)"
+
+#: What is asked of the command that was run last.
+_OF_A_RESULT: Final = (
+    rf"\bdid (?:{_IT}|everything|anything|all)\b",
+    rf"\b(?:is|was|were|are|has|have) {_IT} {_ENDED}\b",
+    rf"\bwhat (?:did|does|do|was|is wrong with) {_IT}(?! \S*[-/|])",
+    r"\bwhat (?:did|does) (?:that|it|this|the)\b.*\b(?:print|say|output|show|mean)\b",
+    r"\bwhat (?:was|is) the (?:output|result|error)\b",
+    r"\bwhat (?:happened|went wrong|failed|broke|now|next)\b",
+    rf"\bwhy (?:did|does|is|was|do|has|won't|can't|doesn't|didn't|isn't) (?:{_IT}|i)\b",
+    r"\bwhy (?:did|does|do)\b.*\b(?:fail|crash|break)",
+    r"^\W*why(?: not)?\W*$",
+    r"^\W*which\b.*\bfail\w*\W*$",
+    r"\bnow what\b",
+    r"\b(?:what|which) (?:was |is )?(?:the )?exit (?:code|status)\b",
+    r"\b(?:last|previous) (?:output|error)\b",
+    r"\b(?:fix|explain|solve|repair) (?:it|this|that|the)(?: last)?(?: error| problem)?\W*$",
+    r"\bhow (?:do|can|should) (?:i|we) (?:fix|solve|repair) (?:it|this|that|the error)\b",
+)
+_RESULT: Final = re.compile("|".join(_OF_A_RESULT), re.IGNORECASE)
+
+#: What may be asked of a command that was just run, where the question names nothing else.
+_OF_TROUBLE: Final = re.compile(
+    r"\b(?:error|errors|fail\w*|fix|broke\w*|wrong|crash\w*|problem|trouble|mean|means|meaning|output"
+    r"|result|exit|solve|repair|mend|not work\w*|does ?n['\u2019]?t work|happen\w*)\b"
+    r"|^\W*(?:why|what|how|so|and|huh|hm+|help|ugh|next|now|then|again|ok|okay)?(?:\s+(?:now|next|then))?\W*$",
+    re.IGNORECASE,
+)
+
+
+def asks_of_result(text: str) -> bool:
+    """Return whether ``text`` asks what came of the last command."""
+    return _RESULT.search(" ".join(text.split())) is not None
+
+
+def says_no_more(text: str) -> bool:
+    """Return whether ``text``, which asks of a result, names nothing else: no program, no file."""
+    terms = (words().term(word) for word in re.findall(r"[\w./-]*\w", text.lower()))
+    known = {words().term(word) for word in group("of_any_result")}
+    return all(term in known for term in terms if term)
+
+
+def asks_of_trouble(text: str) -> bool:
+    """Return whether ``text`` may be about the command that was just run, and what it printed."""
+    return _OF_TROUBLE.search(" ".join(text.split())) is not None
 
 
 def result_parts(ran: Ran | None, workspace: Workspace) -> Sequence[Part]:
@@ -111,7 +168,7 @@ def _cure(ran: Ran, workspace: Workspace) -> Sequence[Part]:
         commands = workspace.best_steps(error.task)  # type: ignore[arg-type]
         if commands and commands[-1] != ran.command:
             return [Part(error.says, commands)]
-    way = chosen(error.ways, values, values, workspace.here)
+    way = chosen(error.ways, values, values, workspace)
     return [Part(error.says, way.commands, note=way.note)] if way else [Part(error.says)]
 
 

@@ -18,9 +18,11 @@ from functools import cache, lru_cache
 from operator import attrgetter
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, overload
+from typing import Any, Final, TypeVar, overload
 
 from aish_lsp.offline.words import words
+
+T = TypeVar("T")
 
 FOLDER: Final = Path(__file__).with_name("intents")
 
@@ -124,7 +126,25 @@ class Intent:
     number: int = -1
 
 
-class Phrasings(Sequence[Phrasing]):
+class _Made(Sequence[T]):
+    """A sequence of what is held in fewer bytes, and made when it is asked for."""
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        """Return the one with a number."""
+        if isinstance(index, slice):
+            return [self.made(at) for at in range(*index.indices(len(self)))]
+        return self.made(index)
+
+    def made(self, index: int) -> T:
+        """Return the one with a number, made from what is held of it."""
+        raise NotImplementedError
+
+
+class Phrasings(_Made[Phrasing]):
     """The phrasings of the table, held as the numbers of their words; each is made when asked for.
 
     There are twenty thousand, of some three thousand different words.
@@ -158,14 +178,8 @@ class Phrasings(Sequence[Phrasing]):
         """Return how many there are."""
         return len(self._intents)
 
-    @overload
-    def __getitem__(self, index: int) -> Phrasing: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Phrasing]: ...
-    def __getitem__(self, index: int | slice) -> Phrasing | Sequence[Phrasing]:
+    def made(self, index: int) -> Phrasing:
         """Return the phrasing with a number."""
-        if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
         numbers = self._wordings[self._starts[index] : self._starts[index + 1]]
         wording = tuple(self._words[number] for number in numbers)
         terms = tuple(self._terms[number] for number in numbers if self._terms[number])
@@ -181,7 +195,7 @@ class Phrasings(Sequence[Phrasing]):
         return map(self.__getitem__, range(len(self)))
 
 
-class Intents(Sequence[Intent]):
+class Intents(_Made[Intent]):
     """The intents of the table, held as the text of their blocks; each is made when asked for.
 
     There are some two thousand, and a question looks at a hundred.
@@ -189,7 +203,7 @@ class Intents(Sequence[Intent]):
 
     def __init__(self) -> None:
         self._blocks: list[bytes] = []
-        self._made = lru_cache(_MADE)(self._make)
+        self.made = lru_cache(_MADE)(self._make)  # type: ignore[method-assign]
 
     def add(self, family: str, block: Mapping[str, Any]) -> None:
         """Add the block of a table's file, which is made once so that it is known to be sound."""
@@ -200,16 +214,6 @@ class Intents(Sequence[Intent]):
     def __len__(self) -> int:
         """Return how many there are."""
         return len(self._blocks)
-
-    @overload
-    def __getitem__(self, index: int) -> Intent: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Intent]: ...
-    def __getitem__(self, index: int | slice) -> Intent | Sequence[Intent]:
-        """Return the intent with a number."""
-        if isinstance(index, slice):
-            return [self[at] for at in range(*index.indices(len(self)))]
-        return self._made(index)
 
     def _make(self, index: int) -> Intent:
         family, block = json.loads(self._blocks[index])

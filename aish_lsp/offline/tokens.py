@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from functools import cache
 from typing import Final
 
-from aish_lsp.offline.places import Places
-from aish_lsp.offline.words import words
+from aish_lsp.offline.deeds import PLAIN_WORD, QUOTED, asides
+from aish_lsp.offline.words import group, words
+from aish_lsp.offline.workspace import Workspace
 
 #: Words of a question that are looked at.
 _MOST: Final = 120
@@ -43,153 +44,22 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-_NUMBERS: Final = {
-    **{
-        word: number
-        for number, word in enumerate(
-            [
-                "zero",
-                "one",
-                "two",
-                "three",
-                "four",
-                "five",
-                "six",
-                "seven",
-                "eight",
-                "nine",
-                "ten",
-                "eleven",
-                "twelve",
-                "thirteen",
-                "fourteen",
-                "fifteen",
-                "sixteen",
-                "seventeen",
-                "eighteen",
-                "nineteen",
-                "twenty",
-            ]
-        )
-    },
-    "thirty": 30,
-    "forty": 40,
-    "fifty": 50,
-    "sixty": 60,
-    "hundred": 100,
-    "thousand": 1000,
-    "dozen": 12,
-    "couple": 2,
-    "second": 2,
-    "third": 3,
-    "fourth": 4,
-    "fifth": 5,
-}
-_WHOLE_TOKEN: Final = re.compile(_TOKEN.pattern.replace("NUMBER", "|".join(_NUMBERS)), _TOKEN.flags)
 
-_QUOTED: Final = re.compile(
-    r"""(?<!\S)\{\s*"[^{}]*\}|`[^`]+`|(?<!\w)"[^"]+"|(?<!\w)'[^']+'(?!\w)|[\u201c\u201e][^\u201c\u201d]+[\u201c\u201d]"""
-)
 
-_SECONDS: Final = {
-    **dict.fromkeys(("second", "sec", "s"), 1),
-    **dict.fromkeys(("minute", "min", "m"), 60),
-    **dict.fromkeys(("hour", "hr", "h"), 3600),
-    **dict.fromkeys(("day", "d", "today", "yesterday", "tonight"), 86400),
-    "week": 7 * 86400,
-    "month": 30 * 86400,
-    "year": 365 * 86400,
-}
+@cache
+def _token_pattern() -> re.Pattern[str]:
+    numbers = "|".join(words().numbers)
+    return re.compile(_TOKEN.pattern.replace("NUMBER", numbers), _TOKEN.flags)
 
-#: Extensions that are a word for what has them: "all pdfs".
-_MANY_OF: Final = frozenset(("pdf", "jpg", "jpeg", "png", "gif", "csv", "mp3", "mp4", "svg"))
-
-#: The same behind a word for all of them: "all py".
-_MANY: Final = _MANY_OF | {
-    "py",
-    "js",
-    "ts",
-    "md",
-    "txt",
-    "json",
-    "yaml",
-    "yml",
-    "html",
-    "css",
-    "xml",
-}
-_ALL_OF: Final = frozenset(("all", "every", "arent", "aren't", "non"))
 
 #: What there is one first of: "the first column".
 _COUNTED: Final = frozenset(("column", "field", "row", "line", "word", "entry"))
 
-#: Where a clause ends.
-_CLAUSE: Final = re.compile(
-    r"(?:[,;:!?]|(?<!\.)\.{1,3})\s+|(?<!\s)\s+-+\s+|(?<!\s)\s+(?=(?:but|so|because|since|how\s+(?:do|can)\s+i|what\s+do\s+i)\b)",
-    re.IGNORECASE,
-)
-#: How a clause begins that tells how things are, and asks for nothing.
-_TELLS: Final = re.compile(
-    r"""\W*(?:(?:and|but|so|because|since|oops|ugh|damn|sorry|well|hm+|hi|hey|hello)[\s,]+)*
-    (?:(?:i|we|you)(?:\s+(?!(?:just\s+|only\s+|really\s+)?
-            (?:want|need|wanna|would|should|must|can|could|wish|like|do|am\s+(?:trying|looking))\b)\S+)
-     |i(?:['\u2019]?(?:ve|m))\b(?!\s+(?:trying|looking))
-     |so\s+(?:that\s+)?(?:i|we|you|he|she|they|it|others|my|our|nobody|everybody|people)\b
-     |(?:my|our|it|its|it['\u2019]s|they|someone|somebody|something|nothing|there|theres|there['\u2019]s)\s+\S+(?:\s|$)
-     |(?:the|this|that)\s+\S+\s+(?:is|are|was|were|says?|said|keeps?|has|does|did|won['\u2019]?t|can['\u2019]?t)\b
-     |(?:cant|can['\u2019]t|cannot)\s+
-     |(?!(?:where|which|what|who|how|why|when|whose|this|that)\b)[\w./-]+\s+(?:is|are|was|were|says?|complains?|keeps?|tells?|fails?|won['\u2019]?t|does\s?n['\u2019]?t|hangs?)\s
-     |(?:not|without|instead\s+of|otherwise|e\.?g\.?)\s
-    )""",
-    re.IGNORECASE | re.VERBOSE,
-)
 
-#: What begins a question that only asks to be shown something.
-LOOKS: Final = frozenset(("show", "find", "search", "check", "count", "compare"))
 #: Words for a folder behind its name.
 FOLDERS: Final = frozenset(("folder", "directory", "dir"))
-#: A word of English.
-_PLAIN_WORD: Final = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
-#: How a clause begins that asks for something; see _asks.
-_QUESTION_WORDS: Final = frozenset(
-    [
-        *(
-            "what",
-            "whats",
-            "which",
-            "how",
-            "where",
-            "wheres",
-            "who",
-            "whos",
-            "whose",
-            "when",
-            "why",
-        ),
-        *("is", "are", "can", "could", "does", "do", "did", "any", "get", "list", "empty", "force"),
-    ]
-)
-_SHOWS: Final = LOOKS | {"watch", "open", "explain", "download", "wait"}
-#: How one begins that says where, or with what.
-_SAYS_WHERE: Final = re.compile(
-    r"\W*(?:in|on|at|as|from|under|with|without|inside|using|via|over|only|not|but|and|then)\b",
-    re.IGNORECASE,
-)
 #: An hour of the day: "5am".
 _HOUR: Final = re.compile(r"(1[0-2]|0?[1-9])([ap])\.?m\.?", re.IGNORECASE)
-#: How a clause ends that tells what is wrong, unless it asks for something.
-_ENDS_BADLY: Final = re.compile(
-    r"""\W*(?:\S+\s+){0,4}(?:rejected|failed|froze|frozen|broke|broken|hangs|hung|crashed|full|busy
-    |slow|stuck|denied|refused|gone|missing|wrong|sideways)\W*$""",
-    re.IGNORECASE | re.VERBOSE,
-)
-#: Formats that pictures, films, sounds and texts are converted to.
-_TARGETS: Final = frozenset(
-    [
-        *("jpg", "jpeg", "png", "gif", "webp", "bmp", "tiff", "svg", "ico", "mp4", "mkv", "webm"),
-        *("avi", "mov", "mp3", "wav", "flac", "ogg", "m4a", "pdf", "docx", "html", "epub", "odt"),
-    ]
-)
 #: A message that ends a question, and is not quoted: "commit with message fix typo".
 _MESSAGE: Final = re.compile(
     r"(\b(?:with|and)\s+(?:the\s+|a\s+)?(?:commit\s+)?message:?\s+)([^\"'`{}\u201c]+?)\s*$",
@@ -198,10 +68,6 @@ _MESSAGE: Final = re.compile(
 _CONVERSIONS: Final = frozenset(("to", "into", "as", "from"))
 #: What stands between two files: "compare readme and todo.md".
 _BETWEEN_FILES: Final = frozenset(("and", "with", "to", "against", "versus", "vs", "into", "from"))
-#: What gives a file a name, what stands before that, and marks that people leave in texts.
-_GIVES_A_NAME: Final = frozenset(
-    ("copy", "clone", "rename", "move", "create", "make", "save", "put", "transfer", "pack", "zip")
-)
 _DESTINATIONS: Final = frozenset(("to", "into", "as", "called", "named"))
 _MARKS: Final = frozenset(("TODO", "FIXME", "XXX"))
 
@@ -302,82 +168,40 @@ class Token:
         return "" if self.quoted else self.text.lower()
 
 
-def cut(text: str, places: Places) -> list[Token]:
-    """Return the words of ``text``; ``places`` knows the names in the workspace."""
+def cut(text: str, workspace: Workspace) -> list[Token]:
+    """Return the words of ``text``; ``workspace`` knows the names in the workspace."""
     found: list[Token] = []
     text = _MESSAGE.sub(r'\1"\2"', plain(text))
-    for match in _WHOLE_TOKEN.finditer(text):
-        found.extend(_tokens(match, places))
+    for match in _token_pattern().finditer(text):
+        found.extend(_tokens(match, workspace))
         if len(found) >= _MOST:
             break
-    _look_around(found, places)
-    for start, end, tells in _asides(text):
+    _look_around(found, workspace)
+    for start, end, tells in asides(text):
         for token in found:
             if start <= token.start < end and (tells or not token.kinds):
                 token.aside = True
     return found
 
 
-def _asides(text: str) -> Iterator[tuple[int, int, bool]]:
-    """Yield where the clauses stand that only tell how things are, where others do ask.
-
-    With each comes whether it surely does. Otherwise the clause merely asks for nothing and
-    stands before one that asks, "test suite takes forever, show the slowest tests": what it names
-    may still be meant.
-    """
-    text = _QUOTED.sub(lambda quoted: "x" * len(quoted[0]), text)
-    marks = [0, *(match.end() for match in _CLAUSE.finditer(text)), len(text)]
-    clauses = [(start, end) for start, end in pairwise(marks) if text[start:end].strip()]
-    told = [_tells(text[start:end]) for start, end in clauses]
-    if all(told):
-        return
-    asked = [
-        not tells and _asks(text[start:end])
-        for tells, (start, end) in zip(told, clauses, strict=True)
-    ]
-    for at, (start, end) in enumerate(clauses):
-        if told[at] or (
-            any(asked[at + 1 :]) and not asked[at] and not _SAYS_WHERE.match(text[start:end])
-        ):
-            yield start, end, told[at]
-
-
-def _tells(clause: str) -> bool:
-    """Return whether a clause surely only tells how things are."""
-    return bool(_TELLS.match(clause) or (_ENDS_BADLY.match(clause) and not _asks(clause)))
-
-
-def _asks(clause: str) -> bool:
-    """Return whether a clause begins as what asks for something: with a verb, or "which"."""
-    found = _PLAIN_WORD.search(words().bare(clause))
-    first = found[0].lower() if found else ""
-    term = words().term(first)
-    return (
-        first in _QUESTION_WORDS
-        or term in words().deeds
-        or term in _SHOWS
-        or first in words().programs
-    )
-
-
 def plain(text: str) -> str:
     """Return ``text`` with one word for each phrase that means it, outside of quotes."""
     parts: list[str] = []
     end = 0
-    for quoted in _QUOTED.finditer(text):
+    for quoted in QUOTED.finditer(text):
         parts += [words().plain(text[end : quoted.start()]), quoted[0]]
         end = quoted.end()
     return "".join([*parts, words().plain(text[end:])])
 
 
-def _tokens(match: re.Match[str], places: Places) -> Iterator[Token]:
+def _tokens(match: re.Match[str], workspace: Workspace) -> Iterator[Token]:
     kind = match.lastgroup
     assert kind is not None
     value = match[kind]
     start, end = match.span()
     if kind in ("code", "double", "single", "curly", "mentioned", "json"):
         yield Token(
-            value, "", start, end, quoted=True, kinds=dict(_kinds(value, places, quoted=True))
+            value, "", start, end, quoted=True, kinds=dict(_kinds(value, workspace, quoted=True))
         )
     elif kind == "url":
         value = value.rstrip(_PUNCTUATION)
@@ -397,14 +221,14 @@ def _tokens(match: re.Match[str], places: Places) -> Iterator[Token]:
     elif value in _SIGNS and not match.string[max(0, start - 1) : start].isspace() and start:
         return  # The comma behind "4 GB,"
     else:
-        yield from _word(value, start, places)
+        yield from _word(value, start, workspace)
 
 
-def _word(raw: str, start: int, places: Places) -> Iterator[Token]:
+def _word(raw: str, start: int, workspace: Workspace) -> Iterator[Token]:
     """Yield a bare word, without the punctuation around it unless there is a file of that name."""
     lead = len(raw) - len(raw.lstrip("([{\"'"))
     bare = raw[lead:]
-    if not places.exists(bare):
+    if not workspace.exists(bare):
         bare = bare.rstrip(_PUNCTUATION + "]}\"'") or bare
     if raw in _SIGNS:
         yield Token(raw, raw, start, start + len(raw))
@@ -414,16 +238,16 @@ def _word(raw: str, start: int, places: Places) -> Iterator[Token]:
     owned = re.fullmatch(r"([*.]{0,2}[^\W_]{2,})['\u2019]s", bare)
     if owned and bare.lower().replace("\u2019", "'") not in words().stop:
         bare = owned[1]
-    mentioned = bare.startswith("@") and len(bare) > 1 and places.exists(bare[1:])
+    mentioned = bare.startswith("@") and len(bare) > 1 and workspace.exists(bare[1:])
     value = bare[1:] if mentioned else bare
-    kinds = dict(_kinds(value, places, quoted=mentioned))
+    kinds = dict(_kinds(value, workspace, quoted=mentioned))
     lower = value.lower()
-    number = _ordinal(lower) or _NUMBERS.get(lower)
+    number = _ordinal(lower) or words().numbers.get(lower)
     if hour := _HOUR.fullmatch(lower):
         number = int(hour[1]) % 12 + 12 * (hour[2] == "p")
     if number is not None:
         kinds["number"] = str(number)
-    plain = _PLAIN_WORD.fullmatch(value) is not None
+    plain = PLAIN_WORD.fullmatch(value) is not None
     term = words().term(lower.replace("\u2019", "'")) if plain else ""
     if not plain and not kinds:
         term = words().term(lower)
@@ -437,7 +261,7 @@ def _ordinal(word: str) -> int | None:
 
 
 def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
-    value: str, places: Places, *, quoted: bool
+    value: str, workspace: Workspace, *, quoted: bool
 ) -> Iterator[tuple[str, str]]:
     """Yield what ``value`` may be by its look, and what there is of that name."""
     if _URL.fullmatch(value):
@@ -477,9 +301,9 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
     if _ASSIGNMENT.fullmatch(value):
         yield "assignment", value
         return
-    there = places.find(value)
+    there = workspace.find(value)
     if there is not None:
-        if places.is_folder(there):
+        if workspace.is_folder(there):
             yield "folder", there
         else:
             yield "file", there
@@ -542,11 +366,11 @@ def _kinds(  # noqa: C901, PLR0911, PLR0912, PLR0915 - a look for each kind
             yield "archive", value
 
 
-def _look_around(tokens: list[Token], places: Places) -> None:
+def _look_around(tokens: list[Token], workspace: Workspace) -> None:
     """Note each word's neighbors, and what they say of it: "the tests folder", "md files"."""
     _note_neighbors(tokens)
     for at, token in enumerate(tokens):
-        token.branch = places.has_branch(token.text)
+        token.branch = workspace.has_branch(token.text)
         if token.behind == "commit" and not token.quoted and _COMMIT.fullmatch(token.text):
             token.kinds["revision"] = token.text
         _note_meaning(at, tokens)
@@ -555,12 +379,12 @@ def _look_around(tokens: list[Token], places: Places) -> None:
             token.kinds = dict.fromkeys(token.kinds, token.text)
         if token.quoted or token.kinds:
             continue
-        if token.after in FOLDERS and (there := places.find(token.text, folders=True)):
+        if token.after in FOLDERS and (there := workspace.find(token.text, folders=True)):
             token.kinds["folder"] = there
         elif extension := _extension(at, tokens):
             token.kinds["extension"] = extension
-        elif _may_be_of_a_file(at, tokens) and (there := places.alike(token.text)):
-            token.kinds["folder" if places.is_folder(there) else "file"] = there
+        elif _may_be_of_a_file(at, tokens) and (there := workspace.alike(token.text)):
+            token.kinds["folder" if workspace.is_folder(there) else "file"] = there
             if _ARCHIVE.fullmatch(there):
                 token.kinds["archive"] = there
     _take_the_verb(tokens)
@@ -583,8 +407,8 @@ def _note_meaning(at: int, tokens: Sequence[Token]) -> None:
         token.kinds["number"] = "1"
     elif token.lower in words().stop and _stands_out(token, tokens):
         token.term = token.lower
-    elif token.lower in _SECONDS and token.behind in ("each", "every", "per"):
-        token.kinds = {"span": str(_SECONDS[token.lower])}
+    elif token.lower in words().seconds and token.behind in ("each", "every", "per"):
+        token.kinds = {"span": str(words().seconds[token.lower])}
 
 
 def _stands_out(token: Token, tokens: Sequence[Token]) -> bool:
@@ -607,7 +431,10 @@ def _note_neighbors(tokens: list[Token]) -> None:
 
 def _is_new(token: Token, tokens: Sequence[Token]) -> bool:
     """Return whether ``token`` is a name that something gets: "copy a.txt to b.txt"."""
-    names = any(one.lower in _GIVES_A_NAME or one.term in _GIVES_A_NAME for one in tokens[:2])
+    names = any(
+        one.lower in group("names_a_copy") or one.term in group("names_a_copy")
+        for one in tokens[:2]
+    )
     return names and token.behind in _DESTINATIONS
 
 
@@ -638,16 +465,14 @@ def _extension(at: int, tokens: Sequence[Token]) -> str | None:
         return known.get(token.lower)
     if token.behind in ("extension", "suffix") and _ENDING.fullmatch(token.text):
         return known.get(token.lower, token.text)
-    if token.lower in _TARGETS and (
-        token.behind in _CONVERSIONS or sum(one.lower in _TARGETS for one in tokens) > 1
+    if token.lower in group("formats") and (
+        token.behind in _CONVERSIONS or sum(one.lower in group("formats") for one in tokens) > 1
     ):
         return token.lower
     if token.behind in ("to", "into") and any("extension" in one.kinds for one in tokens[:at]):
         return known.get(token.lower)
-    if token.behind in _ALL_OF and token.lower in _MANY:
-        return token.lower
     one = token.lower.removesuffix("s")
-    return one if one != token.lower and one in _MANY_OF else None
+    return one if one != token.lower and one in group("many_of") else None
 
 
 def _size(value: str) -> str:
@@ -670,12 +495,9 @@ def _seconds(value: str) -> int:
     *count, unit = re.sub(r"(\d)([a-z])|['\u2019]s$", r"\1 \2", value.lower()).split()
     number = 1
     for word in count:
-        if word.isdigit():
-            number = int(word)
-        elif word in _NUMBERS:
-            number = _NUMBERS[word]
-    name = unit if unit in _SECONDS else unit.removesuffix("s")
-    return number * _SECONDS[name]
+        number = int(word) if word.isdigit() else words().numbers.get(word, number)
+    name = unit if unit in words().seconds else unit.removesuffix("s")
+    return number * words().seconds[name]
 
 
 def is_name(value: str) -> bool:

@@ -10,10 +10,10 @@ from typing import Final
 from aish_lsp.offline.matching import THRESHOLD, understood
 from aish_lsp.offline.names import is_verb
 from aish_lsp.offline.overlay import Match
-from aish_lsp.offline.places import Places
 from aish_lsp.offline.table import FREE, SLOT, Way, kind_of, terms_of
 from aish_lsp.offline.tokens import Token, cut, is_name
 from aish_lsp.offline.words import words
+from aish_lsp.offline.workspace import Workspace
 
 #: Earlier questions that a follow-up may go back to.
 _EARLIER: Final = 6
@@ -101,26 +101,26 @@ class Reading:
     nearest: tuple[Match, ...]
 
 
-def read(text: str, earlier: Sequence[str], places: Places) -> Reading:
+def read(text: str, earlier: Sequence[str], workspace: Workspace) -> Reading:
     """Return what ``text`` asks for; ``earlier`` are the questions before it, the oldest first."""
     if earlier and any(one.search(text) for one in (_GOES_ON, _PRONOUN, _SOME_OF_THEM)):
-        before = read(earlier[-1], earlier[:-1][-_EARLIER:], places)
+        before = read(earlier[-1], earlier[:-1][-_EARLIER:], workspace)
         if before.meant:
-            going_on = _following(text, before.meant[-1], places)
+            going_on = _following(text, before.meant[-1], workspace)
             if going_on is not None:
                 return Reading((going_on,), ())
-    return _by_itself(text, places)
+    return _by_itself(text, workspace)
 
 
 def _meant(match: Match) -> Meant:
     return Meant(match, match.ways)
 
 
-def _by_itself(text: str, places: Places) -> Reading:
-    whole = _matches(text, places)
+def _by_itself(text: str, workspace: Workspace) -> Reading:
+    whole = _matches(text, workspace)
     sure = whole[0].confidence if whole else 0.0
     if sure < _SURELY_ONE:
-        parts = _in_parts(text, places, sure)
+        parts = _in_parts(text, workspace, sure)
         if parts:
             return Reading(tuple(map(_meant, parts)), ())
     if sure >= THRESHOLD:
@@ -128,42 +128,45 @@ def _by_itself(text: str, places: Places) -> Reading:
     return Reading((), tuple(whole[:2]))
 
 
-def _matches(text: str, places: Places) -> list[Match]:
+def _matches(text: str, workspace: Workspace) -> list[Match]:
     bare = words().bare(text)
-    return understood(cut(bare, places), bare)
+    return understood(cut(bare, workspace), bare)
 
 
-def _in_parts(text: str, places: Places, sure: float) -> list[Match]:
+def _in_parts(text: str, workspace: Workspace, sure: float) -> list[Match]:
     """Return two or more things that ``text`` asks for, if that explains it better than one."""
     best: list[Match] = []
     for at, split in enumerate(_SPLIT.finditer(text)):
         if at >= _MOST_SPLITS:
             break
-        if not _asks_more(text[split.end() :], split[0], places):
+        if not _asks_more(text[split.end() :], split[0], workspace):
             continue
-        left = _matches(text[: split.start()], places)
+        left = _matches(text[: split.start()], workspace)
         if not left or left[0].confidence < _SURELY_ASKED:
             continue
         rest = _with_names(text[split.end() :], left[0].values)
-        right = _in_the_same_program(_matches(rest, places), left[0])
+        right = _in_the_same_program(_matches(rest, workspace), left[0])
         parts = [left[0], *right[:1]]
         if right and right[0].confidence < _SURELY_ONE:
-            more = _in_parts(rest, places, right[0].confidence)
+            more = _in_parts(rest, workspace, right[0].confidence)
             parts = [left[0], *more] if more else parts
         if len(parts) < 2:
             continue
         least = min(part.confidence for part in parts)
-        if least >= max(_SURELY_ASKED, sure + 0.05) and parts[0].number != parts[1].number:
+        if (
+            least >= max(_SURELY_ASKED, sure + 0.05)
+            and parts[0].intent.number != parts[1].intent.number
+        ):
             best, sure = parts, least
     return best
 
 
-def _asks_more(rest: str, separator: str, places: Places) -> bool:
+def _asks_more(rest: str, separator: str, workspace: Workspace) -> bool:
     """Return whether ``rest`` asks for something by itself, and is no more of what was asked.
 
     Behind a mere comma it has to begin with a verb: ", biggest on top" and ", last 50" do not.
     """
-    tokens = cut(words().bare(rest), places)
+    tokens = cut(words().bare(rest), workspace)
     if separator.strip() == ",":
         return bool(tokens) and is_verb(tokens[0])
     return any(token.term and (token.text.isalpha() or not token.kinds) for token in tokens)
@@ -207,43 +210,43 @@ def _fetched(named: tuple[str, str]) -> str | None:
     return base if kind_of(slot) == "url" and re.search(r"\w\.\w+$", base) else None
 
 
-def _following(text: str, before: Meant, places: Places) -> Meant | None:
+def _following(text: str, before: Meant, workspace: Workspace) -> Meant | None:
     """Return what ``text`` asks for as a follow-up to ``before``, or None where it is none."""
-    found = _some_of_them(text, before, places)
+    found = _some_of_them(text, before, workspace)
     again = _AGAIN.match(text)
     if found is None and again is not None:
-        found = _with_other_values(text[again.end() :], before, places)
+        found = _with_other_values(text[again.end() :], before, workspace)
     if found is not None:
         return found
     if _PRONOUN.search(text):
-        return _acting(text, before, places) or _of_it(text, before, places)
+        return _acting(text, before, workspace) or _of_it(text, before, workspace)
     start = _GOES_ON.match(text)
     if start is None or not start[0].strip():
         return None
-    return _with_other_values(text[start.end() :], before, places)
+    return _with_other_values(text[start.end() :], before, workspace)
 
 
-def _of_it(text: str, before: Meant, places: Places) -> Meant | None:
+def _of_it(text: str, before: Meant, workspace: Workspace) -> Meant | None:
     """Return what is asked for with the value of ``before`` in the place of "it"."""
     named = _with_names(text, before.match.values)
     if named == text:
         return None
-    found = _matches(named, places)
+    found = _matches(named, workspace)
     return _meant(found[0]) if found and found[0].confidence >= THRESHOLD else None
 
 
-def _with_other_values(text: str, before: Meant, places: Places) -> Meant | None:
+def _with_other_values(text: str, before: Meant, workspace: Workspace) -> Meant | None:
     """Return ``before`` with the values in ``text``, or None where it has no place for them."""
-    values = _changed(cut(_unprefixed(text), places), before)
+    values = _changed(cut(_unprefixed(text), workspace), before)
     return None if values is None else replace(before, match=replace(before.match, values=values))
 
 
-def _some_of_them(text: str, before: Meant, places: Places) -> Meant | None:
+def _some_of_them(text: str, before: Meant, workspace: Workspace) -> Meant | None:
     """Return ``before`` with the first or last few of what it prints, if ``text`` asks for that."""
     match = _SOME_OF_THEM.match(text)
     if match is None:
         return None
-    tokens = cut(match["number"], places)
+    tokens = cut(match["number"], workspace)
     number = tokens[0].kinds.get("number") if tokens else None
     if number is None:
         return None
@@ -274,9 +277,9 @@ def _unprefixed(text: str) -> str:
     return shorter if shorter == text else _unprefixed(shorter)
 
 
-def _acting(text: str, before: Meant, places: Places) -> Meant | None:
+def _acting(text: str, before: Meant, workspace: Workspace) -> Meant | None:
     """Return an action on what ``before`` listed: "now delete them", "how many are there?"."""
-    tokens = cut(text, places)
+    tokens = cut(text, workspace)
     for name, pattern in _ACTIONS.items():
         if not pattern.search(text):
             continue
@@ -310,7 +313,7 @@ def _changed(tokens: Sequence[Token], before: Meant) -> dict[str, str] | None:
     """Return the values of ``before`` with those that ``tokens`` have instead; None: no place."""
     values = dict(before.match.values)
     slots = list(dict.fromkeys((*values, *_slots(before))))
-    asked = {"file", "folder", "one", *terms_of(before.match.number)}
+    asked = {"file", "folder", "one", *terms_of(before.match.intent.number)}
     changed = False
     for token in tokens:
         if not (token.term or token.kinds or token.quoted):

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _FILE = Path(__file__).with_name("words.toml")
 
@@ -23,7 +22,6 @@ _VOWEL = re.compile(r"[aeiouy]")
 _KEEPS_ITS_S = ("ss", "us", "is", "as", "os")
 
 
-@dataclass(frozen=True, slots=True)
 class Words:
     """What words.toml says.
 
@@ -42,30 +40,59 @@ class Words:
         foreign: words that are common in other languages and are none in English.
         deeds: the kinds of deed that a term names.
         kinds: what the value of a slot is called, besides the slot's own name.
-        groups: programs by where they come from.
+        takes: what a slot takes besides, or before, a value of its own kind.
+        placeholders: what stands for a value that is missing, where it is not the slot's name.
+        groups: lists of words, by what these are for.
+        numbers: words for numbers.
+        seconds: words for spans of time.
+        programs_of: programs that a question may name, and those whose commands it then means.
+        operators: what the shell's operators do.
         interpreters: what starts a file, by what its name ends in.
         lead_in, trailer: what stands before and behind a question and says nothing.
     """
 
-    stop: frozenset[str]
-    names: frozenset[str]
-    programs: frozenset[str]
-    usual_folders: frozenset[str]
-    usual_files: frozenset[str]
-    light: frozenset[str]
-    fillers: frozenset[str]
-    beyond: frozenset[str]
-    canonical: dict[str, str]
-    phrases: tuple[tuple[re.Pattern[str], str], ...]
-    any_phrase: re.Pattern[str]
-    extensions: dict[str, str]
-    foreign: frozenset[str]
-    deeds: dict[str, tuple[str, ...]]
-    kinds: dict[str, str]
-    groups: dict[str, frozenset[str]]
-    interpreters: dict[str, str]
-    lead_in: re.Pattern[str]
-    trailer: re.Pattern[str]
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.stop = frozenset(data["stop"].split())
+        self.names = frozenset(data["names"].split())
+        self.programs = frozenset(data["programs"].split())
+        self.usual_folders = frozenset(data["usual_folders"].split())
+        self.usual_files = frozenset(data["usual_files"].split())
+        self.fillers = frozenset(data["fillers"].split())
+        self.foreign = frozenset(data["foreign"].split())
+        self.canonical: dict[str, str] = {}
+        for name, synonyms in data["synonyms"].items():
+            for word in (name, *synonyms.split()):
+                self.canonical[word] = self.canonical[stem(word)] = name
+        self.light = frozenset(map(self._canonical, data["light"].split()))
+        self.beyond = frozenset(map(self._canonical, data["beyond"].split()))
+        self.phrases = [(_whole_words(text), word) for word, text in data["phrases"].items()]
+        self.any_phrase = _whole_words("|".join(data["phrases"].values()))
+        self.extensions: dict[str, str] = {
+            word: extension
+            for extension, listed in data["extensions"].items()
+            for word in listed.split()
+        }
+        self.deeds: dict[str, tuple[str, ...]] = {}
+        for kind, verbs in data["deeds"].items():
+            for term in map(self._canonical, verbs.split()):
+                self.deeds[term] = (*self.deeds.get(term, ()), kind)
+        self.kinds: dict[str, str] = data["kinds"]
+        self.takes = {kind: tuple(kinds.split()) for kind, kinds in data["takes"].items()}
+        self.placeholders: dict[str, str] = data["placeholders"]
+        self.groups = {name: frozenset(listed.split()) for name, listed in data["groups"].items()}
+        self.numbers: dict[str, int] = data["numbers"]
+        self.seconds: dict[str, int] = data["seconds"]
+        self.programs_of = {
+            name: frozenset(programs.split()) for name, programs in data["programs_of"].items()
+        }
+        self.operators: dict[str, str] = data["operators"]
+        self.interpreters: dict[str, str] = data["interpreters"]
+        flags = re.IGNORECASE | re.VERBOSE
+        self.lead_in = re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", flags)
+        self.trailer = re.compile(rf"[\s,(]+(?:{data['trailer']})[\s.!?)]*$", flags)
+
+    def _canonical(self, word: str) -> str:
+        return self.canonical.get(word) or self.canonical.get(stem(word), stem(word))
 
     def bare(self, text: str) -> str:
         """Return ``text`` without politeness: "could you please ... for me, thanks"."""
@@ -97,54 +124,17 @@ class Words:
 @cache
 def words() -> Words:
     """Return the words; they are read when they are first needed."""
-    data = tomllib.loads(_FILE.read_text("utf-8"))
-    canonical: dict[str, str] = {}
-    for name, group in data["synonyms"].items():
-        for word in (name, *group.split()):
-            canonical[word] = canonical[stem(word)] = name
-    phrases = tuple((_whole_words(pattern), word) for word, pattern in data["phrases"].items())
-    extensions = {
-        word: extension for extension, group in data["extensions"].items() for word in group.split()
-    }
-    return Words(
-        frozenset(data["stop"].split()),
-        frozenset(data["names"].split()),
-        frozenset(data["programs"].split()),
-        frozenset(data["usual_folders"].split()),
-        frozenset(data["usual_files"].split()),
-        frozenset(_term(word, canonical) for word in data["light"].split()),
-        frozenset(data["fillers"].split()),
-        frozenset(_term(word, canonical) for word in data["beyond"].split()),
-        canonical,
-        phrases,
-        _whole_words("|".join(data["phrases"].values())),
-        extensions,
-        frozenset(data["foreign"].split()),
-        _deeds(data["deeds"], canonical),
-        data["kinds"],
-        {name: frozenset(group.split()) for name, group in data["groups"].items()},
-        data["interpreters"],
-        re.compile(rf"^\W*(?:{data['lead_in']})(?!\w)[\s,:]*", re.IGNORECASE | re.VERBOSE),
-        re.compile(rf"[\s,(]+(?:{data['trailer']})[\s.!?)]*$", re.IGNORECASE | re.VERBOSE),
-    )
+    return Words(tomllib.loads(_FILE.read_text("utf-8")))
+
+
+def group(name: str) -> frozenset[str]:
+    """Return a list of words by the name that words.toml has for what they are for."""
+    return words().groups[name]
 
 
 def _whole_words(pattern: str) -> re.Pattern[str]:
     # A part of a name is no word: ".venv", "src/trash-can.txt".
     return re.compile(rf"(?<![\w/.-])(?:{pattern})(?![\w/]|[.-]\w)", re.IGNORECASE)
-
-
-def _term(word: str, canonical: dict[str, str]) -> str:
-    return canonical.get(word) or canonical.get(stem(word), stem(word))
-
-
-def _deeds(kinds: dict[str, str], canonical: dict[str, str]) -> dict[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
-    for kind, group in kinds.items():
-        for word in group.split():
-            term = _term(word, canonical)
-            found[term] = (*found.get(term, ()), kind)
-    return found
 
 
 def stem(word: str) -> str:

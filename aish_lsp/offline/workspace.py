@@ -1,41 +1,35 @@
-"""What the answers need of the workspace and its project, looked up when first needed.
+"""Where a question is asked: the machine with its tools, the folder with its names and tasks.
 
-A question may ask to run one of the project's own targets, recipes or scripts by its name. The
-names are the project's, and mean whatever it says: "deploy" is a target here and nothing there. So
-a question is only taken for one where each of its other words says no more than "run this".
+All of it is looked up when a question may mean it.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+import shutil
+import sys
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, Self
 
-from aish_lsp.foundation.text import without_hidden
-from aish_lsp.offline.choosing import Here, chosen
-from aish_lsp.offline.machine import Machine
-from aish_lsp.offline.part import Part
-from aish_lsp.offline.places import Places
-from aish_lsp.offline.table import Way
-from aish_lsp.offline.words import words
-from aish_lsp.project.manifests.reading import ENTRY_NAMES, Intent, Rank, Task
-from aish_lsp.project.safe_read import read_head
+from aish_lsp.offline.words import group, stem
+from aish_lsp.project.manifests.reading import Intent, Task
+from aish_lsp.project.safe_read import read_regular
 from aish_lsp.project.tasks import NamedTask, find_entries, find_tasks
 
-#: A task in words, for "To ... here".
-_IN_WORDS: Final[Mapping[Intent, str]] = {
-    "test": "run the tests",
-    "build": "build it",
-    "run": "run it",
-    "start": "start the development server",
-    "lint": "lint the code",
-    "format": "format the code",
-    "check": "check the code",
-    "clean": "clean up",
-    "install": "install what it needs",
-}
+#: Entries that are looked at for a name that stands somewhere below, and how deep.
+_MOST: Final = 3000
+_DEPTH: Final = 4
+
+#: Bytes of the list of branches that are read.
+_REFS_LIMIT: Final = 262144
+
+_PASSED_OVER: Final = {"node_modules", "__pycache__", "venv", "target", "dist", "build"}
+
 #: What may be meant as well where a project has no such task.
 _INSTEAD: Final[Mapping[Intent, tuple[Intent, ...]]] = {
     "test": ("check",),
@@ -44,46 +38,95 @@ _INSTEAD: Final[Mapping[Intent, tuple[Intent, ...]]] = {
     "lint": ("check",),
 }
 
-#: What is usual for a language, where a project has set up nothing.
-_USUAL: Final[Mapping[Intent, tuple[Way, ...]]] = {
-    "format": (
-        Way(("ruff format .",), ("here:*.py|*/*.py",)),
-        Way(("npx prettier --write .",), ("here:package.json|*.js|*.ts|*/*.js|*/*.ts",)),
-        Way(("gofmt -l -w .",), ("here:*.go",)),
-        Way(("shfmt -w .",), ("here:*.sh",)),
-        Way(("clang-format -i *.[ch]*",), ("here:*.c|*.cpp|*.h",)),
-    ),
-    "check": (
-        Way(("mypy .",), ("here:*.py|*/*.py",)),
-        Way(("npx tsc --noEmit",), ("here:tsconfig.json",)),
-        Way(("go vet ./...",), ("here:*.go",)),
-    ),
-    "lint": (
-        Way(("ruff check .",), ("here:*.py|*/*.py",)),
-        Way(("npx eslint .",), ("here:package.json|*.js|*.ts|*/*.js|*/*.ts",)),
-        Way(("go vet ./...",), ("here:*.go",)),
-        Way(("shellcheck *.sh",), ("here:*.sh",)),
-    ),
-}
-
-_README_LIMIT: Final = 16384
-
 #: A command whose " && " stand outside of quotes and brackets, as far as a glance can tell.
 _STEPS_ARE_PLAIN: Final = re.compile(r"(?:[^'\"()]|'[^'\"&]*')*")
 
-#: Other ways that are told, and parts of a project.
-_OTHER_WAYS: Final = 1
-_OTHER_PARTS: Final = 3
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A system (``linux``, ``darwin``), the folders that tools are looked for in, and a home."""
+
+    system: str
+    path: str
+    home: Path
+    _found: dict[str, str | None] = field(default_factory=dict, compare=False)
+
+    @classmethod
+    def here(cls) -> Self:
+        """Return this machine as it is now."""
+        system = "darwin" if sys.platform == "darwin" else "linux"
+        return cls(system, os.environ.get("PATH", os.defpath), Path.home())
+
+    def which(self, tool: str) -> str | None:
+        """Return where ``tool`` is installed, if it is."""
+        if tool not in self._found:
+            self._found[tool] = shutil.which(tool, path=self.path)
+        return self._found[tool]
+
+    def has(self, tool: str) -> bool:
+        """Return whether ``tool`` is installed."""
+        return self.which(tool) is not None
+
+
+#: What stands before a command's own words, and options of these behind which a value follows.
+_PREFIXES: Final = frozenset(("sudo", "nohup", "time", "env", "command"))
+_TAKES_A_VALUE: Final = re.compile(r"-[a-zA-Z]*[ug]|-C|-S")
+
+
+@cache
+def _install() -> dict[str, Any]:
+    """Return what install.toml says of tools that are missing; it is read when first needed."""
+    return tomllib.loads(Path(__file__).with_name("install.toml").read_text("utf-8"))
+
+
+def to_install(
+    commands: Sequence[str], machine: Machine, guessed: Collection[str] = ()
+) -> tuple[str, tuple[str, ...]] | None:
+    """Return the tool that ``commands`` need and this machine has not, and what installs it.
+
+    Where no package manager is known, nothing is said: the commands tell themselves. Neither is of
+    what is only ``guessed`` to be a program: a package of that name may be anybody's.
+    """
+    for command in commands:
+        tool = _tool(command)
+        if tool and tool not in guessed and not machine.has(tool):
+            install = install_command(tool, machine)
+            if install is not None:
+                return tool, (install,)
+    return None
+
+
+def install_command(tool: str, machine: Machine) -> str | None:
+    """Return the command that installs ``tool`` with this machine's package manager."""
+    known = _install()
+    if tool in known["not_ours"].split():
+        return None
+    if machine.system != "darwin" and tool in known["elsewhere"]:
+        return str(known["elsewhere"][tool])
+    for manager, command in known["managers"].items():
+        if machine.has(manager):
+            names = known["packages"].get(tool, tool).split()
+            return f"{command} {names[0] if manager == 'apt-get' else names[-1]}"
+    return None
+
+
+def _tool(command: str) -> str:
+    """Return the program that a command of the table begins with, or nothing."""
+    words = re.sub(r"^\w+=\$\(", "", command).split()
+    while words and (words[0] in _PREFIXES or re.match(r"\w+=", words[0])):
+        words = words[1:]
+        while words and words[0].startswith("-"):
+            words = words[1 + bool(_TAKES_A_VALUE.fullmatch(words[0])) :]
+    tool = words[0] if words else ""
+    return tool if re.fullmatch(r"[\w.+-]+", tool) and tool not in group("builtins") else ""
 
 
 class Workspace:
-    """A folder, the machine that it is on, and its project's tasks."""
+    """A folder, the machine that it is on, the names in it, and its project's tasks."""
 
     def __init__(self, root: Path, machine: Machine | None = None) -> None:
         self.root = root.resolve()
         self.machine = machine or Machine.here()
-        self.here = Here(self.machine, self.root)
-        self.places = Places(self.root)
 
     @cached_property
     def tasks(self) -> tuple[Task, ...]:
@@ -98,7 +141,7 @@ class Workspace:
     @cached_property
     def in_git(self) -> bool:
         """Whether the folder lies in a repository."""
-        return self.here.in_git()
+        return any((folder / ".git").exists() for folder in (self.root, *self.root.parents))
 
     def best(self, intent: Intent) -> list[Task]:
         """Return the tasks for ``intent``, or for what may be meant as well."""
@@ -112,148 +155,98 @@ class Workspace:
         """Return the commands of the surest task for ``intent``; none where there is none."""
         return next(map(steps, self.best(intent)), ())
 
+    def exists(self, name: str) -> bool:
+        """Return whether there is something of that name, told from the workspace."""
+        if not name or len(name) > 1024 or "\0" in name:
+            return False
+        try:
+            return os.path.lexists(self.root / os.path.expanduser(name))  # noqa: PTH111
+        except (OSError, ValueError):
+            return False
+
+    def is_folder(self, name: str) -> bool:
+        """Return whether that name is a folder's."""
+        try:
+            return (self.root / os.path.expanduser(name)).is_dir()  # noqa: PTH111
+        except (OSError, ValueError):
+            return False
+
+    def find(self, name: str, *, folders: bool = False) -> str | None:
+        """Return the path of what is called ``name``: here, else the only one somewhere below."""
+        if self.exists(name):
+            return name if not folders or self.is_folder(name) else None
+        if "/" in name or ("." not in name.lstrip(".") and not folders):
+            return None
+        found = self._below.get(name, ())
+        return found[0] if len(found) == 1 else None
+
+    def alike(self, word: str) -> str | None:
+        """Return the one entry here that ``word`` means in another spelling: "readme"."""
+        found = self._spoken.get(stem(word.lower()), ())
+        return found[0] if len(found) == 1 else None
+
+    def has_branch(self, name: str) -> bool:
+        """Return whether the repository here has a branch of that name."""
+        return name in self._branches
+
+    @cached_property
+    def _branches(self) -> frozenset[str]:
+        git = self.root / ".git"
+        refs = read_regular(git / "packed-refs", _REFS_LIMIT) or b""
+        packed = re.findall(
+            r" refs/(?:heads|remotes/[^/\s]+)/(\S+)", refs.decode("utf-8", "replace")
+        )
+        heads = git / "refs" / "heads"
+        loose: list[str] = []
+        for folder, _, names in os.walk(heads):
+            loose += (os.path.relpath(f"{folder}/{name}", heads) for name in names)
+            if len(loose) > _MOST:
+                break
+        return frozenset((*packed, *loose))
+
+    @cached_property
+    def _entries(self) -> list[str]:
+        try:
+            with os.scandir(self.root) as entries:
+                return [entry.name for _, entry in zip(range(_MOST), entries, strict=False)]
+        except OSError:
+            return []
+
+    @cached_property
+    def _spoken(self) -> dict[str, list[str]]:
+        """The entries by their names without extension, in lower case and stemmed."""
+        spoken: dict[str, list[str]] = {}
+        for name in self._entries:
+            bare = name.lower().partition(".")[0]
+            if len(bare) > 2 and name.isprintable():
+                spoken.setdefault(stem(bare), []).append(name)
+        return spoken
+
+    @cached_property
+    def _below(self) -> dict[str, list[str]]:
+        """The paths of what lies in folders, by name; bounded."""
+        below: dict[str, list[str]] = {}
+        left = _MOST
+        waiting = [("", 0)]
+        while waiting and left > 0:
+            folder, depth = waiting.pop(0)
+            try:
+                entries = list(os.scandir(self.root / folder))
+            except OSError:
+                continue
+            for entry in entries:
+                left -= 1
+                path = f"{folder}{entry.name}"
+                if folder and entry.name.isprintable():
+                    below.setdefault(entry.name, []).append(path)
+                hidden = entry.name.startswith(".") or entry.name in _PASSED_OVER
+                if not hidden and depth < _DEPTH and entry.is_dir(follow_symlinks=False):
+                    waiting.append((f"{path}/", depth + 1))
+        return below
+
 
 def steps(task: Task) -> tuple[str, ...]:
     """Return the commands of a task, each to be run by itself, in order."""
     if _STEPS_ARE_PLAIN.fullmatch(task.command):
         return tuple(task.command.split(" && "))
     return (task.command,)
-
-
-def task_parts(intent: Intent, workspace: Workspace) -> Sequence[Part]:
-    """Return how a task is done here: the surest way, and another one that the project sets up.
-
-    Where only parts of the project tell, all of them are told, up to a few.
-    """
-    found = workspace.best(intent)
-    if not found:
-        words = _IN_WORDS[intent]
-        usual = chosen(_USUAL.get(intent, ()), {}, {}, workspace.here)
-        if usual is not None:
-            said = f"I found no file here that says how to {words}; it is usual to:"
-            return [Part(said, usual.commands)]
-        return [Part(f"I found no file here that says how to {words}.", ("ls -la",))]
-    first = found[0]
-    words = _IN_WORDS[first.intent]
-    parts = [Part(f"To {words} here (from {first.source}):", steps(first))]
-    seen = {first.folder or first.source}
-    if first.rank == Rank.PART:
-        others = (task for task in found if task.rank == Rank.PART)
-        lead_in, most = "And, from {}:", _OTHER_PARTS
-    else:
-        others = (task for task in found if task.rank <= Rank.CONFIGURED)
-        lead_in, most = "Or, from {}:", _OTHER_WAYS
-    for other in others:
-        place = other.folder or other.source
-        if place not in seen and len(parts) <= most:
-            seen.add(place)
-            parts.append(Part(lead_in.format(other.source), steps(other)))
-    return parts
-
-
-def overview(workspace: Workspace) -> Part:
-    """Return what the manifests and the first words of the README tell of the project."""
-    sources = list(dict.fromkeys(task.source for task in workspace.tasks))[:6]
-    known = (
-        f"I find its tasks in {', '.join(sources)}."
-        if sources
-        else "I found no manifest that I know."
-    )
-    look = ["ls -la"]
-    quote: tuple[str, ...] = ()
-    for name in ("README.md", "README.rst", "README.txt", "README"):
-        head = read_head(workspace.root, name, _README_LIMIT)
-        if head is not None:
-            lines = [line for line in without_hidden(head[0]).split("\n") if line.strip()]
-            quote = tuple(lines[:4])
-            look.insert(0, f"cat {name}")
-            break
-    begins = " Its README begins:" if quote else ""
-    return Part(f"This is the folder {workspace.root.name}. {known}{begins}", tuple(look), quote)
-
-
-#: Words of a question that asks for no more than that.
-_MOST: Final = 16
-_WORD: Final = re.compile(r"[\w.:@+/=-]+")
-
-_RUNNERS: Final = frozenset(("make", "just", "task", "npm", "pnpm", "yarn", "bun"))
-#: What an entry is called, in questions.
-_KINDS: Final = frozenset(
-    [
-        *("target", "targets", "script", "scripts", "recipe", "recipes", "task", "tasks", "job"),
-        *("entry", "rule", "makefile", "justfile", "taskfile", "package.json", "command"),
-    ]
-)
-#: Verbs that ask for an entry to be run.
-_RUNS: Final = frozenset(
-    ["run", "execute", "start", "launch", "do", "call", "invoke", "trigger", "use", "kick", "fire"]
-)
-#: Verbs that may stand before what an entry makes: "build the docs".
-_MAKES: Final = frozenset(["build", "make", "generate", "create", "produce"])
-#: What says nothing more.
-_SAYS_NOTHING: Final = frozenset(
-    [
-        *("the", "a", "an", "my", "our", "this", "that", "it", "me", "please", "now", "again"),
-        *("here", "just", "only", "for", "with", "using", "via", "in", "from", "of", "on", "to"),
-        *("how", "can", "do", "does", "i", "we", "you", "is", "there", "theres", "there's", "s"),
-        *("project", "app", "application", "repo", "code", "everything", "site", "website", "off"),
-        *("called", "named", "through", "want", "would", "like", "has", "have", "one", "its"),
-        *("tests", "test", "suite", "server", "step", "-", "run-script"),
-    ]
-)
-_STANDARD: Final = frozenset(name for names in ENTRY_NAMES.values() for name in names)
-_SETTING: Final = re.compile(r"[A-Za-z_]\w*=[\w./:@+-]*")
-
-
-def entry_parts(text: str, workspace: Workspace) -> Sequence[Part]:
-    """Return how the entry is run that ``text`` asks for by its name; else nothing."""
-    said = [word.strip(".:") for word in _WORD.findall(words().bare(text).lower())]
-    if not 0 < len(said) <= _MOST or not _may_ask(said):
-        return ()
-    found = _asked(said, workspace.entries)
-    if found is None:
-        return ()
-    settings = "".join(f" {word}" for word in _WORD.findall(text) if _SETTING.fullmatch(word))
-    command = f"{found.command}{settings}"
-    return [Part(f"Runs `{found.name}` (from {found.source}):", (command,))]
-
-
-def _may_ask(said: Sequence[str]) -> bool:
-    """Return whether all but a word or two say no more than that something is to be run."""
-    others = [word for word in said if not _says_nothing(word)]
-    return len(set(others)) <= 1
-
-
-def _says_nothing(word: str) -> bool:
-    ours = (_RUNNERS, _KINDS, _RUNS, _MAKES, _SAYS_NOTHING)
-    return any(word in group for group in ours) or _SETTING.fullmatch(word) is not None
-
-
-def _asked(said: Sequence[str], entries: Sequence[NamedTask]) -> NamedTask | None:
-    """Return the entry that is named among the words, or None."""
-    runner = next((word for at, word in enumerate(said) if _is_runner(said, at, entries)), "")
-    of_runner = [entry for entry in entries if not runner or entry.runner == runner]
-    named = {entry.name.lower(): entry for entry in reversed(of_runner)}
-    others = [word for word in said if not _says_nothing(word)]
-    name = others[0] if others else said[-1]
-    entry = named.get(name)
-    if entry is None:
-        return None
-    rest = [word for word in said if word != name]
-    told = bool(runner) or any(word in _KINDS for word in rest)
-    if entry.name.lower() in _STANDARD and not told:
-        return None
-    if any(_SETTING.fullmatch(word) for word in rest) and entry.runner not in ("make", "just"):
-        return None
-    asks = told or not rest or any(word in _RUNS | _MAKES for word in rest)
-    return entry if asks or said[0] == name or "how" in rest else None
-
-
-def _is_runner(said: Sequence[str], at: int, entries: Sequence[NamedTask]) -> bool:
-    """Return whether a word names a runner that this project has: "just" mostly does not."""
-    word = said[at]
-    if word not in _RUNNERS or not any(entry.runner == word for entry in entries):
-        return False
-    return (
-        word not in ("just", "task") or at == 0 or said[at - 1] in ("with", "using", "run", "via")
-    )

@@ -11,7 +11,7 @@ from aish_lsp.foundation.errors import Denied, InvalidArgument
 from aish_lsp.foundation.ports import Question
 from aish_lsp.foundation.text import cut, escaped
 from aish_lsp.operations.operation import Answer, Line, Place, SessionTarget, operation
-from aish_lsp.tools.mcp.asking import SCOPES, Scope
+from aish_lsp.tools.asking import SCOPES, Scope
 
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Session

@@ -1,1 +1,1 @@
-"""What a model may call: the tools of ours, and the ways to call one."""
+"""What a model may call: the tools of ours, and those of tool servers (MCP)."""

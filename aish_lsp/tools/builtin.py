@@ -35,92 +35,95 @@ if TYPE_CHECKING:
 
 _Work: TypeAlias = "Callable[[Mapping[str, Any], Around], Awaitable[ToolResult]]"
 
-_TEXT: Final = {"type": "string"}
-_NUMBER: Final = {"type": "integer"}
-_YES_OR_NO: Final = {"type": "boolean"}
 
-
-def _schema(name: str, description: str, required: str, **properties: object) -> ToolSchema:
-    """Return a schema; ``required`` are names, with blanks between."""
-    return ToolSchema(
-        name,
-        description,
-        {"type": "object", "properties": properties, "required": required.split()},
-    )
+def _tool(
+    name: str,
+    description: str,
+    *,
+    required: str = "",
+    text: str = "",
+    numbers: str = "",
+    flags: str = "",
+    reads: bool = False,
+) -> Tool:
+    """Return a tool and the arguments that it takes, by their kinds: names with blanks between."""
+    kinds = {"string": text, "integer": numbers, "boolean": flags}
+    properties = {one: {"type": kind} for kind, names in kinds.items() for one in names.split()}
+    parameters = {"type": "object", "properties": properties, "required": required.split()}
+    return Tool(ToolSchema(name, description, parameters), reads)
 
 
 # Short, since they are sent with each request. The order is kept: a prompt's beginning is cached.
-_READ_FILE: Final = _schema(
-    "read_file",
-    "Read a text file of the workspace, or its lines start to end (from 1).",
-    "path",
-    path=_TEXT,
-    start=_NUMBER,
-    end=_NUMBER,
+_TOOLS: Final = (
+    _tool(
+        "read_file",
+        "Read a text file of the workspace, or its lines start to end (from 1).",
+        required="path",
+        text="path",
+        numbers="start end",
+        reads=True,
+    ),
+    _tool(
+        "list_files",
+        "List the project's files under a folder, some folders deep.",
+        text="path",
+        numbers="depth",
+        reads=True,
+    ),
+    _tool(
+        "search",
+        "Find the lines of files that hold a text, or match a regex.",
+        required="pattern",
+        text="pattern path",
+        flags="regex",
+        reads=True,
+    ),
+    _tool(
+        "diagnostics",
+        "List the errors and warnings that the editor has for a file, or for the workspace.",
+        text="path",
+        reads=True,
+    ),
+    _tool(
+        "symbols",
+        "List the functions, classes and such of a file, or those of the workspace named like"
+        " query.",
+        text="query path",
+        reads=True,
+    ),
+    _tool(
+        "definition",
+        "Find where the name at a place is defined. line and character count from 1.",
+        required="path line character",
+        text="path",
+        numbers="line character",
+        reads=True,
+    ),
+    _tool(
+        "edit_file",
+        "Replace a text in a file. old has to be exact and occur once; with all it is replaced"
+        " wherever it occurs. The user is asked.",
+        required="path old new",
+        text="path old new",
+        flags="all",
+    ),
+    _tool(
+        "write_file",
+        "Write a new file, or all of one that you have read. The user is asked.",
+        required="path content",
+        text="path content",
+    ),
+    _tool(
+        "run_command",
+        "Run a shell command and get its output. The user is asked unless it only reads. timeout is"
+        " in seconds.",
+        required="command",
+        text="command cwd",
+        numbers="timeout",
+    ),
 )
-_LIST_FILES: Final = _schema(
-    "list_files",
-    "List the project's files under a folder, some folders deep.",
-    "",
-    path=_TEXT,
-    depth=_NUMBER,
-)
-_SEARCH: Final = _schema(
-    "search",
-    "Find the lines of files that hold a text, or match a regex.",
-    "pattern",
-    pattern=_TEXT,
-    path=_TEXT,
-    regex=_YES_OR_NO,
-)
-_DIAGNOSTICS: Final = _schema(
-    "diagnostics",
-    "List the errors and warnings that the editor has for a file, or for the workspace.",
-    "",
-    path=_TEXT,
-)
-_SYMBOLS: Final = _schema(
-    "symbols",
-    "List the functions, classes and such of a file, or those of the workspace named like query.",
-    "",
-    query=_TEXT,
-    path=_TEXT,
-)
-_DEFINITION: Final = _schema(
-    "definition",
-    "Find where the name at a place is defined. line and character count from 1.",
-    "path line character",
-    path=_TEXT,
-    line=_NUMBER,
-    character=_NUMBER,
-)
-_EDIT_FILE: Final = _schema(
-    "edit_file",
-    "Replace a text in a file. old has to be exact and occur once; with all it is replaced wherever"
-    " it occurs. The user is asked.",
-    "path old new",
-    path=_TEXT,
-    old=_TEXT,
-    new=_TEXT,
-    all=_YES_OR_NO,
-)
-_WRITE_FILE: Final = _schema(
-    "write_file",
-    "Write a new file, or all of one that you have read. The user is asked.",
-    "path content",
-    path=_TEXT,
-    content=_TEXT,
-)
-_RUN_COMMAND: Final = _schema(
-    "run_command",
-    "Run a shell command and get its output. The user is asked unless it only reads. timeout is in"
-    " seconds.",
-    "command",
-    command=_TEXT,
-    cwd=_TEXT,
-    timeout=_NUMBER,
-)
-
+#: Those that are offered where the editor answers.
+_OF_EDITOR: Final = frozenset(("diagnostics", "symbols", "definition"))
 
 #: Places that an answer tells at most, and characters of what is said of one.
 _MOST: Final = 200
@@ -225,15 +228,15 @@ class BuiltInTools:
         editor = EditorLookups(workplace, looking)
         self._workplace = workplace
         self._work: dict[str, _Work] = {
-            _READ_FILE.name: looking.read_file,
-            _LIST_FILES.name: looking.list_files,
-            _SEARCH.name: looking.search,
-            _DIAGNOSTICS.name: editor.diagnostics,
-            _SYMBOLS.name: editor.symbols,
-            _DEFINITION.name: editor.definition,
-            _EDIT_FILE.name: changing.edit_file,
-            _WRITE_FILE.name: changing.write_file,
-            _RUN_COMMAND.name: self._run_command,
+            "read_file": looking.read_file,
+            "list_files": looking.list_files,
+            "search": looking.search,
+            "diagnostics": editor.diagnostics,
+            "symbols": editor.symbols,
+            "definition": editor.definition,
+            "edit_file": changing.edit_file,
+            "write_file": changing.write_file,
+            "run_command": self._run_command,
         }
 
     @property
@@ -247,17 +250,8 @@ class BuiltInTools:
 
     def tools(self) -> tuple[Tool, ...]:
         """Return them, always in the same order; those that ask the editor where it answers."""
-        of_the_editor = (_DIAGNOSTICS, _SYMBOLS, _DEFINITION)
-        asked = of_the_editor if self._workplace.look_up.is_offered() else ()
-        return (
-            Tool(_READ_FILE, reads=True),
-            Tool(_LIST_FILES, reads=True),
-            Tool(_SEARCH, reads=True),
-            *(Tool(schema, reads=True) for schema in asked),
-            Tool(_EDIT_FILE),
-            Tool(_WRITE_FILE),
-            Tool(_RUN_COMMAND),
-        )
+        answers = self._workplace.look_up.is_offered()
+        return tuple(tool for tool in _TOOLS if answers or tool.schema.name not in _OF_EDITOR)
 
     async def call(self, name: str, arguments: Mapping[str, Any], around: Around, /) -> ToolResult:
         """Call one of them; it asks the user where that is due.

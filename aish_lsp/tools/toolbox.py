@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from aish_lsp.foundation.ports import AskUser
     from aish_lsp.models.request import ToolCall
     from aish_lsp.tools.calling import Around, Provider, Tool
-    from aish_lsp.tools.mcp.servers import SessionServers
+    from aish_lsp.tools.servers import SessionServers
 
 logger = logging.getLogger(__name__)
 

@@ -19,8 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "offline"))
 
 from corpus import entries
 
-from aish_lsp.offline.model import reply
-from aish_lsp.offline.question import Question
+from aish_lsp.offline.model import Question, reply
 from aish_lsp.offline.ranking import ranking
 
 

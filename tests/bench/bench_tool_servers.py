@@ -22,7 +22,7 @@ from typing import Any
 from aish_lsp.config.schema import ToolServer
 from aish_lsp.foundation.ports import nobody
 from aish_lsp.models.request import ToolSchema
-from aish_lsp.tools.mcp.connection import Connection, Surroundings
+from aish_lsp.tools.connection import Connection, Surroundings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "servers"))
 from llama_server import LlamaServer

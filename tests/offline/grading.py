@@ -15,7 +15,7 @@ from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import user_text
 from aish_lsp.models.request import ModelRequest, RequestMessage, Text
 from aish_lsp.offline import OfflineModel, is_unknown
-from aish_lsp.offline.machine import Machine
+from aish_lsp.offline.workspace import Machine
 
 #: ``right``: just what was asked. ``silent``: it says that it does not know. ``wrong``: all else.
 Outcome = Literal["right", "silent", "wrong"]

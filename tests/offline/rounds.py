@@ -31,7 +31,7 @@ from world import tools
 from aish_lsp.config.schema import Preset
 from aish_lsp.models.request import ModelRequest, RequestMessage, Text
 from aish_lsp.offline import OfflineModel, is_unknown
-from aish_lsp.offline.machine import Machine
+from aish_lsp.offline.workspace import Machine
 
 FOLDER: Final = Path(__file__).resolve().with_name("rounds")
 

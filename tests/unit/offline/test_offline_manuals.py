@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.offline import manuals
-from aish_lsp.offline.explaining import explanation
-from aish_lsp.offline.machine import Machine
+from aish_lsp.offline.commands import explanation
 from aish_lsp.offline.manuals import manual, option
-from aish_lsp.offline.workspace import Workspace
+from aish_lsp.offline.workspace import Machine, Workspace
 
 #: Bytes of a page that are kept at most.
 MOST = 400_000

@@ -4,12 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from aish_lsp.offline.choosing import acts_on_its_shell
 from aish_lsp.offline.matching import probabilities, score, weights
-from aish_lsp.offline.model import is_unknown, reply
-from aish_lsp.offline.part import acts_on_its_shell
-from aish_lsp.offline.places import Places
-from aish_lsp.offline.question import Question
+from aish_lsp.offline.model import Question, is_unknown, reply
 from aish_lsp.offline.tokens import cut
+from aish_lsp.offline.workspace import Workspace
 
 
 def asked(root: Path, question: str) -> str:
@@ -63,9 +62,9 @@ def test_a_clause_that_tells_how_things_are_is_no_hindrance(
 
 
 def test_a_clause_is_an_aside_where_another_asks(tmp_path: Path) -> None:
-    tokens = cut("i deleted a.txt by accident, restore b.txt", Places(tmp_path))
+    tokens = cut("i deleted a.txt by accident, restore b.txt", Workspace(tmp_path))
     assert [token.text for token in tokens if not token.aside] == ["restore", "b.txt"]
-    assert not any(token.aside for token in cut("i deleted a.txt", Places(tmp_path)))
+    assert not any(token.aside for token in cut("i deleted a.txt", Workspace(tmp_path)))
 
 
 @pytest.mark.parametrize(

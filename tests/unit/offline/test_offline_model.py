@@ -15,8 +15,8 @@ from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import user_text
 from aish_lsp.models.request import Finish, ModelEvent, ModelRequest, RequestMessage, Text
 from aish_lsp.offline import OfflineModel, is_unknown
-from aish_lsp.offline.machine import Machine
-from aish_lsp.offline.part import CONNECT
+from aish_lsp.offline.choosing import CONNECT
+from aish_lsp.offline.workspace import Machine
 
 EARLIER = (RequestMessage("user", "hello"), RequestMessage("assistant", "hello"))
 

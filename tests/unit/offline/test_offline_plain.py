@@ -9,13 +9,12 @@ import pytest
 
 from aish_lsp.offline.deeds import only_asks, risk_of
 from aish_lsp.offline.matching import THRESHOLD, understood
-from aish_lsp.offline.model import is_unknown, reply
-from aish_lsp.offline.places import Places
-from aish_lsp.offline.question import Question
+from aish_lsp.offline.model import Question, is_unknown, reply
 from aish_lsp.offline.ranking import ranking
 from aish_lsp.offline.table import Intent, Phrasing, Slot, table
 from aish_lsp.offline.tokens import cut
 from aish_lsp.offline.words import words
+from aish_lsp.offline.workspace import Workspace
 
 #: Each how many of the table's phrasings are asked.
 _EACH = 31
@@ -48,7 +47,7 @@ def test_the_words_of_a_phrasing_are_enough(tmp_path: Path) -> None:
     lost = []
     for question, intent, terms in _short():
         bare = words().bare(question)
-        tokens = cut(bare, Places(tmp_path))
+        tokens = cut(bare, Workspace(tmp_path))
         if any(token.kinds for token in tokens) or {t.term for t in tokens} - {""} != terms:
             continue  # Without the value its words mean something else: "number of".
         if only_asks(bare) and risk_of(intent) != "safe":
@@ -101,8 +100,8 @@ def test_what_turns_the_sense_is_heeded() -> None:
     asked = {"delete", "branch"}
     phrasings = [known.phrasings[number] for number in ranking().saying_just(asked)]
     assert phrasings
-    tokens = cut("delete merged branches", Places(Path("/nowhere")))
-    assert "merged" in known.intents[understood(tokens, "delete merged branches")[0].number].example
+    tokens = cut("delete merged branches", Workspace(Path("/nowhere")))
+    assert "merged" in understood(tokens, "delete merged branches")[0].intent.example
 
 
 @pytest.mark.parametrize("question", ["delete files", "remove files", "delete the branches"])

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.offline.choosing import Here, render, told
+from aish_lsp.offline.choosing import render, told
 from aish_lsp.offline.deeds import risk_of
-from aish_lsp.offline.machine import Machine
-from aish_lsp.offline.places import Places
 from aish_lsp.offline.table import KINDS, SLOT, Intent, kind_of, table
 from aish_lsp.offline.understanding import read
+from aish_lsp.offline.workspace import Machine, Workspace
 from aish_lsp.shell.risk import classify
 from aish_lsp.shell.risk.words import parse
 
@@ -66,18 +65,18 @@ def filled(slot: str, values: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory: pytest.TempPathFactory) -> Places:
+def places(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
     root = tmp_path_factory.mktemp("world")
     for name in ("photos", "backup"):
         (root / name).mkdir()
     for name in ("report.pdf", "data.csv"):
         (root / name).touch()
-    return Places(root)
+    return Workspace(root)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.slow
-def test_the_first_phrasing_of_an_intent_leads_to_it(family: str, places: Places) -> None:
+def test_the_first_phrasing_of_an_intent_leads_to_it(family: str, places: Workspace) -> None:
     lost = []
     for intent in intents(family):
         if "{first}" in intent.example and "{last}" in intent.example:
@@ -131,7 +130,7 @@ def test_each_intent_has_a_risk_and_what_destroys_is_never_safe(family: str) -> 
 )
 def test_each_intent_is_told_on_each_system(system: str, tools: str, tmp_path: Path) -> None:
     found: dict[str, str | None] = {tool: f"/usr/bin/{tool}" for tool in tools.split()}
-    here = Here(Machine(system, "", tmp_path, found), tmp_path)
+    here = Workspace(tmp_path, Machine(system, "", tmp_path, found))
     for intent in table().intents:
         if intent.topic:
             continue

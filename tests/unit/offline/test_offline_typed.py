@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.offline.choosing import render
-from aish_lsp.offline.machine import Machine
+from aish_lsp.offline.commands import typed_command
 from aish_lsp.offline.table import table
-from aish_lsp.offline.typed import typed_command
+from aish_lsp.offline.workspace import Machine
 
 COMMANDS = [
     "ls -la",

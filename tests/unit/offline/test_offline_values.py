@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.offline.model import reply
-from aish_lsp.offline.question import Question
+from aish_lsp.offline.model import Question, reply
 
 _FILES = ("main.py", "data.csv", "users.json", "server.log", "src/app.py", "tests/test_app.py")
 

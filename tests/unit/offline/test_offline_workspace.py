@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.offline.machine import Machine
-from aish_lsp.offline.model import reply
-from aish_lsp.offline.question import Question
+from aish_lsp.offline.model import Question, reply
+from aish_lsp.offline.workspace import Machine
 from aish_lsp.project.tasks import find_entries
 
 MAKEFILE = ".PHONY: all\nall: deploy docs\ndeploy:\n\techo d\ndocs:\n\techo o\ntest:\n\techo t\n"

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from test_builtin_tools import PRESET, Place, place
 
-from aish_lsp.tools.mcp import connection as connections
-from aish_lsp.tools.mcp.asking import Elicitation
+from aish_lsp.tools import connection as connections
+from aish_lsp.tools.asking import Elicitation
 
 __all__ = ["place"]
 

@@ -19,7 +19,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from test_builtin_tools import Place, place
 
-from aish_lsp.tools.mcp import connection
+from aish_lsp.tools import connection
 
 __all__ = ["place"]
 

@@ -11,6 +11,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
@@ -20,7 +21,7 @@ from aish_lsp.foundation.text import cut, escaped
 if TYPE_CHECKING:
     from aish_lsp.config.trust import TrustStore
     from aish_lsp.foundation.ports import AskUser, Choose
-    from aish_lsp.tools.mcp.results import ServerTool
+    from aish_lsp.models.request import ToolSchema
 
 #: How long a yes holds: for the next call, in this session, or in this workspace for good.
 Scope = Literal["once", "session", "always"]
@@ -38,6 +39,25 @@ _NOT_ALLOWED: Final = ""
 
 #: Characters of a definition that are kept, to show what changed.
 _KEPT: Final = 1 << 17
+
+
+@dataclass(frozen=True, slots=True)
+class ServerTool:
+    """A tool of a server.
+
+    Attributes:
+        name: as the server calls it.
+        schema: as a model is offered it, by the name ``SERVER__NAME``.
+        reads: the server says that it changes nothing.
+        definition: all that the server says of it, as lines that can be compared.
+        pin: a hash over the server's name and the definition.
+    """
+
+    name: str
+    schema: ToolSchema
+    reads: bool
+    definition: str
+    pin: str
 
 
 class Permissions:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import importlib
 import importlib.util
+import json
 import logging
 import os
 import re
 import shutil
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,20 +20,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from aish_lsp.foundation.errors import AishError, BackendUnavailable, InvalidArgument, NotFound
 from aish_lsp.foundation.paths import data_dir
-from aish_lsp.foundation.text import cut, escaped
-from aish_lsp.tools.mcp.asking import Elicitation
+from aish_lsp.foundation.text import count_of, cut, escaped
+from aish_lsp.models.request import ToolSchema
+from aish_lsp.tools.asking import Elicitation, ServerTool
+from aish_lsp.tools.calling import offered_name
 
 if TYPE_CHECKING:
     from mcp import Client
+    from mcp.client import Transport
     from mcp_types import CallToolResult
+    from mcp_types import Tool as McpTool
 
     from aish_lsp.config.schema import ToolServer
     from aish_lsp.foundation.ports import AskUser, Choose
-    from aish_lsp.tools.mcp.remote import RemoteTransport
-    from aish_lsp.tools.mcp.results import ServerTool
-    from aish_lsp.tools.mcp.stdio import StdioTransport
-
-    _Transport = StdioTransport | RemoteTransport
+    from aish_lsp.tools.transports import StdioTransport
 
 logger = logging.getLogger(__name__)
 
@@ -64,6 +66,13 @@ _INHERITED: Final = (
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
+#: Characters of a tool's schema and description, and levels of its schema, beyond which it is left
+#: out: no model could do much with it, and some servers of models fail.
+_LARGEST_SCHEMA: Final = 1 << 16
+_LONGEST_DESCRIPTION: Final = 1 << 14
+_DEEPEST: Final = 40
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What servers are started in, and how their user is asked.
@@ -94,6 +103,7 @@ class Connection:
         self.error = ""
         self._at = surroundings
         self._client: Client | None = None
+        self._process: StdioTransport | None = None
         self._task: asyncio.Task[None] | None = None
         self._limit: asyncio.Timeout | None = None
         self._elicitation = Elicitation(name, surroundings.ask_user, surroundings.choose)
@@ -201,51 +211,48 @@ class Connection:
 
     async def _serve(self) -> None:
         """Hold the connection, from its beginning to its end."""
-        transport: _Transport | None = None
+        self._process = None
         try:
             await _import_sdk()
-            transport = self._transport()
             async with AsyncExitStack() as stack:
                 # No scope of anyio's: one that is entered around the client cannot be left in it.
                 async with asyncio.timeout(_CONNECT_SECONDS) as self._limit:
-                    client = await stack.enter_async_context(self._client_of(transport))
+                    client = await stack.enter_async_context(self._client_of(self._transport()))
                     await self._list(client)
                 self._limit = None
                 self._client, self.state = client, "ready"
                 self._settled.set()
-                await self._stay(client, transport)
+                await self._stay(client)
             if self._is_wanted:
-                self._fail(BackendUnavailable("it ended"), transport)
+                self._fail(BackendUnavailable("it ended"))
             else:
                 self.state = "off"
         except asyncio.CancelledError:
             self.state = "off"
         except BaseExceptionGroup as group:
-            self._fail(_first(group), transport)
+            self._fail(_first(group))
         except Exception as error:  # noqa: BLE001 - whatever a stranger's program leads to
-            self._fail(error, transport)
+            self._fail(error)
         finally:
             self._client = None
             self._settled.set()
 
-    def _transport(self) -> _Transport:
+    def _transport(self) -> Transport:
         """Return what leads to the server.
 
         Raises:
             NotFound: its program is not installed.
         """
-        if self.configured.url:
-            from aish_lsp.tools.mcp.remote import RemoteTransport  # noqa: PLC0415 - as below
+        from aish_lsp.tools import transports  # noqa: PLC0415 - brings the SDK
 
+        if self.configured.url:
             headers = {
                 name: _VARIABLE.sub(lambda found: self._variable(found[1]), value)
                 for name, value in self.configured.headers.items()
             }
-            return RemoteTransport(
+            return transports.remote_transport(
                 self.name, self.configured.url, headers, self._at.ask_user, self._wait_for_user
             )
-        from aish_lsp.tools.mcp.stdio import StdioTransport  # noqa: PLC0415 - brings the SDK
-
         environ = self._at.environ
         environment = {name: environ[name] for name in _INHERITED if name in environ}
         for name, value in self.configured.env.items():
@@ -260,7 +267,10 @@ class Connection:
             raise NotFound(f"{escaped(program)[:80]} is not installed, or not on PATH")
         log = data_dir() / "tool-servers" / f"{re.sub(r'[^A-Za-z0-9_.-]', '_', self.name)}.log"
         command = [os.path.abspath(found), *arguments]  # noqa: PTH100 - links are not followed
-        return StdioTransport(command, self._at.root, environment, log)
+        self._process = transports.StdioTransport(
+            command, self._at.root, environment, log, self._over.set
+        )
+        return self._process
 
     def _variable(self, name: str) -> str:
         """Return the value of a variable of our environment that a header names.
@@ -277,7 +287,7 @@ class Connection:
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time() + seconds)
 
-    def _client_of(self, transport: _Transport) -> Client:
+    def _client_of(self, transport: Transport) -> Client:
         import mcp_types  # noqa: PLC0415 - brings pydantic
         from mcp import Client  # noqa: PLC0415 - heavy
 
@@ -301,10 +311,8 @@ class Connection:
             cache=None,
         )
 
-    async def _stay(self, client: Client, transport: _Transport) -> None:
+    async def _stay(self, client: Client) -> None:
         """Follow the server's list of tools until it is gone, or no longer wanted."""
-        lost = asyncio.create_task(transport.lost.wait())
-        lost.add_done_callback(lambda _: self._over.set())
         over = asyncio.create_task(self._over.wait())
         try:
             while not over.done():
@@ -317,12 +325,9 @@ class Connection:
                         await self._list(client)
                     await asyncio.wait({over}, timeout=_LIST_PAUSE)
         finally:
-            lost.cancel()
             over.cancel()
 
     async def _list(self, client: Client) -> None:
-        from aish_lsp.tools.mcp.results import checked_tools  # noqa: PLC0415 - brings the SDK
-
         found: list[Any] = []
         cursor = None
         for _ in range(_MOST_PAGES):
@@ -331,7 +336,7 @@ class Connection:
             cursor = page.next_cursor
             if not cursor or len(found) >= _MOST_TOOLS:
                 break
-        tools, left_out = await asyncio.to_thread(checked_tools, self.name, found[:_MOST_TOOLS])
+        tools, left_out = await asyncio.to_thread(_checked_tools, self.name, found[:_MOST_TOOLS])
         if cursor or len(found) > _MOST_TOOLS:
             left_out.insert(0, f"it lists more than {_MOST_TOOLS:,} tools; these are the first")
         self.tools = tuple(tools)
@@ -339,14 +344,14 @@ class Connection:
         if len(left_out) > 5:
             self.error += f"; and {len(left_out) - 5} more"
 
-    def _fail(self, error: BaseException, transport: _Transport | None) -> None:
+    def _fail(self, error: BaseException) -> None:
         self._failures += 1
         self._failed_at = time.monotonic()
         self.state, self.tools = "failed", ()
         why, said = _why(error), ""
-        if transport is not None:
-            why = transport.trouble or why
-            said = transport.last_words
+        if self._process is not None:
+            why = self._process.trouble or why
+            said = self._process.last_words
         self.error = f"The tool server {self.name} failed: {why}."
         if said:
             self.error += f" It said: {escaped(said)}"
@@ -362,6 +367,72 @@ async def _import_sdk() -> None:
     if importlib.util.find_spec("mcp") is None:
         raise NotFound("the part for tool servers is not installed: pip install 'aish-lsp[tools]'")
     await asyncio.to_thread(importlib.import_module, "mcp")
+
+
+def _checked_tools(server: str, listed: Iterable[McpTool]) -> tuple[list[ServerTool], list[str]]:
+    """Return the tools of a server that can be offered, and why others cannot."""
+    found: list[ServerTool] = []
+    left_out: list[str] = []
+    taken: set[str] = set()
+    for one in listed:
+        name = offered_name(server, one.name)
+        problem = "its name is that of another" if name in taken else _problem(one)
+        if problem:
+            left_out.append(f"{escaped(one.name)[:60]}: {problem}")
+            continue
+        taken.add(name)
+        annotations = one.annotations
+        definition = _definition(one)
+        pin = hashlib.sha256(f"{server}\n{definition}".encode(errors="surrogatepass")).hexdigest()
+        schema = ToolSchema(name, (one.description or one.title or "").strip(), one.input_schema)
+        reads = annotations is not None and annotations.read_only_hint is True
+        found.append(ServerTool(one.name, schema, reads, definition, pin))
+    return found, left_out
+
+
+def _definition(tool: McpTool) -> str:
+    """Return what a server says of a tool, each character of it seen, a line for each part."""
+    annotations = tool.annotations.model_dump(exclude_none=True) if tool.annotations else {}
+    parts = {
+        "name": tool.name,
+        "title": tool.title,
+        "description": tool.description,
+        "arguments": tool.input_schema,
+        "result": tool.output_schema,
+        "annotations": annotations,
+    }
+    return "\n".join(
+        f"{part}: {json.dumps(value, indent=1, sort_keys=True)}" for part, value in parts.items()
+    )
+
+
+def _problem(tool: McpTool) -> str:
+    """Return why a tool cannot be offered; empty where it can."""
+    from jsonschema import Draft202012Validator, SchemaError  # noqa: PLC0415 - heavy
+
+    schema = tool.input_schema
+    if not tool.name:
+        return "it has no name"
+    if _depth(schema) > _DEEPEST:
+        return "its schema is nested too deeply"
+    size = len(json.dumps(schema))
+    if size > _LARGEST_SCHEMA or len(tool.description or "") > _LONGEST_DESCRIPTION:
+        return f"its schema or its description is too long ({count_of(size, 'character')})"
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        return f"its schema is not valid: {escaped(error.message)[:120]}"
+    return "" if schema.get("type", "object") == "object" else "its arguments are not an object"
+
+
+def _depth(schema: object) -> int:
+    level, deepest = [schema], 0
+    while level and deepest <= _DEEPEST:
+        deepest += 1
+        inner = [list(one.values()) for one in level if isinstance(one, dict)]
+        inner += [one for one in level if isinstance(one, list)]
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+    return deepest
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -1,20 +1,140 @@
-"""What a command means: each part from the manuals that are installed, and what it could do.
+"""Questions that are commands already, "ls -la", and those that ask what a command means.
 
-How much harm it could do is what aish says of each command before it runs (docs/risk.md).
+What is typed as a command is told as it stands: nobody who writes `git rebase -i HEAD~4` asks for
+another one. English is what has to be told apart from it, so a program whose name is a word
+(`find`, `sort`) needs more of the looks of a command than `grep` does.
+
+What a command means is told part by part from the manuals that are installed. How much harm it
+could do is what aish says of each command before it runs (docs/risk.md).
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
-from aish_lsp.offline.machine import install_command
-from aish_lsp.offline.manuals import WITH_COMMANDS, Manual, examples, manual, option
-from aish_lsp.offline.part import Part, plain_line
-from aish_lsp.offline.workspace import Workspace
+from aish_lsp.offline.choosing import Part, plain_line
+from aish_lsp.offline.manuals import Manual, examples, manual, option
+from aish_lsp.offline.words import group, words
+from aish_lsp.offline.workspace import Machine, Workspace, install_command
 from aish_lsp.shell.risk import classify
+
+_TYPED_MOST: Final = 400
+_ASKS_TO_RUN: Final = re.compile(r"(?:\$\s+|(?:run|execute)\s+)")
+
+_PUNCTUATION: Final = re.compile(r"[|&;<>]+")
+_REDIRECTS: Final = re.compile(r"[<>]&?|>>|&>>?")
+_OPTION: Final = re.compile(r"--?[A-Za-z0-9][\w-]*(?:=.*)?")
+_SETTING: Final = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+#: What no word of English has in it.
+_ARGUMENT: Final = re.compile(r"['\"`$*~/=:@+{}\\]|\d|\w\.\w|^\.\.?$")
+
+#: What the shell does itself, and is written with a value: ``export A=1``.
+_SETTERS: Final = frozenset(("alias", "declare", "export", "local", "readonly", "set"))
+_TYPED_BUILTINS: Final = frozenset((*_SETTERS, "cd", "echo", "printf", "source", "unset"))
+#: What stands before a command.
+_BEFORE: Final = frozenset(("sudo", "time", "nohup", "env", "xargs", "watch", "exec", "command"))
+#: What is told of a program: ``which node``.
+_TELLS: Final = frozenset(("man", "whereis", "which"))
+
+
+def typed_command(text: str, root: Path, machine: Machine, *, surely: bool) -> str | None:
+    """Return the command that ``text`` is, or None where it is a question in English.
+
+    Args:
+        text: what the user wrote.
+        root: the folder whose files it may name.
+        machine: what is installed.
+        surely: whether it has to have an option or an operator as well.
+    """
+    command = _ASKS_TO_RUN.sub("", words().bare(text), count=1).strip()
+    if not 0 < len(command) <= _TYPED_MOST or not command.isprintable() or "->" in command:
+        return None
+    try:
+        tokens = [*shlex.shlex(command, posix=False, punctuation_chars="|&;<>")]
+    except ValueError:
+        return None
+    commands = [list(simple) for simple in _simple(_joined(command, tokens))]
+    if not commands or not all(commands):
+        return None
+    first = commands[0]
+    marked = _sets(first) or any(map(_is_mark, tokens))
+    fits = (marked or not surely) and all(
+        _is_command(simple, root, machine, surely=surely) for simple in commands
+    )
+    return command if fits or _asks_of_program(first, machine) else None
+
+
+def _joined(command: str, tokens: Sequence[str]) -> Iterator[str]:
+    """Yield ``tokens`` with those joined between which there is no space: shlex parts ``a'b'``."""
+    at, word = 0, ""
+    for token in tokens:
+        begin = command.index(token, at)
+        if word and (begin > at or _PUNCTUATION.fullmatch(token) or _PUNCTUATION.fullmatch(word)):
+            yield word
+            word = ""
+        word += token
+        at = begin + len(token)
+    if word:
+        yield word
+
+
+def _simple(tokens: Iterator[str]) -> Iterator[list[str]]:
+    """Yield the words of each command of a line, without where it reads from and writes to."""
+    simple: list[str] = []
+    for word in tokens:
+        if _REDIRECTS.fullmatch(word):
+            next(tokens, None)
+        elif _PUNCTUATION.fullmatch(word):
+            yield simple
+            simple = []
+            if word == "&":
+                return
+        else:
+            simple.append(word)
+    if simple:
+        yield simple
+
+
+def _is_mark(token: str) -> bool:
+    """Return whether ``token`` is what commands have and sentences have not."""
+    return token.startswith("$") or bool(_OPTION.fullmatch(token) or _PUNCTUATION.fullmatch(token))
+
+
+def _sets(simple: Sequence[str]) -> bool:
+    """Return whether a command gives a name a value."""
+    return simple[0] in _SETTERS and any(map(_SETTING.fullmatch, simple[1:2]))
+
+
+def _asks_of_program(simple: Sequence[str], machine: Machine) -> bool:
+    """Return whether a command is ``which node``."""
+    of_program = len(simple) == 2 and simple[0] in _TELLS
+    known = words().programs | words().names
+    return of_program and machine.has(simple[0]) and simple[1] in known
+
+
+def _is_command(simple: list[str], root: Path, machine: Machine, *, surely: bool) -> bool:
+    """Return whether ``simple`` are the words of a command."""
+    program, *arguments = _without_prefix(simple, _BEFORE)
+    if not re.fullmatch(r"[a-z][a-z0-9_.+-]*", program):
+        return False
+    plain = [
+        word
+        for before, word in zip(["", *arguments], arguments, strict=False)
+        if not (_OPTION.fullmatch(word) or _ARGUMENT.search(word) or (root / word).exists())
+        and not (before.startswith("-") and program not in words().programs)
+    ]
+    if any(word.lower() in words().stop | group("asks_of_commands") for word in plain):
+        return False
+    if program in words().programs:
+        return surely or (len(plain) <= 1 and len(arguments) > len(plain))
+    if not surely or not (machine.has(program) or program in _TYPED_BUILTINS):
+        return False
+    return all(word in words().programs for word in plain)
+
 
 _THE_COMMAND: Final = r"(?:\s+(?:the|this|that))?(?:\s+(?:shell\s+)?command)?\s*:?\s+"
 _OPTION_OF: Final = (
@@ -55,23 +175,10 @@ _BUILTINS: Final = frozenset(
 )
 _MARKS: Final = re.compile(r"[|&;<>$*/=]|(?:^|\s)-")
 
-_OPERATORS: Final = {
-    "|": "hands what the part before prints to the part behind",
-    "&&": "goes on only if the part before succeeded",
-    "||": "goes on only if the part before failed",
-    ";": "goes on whatever came of the part before",
-    "&": "leaves the part before running in the background",
-    ">": "writes the output to the file, over what is in it",
-    ">>": "adds the output to the end of the file",
-    "<": "reads the input from the file",
-    ">&": "sends one stream to where another goes",
-    "2>": "writes the errors to the file",
-    "2>&1": "sends the errors to where the output goes",
-    "2>/dev/null": "throws the errors away",
-    "&>": "writes output and errors to the file",
-}
 _PARTS_MOST: Final = 24
 _COMMAND_MOST: Final = 1000
+#: What is set for the command behind it.
+_PREFIXES: Final = frozenset(("sudo", "env", "nohup"))
 
 
 def explained_command(  # noqa: PLR0911 - what rules it out, one after the other
@@ -102,7 +209,7 @@ def explained_command(  # noqa: PLR0911 - what rules it out, one after the other
         return None
     if len(words) == 1 or _MARKS.search(command) or re.search(r"\s\S*\d", command):
         return command
-    return command if program in WITH_COMMANDS and len(words) < 4 else None
+    return command if program in group("with_commands") and len(words) < 4 else None
 
 
 def explanation(command: str, workspace: Workspace) -> Sequence[Part]:
@@ -118,9 +225,9 @@ def explanation(command: str, workspace: Workspace) -> Sequence[Part]:
     unknown: list[str] = []
     for piece in pieces[:_PARTS_MOST]:
         if isinstance(piece, str):
-            lines.append(f"{piece}: {_OPERATORS.get(piece, 'an operator of the shell')}")
+            lines.append(f"{piece}: {words().operators.get(piece, 'an operator of the shell')}")
             continue
-        found = manual(_without_prefix(piece), workspace.machine)
+        found = manual(_without_prefix(piece, _PREFIXES), workspace.machine)
         if found is None:
             unknown.append(piece[0])
             lines.append(f"{shlex.join(piece)}: no manual of {piece[0]} is installed")
@@ -154,7 +261,7 @@ def _risk(command: str) -> Part:
 def _tldr(pieces: Sequence[list[str] | str], workspace: Workspace) -> Iterator[Part]:
     """Yield the examples of the user's own tldr pages for the first program."""
     first = next((piece for piece in pieces if isinstance(piece, list)), None)
-    found = examples(_without_prefix(first), workspace.machine) if first else None
+    found = examples(_without_prefix(first, _PREFIXES), workspace.machine) if first else None
     if found is not None:
         yield Part(f"Examples, from {found.source}:", quote=found.lines)
 
@@ -168,55 +275,55 @@ def _pieces(command: str) -> Iterator[list[str] | str]:
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = ""
-    words: list[str] = []
+    simple: list[str] = []
     waiting = ""
     for token in lexer:
         if token and set(token) <= set("|&;<>()"):
             redirects = set(token) & set("<>")
-            if redirects and words and words[-1] in ("1", "2"):
-                token = words.pop() + token  # noqa: PLW2901 - the digit is part of the operator
+            if redirects and simple and simple[-1] in ("1", "2"):
+                token = simple.pop() + token  # noqa: PLW2901 - the digit is part of the operator
             if redirects:
                 waiting = token
                 continue
-            if words:
-                yield words
-            words = []
+            if simple:
+                yield simple
+            simple = []
             if token not in ("(", ")"):
                 yield token
         elif waiting:
             operator = waiting
             waiting = ""
             whole = f"{operator}{token}"
-            redirection = whole if whole in _OPERATORS else operator.removeprefix("1")
-            if words:
-                yield words
-                words = []
+            redirection = whole if whole in words().operators else operator.removeprefix("1")
+            if simple:
+                yield simple
+                simple = []
             yield redirection
         else:
-            words.append(token)
-    if words:
-        yield words
+            simple.append(token)
+    if simple:
+        yield simple
 
 
-def _without_prefix(words: Sequence[str]) -> Sequence[str]:
-    """Return ``words`` without ``sudo`` and variables that are set before the program."""
+def _without_prefix(words: Sequence[str], prefixes: Collection[str]) -> list[str]:
+    """Return ``words`` without ``sudo`` and such, and variables that are set before the program."""
     rest = list(words)
-    while len(rest) > 1 and (rest[0] in ("sudo", "env", "nohup") or re.match(r"\w+=", rest[0])):
-        rest = rest[1:]
-        while len(rest) > 1 and rest[0].startswith("-"):
-            rest = rest[1:]
+    while len(rest) > 1 and (rest[0] in prefixes or _SETTING.fullmatch(rest[0])):
+        rest.pop(0)
+        while len(rest) > 1 and (rest[0].isdigit() or rest[0].startswith("-")):
+            rest.pop(0)
     return rest
 
 
 def _explained(words: Sequence[str], found: Manual) -> Iterator[str]:
     """Yield a line for the program and for each option and argument."""
-    rest = list(_without_prefix(words))
+    rest = _without_prefix(words, _PREFIXES)
     before = words[: len(words) - len(rest)]
     if before:
         meaning = "as the administrator" if before[0] == "sudo" else "set for this command alone"
         yield f"{shlex.join(before)}: {meaning}"
     name = rest.pop(0)
-    if rest and (name in WITH_COMMANDS) and not rest[0].startswith("-"):
+    if rest and (name in group("with_commands")) and not rest[0].startswith("-"):
         name = f"{name} {rest.pop(0)}"
     yield f"{name}: {found.summary or 'its manual has no summary'}"
     old_style = name in ("tar", "ps")

@@ -1,0 +1,178 @@
+"""What is told of the project itself: how its tasks are run, and what it is.
+
+A question may ask to run one of the project's own targets, recipes or scripts by its name. The
+names are the project's, and mean whatever it says: "deploy" is a target here and nothing there. So
+a question is only taken for one where each of its other words says no more than "run this".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from aish_lsp.foundation.text import without_hidden
+from aish_lsp.offline.choosing import Part, chosen
+from aish_lsp.offline.table import Way
+from aish_lsp.offline.words import group, words
+from aish_lsp.offline.workspace import Workspace, steps
+from aish_lsp.project.manifests.reading import ENTRY_NAMES, Intent, Rank
+from aish_lsp.project.safe_read import read_head
+from aish_lsp.project.tasks import NamedTask
+
+#: A task in words, for "To ... here".
+_IN_WORDS: Final[Mapping[Intent, str]] = {
+    "test": "run the tests",
+    "build": "build it",
+    "run": "run it",
+    "start": "start the development server",
+    "lint": "lint the code",
+    "format": "format the code",
+    "check": "check the code",
+    "clean": "clean up",
+    "install": "install what it needs",
+}
+#: What is usual for a language, where a project has set up nothing.
+_USUAL: Final[Mapping[Intent, tuple[Way, ...]]] = {
+    "format": (
+        Way(("ruff format .",), ("here:*.py|*/*.py",)),
+        Way(("npx prettier --write .",), ("here:package.json|*.js|*.ts|*/*.js|*/*.ts",)),
+        Way(("gofmt -l -w .",), ("here:*.go",)),
+        Way(("shfmt -w .",), ("here:*.sh",)),
+        Way(("clang-format -i *.[ch]*",), ("here:*.c|*.cpp|*.h",)),
+    ),
+    "check": (
+        Way(("mypy .",), ("here:*.py|*/*.py",)),
+        Way(("npx tsc --noEmit",), ("here:tsconfig.json",)),
+        Way(("go vet ./...",), ("here:*.go",)),
+    ),
+    "lint": (
+        Way(("ruff check .",), ("here:*.py|*/*.py",)),
+        Way(("npx eslint .",), ("here:package.json|*.js|*.ts|*/*.js|*/*.ts",)),
+        Way(("go vet ./...",), ("here:*.go",)),
+        Way(("shellcheck *.sh",), ("here:*.sh",)),
+    ),
+}
+
+_README_LIMIT: Final = 16384
+
+#: Other ways that are told, and parts of a project.
+_OTHER_WAYS: Final = 1
+_OTHER_PARTS: Final = 3
+
+
+def task_parts(intent: Intent, workspace: Workspace) -> Sequence[Part]:
+    """Return how a task is done here: the surest way, and another one that the project sets up.
+
+    Where only parts of the project tell, all of them are told, up to a few.
+    """
+    found = workspace.best(intent)
+    if not found:
+        words = _IN_WORDS[intent]
+        usual = chosen(_USUAL.get(intent, ()), {}, {}, workspace)
+        if usual is not None:
+            said = f"I found no file here that says how to {words}; it is usual to:"
+            return [Part(said, usual.commands)]
+        return [Part(f"I found no file here that says how to {words}.", ("ls -la",))]
+    first = found[0]
+    words = _IN_WORDS[first.intent]
+    parts = [Part(f"To {words} here (from {first.source}):", steps(first))]
+    seen = {first.folder or first.source}
+    if first.rank == Rank.PART:
+        others = (task for task in found if task.rank == Rank.PART)
+        lead_in, most = "And, from {}:", _OTHER_PARTS
+    else:
+        others = (task for task in found if task.rank <= Rank.CONFIGURED)
+        lead_in, most = "Or, from {}:", _OTHER_WAYS
+    for other in others:
+        place = other.folder or other.source
+        if place not in seen and len(parts) <= most:
+            seen.add(place)
+            parts.append(Part(lead_in.format(other.source), steps(other)))
+    return parts
+
+
+def overview(workspace: Workspace) -> Part:
+    """Return what the manifests and the first words of the README tell of the project."""
+    sources = list(dict.fromkeys(task.source for task in workspace.tasks))[:6]
+    known = (
+        f"I find its tasks in {', '.join(sources)}."
+        if sources
+        else "I found no manifest that I know."
+    )
+    look = ["ls -la"]
+    quote: tuple[str, ...] = ()
+    for name in ("README.md", "README.rst", "README.txt", "README"):
+        head = read_head(workspace.root, name, _README_LIMIT)
+        if head is not None:
+            lines = [line for line in without_hidden(head[0]).split("\n") if line.strip()]
+            quote = tuple(lines[:4])
+            look.insert(0, f"cat {name}")
+            break
+    begins = " Its README begins:" if quote else ""
+    return Part(f"This is the folder {workspace.root.name}. {known}{begins}", tuple(look), quote)
+
+
+#: Words of a question that asks for no more than that.
+_MOST: Final = 16
+_WORD: Final = re.compile(r"[\w.:@+/=-]+")
+
+_RUNNERS: Final = frozenset(("make", "just", "task", "npm", "pnpm", "yarn", "bun"))
+#: Verbs that may stand before what an entry makes: "build the docs".
+_MAKES: Final = frozenset(["build", "make", "generate", "create", "produce"])
+_STANDARD: Final = frozenset(name for names in ENTRY_NAMES.values() for name in names)
+_SETTING: Final = re.compile(r"[A-Za-z_]\w*=[\w./:@+-]*")
+
+
+def entry_parts(text: str, workspace: Workspace) -> Sequence[Part]:
+    """Return how the entry is run that ``text`` asks for by its name; else nothing."""
+    said = [word.strip(".:") for word in _WORD.findall(words().bare(text).lower())]
+    if not 0 < len(said) <= _MOST or not _may_ask(said):
+        return ()
+    found = _asked(said, workspace.entries)
+    if found is None:
+        return ()
+    settings = "".join(f" {word}" for word in _WORD.findall(text) if _SETTING.fullmatch(word))
+    command = f"{found.command}{settings}"
+    return [Part(f"Runs `{found.name}` (from {found.source}):", (command,))]
+
+
+def _may_ask(said: Sequence[str]) -> bool:
+    """Return whether all but a word or two say no more than that something is to be run."""
+    others = [word for word in said if not _says_nothing(word)]
+    return len(set(others)) <= 1
+
+
+def _says_nothing(word: str) -> bool:
+    ours = (_RUNNERS, group("entries"), group("runs"), _MAKES, group("says_nothing"))
+    return any(word in group for group in ours) or _SETTING.fullmatch(word) is not None
+
+
+def _asked(said: Sequence[str], entries: Sequence[NamedTask]) -> NamedTask | None:
+    """Return the entry that is named among the words, or None."""
+    runner = next((word for at, word in enumerate(said) if _is_runner(said, at, entries)), "")
+    of_runner = [entry for entry in entries if not runner or entry.runner == runner]
+    named = {entry.name.lower(): entry for entry in reversed(of_runner)}
+    others = [word for word in said if not _says_nothing(word)]
+    name = others[0] if others else said[-1]
+    entry = named.get(name)
+    if entry is None:
+        return None
+    rest = [word for word in said if word != name]
+    told = bool(runner) or any(word in group("entries") for word in rest)
+    if entry.name.lower() in _STANDARD and not told:
+        return None
+    if any(_SETTING.fullmatch(word) for word in rest) and entry.runner not in ("make", "just"):
+        return None
+    asks = told or not rest or any(word in group("runs") | _MAKES for word in rest)
+    return entry if asks or said[0] == name or "how" in rest else None
+
+
+def _is_runner(said: Sequence[str], at: int, entries: Sequence[NamedTask]) -> bool:
+    """Return whether a word names a runner that this project has: "just" mostly does not."""
+    word = said[at]
+    if word not in _RUNNERS or not any(entry.runner == word for entry in entries):
+        return False
+    return (
+        word not in ("just", "task") or at == 0 or said[at - 1] in ("with", "using", "run", "via")
+    )

@@ -1,1 +1,0 @@
-"""Tool servers: those that speak the Model Context Protocol, by its own SDK."""
