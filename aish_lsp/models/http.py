@@ -75,7 +75,7 @@ class HttpClient:
             BackendUnavailable: no answer, or it broke off. What was yielded stands.
             BackendRejected: the server refused; ``faults.refusal`` says what ``data`` holds.
         """
-        async with self._respond("POST", url, body, headers, timeout_s) as response:
+        async with self._respond(url, body, headers, timeout_s) as response:
             kind = _content_type(response)
             if kind == "application/json":
                 yield (await _read(response, BODY_LIMIT)).decode("utf-8", "replace")
@@ -90,45 +90,26 @@ class HttpClient:
                 msg = f"{origin(url)} sent {error}. Is it a model server?"
                 raise BackendUnavailable(msg) from error
 
-    async def get_json(
-        self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float
-    ) -> Any:
-        """Return the JSON at ``url``; ``timeout_s`` bounds the whole request.
-
-        Raises:
-            BackendUnavailable, BackendRejected: as ``stream_sse``.
-        """
-        return await self._fetch_json("GET", url, None, headers or {}, timeout_s)
-
-    async def post_json(
+    async def fetch_json(
         self,
         url: str,
-        body: Mapping[str, Any],
+        body: Mapping[str, Any] | None = None,
         *,
         headers: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Any:
-        """Post ``body`` as JSON and return the JSON reply; ``timeout_s`` bounds the whole request.
+        """Post ``body`` as JSON, or just get what is there, and return the JSON reply.
+
+        ``timeout_s`` bounds the whole request.
 
         Raises:
             BackendUnavailable, BackendRejected: as ``stream_sse``.
         """
-        return await self._fetch_json("POST", url, body, headers or {}, timeout_s)
-
-    async def _fetch_json(
-        self,
-        method: str,
-        url: str,
-        body: Mapping[str, Any] | None,
-        headers: Mapping[str, str],
-        timeout_s: float,
-    ) -> Any:
         await self._client(url)  # Loading httpx is not the server's time.
-
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                self._respond(method, url, body, headers, timeout_s) as response,
+                self._respond(url, body, headers or {}, timeout_s) as response,
             ):
                 content = await _read(response, BODY_LIMIT)
                 try:
@@ -142,7 +123,6 @@ class HttpClient:
     @asynccontextmanager
     async def _respond(
         self,
-        method: str,
         url: str,
         body: Mapping[str, Any] | None,
         headers: Mapping[str, str],
@@ -159,16 +139,13 @@ class HttpClient:
             )
             raise BackendRejected(msg)
         client = await self._client(url)
-        # What the user's text cannot encode (a lone surrogate) must not stop the request.
-        content = (
-            json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-            if body is not None
-            else None
-        )
+        method, content = "GET", None
         # Compression would save nothing and lets proxies hold back what should stream.
         own = {"Accept-Encoding": "identity", "User-Agent": f"aish-lsp/{__version__}"}
-        if content is not None:
-            own["Content-Type"] = "application/json"
+        if body is not None:
+            # What the user's text cannot encode (a lone surrogate) must not stop the request.
+            content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+            method, own["Content-Type"] = "POST", "application/json"
         limits = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT))
         with _translated_errors(url, timeout_s):
             request = client.build_request(
