@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import tomllib
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import quote
 
@@ -274,44 +276,9 @@ class Discovered:
     offers: tuple[KeyOffer, ...] = ()
 
 
-# By label: a model to begin with, a small one or the provider's own choice, over the protocol that
-# gives the most of it: thoughts that go back, the cache, counts. Then the variables of the key.
-_PROVIDERS: dict[str, tuple[Preset, tuple[str, ...]]] = {
-    "OpenAI": (
-        Preset(endpoint="https://api.openai.com/v1", model="gpt-5.4-mini"),
-        ("OPENAI_API_KEY",),
-    ),
-    "Anthropic": (
-        Preset(provider="anthropic", model="claude-haiku-4-5"),
-        ("ANTHROPIC_API_KEY",),
-    ),
-    "Gemini": (
-        # It thinks unasked, and what it thinks counts as output.
-        Preset(
-            provider="gemini",
-            model="gemini-3.8-flash",
-            context_window=1_000_000,
-            max_output_tokens=8192,
-        ),
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    ),
-    "OpenRouter": (
-        Preset(endpoint="https://openrouter.ai/api/v1", model="openrouter/auto"),
-        ("OPENROUTER_API_KEY",),
-    ),
-    "Groq": (
-        Preset(endpoint="https://api.groq.com/openai/v1", model="openai/gpt-oss-120b"),
-        ("GROQ_API_KEY",),
-    ),
-    "Mistral": (
-        Preset(endpoint="https://api.mistral.ai/v1", model="mistral-small-latest"),
-        ("MISTRAL_API_KEY",),
-    ),
-    "DeepSeek": (
-        Preset(endpoint="https://api.deepseek.com/v1", model="deepseek-flash"),
-        ("DEEPSEEK_API_KEY",),
-    ),
-}
+def _providers() -> dict[str, Json]:
+    """Return the providers by label, each with a preset and the variables of its key."""
+    return tomllib.loads(Path(__file__).with_name("providers.toml").read_text("utf-8"))
 
 
 async def discover(
@@ -355,10 +322,11 @@ async def find_local(
 def find_offers(environ: Mapping[str, str]) -> tuple[KeyOffer, ...]:
     """Return an offer for each provider whose key variable is set."""
     offers = []
-    for label, (model, variables) in _PROVIDERS.items():
-        variable = next((name for name in variables if environ.get(name, "").strip()), None)
+    for label, provider in _providers().items():
+        keys = (name for name in provider["variables"] if environ.get(name, "").strip())
+        variable = next(keys, None)
         if variable is not None:
-            preset = replace(model, name=label.lower(), api_key_env=variable)
+            preset = Preset(name=label.lower(), api_key_env=variable, **provider["preset"])
             offers.append(KeyOffer(label, variable, host(preset.endpoint), preset))
     return tuple(offers)
 
