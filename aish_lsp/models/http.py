@@ -227,34 +227,41 @@ def _translated_errors(url: str, timeout_s: float) -> Iterator[None]:
         msg = f"The endpoint {where} is not an address: {_ended(error)}"
         raise InvalidArgument(msg, path="endpoint") from error
     except httpx.TransportError as error:
-        message = _transport_message(error, url, timeout_s)
-        reason = _reason(error)
+        reason, message = _transport_fault(error, url, timeout_s)
         raise BackendUnavailable(message, **({"reason": reason} if reason else {})) from error
     except httpx.DecodingError as error:
         msg = f"The answer of {where} is damaged: {_ended(error)}"
         raise BackendUnavailable(msg) from error
 
 
-def _transport_message(error: httpx.TransportError, url: str, timeout_s: float) -> str:
-    """Say what happened to a connection, and what to do."""
+def _transport_fault(
+    error: httpx.TransportError, url: str, timeout_s: float
+) -> tuple[str | None, str]:
+    """Say what happened to a connection, and what to do.
+
+    What another try depends on comes first: ``timeout``, ``refused`` or ``broken``.
+    """
     import httpx  # noqa: PLC0415 - loaded at the first request
 
-    where = origin(url)
-    if isinstance(error, httpx.ConnectTimeout):
-        # A server that speaks no TLS may wait for the rest of what it takes for a request.
-        tls = " Does the server speak https?" if where.startswith("https:") else ""
-        return (
-            f"{where} did not accept the connection in time. Check `endpoint` and the network.{tls}"
-        )
-    if isinstance(error, httpx.TimeoutException):
-        return (
-            f"{where} sent nothing for {timeout_s:g} s. If the model needs longer, raise `timeout`."
-        )
-    if isinstance(error, httpx.ProxyError):
-        return f"The proxy to {where} failed: {_ended(error)} Check HTTPS_PROXY and NO_PROXY."
-    if isinstance(error, httpx.ConnectError):
-        return _connect_message(str(error), url)
-    return f"The connection to {where} broke off: {_break(str(error))}"
+    where, said = origin(url), str(error)
+    match error:
+        case httpx.ConnectTimeout():
+            # A server that speaks no TLS may wait for the rest of what it takes for a request.
+            tls = " Does the server speak https?" if where.startswith("https:") else ""
+            look = f"Check `endpoint` and the network.{tls}"
+            return "timeout", f"{where} did not accept the connection in time. {look}"
+        case httpx.TimeoutException():
+            look = "If the model needs longer, raise `timeout`."
+            return "timeout", f"{where} sent nothing for {timeout_s:g} s. {look}"
+        case httpx.ProxyError():
+            look = "Check HTTPS_PROXY and NO_PROXY."
+            return None, f"The proxy to {where} failed: {_ended(error)} {look}"
+        case httpx.ConnectError():
+            is_tls = "SSL" in said or "CERTIFICATE" in said
+            return None if is_tls else "refused", _connect_message(said, url)
+    is_broken = isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError)
+    message = f"The connection to {where} broke off: {_break(said)}"
+    return "broken" if is_broken else None, message
 
 
 def _break(words: str) -> str:
@@ -265,17 +272,6 @@ def _break(words: str) -> str:
         return "its headers have no end. Is it a model server?"
     words = words.partition(": bytearray(")[0].rstrip(". ")
     return f"{words or 'it was reset'}. Ask again."
-
-
-def _reason(error: httpx.TransportError) -> str | None:
-    """Return what another try depends on: ``timeout``, ``refused`` or ``broken``."""
-    import httpx  # noqa: PLC0415 - loaded at the first request
-
-    if isinstance(error, httpx.TimeoutException):
-        return "timeout"
-    if isinstance(error, httpx.ConnectError):
-        return None if "SSL" in str(error) or "CERTIFICATE" in str(error) else "refused"
-    return "broken" if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError) else None
 
 
 def _ended(error: Exception) -> str:
