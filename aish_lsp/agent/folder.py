@@ -12,7 +12,7 @@ import platform
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aish_lsp.context.attached.reading import FileNames
+from aish_lsp.context.attached import FileNames
 from aish_lsp.context.prompt import (
     Blocks,
     Surroundings,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from aish_lsp.agent.accounting import Accounting, NextRequest
 from aish_lsp.agent.events import Notice
-from aish_lsp.context.attached.consent import Consents
+from aish_lsp.context.attached import Consents
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.report import Meter
 from aish_lsp.foundation.errors import NotFound

@@ -28,8 +28,7 @@ from aish_lsp.agent.model_choice import FallbackChain
 from aish_lsp.agent.norris import goal_said
 from aish_lsp.agent.round import Round
 from aish_lsp.agent.tool_use import ToolCalls, to_the_end
-from aish_lsp.context.attached.consent import secret_selection, sent_along
-from aish_lsp.context.attached.reading import named_files, named_terminal
+from aish_lsp.context.attached import named_files, named_terminal, secret_selection, sent_along
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.foundation.errors import (
     AishError,
@@ -47,7 +46,7 @@ from aish_lsp.shell.suggestions import SuggestionScanner, add, new_id
 if TYPE_CHECKING:
     from aish_lsp.agent.session import Ask, Session
     from aish_lsp.config.schema import Preset
-    from aish_lsp.context.attached.consent import SentAlong
+    from aish_lsp.context.attached import SentAlong
     from aish_lsp.context.conversation import TakenOut
     from aish_lsp.context.messages import Attached
     from aish_lsp.context.report import ContextReport

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from aish_lsp.context.attached.mentions import Proposal, proposals, typed_name
+from aish_lsp.context.mentions import Proposal, proposals, typed_name
 from aish_lsp.foundation.errors import AishError, Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.job import Job
 from aish_lsp.foundation.ports import Question

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from aish_lsp.context.prompt import as_data, request_message
 from aish_lsp.context.tokens import count, family_of, p99_error
 from aish_lsp.models.address import without_secrets
+from aish_lsp.models.counting import COUNTS, TemplateOverhead, text_key
 from aish_lsp.models.request import goes_back
-from aish_lsp.models.tokenize_api import TemplateOverhead
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,12 +22,6 @@ if TYPE_CHECKING:
 
 #: By how much a whole request may be above what was learned of its model.
 LEARNED_ERROR: Final = 0.1
-
-#: How many texts' estimates are remembered.
-_REMEMBERED = 1 << 14
-
-#: By family, length and hash, so that no text is kept alive.
-_estimates: dict[tuple[str, int, int], int] = {}
 
 #: Tokens that a template puts around a list of tools: Qwen's, the longest of those that were seen.
 TOOLS_HEADING: Final = 200
@@ -134,10 +128,12 @@ class Counter:
 
     def text(self, text: str) -> Tokens:
         """Return the tokens of a text."""
+        return self._known(text) or Tokens(0, _estimate(text, self.family))
+
+    def _known(self, text: str) -> Tokens | None:
+        """Return what the model's own tokenizer has counted of a text, if it did."""
         known = self._tokenizer.known(text) if self._tokenizer else None
-        if known is not None:
-            return Tokens(known, 0)
-        return Tokens(0, _estimate(text, self.family))
+        return None if known is None else Tokens(known, 0)
 
     def added(self, tokens: int) -> Tokens:
         """Return tokens of the chat template as what they are: known, or assumed."""
@@ -150,15 +146,15 @@ class Counter:
 
     def messages(self, messages: Iterable[Message]) -> Tokens:
         """Return the sum of the messages' sizes. A message that was counted before costs a look."""
-        memo = self._memo
+        sizes = COUNTS.by(self._memo)
         total = estimated = 0
         for message in messages:
-            size = message.sizes.get(memo)
+            size = sizes.get(message.serial)
             if size is None:
                 tokens = self._message(message)
                 size = sum(tokens)
                 if self._tokenizer is None or not tokens.estimated:
-                    message.sizes[memo] = size
+                    COUNTS.keep(self._memo, message.serial, size)
                 else:
                     estimated += tokens.estimated
             total += size
@@ -171,7 +167,8 @@ class Counter:
         added = getattr(overhead, sent.role) + (overhead.call + _CALL_SLACK) * len(sent.tool_calls)
         tokens = self.added(added)
         for text in _message_texts(sent, self.preset):
-            tokens = tokens.plus(self.text(text))
+            # The message's size is remembered, so its texts' need not be.
+            tokens = tokens.plus(self._known(text) or Tokens(0, count(text, self.family)))
         if not self.preset.use_tool_role and (sent.tool_calls or sent.role == "tool"):
             # It goes as a part of another text, which is not counted by itself.
             return Tokens(0, sum(tokens))
@@ -191,7 +188,8 @@ class Counter:
         """Have the model's own tokenizer, if there is one, count what it has not counted yet."""
         if self._tokenizer is None:
             return
-        new = [message for message in messages if self._memo not in message.sizes]
+        sizes = COUNTS.by(self._memo)
+        new = [message for message in messages if message.serial not in sizes]
         wanted = [*texts, *map(_schema_text, tools)]
         for message in new:
             wanted.extend(_message_texts(request_message(message, self.preset), self.preset))
@@ -245,11 +243,9 @@ def _schema_text(tool: ToolSchema) -> str:
 
 def _estimate(text: str, family: str) -> int:
     """Return the heuristic's count; of a text that was counted before, from memory."""
-    key = family, len(text), hash(text)
-    tokens = _estimates.get(key)
+    key = text_key(text)
+    tokens = COUNTS.by(family).get(key)
     if tokens is None:
         tokens = count(text, family)
-        if len(_estimates) >= _REMEMBERED:
-            _estimates.clear()
-        _estimates[key] = tokens
+        COUNTS.keep(family, key, tokens)
     return tokens

@@ -97,8 +97,6 @@ class Measure:
 
 async def fetch(draft: Draft, counter: Counter) -> None:
     """Have the model's own tokenizer, where it is asked, count what ``measure`` will look at."""
-    if counter.name == "heuristic":
-        return
     blocks = draft.blocks
     texts = (blocks.background, blocks.tree, blocks.summary, blocks.instructions, blocks.text())
     await counter.fetch(texts, draft.messages, draft.tools)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Message:
 
     ``content`` of a user message is the user's own text; ``exec`` and ``attached`` are what it
     carries before that; ``exchange`` is the id of the exchange that it begins; ``n`` is its number
-    in the session log; ``sizes`` is what a ``Counter`` has found it to be.
+    in the session log; ``serial`` tells it from all others of the process, those like it too.
     """
 
     role: Literal["user", "assistant", "tool"]
@@ -73,4 +74,4 @@ class Message:
     tool_call_id: str | None = None
     reasoning: StoredReasoning | None = None
     exchange: str = field(default="", compare=False)
-    sizes: dict[str, int] = field(default_factory=dict, init=False, compare=False, repr=False)
+    serial: int = field(default_factory=count().__next__, init=False, compare=False, repr=False)

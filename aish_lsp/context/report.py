@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final, Literal
 
 from aish_lsp.context.usage import Category, Slot, UsageTotals, context_line
@@ -67,39 +67,6 @@ class ContextReport:
     accuracy: Accuracy | None
     compactions: int
     tokenizer: str
-
-
-def context_report(
-    size: Measure,
-    limit: Limits,
-    *,
-    last_call: LastCall | None,
-    accuracy: Accuracy | None,
-    compactions: int,
-    tokenizer: str,
-) -> ContextReport:
-    """Return the report of a request of this size under these limits."""
-    return ContextReport(
-        total=size.total,
-        token_budget=limit.budget,
-        context_window=limit.window,
-        output_reserve=limit.output_reserve,
-        free=max(0, limit.budget - size.total),
-        percent=round(100 * size.total / limit.budget, 1),
-        basis=size.basis,
-        breakdown=size.breakdown,
-        last_call=last_call,
-        new_since=size.new_since,
-        accuracy=accuracy,
-        compactions=compactions,
-        tokenizer=tokenizer,
-    )
-
-
-def accuracy(estimated: int, actual: int) -> Accuracy:
-    """Compare an estimate with what the server counted. Tokens; percent of the actual."""
-    error = estimated - actual
-    return Accuracy(estimated, actual, error, round(100 * error / max(1, actual), 1))
 
 
 #: What each part of a request is, to the user.
@@ -217,17 +184,7 @@ def cost_report(usage: UsageTotals, thresholds: Cost, total: int, budget: int | 
 
 def _slot_report(slot: Slot) -> SlotReport:
     unknown = slot.cost == 0 and (slot.local or slot.unpriced)
-    return SlotReport(
-        input=slot.input,
-        output=slot.output,
-        reasoning=slot.reasoning,
-        cache_read=slot.cache_read,
-        cache_write=slot.cache_write,
-        calls=slot.calls,
-        cost=None if unknown else slot.cost,
-        local=slot.local,
-        unpriced=slot.unpriced,
-    )
+    return SlotReport(**asdict(slot) | {"cost": None if unknown else slot.cost})
 
 
 def cost_page(report: CostReport, *, detail: bool) -> str:
@@ -289,7 +246,9 @@ class Meter:
             at=now(),
             model=preset.name,
         )
-        compared = accuracy(size.total, usage.input_tokens)
+        estimated, actual = size.total, usage.input_tokens
+        error = estimated - actual
+        compared = Accuracy(estimated, actual, error, round(100 * error / max(1, actual), 1))
         self._accuracy[preset.name] = compared
         logger.info(
             "%s: estimated %d tokens (%s), actual %d, error %+d (%+.1f %%)",
@@ -305,10 +264,17 @@ class Meter:
         self, size: Measure, limit: Limits, preset: Preset, tokenizer: str
     ) -> ContextReport:
         """Return the report of the next request, with what the model's last call came to."""
-        return context_report(
-            size,
-            limit,
+        return ContextReport(
+            total=size.total,
+            token_budget=limit.budget,
+            context_window=limit.window,
+            output_reserve=limit.output_reserve,
+            free=max(0, limit.budget - size.total),
+            percent=round(100 * size.total / limit.budget, 1),
+            basis=size.basis,
+            breakdown=size.breakdown,
             last_call=self._last_calls.get(preset.name),
+            new_since=size.new_since,
             accuracy=self._accuracy.get(preset.name),
             compactions=self._compactions,
             tokenizer=tokenizer,

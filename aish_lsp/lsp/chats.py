@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from aish_lsp.agent import Workspace
     from aish_lsp.agent.sessions import Resumed
-    from aish_lsp.context.attached.mentions import Proposal
+    from aish_lsp.context.mentions import Proposal
     from aish_lsp.lsp.client import Call, Client
     from aish_lsp.lsp.configuration import Configurations
     from aish_lsp.lsp.open_documents import OpenDocuments

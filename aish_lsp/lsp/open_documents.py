@@ -16,7 +16,7 @@ from lsprotocol import types
 from pygls.workspace import TextDocument
 
 from aish_lsp.chat.insertion import Position, line_end_of
-from aish_lsp.context.attached.selection import Point
+from aish_lsp.context.selection import Point
 from aish_lsp.foundation.text import with_line_feeds
 from aish_lsp.lsp.client import can
 

@@ -16,7 +16,7 @@ from contextvars import ContextVar, copy_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from aish_lsp.context.attached.selection import Point
+from aish_lsp.context.selection import Point
 from aish_lsp.foundation.errors import AishError, Busy
 from aish_lsp.foundation.files import private_dir, write_atomic
 from aish_lsp.foundation.paths import data_dir

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from lsprotocol import types
 
 from aish_lsp.chat.markdown import escape_reply
-from aish_lsp.context.attached.mentions import mention_of
-from aish_lsp.context.attached.selection import (
+from aish_lsp.context.mentions import mention_of
+from aish_lsp.context.selection import (
     Point,
     between,
     clamped,

@@ -18,9 +18,10 @@ from urllib.parse import unquote, urlsplit
 from lsprotocol import types
 
 from aish_lsp.chat.insertion import Change, Position, lines_of
-from aish_lsp.context.attached.mentions import mentions
-from aish_lsp.context.attached.reading import LARGEST
-from aish_lsp.context.attached.selection import (
+from aish_lsp.context.attached import LARGEST
+from aish_lsp.context.mentions import mentions
+from aish_lsp.context.messages import Attached
+from aish_lsp.context.selection import (
     Document,
     Point,
     between,
@@ -28,7 +29,6 @@ from aish_lsp.context.attached.selection import (
     language_of,
     selection,
 )
-from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.errors import AishError, InvalidArgument, NotFound
 from aish_lsp.foundation.text import escaped, one_line, with_line_feeds
 from aish_lsp.lsp.messages import is_uri, path_of

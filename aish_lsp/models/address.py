@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from typing import TYPE_CHECKING, Final
-from urllib.parse import SplitResult, parse_qsl, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, urlsplit
 
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.redaction import is_secret_name
@@ -108,6 +108,63 @@ def _split(endpoint: str) -> SplitResult:
         msg = f"The endpoint {shown!r} is not an address. Write it like http://127.0.0.1:8080."
         raise InvalidArgument(msg, path="endpoint")
     return parts
+
+
+# Where a server of Gemini's protocol has its methods.
+
+#: The version of the API that has thoughts, JSON schemas and the counting of whole requests.
+_GEMINI_VERSION: Final = "v1beta"
+
+# More than Google has; its pages are of 50 models else.
+_ALL: Final = "pageSize=1000"
+
+
+def gemini_model(preset: Preset) -> str:
+    """Return the name of the model, without the ``models/`` before it that Google's lists have.
+
+    Raises:
+        InvalidArgument: the preset names none; these servers have no model of their own choice.
+    """
+    name = preset.model.strip().removeprefix("models/")
+    if not name:
+        raise InvalidArgument(
+            f"Model {preset.name!r} does not say which of the server's models it is. "
+            "Set `model`, for example gemini-flash-latest.",
+            path="model",
+        )
+    return name
+
+
+def gemini_method_url(preset: Preset, method: str, query: str = "") -> str:
+    """Return the address of a model's method, e.g. ``countTokens``; empty: of the model itself.
+
+    Raises:
+        InvalidArgument: the endpoint is not an address, or the preset names no model.
+    """
+    path = f"models/{quote(gemini_model(preset), safe='/')}"
+    return _gemini_url(preset, f"{path}:{method}" if method else path, query)
+
+
+def gemini_models_url(preset: Preset) -> str:
+    """Return the address of the list of models, all on one page.
+
+    Raises:
+        InvalidArgument: the endpoint is not an address.
+    """
+    return _gemini_url(preset, "models", _ALL)
+
+
+def is_vertex(preset: Preset) -> bool:
+    """Return whether the endpoint is Google Cloud's, which has Gemini among its publishers."""
+    return "/publishers/" in urlsplit(preset.endpoint).path
+
+
+def _gemini_url(preset: Preset, path: str, query: str) -> str:
+    """Return an address within the API; a query of the endpoint's own is kept."""
+    url = api_url(preset.endpoint, path, version=_GEMINI_VERSION)
+    if not query:
+        return url
+    return f"{url}{'&' if '?' in url else '?'}{query}"
 
 
 # Keys that would go out unencrypted: over http to another machine.

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Mapping
+import tomllib
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from urllib.parse import quote
 
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import AishError
-from aish_lsp.models.address import api_url, host, server_url
-from aish_lsp.models.gemini_api import headers_of, method_url, models_url
+from aish_lsp.models.address import (
+    api_url,
+    gemini_method_url,
+    gemini_models_url,
+    host,
+    server_url,
+)
 from aish_lsp.models.keys import headers_for
+from aish_lsp.models.loose_json import Json, as_dict, as_list
 from aish_lsp.models.prices import listed_price, lists_prices
 
 if TYPE_CHECKING:
@@ -51,12 +59,8 @@ _WINDOW_KEYS = (
 )
 
 
-class _Ask(Protocol):
-    """A question to the server beside its API: a GET, or a POST of ``body``."""
-
-    async def __call__(
-        self, path: str, body: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]: ...
+#: Asks the server at a path beside its API: by a GET, or a POST of a body.
+_Ask: TypeAlias = Callable[..., Awaitable[Json]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +96,10 @@ async def describe(
     except AishError:
         return EndpointInfo()
 
-    async def ask(path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    async def ask(path: str, body: Mapping[str, Any] | None = None) -> Json:
         url = server_url(preset.endpoint, path)
-        if body is None:
-            return _dict(await http.get_json(url, headers=headers, timeout_s=timeout_s))
-        return _dict(await http.post_json(url, body, headers=headers, timeout_s=timeout_s))
+        reply = await http.fetch_json(url, body, headers=headers, timeout_s=timeout_s)
+        return as_dict(reply)
 
     kind = _kind(preset, models)
     names = chat_models(models)
@@ -112,16 +115,16 @@ async def describe(
 
 async def list_models(
     http: HttpClient, preset: Preset, headers: Mapping[str, str], *, timeout_s: float
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """Return the entries of the endpoint's list of models; ``timeout_s`` is in seconds.
 
     Raises:
-        BackendUnavailable, BackendRejected: as ``HttpClient.get_json``.
+        BackendUnavailable, BackendRejected: as ``HttpClient.fetch_json``.
         InvalidArgument: the endpoint is not an address.
     """
     url = api_url(preset.endpoint, "models")
-    reply = await http.get_json(url, headers=headers, timeout_s=timeout_s)
-    return _entries(_dict(reply), "data")
+    reply = await http.fetch_json(url, headers=headers, timeout_s=timeout_s)
+    return _entries(as_dict(reply), "data")
 
 
 def chat_models(models: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
@@ -129,7 +132,7 @@ def chat_models(models: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     return tuple(model["id"] for model in models if "embed" not in model["id"].lower())
 
 
-def _kind(preset: Preset, models: list[dict[str, Any]]) -> ServerKind | None:
+def _kind(preset: Preset, models: list[Json]) -> ServerKind | None:
     """Tell the server by how it signs its models."""
     if lists_prices(preset.endpoint):
         return "openrouter"
@@ -143,7 +146,7 @@ def _kind(preset: Preset, models: list[dict[str, Any]]) -> ServerKind | None:
 async def _ask_window(ask: _Ask, kind: ServerKind | None, name: str) -> int | None:
     """Ask the server in its own way for the window of model ``name``, in tokens."""
     if kind == "llama.cpp":
-        settings = _dict((await ask("props")).get("default_generation_settings"))
+        settings = as_dict((await ask("props")).get("default_generation_settings"))
         return _tokens(settings.get("n_ctx"))
     if kind == "lm-studio":
         return _window(_entry(_entries(await ask("api/v0/models"), "data"), name))
@@ -169,7 +172,7 @@ def _ollama_window(shown: Mapping[str, Any]) -> int | None:
         match line.split():
             case ["num_ctx", value]:
                 return _tokens(int(value)) if value.isdecimal() else None
-    info = _dict(shown.get("model_info"))
+    info = as_dict(shown.get("model_info"))
     lengths = [value for key, value in info.items() if key.endswith(".context_length")]
     length = _tokens(lengths[0]) if lengths else None
     return min(length, OLLAMA_DEFAULT_WINDOW) if length else None
@@ -177,36 +180,31 @@ def _ollama_window(shown: Mapping[str, Any]) -> int | None:
 
 def _window(model: Mapping[str, Any]) -> int | None:
     """Return the tokens that a list's entry names."""
-    meta = _dict(model.get("meta"))
+    meta = as_dict(model.get("meta"))
     values = (_tokens(model.get(key)) for key in _WINDOW_KEYS)
     return next((value for value in values if value), None) or _tokens(meta.get("n_ctx"))
 
 
-def _entry(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
+def _entry(entries: list[Json], name: str) -> Json:
     """Return the entry called ``name``; the only one stands for any name; else nothing."""
     if len(entries) == 1:
         return entries[0]
     return next((entry for entry in entries if entry["id"] == name), {})
 
 
-def _entries(reply: Mapping[str, Any], name: str, key: str = "id") -> list[dict[str, Any]]:
+def _entries(reply: Mapping[str, Any], name: str, key: str = "id") -> list[Json]:
     """Return the objects of a reply's list ``name`` that have a text under ``key``."""
-    found = reply.get(name)
-    if not isinstance(found, list):
-        return []
-    return [item for item in found if isinstance(item, dict) and isinstance(item.get(key), str)]
+    found = map(as_dict, as_list(reply.get(name)))
+    return [item for item in found if isinstance(item.get(key), str)]
 
 
 def _tokens(value: Any) -> int | None:
     """Return a positive number of tokens, or None."""
-    return value if isinstance(value, int) and value > 0 else None
+    return value if type(value) is int and value > 0 else None
 
 
-def _dict(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-# Gemini
+# What a model of Gemini's protocol can do that does not say it.
+_TALKS = ["generateContent"]
 
 
 async def _describe_gemini(
@@ -218,43 +216,29 @@ async def _describe_gemini(
     ``timeout_s`` is in seconds, for each of two questions.
     """
     try:
-        headers = await headers_of(preset, environ)
-        url = models_url(preset)
-        models = _gemini_models(await http.get_json(url, headers=headers, timeout_s=timeout_s))
+        headers = await headers_for(preset, environ)
+        url = gemini_models_url(preset)
+        listed = as_dict(await http.fetch_json(url, headers=headers, timeout_s=timeout_s))
     except AishError:
         return EndpointInfo()
-    named = next((entry for entry in models if _gemini_name(entry) == preset.model), None)
+    models = {
+        model["name"].removeprefix("models/"): model for model in _entries(listed, "models", "name")
+    }
+    # Others embed, or answer questions.
+    talking = (
+        name
+        for name, model in models.items()
+        if "generateContent" in as_list(model.get("supportedGenerationMethods", _TALKS))
+    )
+    named = models.get(preset.model)
     try:
         # An alias is not in the list.
-        named = named or await http.get_json(
-            method_url(preset, ""), headers=headers, timeout_s=timeout_s
-        )
+        url = gemini_method_url(preset, "")
+        named = named or await http.fetch_json(url, headers=headers, timeout_s=timeout_s)
     except AishError:
         named = None
-    return EndpointInfo(models=tuple(_talking(models)), context_window=_input_limit(named))
-
-
-def _gemini_models(reply: Any) -> list[dict[str, Any]]:
-    found = reply.get("models") if isinstance(reply, dict) else None
-    entries = found if isinstance(found, list) else []
-    return [entry for entry in entries if isinstance(entry, dict) and _gemini_name(entry)]
-
-
-def _gemini_name(entry: Mapping[str, Any]) -> str:
-    return str(entry.get("name") or "").removeprefix("models/")
-
-
-def _talking(models: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """Yield the names of the models that generate text; others embed, or answer questions."""
-    for entry in models:
-        methods = entry.get("supportedGenerationMethods")
-        if not isinstance(methods, list) or "generateContent" in methods:
-            yield _gemini_name(entry)
-
-
-def _input_limit(entry: Any) -> int | None:
-    limit = entry.get("inputTokenLimit") if isinstance(entry, dict) else None
-    return limit if type(limit) is int and limit > 0 else None
+    window = _tokens(as_dict(named).get("inputTokenLimit"))
+    return EndpointInfo(models=tuple(talking), context_window=window)
 
 
 # What can answer without any configuration: model servers on this machine, and keys at hand.
@@ -292,44 +276,9 @@ class Discovered:
     offers: tuple[KeyOffer, ...] = ()
 
 
-# By label: a model to begin with, a small one or the provider's own choice, over the protocol that
-# gives the most of it: thoughts that go back, the cache, counts. Then the variables of the key.
-_PROVIDERS: dict[str, tuple[Preset, tuple[str, ...]]] = {
-    "OpenAI": (
-        Preset(endpoint="https://api.openai.com/v1", model="gpt-5.4-mini"),
-        ("OPENAI_API_KEY",),
-    ),
-    "Anthropic": (
-        Preset(provider="anthropic", model="claude-haiku-4-5"),
-        ("ANTHROPIC_API_KEY",),
-    ),
-    "Gemini": (
-        # It thinks unasked, and what it thinks counts as output.
-        Preset(
-            provider="gemini",
-            model="gemini-3.8-flash",
-            context_window=1_000_000,
-            max_output_tokens=8192,
-        ),
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    ),
-    "OpenRouter": (
-        Preset(endpoint="https://openrouter.ai/api/v1", model="openrouter/auto"),
-        ("OPENROUTER_API_KEY",),
-    ),
-    "Groq": (
-        Preset(endpoint="https://api.groq.com/openai/v1", model="openai/gpt-oss-120b"),
-        ("GROQ_API_KEY",),
-    ),
-    "Mistral": (
-        Preset(endpoint="https://api.mistral.ai/v1", model="mistral-small-latest"),
-        ("MISTRAL_API_KEY",),
-    ),
-    "DeepSeek": (
-        Preset(endpoint="https://api.deepseek.com/v1", model="deepseek-flash"),
-        ("DEEPSEEK_API_KEY",),
-    ),
-}
+def _providers() -> dict[str, Json]:
+    """Return the providers by label, each with a preset and the variables of its key."""
+    return tomllib.loads(Path(__file__).with_name("providers.toml").read_text("utf-8"))
 
 
 async def discover(
@@ -373,10 +322,11 @@ async def find_local(
 def find_offers(environ: Mapping[str, str]) -> tuple[KeyOffer, ...]:
     """Return an offer for each provider whose key variable is set."""
     offers = []
-    for label, (model, variables) in _PROVIDERS.items():
-        variable = next((name for name in variables if environ.get(name, "").strip()), None)
+    for label, provider in _providers().items():
+        keys = (name for name in provider["variables"] if environ.get(name, "").strip())
+        variable = next(keys, None)
         if variable is not None:
-            preset = replace(model, name=label.lower(), api_key_env=variable)
+            preset = Preset(name=label.lower(), api_key_env=variable, **provider["preset"])
             offers.append(KeyOffer(label, variable, host(preset.endpoint), preset))
     return tuple(offers)
 

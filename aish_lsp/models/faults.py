@@ -19,6 +19,7 @@ from typing import Any, Final, TypeAlias
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.masking import Mask
 from aish_lsp.models.address import is_secret_header, origin, without_secrets
+from aish_lsp.models.loose_json import as_dict, as_list
 
 Redactor: TypeAlias = Callable[[str], str]
 
@@ -85,19 +86,17 @@ def refusal(
             "Put the final address into `endpoint`.",
             status=status,
         )
-    decoded = _decode(body)
-    words = _shorten(redact(_words(decoded) or "")) or "no reason given"
+    told = _decode(body)
+    words = _quote(told, redact)
     said = _sentence(words)
-    data = {"status": status, "provider_message": words, **_details(decoded, redact)}
-    if _google_detail(decoded, "reason") == BAD_GOOGLE_KEY:
+    data = {"status": status, "provider_message": words, **_details(told, redact)}
+    if _google_detail(told, "reason") == BAD_GOOGLE_KEY:
         data["type"] = BAD_GOOGLE_KEY
     if status < 500 and status not in _TRANSIENT_STATUS:
         look = hint(401 if is_bad_key(data) and status == 400 else status, words)
         return BackendRejected(f"{where} refused the request ({status}): {said} {look}", **data)
     message = f"{where} cannot answer now ({status}): {said}"
-    told = {name.lower(): value for name, value in headers.items()} | _quoted_headers(decoded)
-    delay = _google_detail(decoded, "retryDelay") or ""
-    seconds = retry_after(told, words, delay, limited=status == _TOO_MANY)
+    seconds = _wait(headers, told, words, limited=status == _TOO_MANY)
     if seconds is not None:
         data["retry_after"] = seconds
         message += f" It asks to wait {seconds:g} s."
@@ -112,7 +111,7 @@ def is_bad_key(data: Mapping[str, Any]) -> bool:
 
 def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected | BackendUnavailable:
     """Return the error for an ``error`` object within a 200 response."""
-    words = _shorten(redact(_words(error) or "")) or "no reason given"
+    words = _quote(error, redact)
     data: dict[str, Any] = {"provider_message": words, **_details(error, redact)}
     status = _status(error)
     kind = f"{data.get('type', '')} {data.get('code', '')}".lower()
@@ -127,12 +126,15 @@ def error_in_stream(url: str, error: Any, redact: Redactor) -> BackendRejected |
         look = "" if data.get("type") == BLOCKED else f" {hint(status, words, kind)}"
         return BackendRejected(f"{message}{look}", **data)
     message += " Ask again."
-    whole = {"error": error}
-    delay = _google_detail(whole, "retryDelay") or ""
-    seconds = retry_after(_quoted_headers(whole), words, delay, limited=status == _TOO_MANY)
+    seconds = _wait({}, {"error": error}, words, limited=status == _TOO_MANY)
     if seconds is not None:
         data["retry_after"] = seconds
     return BackendUnavailable(message, **data)
+
+
+def _quote(told: Any, redact: Redactor) -> str:
+    """Return a provider's own words, on one line and without secrets."""
+    return _shorten(redact(_words(told) or "")) or "no reason given"
 
 
 def quoted(body: bytes) -> str:
@@ -172,8 +174,7 @@ def _words(value: Any, depth: int = 6) -> str | None:
     location = value.get("loc")
     if words and isinstance(location, list):
         words = f"{'.'.join(map(str, location))}: {words}"
-    metadata = value.get("metadata")
-    upstream = _words(metadata.get("raw"), depth - 1) if isinstance(metadata, dict) else None
+    upstream = _words(as_dict(value.get("metadata")).get("raw"), depth - 1)
     return f"{words}: {upstream}" if words and upstream else words
 
 
@@ -191,18 +192,16 @@ def _nested(text: str) -> tuple[str, dict[str, Any] | None]:
     return before.lstrip(), inner if is_error else None
 
 
-def _details(decoded: Any, redact: Redactor) -> dict[str, Any]:
+def _details(told: Any, redact: Redactor) -> dict[str, Any]:
     """Return the fields of an error object that a program can act on.
 
     Of an error within an error, the innermost says the most.
     """
-    if isinstance(decoded, list):
-        decoded = decoded[0] if decoded else None
-    if isinstance(decoded, str):
-        return _details(_nested(decoded)[1], redact)
-    if not isinstance(decoded, dict):
-        return {}
-    error = decoded["error"] if isinstance(decoded.get("error"), dict) else decoded
+    told = _first(told)
+    if isinstance(told, str):
+        return _details(_nested(told)[1], redact)
+    told = as_dict(told)
+    error = as_dict(told.get("error")) or told
     details: dict[str, Any] = {}
     for key in _DETAIL_KEYS:
         value = error.get(key)
@@ -210,8 +209,7 @@ def _details(decoded: Any, redact: Redactor) -> dict[str, Any]:
             details[key] = redact(value)[:200]
         elif isinstance(value, int):
             details[key] = value
-    metadata = error.get("metadata")
-    raw = metadata.get("raw") if isinstance(metadata, dict) else None
+    raw = as_dict(error.get("metadata")).get("raw")
     for said in (error.get("error"), error.get("message"), raw):
         if isinstance(said, str):
             details |= _details(said, redact)
@@ -229,26 +227,28 @@ def _status(error: Any) -> int | None:
     return None
 
 
-def _google_detail(decoded: Any, name: str) -> str | None:
+def _google_detail(told: Any, name: str) -> str | None:
     """Return a text of the details that Google adds to an error, each with fields of its own."""
-    if isinstance(decoded, list):
-        decoded = decoded[0] if decoded else None
-    error = decoded.get("error") if isinstance(decoded, dict) else None
-    details = error.get("details") if isinstance(error, dict) else None
-    for detail in details if isinstance(details, list) else []:
-        value = detail.get(name) if isinstance(detail, dict) else None
-        if isinstance(value, str):
-            return value
-    return None
+    error = as_dict(as_dict(_first(told)).get("error"))
+    values = (as_dict(detail).get(name) for detail in as_list(error.get("details")))
+    return next((value for value in values if isinstance(value, str)), None)
 
 
-def _quoted_headers(decoded: Any) -> dict[str, str]:
-    """Return the headers that an error repeats among its metadata, as OpenRouter's do."""
-    error = decoded.get("error") if isinstance(decoded, dict) else None
-    metadata = error.get("metadata") if isinstance(error, dict) else None
-    headers = metadata.get("headers") if isinstance(metadata, dict) else None
-    found = headers.items() if isinstance(headers, dict) else ()
-    return {name.lower(): str(value) for name, value in found if isinstance(name, str)}
+def _first(told: Any) -> Any:
+    """Return an error, or the first of a list of them."""
+    return next(iter(told), None) if isinstance(told, list) else told
+
+
+def _wait(headers: Mapping[str, str], told: Any, words: str, *, limited: bool) -> float | None:
+    """Return the seconds that a server asks to wait, wherever it says so; None where it does not.
+
+    OpenRouter repeats headers among an error's metadata.
+    """
+    metadata = as_dict(as_dict(as_dict(told).get("error")).get("metadata"))
+    both = {**headers, **as_dict(metadata.get("headers"))}
+    all_headers = {name.lower(): str(value) for name, value in both.items()}
+    delay = _google_detail(told, "retryDelay") or ""
+    return retry_after(all_headers, words, delay, limited=limited)
 
 
 def _sentence(words: str) -> str:

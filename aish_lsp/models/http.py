@@ -75,7 +75,7 @@ class HttpClient:
             BackendUnavailable: no answer, or it broke off. What was yielded stands.
             BackendRejected: the server refused; ``faults.refusal`` says what ``data`` holds.
         """
-        async with self._respond("POST", url, body, headers, timeout_s) as response:
+        async with self._respond(url, body, headers, timeout_s) as response:
             kind = _content_type(response)
             if kind == "application/json":
                 yield (await _read(response, BODY_LIMIT)).decode("utf-8", "replace")
@@ -90,45 +90,26 @@ class HttpClient:
                 msg = f"{origin(url)} sent {error}. Is it a model server?"
                 raise BackendUnavailable(msg) from error
 
-    async def get_json(
-        self, url: str, *, headers: Mapping[str, str] | None = None, timeout_s: float
-    ) -> Any:
-        """Return the JSON at ``url``; ``timeout_s`` bounds the whole request.
-
-        Raises:
-            BackendUnavailable, BackendRejected: as ``stream_sse``.
-        """
-        return await self._fetch_json("GET", url, None, headers or {}, timeout_s)
-
-    async def post_json(
+    async def fetch_json(
         self,
         url: str,
-        body: Mapping[str, Any],
+        body: Mapping[str, Any] | None = None,
         *,
         headers: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Any:
-        """Post ``body`` as JSON and return the JSON reply; ``timeout_s`` bounds the whole request.
+        """Post ``body`` as JSON, or just get what is there, and return the JSON reply.
+
+        ``timeout_s`` bounds the whole request.
 
         Raises:
             BackendUnavailable, BackendRejected: as ``stream_sse``.
         """
-        return await self._fetch_json("POST", url, body, headers or {}, timeout_s)
-
-    async def _fetch_json(
-        self,
-        method: str,
-        url: str,
-        body: Mapping[str, Any] | None,
-        headers: Mapping[str, str],
-        timeout_s: float,
-    ) -> Any:
         await self._client(url)  # Loading httpx is not the server's time.
-
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                self._respond(method, url, body, headers, timeout_s) as response,
+                self._respond(url, body, headers or {}, timeout_s) as response,
             ):
                 content = await _read(response, BODY_LIMIT)
                 try:
@@ -142,7 +123,6 @@ class HttpClient:
     @asynccontextmanager
     async def _respond(
         self,
-        method: str,
         url: str,
         body: Mapping[str, Any] | None,
         headers: Mapping[str, str],
@@ -159,16 +139,13 @@ class HttpClient:
             )
             raise BackendRejected(msg)
         client = await self._client(url)
-        # What the user's text cannot encode (a lone surrogate) must not stop the request.
-        content = (
-            json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-            if body is not None
-            else None
-        )
+        method, content = "GET", None
         # Compression would save nothing and lets proxies hold back what should stream.
         own = {"Accept-Encoding": "identity", "User-Agent": f"aish-lsp/{__version__}"}
-        if content is not None:
-            own["Content-Type"] = "application/json"
+        if body is not None:
+            # What the user's text cannot encode (a lone surrogate) must not stop the request.
+            content = json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+            method, own["Content-Type"] = "POST", "application/json"
         limits = httpx.Timeout(timeout_s, connect=min(timeout_s, CONNECT_TIMEOUT))
         with _translated_errors(url, timeout_s):
             request = client.build_request(
@@ -250,34 +227,41 @@ def _translated_errors(url: str, timeout_s: float) -> Iterator[None]:
         msg = f"The endpoint {where} is not an address: {_ended(error)}"
         raise InvalidArgument(msg, path="endpoint") from error
     except httpx.TransportError as error:
-        message = _transport_message(error, url, timeout_s)
-        reason = _reason(error)
+        reason, message = _transport_fault(error, url, timeout_s)
         raise BackendUnavailable(message, **({"reason": reason} if reason else {})) from error
     except httpx.DecodingError as error:
         msg = f"The answer of {where} is damaged: {_ended(error)}"
         raise BackendUnavailable(msg) from error
 
 
-def _transport_message(error: httpx.TransportError, url: str, timeout_s: float) -> str:
-    """Say what happened to a connection, and what to do."""
+def _transport_fault(
+    error: httpx.TransportError, url: str, timeout_s: float
+) -> tuple[str | None, str]:
+    """Say what happened to a connection, and what to do.
+
+    What another try depends on comes first: ``timeout``, ``refused`` or ``broken``.
+    """
     import httpx  # noqa: PLC0415 - loaded at the first request
 
-    where = origin(url)
-    if isinstance(error, httpx.ConnectTimeout):
-        # A server that speaks no TLS may wait for the rest of what it takes for a request.
-        tls = " Does the server speak https?" if where.startswith("https:") else ""
-        return (
-            f"{where} did not accept the connection in time. Check `endpoint` and the network.{tls}"
-        )
-    if isinstance(error, httpx.TimeoutException):
-        return (
-            f"{where} sent nothing for {timeout_s:g} s. If the model needs longer, raise `timeout`."
-        )
-    if isinstance(error, httpx.ProxyError):
-        return f"The proxy to {where} failed: {_ended(error)} Check HTTPS_PROXY and NO_PROXY."
-    if isinstance(error, httpx.ConnectError):
-        return _connect_message(str(error), url)
-    return f"The connection to {where} broke off: {_break(str(error))}"
+    where, said = origin(url), str(error)
+    match error:
+        case httpx.ConnectTimeout():
+            # A server that speaks no TLS may wait for the rest of what it takes for a request.
+            tls = " Does the server speak https?" if where.startswith("https:") else ""
+            look = f"Check `endpoint` and the network.{tls}"
+            return "timeout", f"{where} did not accept the connection in time. {look}"
+        case httpx.TimeoutException():
+            look = "If the model needs longer, raise `timeout`."
+            return "timeout", f"{where} sent nothing for {timeout_s:g} s. {look}"
+        case httpx.ProxyError():
+            look = "Check HTTPS_PROXY and NO_PROXY."
+            return None, f"The proxy to {where} failed: {_ended(error)} {look}"
+        case httpx.ConnectError():
+            is_tls = "SSL" in said or "CERTIFICATE" in said
+            return None if is_tls else "refused", _connect_message(said, url)
+    is_broken = isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError)
+    message = f"The connection to {where} broke off: {_break(said)}"
+    return "broken" if is_broken else None, message
 
 
 def _break(words: str) -> str:
@@ -288,17 +272,6 @@ def _break(words: str) -> str:
         return "its headers have no end. Is it a model server?"
     words = words.partition(": bytearray(")[0].rstrip(". ")
     return f"{words or 'it was reset'}. Ask again."
-
-
-def _reason(error: httpx.TransportError) -> str | None:
-    """Return what another try depends on: ``timeout``, ``refused`` or ``broken``."""
-    import httpx  # noqa: PLC0415 - loaded at the first request
-
-    if isinstance(error, httpx.TimeoutException):
-        return "timeout"
-    if isinstance(error, httpx.ConnectError):
-        return None if "SSL" in str(error) or "CERTIFICATE" in str(error) else "refused"
-    return "broken" if isinstance(error, httpx.NetworkError | httpx.RemoteProtocolError) else None
 
 
 def _ended(error: Exception) -> str:

@@ -8,8 +8,8 @@ import signal
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models.faults import is_bad_key
@@ -22,6 +22,8 @@ COMMAND_TIMEOUT = 60.0
 
 #: Seconds that a command is not run again after it failed: a question needs the key several times.
 FAILURE_BELIEVED = 2.0
+
+_BEARER: Final = "Authorization"
 
 # Where a protocol wants the key, and what its requests carry beside it; others take a bearer token.
 _PROTOCOL_HEADERS: dict[str, tuple[str, dict[str, str]]] = {
@@ -95,36 +97,23 @@ def key_of(preset: Preset) -> Iterator[None]:
 async def headers_for(preset: Preset, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the headers of a request to the server of ``preset``, as its protocol wants them.
 
-    Where ``extra_headers`` bring the key, or a proxy's ``Authorization``, none is looked up.
+    That is the key and what goes beside it, then ``extra_headers``. Where these bring the key, or
+    a proxy's ``Authorization``, none is looked up.
 
     Raises:
         BackendRejected: as ``resolve_key``.
     """
-    key_header, fixed = _PROTOCOL_HEADERS.get(preset.provider, ("Authorization", {}))
+    key_header, headers = _PROTOCOL_HEADERS.get(preset.provider, (_BEARER, {}))
+    if preset.provider == "gemini" and "/projects/" in urlsplit(preset.endpoint).path:
+        # For a project of Google Cloud the key is an access token.
+        key_header = _BEARER
     given = {name.lower() for name in preset.extra_headers}
-    brings_key = bool(given & {"authorization", key_header.lower()})
-    key = None if brings_key else await resolve_key(preset, environ)
-    return request_headers(preset, key, key_header=key_header, fixed=fixed)
-
-
-def request_headers(
-    preset: Preset,
-    key: str | None,
-    *,
-    key_header: str = "Authorization",
-    fixed: Mapping[str, str] = MappingProxyType({}),
-) -> dict[str, str]:
-    """Return the headers of a request: the key, what is ``fixed``, then ``extra_headers``.
-
-    ``Authorization`` takes the key as a bearer token, any other ``key_header`` as it is.
-    """
-    shown = f"Bearer {key}" if key_header == "Authorization" else key
-    headers = {**({key_header: shown} if key and shown else {}), **fixed}
-    replaced = {name.lower() for name in preset.extra_headers}
-    return {
-        **{name: value for name, value in headers.items() if name.lower() not in replaced},
-        **preset.extra_headers,
-    }
+    if given.isdisjoint({_BEARER.lower(), key_header}):
+        key = await resolve_key(preset, environ)
+        if key:
+            headers = {key_header: f"Bearer {key}" if key_header == _BEARER else key, **headers}
+    own = {name: value for name, value in headers.items() if name.lower() not in given}
+    return own | preset.extra_headers
 
 
 async def _run(command: tuple[str, ...], source: str, timeout_s: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from aish_lsp.agent.session import Ask
 from aish_lsp.agent.turn import AskResult
 from aish_lsp.agent.turn import ask as begin
-from aish_lsp.context.attached.reading import named_files, named_terminal
+from aish_lsp.context.attached import named_files, named_terminal
 from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.errors import InvalidArgument
 from aish_lsp.foundation.job import Job

@@ -22,8 +22,7 @@ from aish_lsp.shell.output import WholeOutput
 from aish_lsp.shell.suggestions import new_id
 
 if TYPE_CHECKING:
-    from aish_lsp.context.attached.consent import Consents
-    from aish_lsp.context.attached.reading import FileNames
+    from aish_lsp.context.attached import Consents, FileNames
     from aish_lsp.foundation.job import Emit
     from aish_lsp.foundation.ports import AskUser, EditOpen, LookUp, OpenText
     from aish_lsp.models.request import ToolSchema

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.context.attached.reading import LARGEST
+from aish_lsp.context.attached import LARGEST
 from aish_lsp.context.budget import head_and_tail
 from aish_lsp.context.messages import Attached
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.context.attached.reading import LARGEST
+from aish_lsp.context.attached import LARGEST
 from aish_lsp.foundation.errors import Denied, InvalidArgument, NotFound
 from aish_lsp.foundation.files import put_in_place, store_errors
 from aish_lsp.foundation.job import run_uncancellable

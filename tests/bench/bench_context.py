@@ -18,13 +18,13 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 from aish_lsp.config.schema import Context, Preset
-from aish_lsp.context import counter as counter_module
 from aish_lsp.context.budget import Budget, Limits
 from aish_lsp.context.conversation import Conversation
 from aish_lsp.context.counter import Counter
 from aish_lsp.context.measure import Draft, MeasuredPrefix, measure
 from aish_lsp.context.prompt import Blocks
 from aish_lsp.foundation.errors import OverBudget
+from aish_lsp.models.counting import COUNTS
 
 SIZES = (1_000, 10_000, 100_000)
 PRESET = Preset(endpoint="http://127.0.0.1:8080", model="qwen2.5-coder:7b")
@@ -66,9 +66,7 @@ def cases(messages: int) -> dict[str, Case]:
 
     def fresh() -> None:
         """Take the messages anew, as nobody has counted them."""
-        counter_module._estimates.clear()
-        for message in conversation.messages:
-            message.sizes.clear()
+        COUNTS.clear()
 
     def again() -> None:
         copy.messages[:] = conversation.messages

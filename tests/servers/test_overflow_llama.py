@@ -18,9 +18,9 @@ pytestmark = pytest.mark.llama
 async def count(http: HttpClient, llama: LlamaServer, text: str) -> int:
     """Return the server's own count of the request that asks ``text``."""
     body = {"messages": [{"role": "user", "content": text}]}
-    prompt = await http.post_json(f"{llama.url}/apply-template", body, timeout_s=30)
+    prompt = await http.fetch_json(f"{llama.url}/apply-template", body, timeout_s=30)
     asked = {"content": prompt["prompt"], "add_special": True}
-    return len((await http.post_json(f"{llama.url}/tokenize", asked, timeout_s=30))["tokens"])
+    return len((await http.fetch_json(f"{llama.url}/tokenize", asked, timeout_s=30))["tokens"])
 
 
 async def refusal_of(http: HttpClient, llama: LlamaServer, text: str) -> AishError:

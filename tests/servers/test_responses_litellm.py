@@ -122,7 +122,7 @@ async def litellm(http: HttpClient, folder: Path, models: dict[str, Any]) -> Asy
 
 async def answers(http: HttpClient, url: str) -> bool:
     try:
-        await http.get_json(url, timeout_s=2)
+        await http.fetch_json(url, timeout_s=2)
     except AishError:
         return False
     return True

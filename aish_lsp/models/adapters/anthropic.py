@@ -1,45 +1,395 @@
-"""Anthropic's Messages, as Anthropic and others serve them: requests, and replies in a stream."""
+"""Anthropic's Messages, as Anthropic and others serve them: requests, and replies in a stream.
+
+User and assistant alternate and the user is first; what answers a tool's call stands at the
+beginning of the very next message; no text is blank. What breaks these rules is refused as a whole.
+"""
 
 from __future__ import annotations
 
 import json
-import os
-import uuid
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
+import re
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.foundation.text import well_formed
-from aish_lsp.models.adapters.anthropic_messages import (
-    BINDING_BETA,
-    CACHE_MARK,
-    sampling_fields,
-    system_text,
-    thinking_fields,
-    wire_messages,
-    with_cache_marks,
-)
 from aish_lsp.models.adapters.stream import (
-    Json,
-    ModelNames,
-    Post,
-    SurrogateJoiner,
-    as_count,
-    as_dict,
-    as_list,
-    as_text,
-    stream_reply,
+    CountingModel,
+    ReplyReader,
+    arguments_of,
+    function_name,
+    plain,
 )
-from aish_lsp.models.address import api_url, server_name
-from aish_lsp.models.keys import headers_for, key_of
-from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
-from aish_lsp.models.tokenize_api import NotACountError
+from aish_lsp.models.address import api_url, host, server_name
+from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
+from aish_lsp.models.request import goes_back
 
 if TYPE_CHECKING:
-    from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import ModelEvent, ModelRequest
+    from collections.abc import Iterable, Sequence
+
+    from aish_lsp.config.schema import Preset
+    from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
+
+# All that a request's size depends on; the counting endpoint refuses the other fields.
+_COUNTED = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
+
+_BETA_HEADER = "anthropic-beta"
+
+
+class AnthropicModel(CountingModel):
+    """The adapter for every server that speaks Anthropic's Messages.
+
+    Anthropic calls its own count an estimate.
+    """
+
+    def _url(self, preset: Preset) -> str:
+        return api_url(preset.endpoint, "messages")
+
+    def _headers(self, headers: dict[str, str], body: Json) -> dict[str, str]:
+        return _with_betas(headers, body)
+
+    def _body(self, request: ModelRequest, model: str, _left_out: frozenset[str]) -> Json:
+        return request_body(request, model)
+
+    def _reader(self, url: str, _body: Json) -> MessageReader:
+        return MessageReader(server_name(url))
+
+    def _count_url(self, preset: Preset) -> str:
+        return api_url(preset.endpoint, "messages/count_tokens")
+
+    def _count_body(self, request: ModelRequest, model: str) -> Json:
+        body = request_body(request, model)
+        return {name: body[name] for name in _COUNTED if name in body}
+
+
+def request_body(request: ModelRequest, model: str) -> Json:
+    """Return the JSON of a request; ``extra_body`` comes last and replaces what it names."""
+    preset = request.preset
+    extra = preset.extra_body
+    limit = request.max_output_tokens or preset.max_output_tokens
+    messages = wire_messages(request.messages, preset)
+    body: Json = {"max_tokens": limit, "stream": True}
+    if model:
+        body["model"] = model
+    body |= _prompt(request, messages)
+    if request.tools:
+        body["tools"] = [
+            {
+                "name": tool.name,
+                "description": tool.description,
+                "input_schema": {"type": "object", **tool.parameters},
+            }
+            for tool in request.tools
+        ]
+    if preset.stop is not None:
+        body["stop_sequences"] = preset.stop
+    given = extra.get("max_tokens")
+    body |= thinking_fields(preset, model, given if isinstance(given, int) else limit, messages)
+    body |= sampling_fields(preset, model, extra.get("thinking", body.get("thinking")))
+    return body | extra
+
+
+def _prompt(request: ModelRequest, messages: list[Json]) -> Json:
+    """Return the system prompt and the messages, marked for the provider's cache.
+
+    Behind a proxy Claude costs ten times as much without the marks; servers that have no use for
+    them take them all the same, since Anthropic's own programs send them.
+    """
+    system = system_text(request.messages)
+    # Where turns are left out and cut short, no request begins as the last one did.
+    marked = messages if request.preset.local_compress else with_cache_marks(messages)
+    fields: Json = {"messages": marked}
+    if system:
+        fields["system"] = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
+    return fields
+
+
+def _with_betas(headers: dict[str, str], body: Json) -> dict[str, str]:
+    """Return ``headers`` with leave for what the body has of betas, beside the user's own."""
+    if "block_binding" not in as_dict(body.get("thinking")):
+        return headers
+    given = [value for name, value in headers.items() if name.lower() == _BETA_HEADER]
+    others = {name: value for name, value in headers.items() if name.lower() != _BETA_HEADER}
+    return {**others, _BETA_HEADER: ",".join([*given, BINDING_BETA])}
+
+
+#: Behind it everything up to here is kept for the next request.
+CACHE_MARK: Final[Json] = {"type": "ephemeral"}
+
+_LEFT_OUT: Final = {"type": "text", "text": "[The beginning was left out.]"}
+_GO_ON: Final = {"type": "text", "text": "Go on."}
+
+
+def system_text(messages: Iterable[RequestMessage]) -> str:
+    """Return the system prompt, which stands beside the messages."""
+    return "\n\n".join(m.content for m in messages if m.role == "system" and m.content.strip())
+
+
+def wire_messages(messages: Iterable[RequestMessage], preset: Preset) -> list[Json]:
+    """Return the messages of a request, in an order that is accepted whatever came before."""
+    writer = _Writer(preset)
+    for message in messages:
+        if message.role == "assistant":
+            writer.assistant(message)
+        elif message.role == "tool":
+            writer.result(message)
+        elif message.role == "user":
+            writer.user_text(message.content)
+    return writer.finish()
+
+
+def with_cache_marks(messages: list[Json]) -> list[Json]:
+    """Return ``messages`` with marks on the last two of the user's.
+
+    The last mark keeps what is sent now for the next request. The one before it finds what the last
+    request kept, also where so many calls lie in between that it would not be looked for.
+    """
+    marked = [at for at, message in enumerate(messages) if message["role"] == "user"][-2:]
+    return [
+        {**message, "content": _marked(message["content"])} if at in marked else message
+        for at, message in enumerate(messages)
+    ]
+
+
+def _marked(content: list[Json]) -> list[Json]:
+    return [*content[:-1], {**content[-1], "cache_control": CACHE_MARK}]
+
+
+class _Writer:
+    """Writes messages one after the other; neighbors of one role become one message."""
+
+    def __init__(self, preset: Preset) -> None:
+        self._preset = preset
+        self._messages: list[Json] = []
+        # Of the user's message that is being written: tools' results stand before all text.
+        self._results: list[Json] = []
+        self._texts: list[Json] = []
+        # The calls without a result yet, by their own ids, and the ids that they are sent with.
+        self._open: defaultdict[str, list[str]] = defaultdict(list)
+        self._ids: set[str] = set()
+
+    def user_text(self, text: str) -> None:
+        """Write what the user said; nothing where that is blank."""
+        self._texts += _text(text)
+
+    def result(self, message: RequestMessage) -> None:
+        """Write a tool's result; one whose call was evicted is a text."""
+        waiting = self._open.get(message.tool_call_id or "")
+        if not waiting:
+            self.user_text(message.content)
+            return
+        block: Json = {"type": "tool_result", "tool_use_id": waiting.pop(0)}
+        if message.content.strip():
+            block["content"] = message.content
+        self._results.append(block)
+
+    def assistant(self, message: RequestMessage) -> None:
+        """Write a reply: as it came where that is known, else thinking, text and calls."""
+        self._finish_user()
+        blocks = self._in_order(message, [self._call(call) for call in message.tool_calls])
+        while blocks and "thinking" in blocks[-1]["type"]:
+            # Of a reply that was cut off: thinking must not be the last there is of one.
+            blocks.pop()
+        self._append("assistant", blocks)
+
+    def finish(self) -> list[Json]:
+        """Return the messages, the user's first and last."""
+        self._finish_user()
+        if not self._messages or self._messages[0]["role"] != "user":
+            self._messages.insert(0, {"role": "user", "content": [_LEFT_OUT]})
+        if self._messages[-1]["role"] != "user":
+            # Newer models do not go on with a reply that was begun for them.
+            self._append("user", [_GO_ON])
+        return self._messages
+
+    def _finish_user(self) -> None:
+        unanswered = [call_id for waiting in self._open.values() for call_id in waiting]
+        self._results += [
+            {
+                "type": "tool_result",
+                "tool_use_id": call_id,
+                "content": "There is no result.",
+                "is_error": True,
+            }
+            for call_id in unanswered
+        ]
+        self._append("user", [*self._results, *self._texts])
+        self._results, self._texts = [], []
+        self._open.clear()
+
+    def _append(self, role: str, blocks: list[Json]) -> None:
+        if not blocks:
+            return
+        if self._messages and self._messages[-1]["role"] == role:
+            self._messages[-1]["content"] += blocks
+        else:
+            self._messages.append({"role": role, "content": blocks})
+
+    def _call(self, call: ToolCall) -> Json:
+        """Return a call, with an id that no other call of the request has."""
+        given = wanted = plain(call.id) or "call"
+        number = 1
+        while wanted in self._ids:
+            number += 1
+            wanted = f"{given}_{number}"
+        self._ids.add(wanted)
+        self._open[call.id].append(wanted)
+        return {
+            "type": "tool_use",
+            "id": wanted,
+            "name": function_name(call.name),
+            "input": arguments_of(call.arguments),
+        }
+
+    def _in_order(self, message: RequestMessage, calls: list[Json]) -> list[Json]:
+        """Return a reply's blocks in the order they came in.
+
+        Where the text is not what it was (cut short, or edited in the log), thinking comes first.
+        """
+        blocks: list[Json] = []
+        thoughts: list[Json] = []
+        begin = 0
+        left = iter(calls)
+        for part in self._parts(message):
+            match part.get("type"):
+                case "text":
+                    end = begin + as_count(part.get("length"))
+                    blocks += _text(message.content[begin:end])
+                    begin = end
+                case "tool_use":
+                    blocks += islice(left, 1)
+                case _:
+                    thoughts += self._thought(part)
+                    blocks += self._thought(part)
+        if begin == len(message.content) and next(left, None) is None:
+            return blocks
+        return [*thoughts, *_text(message.content), *calls]
+
+    def _parts(self, message: RequestMessage) -> list[Json]:
+        """Return the reply's parts as its reader kept them, where its thinking goes back."""
+        reasoning = message.reasoning
+        if reasoning is None or not goes_back(reasoning, self._preset):
+            return []
+        return [as_dict(part) for part in as_list(reasoning.metadata.get("content"))]
+
+    def _thought(self, part: Json) -> list[Json]:
+        """Return a block of thinking as it was kept; none where it would be refused."""
+        match part:
+            case {"type": "thinking", "thinking": str(), "signature": str(signature)}:
+                # Of thinking that was cut off Anthropic sends no signature; others never sign.
+                return [part] if signature or not is_own(self._preset) else []
+            case {"type": "redacted_thinking", "data": str(data)} if data:
+                return [part]
+        return []
+
+
+def _text(text: str) -> list[Json]:
+    """Return a block of text; none for a blank one, which is refused."""
+    return [{"type": "text", "text": text}] if text.strip() else []
+
+
+# How a model thinks over Anthropic's Messages, and what it then refuses, by the model's name.
+#
+# Up to Claude 4.5 thinking has a budget of tokens; from 4.6 on the model itself decides how much
+# it thinks ("adaptive"), and ``effort`` guides it. Claude 5 and later think without being asked,
+# and show nothing of it unless a summary is asked for.
+
+_Version: TypeAlias = tuple[int, int]
+
+#: Allows ``block_binding`` in a request.
+BINDING_BETA: Final = "thinking-binding-controls-2026-08-01"
+
+_OWN_HOST: Final = "api.anthropic.com"
+
+_ADAPTIVE: Final[_Version] = (4, 6)
+_REFUSES_SAMPLING: Final[_Version] = (4, 7)
+_THINKS_UNASKED: Final[_Version] = (5, 0)
+_BINDS_THINKING: Final[_Version] = (5, 1)
+
+# claude-opus-4-5-20251101, claude-3-7-sonnet-latest, anthropic/claude-opus-4.6, claude-sonnet-5@...
+_NAME: Final = re.compile(r"claude-(?:[a-z]+-)?(\d{1,2})(?:[-.](\d{1,2}))?(?!\d)")
+
+#: Tokens of thinking where it has a budget; the protocol takes no smaller one than the first.
+_LEAST_BUDGET: Final = 1024
+_BUDGETS: Final = {
+    "minimal": _LEAST_BUDGET,
+    "low": 2048,
+    "medium": 8192,
+    "high": 16384,
+    "xhigh": 32768,
+    "max": 32768,
+}
+
+
+def is_own(preset: Preset) -> bool:
+    """Return whether Anthropic itself serves ``preset``."""
+    return host(preset.endpoint) == _OWN_HOST
+
+
+def thinking_fields(
+    preset: Preset, model: str, limit: int, messages: Sequence[Json]
+) -> dict[str, Json]:
+    """Return the fields of a request that say whether and how the model is to think.
+
+    ``limit`` is the request's ``max_tokens``, of which thinking takes its part; ``messages`` are
+    the request's. What is not a Claude gets a budget: that is what others have copied.
+    """
+    version = _version(model)
+    if version is None or version < _ADAPTIVE:
+        budget = min(_BUDGETS.get(preset.reasoning_effort or "", 0), limit // 2)
+        if budget < _LEAST_BUDGET or not _may_have_budget(messages):
+            return {}
+        return {"thinking": {"type": "enabled", "budget_tokens": budget}}
+    unasked = is_own(preset) and version >= _THINKS_UNASKED
+    if preset.reasoning_effort is None and not unasked:
+        return {}
+    thinking: Json = {"type": "adaptive", "display": "summarized"}
+    if is_own(preset) and version >= _BINDS_THINKING:
+        # These refuse a request whose thinking followed other words than stand before it now, and
+        # ours do change: the file tree, the summary of what was evicted. Then it is left out.
+        thinking["block_binding"] = {"prefix_mismatch_behavior": "drop_block"}
+    fields = {"thinking": thinking}
+    if preset.reasoning_effort is not None:
+        fields["output_config"] = {"effort": preset.reasoning_effort}
+    return fields
+
+
+def sampling_fields(preset: Preset, model: str, thinking: object) -> Json:
+    """Return how tokens are sampled, without what the model would refuse the request for.
+
+    That is all of it with ``thinking`` (the request's field) and from Claude 4.7 on; of the others
+    most take only one of the two.
+    """
+    version = _version(model)
+    thinks = as_dict(thinking).get("type") in {"enabled", "adaptive"}
+    if version is not None and (thinks or version >= _REFUSES_SAMPLING):
+        return {}
+    fields = {"temperature": preset.temperature, "top_p": preset.top_p}
+    if version is not None and preset.temperature is not None:
+        fields["top_p"] = None
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _version(model: str) -> _Version | None:
+    """Return a Claude model's version by its name, None where that does not say it."""
+    found = _NAME.search(model.lower())
+    return (int(found[1]), int(found[2] or 0)) if found else None
+
+
+def _may_have_budget(messages: Sequence[Json]) -> bool:
+    """Return whether thinking with a budget may be on.
+
+    Not in mid-turn, where tools have answered a turn that was begun without (by another model).
+    """
+    first: Json = {}
+    for message in reversed(messages):
+        if message["role"] == "assistant":
+            first = message["content"][0]
+        elif message["content"][0]["type"] != "tool_result":
+            break
+    return not first or "thinking" in first["type"]
 
 
 _FINISH: dict[str, FinishReason] = {
@@ -77,9 +427,21 @@ class _Block:
         streamed = well_formed("".join(self.pieces))
         return streamed if streamed.strip() else json.dumps(as_dict(self.start.get("input")))
 
+    def outline(self) -> Json:
+        """Return the block as it must go back; of text and calls the place alone."""
+        match self.kind:
+            case "tool_use":
+                return {"type": "tool_use"}
+            case "text":
+                return {"type": "text", "length": self.length}
+            case "redacted_thinking":
+                return {"type": self.kind, "data": as_text(self.start.get("data"))}
+        thinking = well_formed("".join(self.pieces))
+        return {"type": self.kind, "thinking": thinking, "signature": self.signature}
 
-class ReplyReader:
-    """One reply while it streams: ``feed`` it each event, then ``end`` it.
+
+class MessageReader(ReplyReader):
+    """One reply while it streams.
 
     A reply is a list of content blocks. They stream one after the other, or, from llama.cpp, side
     by side; what the provider's own tools said and did in between is left out.
@@ -87,20 +449,14 @@ class ReplyReader:
     ``server`` is who (host and port) signs the thinking: it alone takes it back.
     """
 
-    #: The finish reason, if it said that the server broke the reply off: none does.
-    gave_up: Final = None
-
     def __init__(self, server: str) -> None:
+        super().__init__("anthropic")
         self._server = server
         self._blocks: list[_Block] = []
         self._block_at: dict[int, _Block] = {}
         self._counts: dict[str, int] = {}
         self._stop_reason: str | None = None
-        self._text = SurrogateJoiner()
-        self._reasoning = SurrogateJoiner()
         self._over = False
-        #: An error that came in place of an event.
-        self.error: Any = None
 
     @property
     def is_whole(self) -> bool:
@@ -112,16 +468,14 @@ class ReplyReader:
         """Whether ``message_stop`` has come."""
         return self._over
 
-    def feed(self, event: Json) -> list[ModelEvent]:
-        """Return the text and reasoning of ``event`` and keep the rest of it."""
-        events: list[ModelEvent] = []
+    def _read(self, event: Json) -> None:
         match event.get("type"):
             case "message_start":
                 self._keep_usage(as_dict(event.get("message")).get("usage"))
             case "content_block_start":
-                self._begin(event.get("index"), as_dict(event.get("content_block")), events)
+                self._begin(event.get("index"), as_dict(event.get("content_block")))
             case "content_block_delta":
-                self._add(event.get("index"), as_dict(event.get("delta")), events)
+                self._add(event.get("index"), as_dict(event.get("delta")))
             case "message_delta":
                 self._stop(as_dict(event.get("delta")))
                 self._keep_usage(event.get("usage"))
@@ -130,40 +484,51 @@ class ReplyReader:
             case "message":
                 # A server that does not stream after all sends one whole message.
                 for index, block in enumerate(as_list(event.get("content"))):
-                    self._begin(index, as_dict(block), events)
+                    self._begin(index, as_dict(block))
                 self._stop(event)
                 self._keep_usage(event.get("usage"))
                 self._over = True
             case kind:
                 if kind == "error" or event.get("error"):
                     self.error = event.get("error") or event
-        return events
 
-    def end(self) -> list[ModelEvent]:
-        """Return what stands only at the end: tool calls, metadata, usage and the finish."""
-        calls: list[ToolCall] = []
-        content: list[Json] = []
-        for block in self._blocks:
-            if block.kind == "tool_use":
-                calls.append(_tool_call(block, {call.id for call in calls}))
-                content.append({"type": "tool_use"})
-            elif block.kind == "text":
-                content.append({"type": "text", "length": block.length})
-            else:
-                content.append(_thought(block))
-        events: list[ModelEvent] = [*calls]
-        if any("thinking" in part["type"] for part in content):
-            # Text and calls stand there for their places: all goes back in the order it came in.
-            metadata = {"server": self._server, "content": content}
-            events.append(ReasoningMetadata("anthropic", metadata))
-        usage = _usage(self._counts)
-        if usage is not None:
-            events.append(usage)
+    def _tool_calls(self) -> list[ToolCall]:
+        return [
+            self._call(
+                as_text(block.start.get("id")), as_text(block.start.get("name")), block.arguments
+            )
+            for block in self._blocks
+            if block.kind == "tool_use"
+        ]
+
+    def _metadata(self, _calls: list[ToolCall]) -> Json:
+        # Text and calls stand there for their places: all goes back in the order it came in.
+        content = [block.outline() for block in self._blocks]
+        thought = any("thinking" in part["type"] for part in content)
+        return {"server": self._server, "content": content} if thought else {}
+
+    def _usage(self) -> Usage | None:
+        """Return the usage. What was read from a cache, or written to it, is counted beside it."""
+        counts = self._counts
+        read = counts.get("cache_read_input_tokens", 0)
+        written = counts.get("cache_creation_input_tokens", 0)
+        prompt = counts.get("input_tokens", 0) + read + written
+        if prompt == 0:
+            return None
+        output = counts.get("output_tokens", 0)
+        return Usage(
+            input_tokens=prompt,
+            output_tokens=output,
+            reasoning_tokens=min(counts.get("thinking_tokens", 0), output),
+            cache_read_tokens=read,
+            cache_write_tokens=written,
+        )
+
+    def _reason(self, _usage: Usage | None, *, called: bool) -> FinishReason:
         reason = _FINISH.get(self._stop_reason or "", "stop")
-        events.append(Finish("tool" if reason == "stop" and calls else reason))
-        return events
+        return "tool" if reason == "stop" and called else reason
 
-    def _begin(self, index: Any, start: Json, events: list[ModelEvent]) -> None:
+    def _begin(self, index: Any, start: Json) -> None:
         """Begin a block with what is in it from the first; blocks of other kinds are ignored."""
         kind = as_text(start.get("type"))
         block = _Block(kind, start)
@@ -172,20 +537,20 @@ class ReplyReader:
         if kind in {"text", "thinking", "redacted_thinking", "tool_use"}:
             self._blocks.append(block)
         if kind in {"text", "thinking"}:
-            self._add_words(block, as_text(start.get(kind)), events)
+            self._add_words(block, as_text(start.get(kind)))
             block.signature = as_text(start.get("signature"))
 
-    def _add(self, index: Any, delta: Json, events: list[ModelEvent]) -> None:
+    def _add(self, index: Any, delta: Json) -> None:
         """Add a piece to the block that it belongs to."""
         kind = as_text(delta.get("type"))
         if kind in _KIND_OF_DELTA and self._block_of(index) is None:
-            self._begin(index, {"type": _KIND_OF_DELTA[kind]}, events)
+            self._begin(index, {"type": _KIND_OF_DELTA[kind]})
         block = self._block_of(index)
         if block is None:
             return
         match kind, block.kind:
             case ("text_delta", "text") | ("thinking_delta", "thinking"):
-                self._add_words(block, as_text(delta.get(block.kind)), events)
+                self._add_words(block, as_text(delta.get(block.kind)))
             case "signature_delta", _:
                 block.signature += as_text(delta.get("signature"))
             case "input_json_delta", "tool_use":
@@ -194,16 +559,13 @@ class ReplyReader:
     def _block_of(self, index: Any) -> _Block | None:
         return self._block_at.get(index) if isinstance(index, int) else None
 
-    def _add_words(self, block: _Block, piece: str, events: list[ModelEvent]) -> None:
-        """Add a piece to a block of text or thinking, and what is complete to ``events``."""
+    def _add_words(self, block: _Block, piece: str) -> None:
+        """Add a piece to a block of text or thinking."""
         if block.kind == "text":
-            if text := self._text.feed(piece):
-                block.length += len(text)
-                events.append(Text(text))
+            block.length += len(self._say(piece))
         else:
             block.pieces.append(piece)
-            if text := self._reasoning.feed(piece):
-                events.append(Reasoning(text))
+            self._think(piece)
 
     def _stop(self, delta: Json) -> None:
         self._stop_reason = as_text(delta.get("stop_reason")) or self._stop_reason
@@ -219,153 +581,3 @@ class ReplyReader:
         details = as_dict(counts.get("output_tokens_details"))
         if count := as_count(details.get("thinking_tokens")):
             self._counts["thinking_tokens"] = count
-
-
-def _tool_call(block: _Block, taken: set[str]) -> ToolCall:
-    """Return the call with an id of its own: a result must find its call."""
-    call_id = as_text(block.start.get("id"))
-    if not call_id or call_id in taken:
-        call_id = f"toolu_{uuid.uuid4().hex[:24]}"
-    name = well_formed(as_text(block.start.get("name")))
-    return ToolCall(well_formed(call_id), name, block.arguments)
-
-
-def _thought(block: _Block) -> Json:
-    """Return a block of thinking as it must go back."""
-    if block.kind == "redacted_thinking":
-        return {"type": block.kind, "data": as_text(block.start.get("data"))}
-    thinking = well_formed("".join(block.pieces))
-    return {"type": block.kind, "thinking": thinking, "signature": block.signature}
-
-
-def _usage(counts: dict[str, int]) -> Usage | None:
-    """Return the usage, or None where it makes no sense: a request without a token.
-
-    Anthropic counts what was read from its cache, or written to it, beside the rest of the input.
-    """
-    read = counts.get("cache_read_input_tokens", 0)
-    written = counts.get("cache_creation_input_tokens", 0)
-    prompt = counts.get("input_tokens", 0) + read + written
-    if prompt == 0:
-        return None
-    output = counts.get("output_tokens", 0)
-    return Usage(
-        input_tokens=prompt,
-        output_tokens=output,
-        reasoning_tokens=min(counts.get("thinking_tokens", 0), output),
-        cache_read_tokens=read,
-        cache_write_tokens=written,
-    )
-
-
-# All that a request's size depends on; the counting endpoint refuses the other fields.
-_COUNTED = ("model", "system", "messages", "tools", "tool_choice", "thinking", "output_config")
-
-_BETA_HEADER = "anthropic-beta"
-
-
-class AnthropicModel:
-    """The adapter for every server that speaks Anthropic's Messages.
-
-    ``environ`` is where keys are looked up; the process's own environment by default.
-    """
-
-    def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
-        self._http = http
-        self._environ = environ
-        self._names = ModelNames(http)
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Send ``request`` and yield its reply; see ``aish_lsp.models.request.Model``.
-
-        Raises:
-            BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
-            BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is not an address.
-        """
-        preset = request.preset
-        url = api_url(preset.endpoint, "messages")
-        with key_of(preset):
-            headers, body = await self._prepare(request)
-            post = Post(url, headers, body, preset.timeout)
-            reply = stream_reply(self._http, post, ReplyReader(server_name(url)))
-            async with aclosing(reply):
-                async for event in reply:
-                    yield event
-
-    async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
-        """Return the tokens that the input of ``request`` has, as the server counts them.
-
-        ``timeout_s`` is in seconds. Anthropic charges nothing for it, and calls it an estimate.
-
-        Raises:
-            BackendUnavailable, BackendRejected, InvalidArgument: as ``stream``.
-            NotACountError: what came is not a count.
-        """
-        preset = request.preset
-        url = api_url(preset.endpoint, "messages/count_tokens")
-        with key_of(preset):
-            headers, body = await self._prepare(request)
-            counted = {name: body[name] for name in _COUNTED if name in body}
-            reply = await self._http.post_json(url, counted, headers=headers, timeout_s=timeout_s)
-        tokens = as_dict(reply).get("input_tokens")
-        if type(tokens) is not int or tokens < 1:
-            raise NotACountError
-        return tokens
-
-    async def _prepare(self, request: ModelRequest) -> tuple[dict[str, str], Json]:
-        """Return the headers and the body of a request."""
-        headers = await headers_for(request.preset, self._environ)
-        body = request_body(request, await self._names.name_for(request.preset, headers))
-        return _with_betas(headers, body), body
-
-
-def request_body(request: ModelRequest, model: str) -> dict[str, Any]:
-    """Return the JSON of a request; ``extra_body`` comes last and replaces what it names."""
-    preset = request.preset
-    extra = preset.extra_body
-    limit = request.max_output_tokens or preset.max_output_tokens
-    messages = wire_messages(request.messages, preset)
-    body: dict[str, Any] = {"max_tokens": limit, "stream": True}
-    if model:
-        body["model"] = model
-    body |= _prompt(request, messages)
-    if request.tools:
-        body["tools"] = [
-            {
-                "name": tool.name,
-                "description": tool.description,
-                "input_schema": {"type": "object", **tool.parameters},
-            }
-            for tool in request.tools
-        ]
-    if preset.stop is not None:
-        body["stop_sequences"] = preset.stop
-    given = extra.get("max_tokens")
-    body |= thinking_fields(preset, model, given if isinstance(given, int) else limit, messages)
-    body |= sampling_fields(preset, model, extra.get("thinking", body.get("thinking")))
-    return body | extra
-
-
-def _prompt(request: ModelRequest, messages: list[Json]) -> dict[str, Any]:
-    """Return the system prompt and the messages, marked for the provider's cache.
-
-    Behind a proxy Claude costs ten times as much without the marks; servers that have no use for
-    them take them all the same, since Anthropic's own programs send them.
-    """
-    system = system_text(request.messages)
-    # Where turns are left out and cut short, no request begins as the last one did.
-    marked = messages if request.preset.local_compress else with_cache_marks(messages)
-    fields: dict[str, Any] = {"messages": marked}
-    if system:
-        fields["system"] = [{"type": "text", "text": system, "cache_control": CACHE_MARK}]
-    return fields
-
-
-def _with_betas(headers: dict[str, str], body: Json) -> dict[str, str]:
-    """Return ``headers`` with leave for what the body has of betas, beside the user's own."""
-    if "block_binding" not in as_dict(body.get("thinking")):
-        return headers
-    given = [value for name, value in headers.items() if name.lower() == _BETA_HEADER]
-    others = {name: value for name, value in headers.items() if name.lower() != _BETA_HEADER}
-    return {**others, _BETA_HEADER: ",".join([*given, BINDING_BETA])}

@@ -6,25 +6,22 @@ https://ai.google.dev/gemini-api/docs/thought-signatures.
 
 from __future__ import annotations
 
-import os
+import json
 import re
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from aish_lsp.models.adapters.gemini_reply import ReplyReader
-from aish_lsp.models.adapters.stream import Json, Post, arguments_of, as_dict, as_list, stream_reply
-from aish_lsp.models.address import server_name
-from aish_lsp.models.gemini_api import headers_of, is_vertex, method_url, model_name
-from aish_lsp.models.keys import key_of
-from aish_lsp.models.tokenize_api import NotACountError
+from aish_lsp.foundation.events import FinishReason, Usage
+from aish_lsp.foundation.text import well_formed
+from aish_lsp.models.adapters.stream import CountingModel, ReplyReader, arguments_of
+from aish_lsp.models.address import gemini_method_url, gemini_model, is_vertex, server_name
+from aish_lsp.models.faults import BLOCKED
+from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_text
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
-    from aish_lsp.models.adapters.stream import Json
-    from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import ModelEvent, ModelRequest, RequestMessage, ToolCall
+    from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 # What counts as input; how the reply is made does not.
 _COUNTED = ("contents", "systemInstruction", "tools")
@@ -43,56 +40,28 @@ _VERSIONED = re.compile(r"gemini-(\d+)(?:\.(\d+))?")
 _LATEST = re.compile(r"gemini-[a-z-]+-latest")
 
 
-class GeminiModel:
-    """The adapter for Google AI, for Google Cloud, and for proxies that speak as they do.
+class GeminiModel(CountingModel):
+    """The adapter for Google AI, for Google Cloud, and for proxies that speak as they do."""
 
-    ``environ`` is where keys are looked up; the process's own environment by default.
-    """
+    count_field = "totalTokens"
 
-    def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
-        self._http = http
-        self._environ = environ
+    def _url(self, preset: Preset) -> str:
+        return gemini_method_url(preset, "streamGenerateContent", "alt=sse")
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Send ``request`` and yield its reply; see ``aish_lsp.models.request.Model``.
+    def _body(self, request: ModelRequest, _model: str, _left_out: frozenset[str]) -> Json:
+        return request_body(request)
 
-        Raises:
-            BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
-            BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is not an address, or the preset names no model.
-        """
-        preset = request.preset
-        url = method_url(preset, "streamGenerateContent", "alt=sse")
-        headers = await headers_of(preset, self._environ)
-        with key_of(preset):
-            post = Post(url, headers, request_body(request), preset.timeout)
-            reply = stream_reply(self._http, post, ReplyReader(preset.provider, server_name(url)))
-            async with aclosing(reply):
-                async for event in reply:
-                    yield event
+    def _reader(self, url: str, _body: Json) -> CandidateReader:
+        return CandidateReader(server_name(url))
 
-    async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
-        """Return the input tokens of ``request``, tools and system prompt included.
+    def _count_url(self, preset: Preset) -> str:
+        return gemini_method_url(preset, "countTokens")
 
-        ``timeout_s`` is in seconds. It costs nothing, and has a rate limit of its own.
-
-        Raises:
-            BackendUnavailable, BackendRejected, InvalidArgument: as ``stream``.
-            NotACountError: what came is not a count.
-        """
-        preset = request.preset
-        url = method_url(preset, "countTokens")
-        headers = await headers_of(preset, self._environ)
-        with key_of(preset):
-            body = count_body(request)
-            reply = await self._http.post_json(url, body, headers=headers, timeout_s=timeout_s)
-        total = reply.get("totalTokens") if isinstance(reply, dict) else None
-        if type(total) is not int or total < 0:
-            raise NotACountError
-        return total
+    def _count_body(self, request: ModelRequest, _model: str) -> Json:
+        return count_body(request)
 
 
-def request_body(request: ModelRequest) -> dict[str, Any]:
+def request_body(request: ModelRequest) -> Json:
     """Return the JSON of a request; ``extra_body`` comes last and replaces what it names.
 
     Of ``generationConfig`` it replaces the fields that it names, and leaves the others.
@@ -104,7 +73,7 @@ def request_body(request: ModelRequest) -> dict[str, Any]:
         for message in request.messages
         if message.role == "system" and message.content
     ]
-    body: dict[str, Any] = {"contents": contents_of(request.messages, must_sign=must_sign)}
+    body: Json = {"contents": contents_of(request.messages, must_sign=must_sign)}
     if system:
         body["systemInstruction"] = {"parts": system}
     if request.tools:
@@ -124,7 +93,7 @@ def request_body(request: ModelRequest) -> dict[str, Any]:
     return body | preset.extra_body | {"generationConfig": config}
 
 
-def count_body(request: ModelRequest) -> dict[str, Any]:
+def count_body(request: ModelRequest) -> Json:
     """Return the JSON of a question for the tokens of ``request``.
 
     Google AI looks at system prompt and tools only within a whole request; Google Cloud knows no
@@ -134,7 +103,7 @@ def count_body(request: ModelRequest) -> dict[str, Any]:
     counted = {name: body[name] for name in _COUNTED if name in body}
     if is_vertex(request.preset):
         return counted
-    named = {"model": f"models/{model_name(request.preset)}", **counted}
+    named = {"model": f"models/{gemini_model(request.preset)}", **counted}
     return {"generateContentRequest": named}
 
 
@@ -222,11 +191,10 @@ def contents_of(messages: Sequence[RequestMessage], *, must_sign: bool) -> list[
                 following = messages[position + 1 :]
                 results = list(takewhile(lambda other: other.role == "tool", following))
                 _add(contents, "user", _responses(message.tool_calls, parts, results))
+    go_on: Json = {"role": "user", "parts": [{"text": _GO_ON}]}
     if not contents or contents[0]["role"] != "user":
-        contents.insert(0, _go_on())
-    if contents[-1]["role"] != "user":
-        contents.append(_go_on())
-    return contents
+        contents.insert(0, go_on)
+    return contents if contents[-1]["role"] == "user" else [*contents, go_on]
 
 
 def model_parts(message: RequestMessage) -> list[Json]:
@@ -273,28 +241,20 @@ def _signed(parts: list[Json]) -> list[Json]:
 def _responses(
     calls: Sequence[ToolCall], parts: list[Json], results: Sequence[RequestMessage]
 ) -> list[Json]:
-    """Return a response for each call, in their order."""
+    """Return a response for each call, in their order; its id and its name tie it to that."""
     outputs = {result.tool_call_id: result.content for result in results}
+    sent = [as_dict(part["functionCall"]) for part in parts if "functionCall" in part]
     return [
         {
             "functionResponse": {
-                **_names(as_dict(sent)),
+                **{name: made[name] for name in ("id", "name") if name in made},
                 "response": {"output": outputs[call.id]}
                 if call.id in outputs
                 else {"error": "There is no result."},
             }
         }
-        for call, sent in zip(calls, _calls_in(parts), strict=True)
+        for call, made in zip(calls, sent, strict=True)
     ]
-
-
-def _calls_in(parts: list[Json]) -> Iterator[Any]:
-    return (part["functionCall"] for part in parts if "functionCall" in part)
-
-
-def _names(call: Json) -> Json:
-    """Return what ties a response to its call."""
-    return {name: call[name] for name in ("id", "name") if name in call}
 
 
 def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
@@ -308,5 +268,177 @@ def _add(contents: list[Json], role: str, parts: list[Json]) -> None:
         last["parts"].extend(parts)
 
 
-def _go_on() -> Json:
-    return {"role": "user", "parts": [{"text": _GO_ON}]}
+# Finish reasons that say that what came is not, or not all of, what the model meant.
+_BROKEN_FINISH = frozenset(
+    {
+        "MALFORMED_FUNCTION_CALL",
+        "MALFORMED_RESPONSE",
+        "MISSING_THOUGHT_SIGNATURE",
+        "OTHER",
+        "TOO_MANY_TOOL_CALLS",
+        "UNEXPECTED_TOOL_CALL",
+    }
+)
+
+_REFUSED_FINISH = frozenset(
+    {
+        "BLOCKLIST",
+        "IMAGE_PROHIBITED_CONTENT",
+        "IMAGE_RECITATION",
+        "IMAGE_SAFETY",
+        "LANGUAGE",
+        "MODEL_ARMOR",
+        "PROHIBITED_CONTENT",
+        "RECITATION",
+        "SAFETY",
+        "SPII",
+    }
+)
+
+#: Characters of the server's explanation of a finish reason that are quoted.
+_EXPLANATION_LIMIT = 300
+
+
+class CandidateReader(ReplyReader):
+    """One reply while it streams.
+
+    ``server`` (host and port) must get the reasoning's metadata back. That is ``{"server": ...,
+    "parts": [...]}``: the parts of the reply as the server sent them, neighboring texts joined, so
+    that each signature stays with the part that it came with.
+
+    A question that is blocked is an error, not a reply without a word: it is taken back, and does
+    not block those that follow it.
+    """
+
+    def __init__(self, server: str) -> None:
+        super().__init__("gemini")
+        self._server = server
+        self._parts: list[Json] = []
+        self._answered = False
+        self._reported: Json = {}
+        self._finish: str | None = None
+        self._explanation = ""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the server has given its finish reason: the content is then complete."""
+        return self._finish is not None
+
+    @property
+    def gave_up(self) -> str | None:
+        """A finish reason that is none: the server broke the reply off."""
+        return f"{self._finish}{self._explanation}" if self._finish in _BROKEN_FINISH else None
+
+    def _read(self, chunk: Json) -> None:
+        self.error = chunk.get("error") or self.error
+        usage = as_dict(chunk.get("usageMetadata"))
+        # Each repeats all that was counted so far; some have other things in it.
+        if "promptTokenCount" in usage:
+            self._reported = usage
+        blocked = as_text(as_dict(chunk.get("promptFeedback")).get("blockReason"))
+        if blocked and not self._answered:
+            self.error = self.error or _blocked("the question", blocked)
+        for candidate in as_list(chunk.get("candidates")):
+            if not isinstance(candidate, dict) or candidate.get("index"):
+                continue
+            for part in as_list(as_dict(candidate.get("content")).get("parts")):
+                self._read_part(as_dict(part))
+            self._read_finish(candidate)
+
+    def _tool_calls(self) -> list[ToolCall]:
+        # Half a character, and a number beyond all numbers, fit into no file and no request.
+        written = well_formed(json.dumps(self._parts, ensure_ascii=False))
+        self._parts = json.loads(written, parse_constant=lambda _: None)
+        calls = [part["functionCall"] for part in self._parts if "functionCall" in part]
+        # Older models give no ids.
+        return [
+            self._call(
+                call.get("id", ""), call["name"], json.dumps(call["args"], ensure_ascii=False)
+            )
+            for call in calls
+        ]
+
+    def _metadata(self, _calls: list[ToolCall]) -> Json:
+        if not any(map(_must_go_back, self._parts)):
+            return {}
+        return {"server": self._server, "parts": self._parts}
+
+    def _usage(self) -> Usage | None:
+        return read_usage(self._reported)
+
+    def _reason(self, _usage: Usage | None, *, called: bool) -> FinishReason:
+        if self._finish == "MAX_TOKENS":
+            return "length"
+        if self._finish in _REFUSED_FINISH:
+            return "refusal"
+        return "tool" if called else "stop"
+
+    def _read_finish(self, candidate: Json) -> None:
+        if self._finish is not None or not as_text(candidate.get("finishReason")):
+            return
+        self._finish = as_text(candidate["finishReason"])
+        message = as_text(candidate.get("finishMessage"))[:_EXPLANATION_LIMIT].strip()
+        self._explanation = f": {message}" if message else ""
+        if self._finish in _REFUSED_FINISH and not self._answered:
+            self.error = self.error or _blocked("the reply", self._finish + self._explanation)
+
+    def _read_part(self, part: Json) -> None:
+        part = {name: value for name, value in part.items() if value is not None}
+        if "functionCall" in part:
+            self._read_call(part, as_dict(part["functionCall"]))
+        elif "text" in part:
+            self._read_text(part)
+        elif part and "inlineData" not in part:
+            # What the server ran itself; a signature alone needs some part to stand in.
+            self._parts.append(part if part.keys() - {"thoughtSignature"} else {"text": "", **part})
+
+    def _read_text(self, part: Json) -> None:
+        is_thought = part.get("thought") is True
+        text = (self._think if is_thought else self._say)(as_text(part["text"]))
+        self._answered = self._answered or bool(text and not is_thought)
+        others = {name: value for name, value in part.items() if name not in {"text", "thought"}}
+        part = {"text": text, **({"thought": True} if is_thought else {}), **others}
+        last = self._parts[-1] if self._parts else {}
+        # A part with a signature stays alone: it must not be joined with another.
+        if last.keys() == part.keys() <= {"text", "thought"}:
+            last["text"] += text
+        elif text or "thoughtSignature" in part:
+            self._parts.append(part)
+
+    def _read_call(self, part: Json, call: Json) -> None:
+        if call.get("willContinue") is True or "partialArgs" in call:
+            told = "a call came in pieces: leave out `streamFunctionCallArguments`"
+            self.error = self.error or {"type": "invalid", "message": told}
+        elif name := as_text(call.get("name")):
+            kept = {"name": name, "args": as_dict(call.get("args"))}
+            if call.get("id") and isinstance(call["id"], str):
+                kept["id"] = call["id"]
+            self._parts.append({**part, "functionCall": kept})
+            self._answered = True
+
+
+def read_usage(raw: Json) -> Usage | None:
+    """Return the usage that a server reported, or None where it makes no sense.
+
+    A request without a token does not: what it took is then estimated, so that a cap holds. What
+    the server's own tools read is input, and thoughts are output, in numbers of their own.
+    """
+    prompt = as_count(raw.get("promptTokenCount")) + as_count(raw.get("toolUsePromptTokenCount"))
+    if prompt == 0:
+        return None
+    thoughts = as_count(raw.get("thoughtsTokenCount"))
+    return Usage(
+        input_tokens=prompt,
+        output_tokens=as_count(raw.get("candidatesTokenCount")) + thoughts,
+        reasoning_tokens=thoughts,
+        cache_read_tokens=min(as_count(raw.get("cachedContentTokenCount")), prompt),
+    )
+
+
+def _must_go_back(part: Json) -> bool:
+    """Return whether a part says more than its text or its call do."""
+    return bool(part.keys() - {"text", "functionCall"}) or "id" in as_dict(part.get("functionCall"))
+
+
+def _blocked(what: str, reason: str) -> Json:
+    return {"type": BLOCKED, "message": f"{what} was blocked ({reason})"}

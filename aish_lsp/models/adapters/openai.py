@@ -1,31 +1,33 @@
-"""OpenAI's chat completions, as OpenAI and everybody else serves them."""
+"""OpenAI's chat completions, as OpenAI and everybody else serves them.
+
+Servers that call themselves compatible differ most in the chunks of their replies; each difference
+is named where it is met.
+"""
 
 from __future__ import annotations
 
 import hashlib
-import os
+import json
 import re
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.foundation.errors import BackendRejected
-from aish_lsp.models.adapters.openai_reply import PLAIN_FIELDS, ReplyReader
+from aish_lsp.foundation.events import FinishReason, Usage
 from aish_lsp.models.adapters.stream import (
-    ModelNames,
-    Post,
+    ReplyReader,
+    StreamingModel,
     arguments_text,
     function_name,
-    stream_again,
+    is_object,
 )
 from aish_lsp.models.address import api_url, host, server_name
-from aish_lsp.models.keys import headers_for, key_of
+from aish_lsp.models.loose_json import Json, as_count, as_dict, as_list, as_number, as_text
 from aish_lsp.models.request import goes_back
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
-    from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import ModelEvent, ModelRequest, RequestMessage
+    from aish_lsp.foundation.errors import BackendRejected
+    from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 # A request with both is refused.
 _LIMITS = ("max_tokens", "max_completion_tokens")
@@ -52,65 +54,40 @@ _SHORT_ID = re.compile(r"[a-zA-Z0-9]{9}")
 _LONGEST_ID = 40
 
 
-class OpenAIModel:
-    """The adapter for every server that speaks chat completions.
+class OpenAIModel(StreamingModel):
+    """The adapter for every server that speaks chat completions."""
 
-    ``environ`` is where keys are looked up; the process's own environment by default.
-    """
+    def _url(self, preset: Preset) -> str:
+        return api_url(preset.endpoint, "chat/completions")
 
-    def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
-        self._http = http
-        self._environ = environ
-        self._names = ModelNames(http)
-        # By endpoint and model.
-        self._refused: dict[tuple[str, str], frozenset[str]] = {}
+    def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
+        return request_body(request, model, left_out)
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Send ``request`` and yield its reply; see ``aish_lsp.models.request.Model``.
+    def _reader(self, url: str, _body: Json) -> ChatReader:
+        return ChatReader(server_name(url))
 
-        Where a server does not know a field that another name or none can do for, the request is
-        sent once more without it.
+    def _refused_by(self, error: BackendRejected, body: Json, own: Json) -> frozenset[str]:
+        """Return the fields, not needed under these names, that the server does not know.
 
-        Raises:
-            BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
-            BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is not an address.
+        The limit of tokens goes by two names; a server that wants the other one names that.
         """
-        preset = request.preset
-        url = api_url(preset.endpoint, "chat/completions")
-        headers = await headers_for(preset, self._environ)
-        with key_of(preset):
-            model = await self._names.name_for(preset, headers)
-            key, left_out = (preset.endpoint, model), frozenset[str]()
-
-            def ask() -> tuple[Post, ReplyReader]:
-                nonlocal left_out
-                left_out = self._refused.get(key, frozenset())
-                body = request_body(request, model, left_out)
-                return Post(url, headers, body, preset.timeout), ReplyReader(server_name(url))
-
-            def learn(error: BackendRejected, body: Mapping[str, Any]) -> bool:
-                field = _unknown_field(error, body.keys() - preset.extra_body.keys() - left_out)
-                if field is None:
-                    return False
-                self._refused[key] = self._refused.get(key, frozenset()) | {field}
-                return True
-
-            async with aclosing(stream_again(self._http, ask, learn)) as reply:
-                async for event in reply:
-                    yield event
+        words = str(error.data.get("provider_message"))
+        if error.data.get("status") not in {400, 422} or not _UNKNOWN.search(words):
+            return frozenset()
+        named = {name for name in (*_LIMITS, "stream_options") if re.search(rf"\b{name}\b", words)}
+        if named & {*_LIMITS}:
+            named |= {*_LIMITS}
+        return frozenset(named & (body.keys() - own.keys()))
 
 
-def request_body(
-    request: ModelRequest, model: str, refused: frozenset[str] = frozenset()
-) -> dict[str, Any]:
+def request_body(request: ModelRequest, model: str, refused: frozenset[str] = frozenset()) -> Json:
     """Return the JSON of a request, without the fields that are ``refused``.
 
     ``extra_body`` comes last and replaces what it names.
     """
     preset = request.preset
     server = host(preset.endpoint)
-    body: dict[str, Any] = {
+    body: Json = {
         "messages": [_message(message, preset) for message in request.messages],
         "stream": True,
     }
@@ -142,27 +119,13 @@ def request_body(
     return body | preset.extra_body
 
 
-def _unknown_field(error: BackendRejected, sent: set[str]) -> str | None:
-    """Return the field of ``sent`` that ``error`` says its server does not know.
-
-    The limit of tokens goes by two names; a server that wants the other one names that.
-    """
-    words = str(error.data.get("provider_message"))
-    if error.data.get("status") not in {400, 422} or not _UNKNOWN.search(words):
-        return None
-    named = {field for field in (*_LIMITS, "stream_options") if re.search(rf"\b{field}\b", words)}
-    if named & {*_LIMITS}:
-        named |= {*_LIMITS}
-    return next(iter(named & sent), None)
-
-
-def _message(message: RequestMessage, preset: Preset) -> dict[str, Any]:
+def _message(message: RequestMessage, preset: Preset) -> Json:
     """Return a message in OpenAI's form.
 
     Reasoning goes back to the server that it came from, where it came with parts to return
     (OpenRouter's ``reasoning_details``) or has led to a call; other plain text is not sent again.
     """
-    wire: dict[str, Any] = {"role": message.role, "content": message.content}
+    wire: Json = {"role": message.role, "content": message.content}
     if message.tool_calls:
         wire["tool_calls"] = [
             {
@@ -203,3 +166,234 @@ def _call_id(given: str, preset: Preset) -> str:
 def _is_one_of(server: str, hosts: tuple[str, ...]) -> bool:
     """Return whether ``server`` is one of ``hosts``; a leading dot stands for any subdomain."""
     return any(server == name or (name[0] == "." and server.endswith(name)) for name in hosts)
+
+
+#: What servers call the reasoning that has nothing to it but its text.
+PLAIN_FIELDS: Final = ("reasoning_content", "reasoning")
+
+# Finish reasons that say that the server gave up.
+_BROKEN_FINISH = frozenset({"error", "abort", "insufficient_system_resource"})
+
+_FINISH: dict[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "max_tokens": "length",
+    "model_length": "length",
+    "tool_calls": "tool",
+    "function_call": "tool",
+    "content_filter": "refusal",
+}
+
+
+@dataclass(slots=True)
+class _Call:
+    """A tool call whose pieces are still coming."""
+
+    id: str = ""
+    name: str = ""
+    arguments: list[str] = field(default_factory=list)
+
+    def add(self, function: Json) -> None:
+        name = function.get("name")
+        # Some repeat the name in every piece; a name in pieces ends where the arguments begin.
+        if isinstance(name, str) and name != self.name and not self.arguments:
+            self.name += name
+        arguments = function.get("arguments")
+        if isinstance(arguments, dict | list):
+            self.arguments.append(json.dumps(arguments))
+        elif isinstance(arguments, str) and arguments:
+            self.arguments.append(arguments)
+
+    def is_followed_by(self, call_id: str, function: Json) -> bool:
+        """Return whether a named piece in this call's place begins another call.
+
+        Some give every whole call the index 0, and some of these no ids.
+        """
+        if call_id and self.id:
+            return call_id != self.id
+        # Looked at only where it may be whole: the name may come with each of very many pieces.
+        ended = bool(self.arguments) and self.arguments[-1].rstrip().endswith("}")
+        return ended and bool(function.get("arguments")) and is_object("".join(self.arguments))
+
+
+class ChatReader(ReplyReader):
+    """One chat completion while it streams."""
+
+    def __init__(self, provider: str) -> None:
+        super().__init__(provider)
+        self._calls: list[_Call] = []
+        self._call_at: dict[int, _Call] = {}
+        self._details: list[Json] = []
+        self._field = ""
+        self._reported: Json | None = None
+        self._finish: str | None = None
+        self._refused = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the server has given its finish reason: the content is then complete."""
+        return self._finish is not None
+
+    @property
+    def gave_up(self) -> str | None:
+        """A finish reason that is none: the server broke the reply off."""
+        return self._finish if self._finish in _BROKEN_FINISH else None
+
+    def _read(self, chunk: Json) -> None:
+        self.error = chunk.get("error") or (chunk if _is_error(chunk) else self.error)
+        # Groq puts its usage under x_groq; some repeat a running total in every chunk.
+        self._keep_usage(chunk.get("usage"))
+        self._keep_usage(as_dict(chunk.get("x_groq")).get("usage"))
+        for choice in as_list(chunk.get("choices")):
+            if not isinstance(choice, dict) or choice.get("index"):
+                continue
+            # A server that does not stream after all sends one whole message.
+            self._read_delta(as_dict(choice.get("delta" if "delta" in choice else "message")))
+            self._keep_usage(choice.get("usage"))
+            if self._finish is None and isinstance(choice.get("finish_reason"), str):
+                self._finish = choice["finish_reason"] or None
+
+    def _tool_calls(self) -> list[ToolCall]:
+        return [
+            self._call(call.id, call.name, "".join(call.arguments))
+            for call in self._calls
+            if call.name or call.arguments
+        ]
+
+    def _metadata(self, calls: list[ToolCall]) -> Json:
+        if self._details:
+            return {"reasoning_details": self._details}
+        # DeepSeek, Moonshot and others refuse a call's result without what led to the call.
+        return {"reasoning_field": self._field} if calls and self._field else {}
+
+    def _usage(self) -> Usage | None:
+        return read_usage(self._reported)
+
+    def _reason(self, _usage: Usage | None, *, called: bool) -> FinishReason:
+        reason = _FINISH.get(self._finish or "stop", "stop")
+        if reason == "stop" and (called or self._refused):
+            return "tool" if called else "refusal"
+        return reason
+
+    def _keep_usage(self, usage: Any) -> None:
+        if isinstance(usage, dict) and usage:
+            self._reported = usage
+
+    def _read_delta(self, delta: Json) -> None:
+        details = [
+            item for item in as_list(delta.get("reasoning_details")) if isinstance(item, dict)
+        ]
+        for item in details:
+            self._keep_detail(item)
+        self._field = next((name for name in PLAIN_FIELDS if as_text(delta.get(name))), self._field)
+        self._think(_reasoning_text(delta, details))
+        content = delta.get("content")
+        if isinstance(content, str):
+            self._say(content)
+        for part in as_list(content):
+            self._read_part(as_dict(part))
+        refusal = delta.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            self._refused = True
+            self._say(refusal)
+        for piece in as_list(delta.get("tool_calls")):
+            if isinstance(piece, dict):
+                function = as_dict(piece.get("function"))
+                self._call_of(piece, function).add(function)
+        if isinstance(delta.get("function_call"), dict):
+            self._call_of({"index": 0}, delta["function_call"]).add(delta["function_call"])
+
+    def _read_part(self, part: Json) -> None:
+        """Read a part of a content that is a list (Mistral)."""
+        if part.get("type") == "thinking":
+            thinking = part.get("thinking")
+            inner = thinking if isinstance(thinking, list) else [{"text": thinking}]
+            for item in inner:
+                self._think(as_text(as_dict(item).get("text")))
+        else:
+            self._say(as_text(part.get("text")))
+
+    def _call_of(self, piece: Json, function: Json) -> _Call:
+        """Return the call that ``piece`` belongs to; a new one where it begins one."""
+        index, call_id = piece.get("index"), piece.get("id")
+        call_id = str(call_id) if call_id else ""
+        named = bool(function.get("name"))
+        if isinstance(index, int):
+            call = self._call_at.get(index)
+        elif call_id:
+            call = next((known for known in self._calls if known.id == call_id), None)
+        else:
+            call = self._calls[-1] if self._calls and not named else None
+        if call is None or (named and call.is_followed_by(call_id, function)):
+            call = _Call()
+            self._calls.append(call)
+        if isinstance(index, int):
+            self._call_at[index] = call
+        call.id = call.id or call_id
+        return call
+
+    def _keep_detail(self, item: Json) -> None:
+        """Keep a part of the reasoning, joined with the part that it goes on."""
+        last = self._details[-1] if self._details else None
+        same = last is not None and all(last.get(key) == item.get(key) for key in ("type", "index"))
+        if last is None or not same or "data" in item:
+            self._details.append(dict(item))
+            return
+        for key, value in item.items():
+            if key in {"text", "summary"} and isinstance(value, str):
+                last[key] = (last.get(key) or "") + value
+            elif value is not None:
+                last[key] = value
+
+
+def _is_error(chunk: Json) -> bool:
+    """Return whether a chunk is an error that does not stand under ``error``."""
+    says = "choices" not in chunk and (chunk.get("message") or chunk.get("detail"))
+    return chunk.get("object") == "error" or bool(says)
+
+
+def read_usage(raw: Json | None) -> Usage | None:
+    """Return the usage that a server reported, or None where it makes no sense."""
+    if raw is None:
+        return None
+    prompt_details = as_dict(raw.get("prompt_tokens_details"))
+    completion_details = as_dict(raw.get("completion_tokens_details"))
+    prompt = as_count(raw.get("prompt_tokens"))
+    completion = as_count(raw.get("completion_tokens"))
+    if prompt == 0 and not _cost(raw):
+        return None
+    reasoning = as_count(completion_details.get("reasoning_tokens"))
+    # xAI and Gemini leave the reasoning out of completion_tokens; the total tells.
+    beyond = as_count(raw.get("total_tokens")) - prompt - completion
+    if beyond > 0 and reasoning in (0, beyond):
+        completion += beyond
+        reasoning = beyond
+    cached = as_count(prompt_details.get("cached_tokens")) or as_count(
+        raw.get("prompt_cache_hit_tokens")  # DeepSeek
+    )
+    return Usage(
+        input_tokens=prompt,
+        output_tokens=completion,
+        reasoning_tokens=min(reasoning, completion),
+        cache_read_tokens=min(cached, prompt),
+        cache_write_tokens=min(as_count(prompt_details.get("cache_write_tokens")), prompt),
+        cost=_cost(raw),
+    )
+
+
+def _cost(raw: Json) -> float | None:
+    """Return the dollars that OpenRouter and LiteLLM report, or None."""
+    cost = as_number(raw.get("cost"))
+    if cost is not None and raw.get("is_byok") is True:
+        # With a key of the user's own, `cost` is OpenRouter's share alone.
+        upstream = as_dict(raw.get("cost_details")).get("upstream_inference_cost")
+        cost += as_number(upstream) or 0.0
+    return cost
+
+
+def _reasoning_text(delta: Json, details: list[Json]) -> str:
+    """Return a delta's reasoning, once, however many spellings it comes in."""
+    plain = next(filter(None, (as_text(delta.get(name)) for name in PLAIN_FIELDS)), "")
+    return plain or "".join(
+        as_text(item.get("text")) or as_text(item.get("summary")) for item in details
+    )

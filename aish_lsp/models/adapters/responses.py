@@ -1,38 +1,33 @@
-"""OpenAI's Responses, without a state on the server: each request brings the whole conversation."""
+"""OpenAI's Responses, without a state on the server: each request brings the whole conversation.
+
+A response is a list of items: reasoning, messages, function calls, and what the server ran itself.
+They are found again while it streams, and outlined for the next request.
+"""
 
 from __future__ import annotations
 
-import os
+import math
 import re
-from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from aish_lsp.foundation.errors import BackendRejected
-from aish_lsp.models.adapters.responses_reply import ReplyReader, items_of
+from aish_lsp.foundation.events import FinishReason, Usage
+from aish_lsp.models.adapters.openai import read_usage
 from aish_lsp.models.adapters.stream import (
-    Json,
-    ModelNames,
-    Post,
+    CountingModel,
+    ReplyReader,
     arguments_text,
-    as_dict,
-    as_list,
-    as_text,
     function_name,
-    stream_again,
 )
 from aish_lsp.models.address import api_url, server_name
-from aish_lsp.models.keys import headers_for, key_of
-from aish_lsp.models.tokenize_api import NotACountError
+from aish_lsp.models.loose_json import ABSURD, Json, as_dict, as_list, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from aish_lsp.config.schema import Preset
     from aish_lsp.foundation.errors import BackendRejected
-    from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import ModelEvent, ModelRequest, RequestMessage, ToolCall
+    from aish_lsp.models.request import ModelRequest, RequestMessage, ToolCall
 
 # Optional fields, and the words by which a refusal names them: models that do not reason have no
 # encrypted content, and accounts that are not verified get no summaries.
@@ -51,42 +46,11 @@ _UNREADABLE: Final = "invalid_encrypted_content"
 _MALFORMED: Final = frozenset({400, 404, 422, None})
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
-    """Optional ``fields``, and earlier ``reasoning`` by its encrypted content."""
-
-    fields: frozenset[str] = frozenset()
-    reasoning: frozenset[str] = frozenset()
-
-    def __or__(self, other: Refused) -> Refused:
-        return Refused(self.fields | other.fields, self.reasoning | other.reasoning)
-
-
-NOTHING: Final = Refused()
-
-
-def refused_by(error: BackendRejected, body: Mapping[str, Any]) -> Refused:
-    """Return what of ``body`` is optional and refused by ``error``; nothing for other reasons."""
-    if error.data.get("status") not in _MALFORMED:
-        return NOTHING
-    words = str(error.data.get("provider_message"))
-    items = [as_dict(item) for item in as_list(body.get("input"))]
-    reasoning = frozenset(
-        as_text(item.get("encrypted_content")) for item in items if item.get("type") == "reasoning"
-    )
-    if reasoning and (error.data.get("code") == _UNREADABLE or _REASONING.search(words)):
-        return Refused(reasoning=reasoning)
-    sent = {*body, *as_dict(body.get("reasoning"))}
-    named = (field for field, said in _FIELDS.items() if field in sent and said.search(words))
-    field = next(named, None)
-    return Refused(frozenset() if field is None else frozenset({field}))
-
-
 #: What is asked for in ``include``: without it reasoning cannot go back to where nothing is stored.
 ENCRYPTED: Final = "reasoning.encrypted_content"
 
 # What the counting endpoint knows of a request.
-_COUNTED: Final[tuple[str, ...]] = (
+_COUNTED: Final = (
     "model",
     "instructions",
     "input",
@@ -99,91 +63,56 @@ _COUNTED: Final[tuple[str, ...]] = (
     "chat_template_kwargs",
 )
 
-
-_NOT_COUNTED: Final = Refused(frozenset({"include", "summary"}))
-
-
-class ResponsesModel:
-    """The adapter for every server that speaks Responses.
-
-    ``environ`` is where keys are looked up; the process's own environment by default.
-    """
-
-    def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
-        self._http = http
-        self._environ = environ
-        self._names = ModelNames(http)
-        # By endpoint and model.
-        self._refused: dict[tuple[str, str], Refused] = {}
-
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
-        """Send ``request`` and yield its reply; see ``aish_lsp.models.request.Model``.
-
-        What is optional and refused is left out, and the request sent once more.
-
-        Raises:
-            BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
-            BackendRejected: the server refused, or there is no key.
-            InvalidArgument: the endpoint is not an address.
-        """
-        preset = request.preset
-        url = api_url(preset.endpoint, "responses")
-        headers = await headers_for(preset, self._environ)
-        with key_of(preset):
-            model = await self._names.name_for(preset, headers)
-            key, left_out = (preset.endpoint, model), NOTHING
-
-            def ask() -> tuple[Post, ReplyReader]:
-                nonlocal left_out
-                left_out = self._refused.get(key, NOTHING)
-                body = request_body(request, model, left_out)
-                reader = ReplyReader(server_name(url), body.get("max_output_tokens"))
-                return Post(url, headers, body, preset.timeout), reader
-
-            def learn(error: BackendRejected, body: Mapping[str, Any]) -> bool:
-                known = left_out | refused_by(error, body)
-                self._refused[key] = self._refused.get(key, NOTHING) | known
-                return known != left_out
-
-            async with aclosing(stream_again(self._http, ask, learn)) as reply:
-                async for event in reply:
-                    yield event
-
-    async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
-        """Return the tokens of the request's input as the server counts them; it answers nothing.
-
-        ``timeout_s`` is in seconds, for the whole question. OpenAI and llama.cpp can count.
-
-        Raises:
-            BackendUnavailable, BackendRejected: as ``HttpClient.post_json``; 404 or 405 where the
-                server cannot count.
-            InvalidArgument: the endpoint is not an address.
-            NotACountError: the answer holds no count.
-        """
-        preset = request.preset
-        url = api_url(preset.endpoint, "responses/input_tokens")
-        headers = await headers_for(preset, self._environ)
-        with key_of(preset):
-            model = await self._names.name_for(preset, headers)
-            refused = self._refused.get((preset.endpoint, model), NOTHING)
-            whole = request_body(request, model, refused | _NOT_COUNTED)
-            body = {name: whole[name] for name in _COUNTED if name in whole}
-            reply = await self._http.post_json(url, body, headers=headers, timeout_s=timeout_s)
-        tokens = as_dict(reply).get("input_tokens")
-        if type(tokens) is not int or tokens <= 0:
-            raise NotACountError
-        return tokens
+_NOT_COUNTED: Final = frozenset({"include", "summary"})
 
 
-def request_body(request: ModelRequest, model: str, refused: Refused = NOTHING) -> dict[str, Any]:
-    """Return the JSON of a request, without what is ``refused``.
+class ResponsesModel(CountingModel):
+    """The adapter for every server that speaks Responses. OpenAI and llama.cpp can count."""
+
+    def _url(self, preset: Preset) -> str:
+        return api_url(preset.endpoint, "responses")
+
+    def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
+        return request_body(request, model, left_out)
+
+    def _reader(self, url: str, body: Json) -> ResponseReader:
+        return ResponseReader(server_name(url), body.get("max_output_tokens"))
+
+    def _refused_by(self, error: BackendRejected, body: Json, _own: Json) -> frozenset[str]:
+        """Return an optional field, or earlier reasoning, which goes by its encrypted content."""
+        if error.data.get("status") not in _MALFORMED:
+            return frozenset()
+        words = str(error.data.get("provider_message"))
+        items = [as_dict(item) for item in as_list(body.get("input"))]
+        reasoning = frozenset(
+            as_text(item.get("encrypted_content"))
+            for item in items
+            if item.get("type") == "reasoning"
+        )
+        if reasoning and (error.data.get("code") == _UNREADABLE or _REASONING.search(words)):
+            return reasoning
+        sent = {*body, *as_dict(body.get("reasoning"))}
+        named = (field for field, said in _FIELDS.items() if field in sent and said.search(words))
+        return frozenset([*named][:1])
+
+    def _count_url(self, preset: Preset) -> str:
+        return api_url(preset.endpoint, "responses/input_tokens")
+
+    def _count_body(self, request: ModelRequest, model: str) -> Json:
+        left_out = self._left_out(request.preset, model)
+        body = request_body(request, model, left_out | _NOT_COUNTED)
+        return {name: body[name] for name in _COUNTED if name in body}
+
+
+def request_body(request: ModelRequest, model: str, refused: frozenset[str] = frozenset()) -> Json:
+    """Return the JSON of a request, without the fields and the reasoning that are ``refused``.
 
     ``extra_body`` comes last and replaces what it names. The protocol knows no ``stop`` and no
     ``seed``.
     """
     preset = request.preset
     messages = request.messages
-    body: dict[str, Any] = {"stream": True, "store": False}
+    body: Json = {"stream": True, "store": False}
     if model:
         body["model"] = model
     if messages and messages[0].role == "system":
@@ -191,16 +120,16 @@ def request_body(request: ModelRequest, model: str, refused: Refused = NOTHING) 
             body["instructions"] = messages[0].content
         messages = messages[1:]
     items = input_of(messages, server_name(preset.endpoint))
-    body["input"] = [i for i in items if i.get("encrypted_content") not in refused.reasoning]
+    body["input"] = [i for i in items if i.get("encrypted_content") not in refused]
     body["max_output_tokens"] = request.max_output_tokens or preset.max_output_tokens
-    if "include" not in refused.fields:
+    if "include" not in refused:
         body["include"] = [ENCRYPTED]
     for name in ("temperature", "top_p"):
         value = getattr(preset, name)
         if value is not None:
             body[name] = value
     if preset.reasoning_effort is not None:
-        summary = {} if "summary" in refused.fields else {"summary": "auto"}
+        summary = {} if "summary" in refused else {"summary": "auto"}
         body["reasoning"] = {"effort": preset.reasoning_effort, **summary}
     if request.tools:
         body["tools"] = [
@@ -280,3 +209,356 @@ def _called(call: ToolCall, call_id: str) -> Json:
 
 def _result(call_id: str, output: str) -> Json:
     return {"type": "function_call_output", "call_id": call_id, "output": output}
+
+
+_TEXT_DELTAS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})
+
+# The model's own words, or their summary; the last two are older names of theirs.
+_REASONING_DELTAS: Final = frozenset(
+    {
+        "response.reasoning_text.delta",
+        "response.reasoning_summary_text.delta",
+        "response.reasoning.delta",
+        "response.reasoning_summary.delta",
+    }
+)
+
+_LAST_EVENTS: Final = frozenset(
+    {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
+)
+
+# How a response ends that was not broken off.
+_ENDS: Final = frozenset({"completed", "incomplete", "failed", ""})
+
+#: xAI's unit of money, in a dollar.
+_TICKS: Final = 10**10
+
+
+class ResponseReader(ReplyReader):
+    """One response while it streams; ``limit`` is how many tokens were asked for."""
+
+    def __init__(self, provider: str, limit: Any = None) -> None:
+        super().__init__(provider)
+        self._limit = limit
+        self._items = Items()
+        self._response: Json | None = None
+        self._speaker: Item | None = None
+        self._thought: object = None
+        self._refused = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the response has ended: until then another item may come."""
+        return self._response is not None
+
+    @property
+    def is_over(self) -> bool:
+        """The same: the end brings the usage with it."""
+        return self.is_whole
+
+    @property
+    def gave_up(self) -> str | None:
+        """A status that is not an end: cancelled, or still at work in the background."""
+        status = as_text(as_dict(self._response).get("status"))
+        return None if status in _ENDS else status
+
+    def _read(self, event: Json) -> None:
+        kind = as_text(event.get("type"))
+        if kind in _TEXT_DELTAS:
+            item = self._items.of(event, {"type": "message"})
+            self._refused = self._refused or kind == "response.refusal.delta"
+            self._say_of(item, as_text(event.get("delta")))
+        elif kind in _REASONING_DELTAS:
+            item = self._items.of(event, {"type": "reasoning"})
+            # A server that gives both the words and their summary is heard once.
+            item.heard = item.heard or kind
+            if item.heard == kind:
+                part = event.get("summary_index", event.get("content_index"))
+                self._think_of(item, part, as_text(event.get("delta")))
+        elif kind == "response.function_call_arguments.delta":
+            item = self._items.of(event, {"type": "function_call"})
+            item.arguments.append(as_text(event.get("delta")))
+        elif kind in {"response.output_item.added", "response.output_item.done"}:
+            self._read_item(event, kind.endswith("done"))
+        elif kind in _LAST_EVENTS or event.get("object") == "response":
+            self._read_end(event)
+        elif kind == "error" or event.get("error"):
+            self.error = {**event, **as_dict(event.get("error"))}
+
+    def _read_item(self, event: Json, done: bool) -> None:
+        """Read an item as it is announced, or as a whole: what was not streamed is told then."""
+        raw = as_dict(event.get("item"))
+        if not done:
+            self._items.announce(event, raw)
+            return
+        item = self._items.of(event, raw)
+        item.raw = {**item.raw, **raw}
+        if as_text(raw.get("arguments")):
+            item.arguments = [raw["arguments"]]
+        parts = [as_dict(part) for part in as_list(raw.get("content"))]
+        if item.kind == "message":
+            self._refused = self._refused or any(part.get("type") == "refusal" for part in parts)
+            if not item.length:
+                texts = [
+                    as_text(part.get("text")) or as_text(part.get("refusal")) for part in parts
+                ]
+                self._say_of(item, "".join(texts))
+        elif item.kind == "reasoning" and not item.length:
+            parts = parts or [as_dict(part) for part in as_list(raw.get("summary"))]
+            for number, part in enumerate(parts):
+                self._think_of(item, number, as_text(part.get("text")))
+
+    def _read_end(self, event: Json) -> None:
+        """Read the last event, or the whole response of a server that does not stream."""
+        response = event if event.get("object") == "response" else as_dict(event.get("response"))
+        named = as_text(event.get("type")).removeprefix("response.")
+        status = as_text(response.get("status")) or named
+        self._response = {**response, "status": status}
+        items = [as_dict(item) for item in as_list(response.get("output"))]
+        if not self._items:
+            for number, raw in enumerate(items):
+                self._read_item({"output_index": number, "item": raw}, True)
+        # Some servers give the encrypted content only here.
+        late = {as_text(raw.get("id")): raw.get("encrypted_content") for raw in items}
+        for item in self._items:
+            if item.kind == "reasoning" and not item.raw.get("encrypted_content"):
+                item.raw["encrypted_content"] = late.get(as_text(item.raw.get("id")))
+        if status == "failed":
+            self.error = response.get("error") or event.get("error") or {}
+
+    def _say_of(self, item: Item, piece: str) -> None:
+        """Tell a piece of a message; another message begins a paragraph of its own."""
+        if piece:
+            separator = SEPARATOR if self._speaker not in (None, item) else ""
+            self._speaker = item
+            item.length += len(self._say(separator + piece)) - len(separator)
+
+    def _think_of(self, item: Item, part: Any, piece: str) -> None:
+        """Tell a piece of the reasoning; another part begins a paragraph of its own."""
+        if piece:
+            thought = (id(item), str(part))
+            separator = SEPARATOR if self._thought not in (None, thought) else ""
+            self._thought = thought
+            item.length += len(self._think(separator + piece))
+
+    def _tool_calls(self) -> list[ToolCall]:
+        calls = []
+        for item in self._items:
+            name, arguments = as_text(item.raw.get("name")), "".join(item.arguments)
+            if item.kind == "function_call" and (name or arguments):
+                call_id = as_text(item.raw.get("call_id")) or as_text(item.raw.get("id"))
+                item.call = self._call(call_id, name, arguments)
+                calls.append(item.call)
+        return calls
+
+    def _metadata(self, _calls: list[ToolCall]) -> Json:
+        output = outline_of(self._parts())
+        return {"output": output} if output else {}
+
+    def _parts(self) -> Iterator[Json]:
+        """Yield the items in the terms of an outline."""
+        for item in self._items:
+            if item.kind == "message":
+                if item.length:
+                    phase = as_text(item.raw.get("phase"))
+                    named = {"phase": phase} if phase else {}
+                    yield {"type": "message", "length": item.length, **named}
+            elif item.kind == "function_call":
+                if item.call:
+                    yield {"type": "function_call", "call_id": item.call.id}
+            else:
+                yield item.raw
+
+    def _usage(self) -> Usage | None:
+        """Return the usage: that of chat completions under other names."""
+        raw = as_dict(self._response).get("usage")
+        if not isinstance(raw, dict):
+            return None
+        usage = {
+            **raw,
+            "prompt_tokens": raw.get("input_tokens"),
+            "completion_tokens": raw.get("output_tokens"),
+            "prompt_tokens_details": raw.get("input_tokens_details"),
+            "completion_tokens_details": raw.get("output_tokens_details"),
+        }
+        ticks = raw.get("cost_in_usd_ticks")
+        if type(ticks) is int and 0 <= ticks <= ABSURD * _TICKS:
+            usage["cost"] = ticks / _TICKS
+        return read_usage(usage)
+
+    def _reason(self, usage: Usage | None, *, called: bool) -> FinishReason:
+        response = as_dict(self._response)
+        if response.get("status") == "incomplete":
+            reason = as_dict(response.get("incomplete_details")).get("reason")
+            return "refusal" if reason == "content_filter" else "length"
+        # llama.cpp calls a reply complete that it has cut.
+        limit = self._limit if isinstance(self._limit, int) else math.inf
+        if usage is not None and usage.output_tokens >= limit:
+            return "length"
+        if called:
+            return "tool"
+        return "refusal" if self._refused else "stop"
+
+
+@dataclass(slots=True, eq=False)
+class Item:
+    """An item of the output.
+
+    ``raw`` is what the server has said it is, ``length`` counts the characters told of it, and
+    ``heard`` is the kind of event that they came in; ``arguments`` are a call's, in pieces, and
+    ``call`` is what became of them.
+    """
+
+    raw: Json
+    length: int = 0
+    heard: str = ""
+    arguments: list[str] = field(default_factory=list)
+    call: ToolCall | None = None
+
+    @property
+    def kind(self) -> str:
+        """The item's type; empty where there is none."""
+        return as_text(self.raw.get("type"))
+
+
+class Items:
+    """All items of a response, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self._items: list[Item] = []
+        self._found_by: dict[int | str, Item] = {}
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def announce(self, event: Json, raw: Json) -> Item:
+        """Return a new item, whatever stood in its place: some proxies give all of them one."""
+        item = Item(raw)
+        self._items.append(item)
+        self._found_by.update(dict.fromkeys(_keys(event, raw), item))
+        return item
+
+    def of(self, event: Json, raw: Json) -> Item:
+        """Return the item that ``event`` belongs to; a new one where it was not announced."""
+        keys = _keys(event, raw)
+        sought = keys[:1] if isinstance(keys[0], int) else keys
+        item = next((self._found_by[key] for key in sought if key in self._found_by), None)
+        return item or self.announce(event, raw)
+
+
+def _keys(event: Json, raw: Json) -> list[int | str]:
+    """Return what an item is found by: its place, and where an event tells none, its ids.
+
+    Some proxies change the ids from event to event; llama.cpp gives no places. What has neither is
+    taken for the only one of its type.
+    """
+    place = event.get("output_index")
+    places = [place] if isinstance(place, int) else []
+    ids = [as_text(key) for key in (event.get("item_id"), raw.get("id"), raw.get("call_id"))]
+    return [*places, *filter(None, ids)] or [as_text(raw.get("type"))]
+
+
+# What a Responses server wants back of a reply, beside its text and its calls, and in which place.
+#
+# A conversation keeps a reply as one text and its calls. The outline, kept as the reasoning's
+# metadata, tells how these were spread over the items of the response and what stood between them:
+#
+#     {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAAA"}
+#     {"type": "message", "length": 42, "phase": "commentary"}
+#     {"type": "function_call", "call_id": "call_1"}
+
+#: Between two messages of one reply.
+SEPARATOR: Final = "\n\n"
+
+# What must go back of a reasoning item; the last two are OpenRouter's.
+_REASONING_FIELDS: Final = ("id", "encrypted_content", "content", "format", "signature")
+
+_PLAIN: Final[Json] = {"type": "message"}
+
+
+def outline_of(parts: Iterable[Json]) -> list[Json]:
+    """Return the outline of a response's items, or nothing where text and calls alone say it all.
+
+    Reasoning goes with the item that it led to: what led to something that the server ran itself
+    stays behind with that. Without its encrypted content reasoning stays behind too: the server
+    would look for it by its id where it stored nothing.
+    """
+    outline: list[Json] = []
+    for part in parts:
+        match part.get("type"):
+            case "reasoning":
+                if as_text(part.get("encrypted_content")):
+                    outline.append(_reasoning(part))
+            case "message" | "function_call":
+                outline.append(part)
+            case _:
+                _drop_last_reasoning(outline)
+    _drop_last_reasoning(outline)
+    needed = any(part["type"] == "reasoning" or "phase" in part for part in outline)
+    return outline if needed else []
+
+
+def items_of(text: str, calls: Mapping[str, Json], outline: Sequence[Any]) -> list[Json]:
+    """Return a reply as items of a request's input, in the order of its outline.
+
+    ``calls`` are the items of its calls by the calls' own ids. Where the outline does not fit the
+    text, which may have been cut since, the reasoning comes first, then the text, then the calls.
+    """
+    parts = [as_dict(part) for part in outline]
+    texts = _spread(text, parts)
+    if texts is None:
+        parts = [part for part in parts if part.get("type") == "reasoning"] + [_PLAIN]
+        texts = [text]
+    left = dict(calls)
+    items: list[Json] = []
+    for part in parts:
+        match part.get("type"):
+            case "reasoning" if as_text(part.get("encrypted_content")):
+                items.append(_reasoning(part))
+            case "message" if said := texts.pop(0):
+                items.append(_message(said, as_text(part.get("phase"))))
+            case "function_call" if call := left.pop(as_text(part.get("call_id")), None):
+                items.append(call)
+    items += left.values()
+    _drop_last_reasoning(items)
+    return items
+
+
+def _spread(text: str, parts: list[Json]) -> list[str] | None:
+    """Return the texts of the outline's messages, or None where they are not those of ``text``."""
+    texts: list[str] = []
+    start = 0
+    for part in parts:
+        if part.get("type") == "message":
+            length = part.get("length")
+            if not isinstance(length, int) or length < 0:
+                return None
+            start += len(SEPARATOR) if texts else 0
+            texts.append(text[start : start + length])
+            start += length
+    return texts if SEPARATOR.join(texts) == text else None
+
+
+def _message(text: str, phase: str) -> Json:
+    """Return a message in the one form that all servers take: llama.cpp no shorter one."""
+    item = {
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "output_text", "text": text}],
+    }
+    return {**item, "phase": phase} if phase else item
+
+
+def _reasoning(raw: Json) -> Json:
+    """Return a reasoning item as it goes back: exactly, without what is only said of it."""
+    kept = {name: raw[name] for name in _REASONING_FIELDS if raw.get(name)}
+    return {"type": "reasoning", "summary": as_list(raw.get("summary")), **kept}
+
+
+def _drop_last_reasoning(items: list[Json]) -> None:
+    """Drop the reasoning at the end: a server refuses it without the item that it led to."""
+    while items and items[-1]["type"] == "reasoning":
+        items.pop()

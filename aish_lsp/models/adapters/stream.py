@@ -1,7 +1,6 @@
 """What all adapters share: a request is sent, and what streams back goes through a reader.
 
-And the model to name in a request where the preset names none. JSON is read as what may hold
-anything in any place: what is of another kind counts as absent. What goes wrong in it is mended:
+And the model to name in a request where the preset names none. What goes wrong in it is mended:
 calls that no server takes back, and texts cut in a character.
 """
 
@@ -9,24 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
+import os
 import re
-from collections.abc import AsyncGenerator, Callable, Mapping
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.text import well_formed
 from aish_lsp.models.address import origin
+from aish_lsp.models.counting import NotACountError
 from aish_lsp.models.endpoint import chat_models, list_models
 from aish_lsp.models.faults import error_in_stream, redactor
+from aish_lsp.models.keys import headers_for, key_of
+from aish_lsp.models.loose_json import Json, as_dict, decoded
+from aish_lsp.models.request import Finish, Reasoning, ReasoningMetadata, Text, ToolCall
 
 if TYPE_CHECKING:
     from aish_lsp.config.schema import Preset
+    from aish_lsp.foundation.events import FinishReason, Usage
     from aish_lsp.models.http import HttpClient
-    from aish_lsp.models.request import ModelEvent
+    from aish_lsp.models.request import ModelEvent, ModelRequest
 
 #: Seconds to wait for what may follow a reply that is whole: its usage, and the end.
 TAIL_TIMEOUT = 5.0
@@ -36,30 +42,209 @@ TAIL_TIMEOUT = 5.0
 DRAIN_TIMEOUT = 0.1
 
 
-class ReplyReader(Protocol):
-    """Puts one reply together while it streams, in one protocol's terms."""
+class StreamingModel(ABC):
+    """An adapter: a request in one protocol's terms, and the reader of the reply to it.
+
+    What a server refuses and can do without is left out, and the request sent once more; it is
+    left out of the requests that follow, too. ``environ`` is where keys are looked up; the
+    process's own environment by default.
+    """
+
+    def __init__(self, http: HttpClient, environ: Mapping[str, str] = os.environ) -> None:
+        self._http = http
+        self._environ = environ
+        self._names = ModelNames(http)
+        # By endpoint and model.
+        self._refused: dict[tuple[str, str], frozenset[str]] = {}
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Send ``request`` and yield its reply; see ``aish_lsp.models.request.Model``.
+
+        Raises:
+            BackendUnavailable: no answer, or the answer broke off. What was yielded stands.
+            BackendRejected: the server refused, or there is no key.
+            InvalidArgument: the endpoint is not an address, or no model is named where one must be.
+        """
+        preset = request.preset
+        url = self._url(preset)
+        headers = await headers_for(preset, self._environ)
+        with key_of(preset):
+            model = await self._names.name_for(preset, headers)
+            began = done = False
+            while not done:
+                left_out = self._left_out(preset, model)
+                body = self._body(request, model, left_out)
+                post = Post(url, self._headers(headers, body), body, preset.timeout)
+                reply = stream_reply(self._http, post, self._reader(url, body))
+                try:
+                    async with aclosing(reply):
+                        async for event in reply:
+                            began = True
+                            yield event
+                    done = True
+                except BackendRejected as error:
+                    refused = self._refused_by(error, body, preset.extra_body)
+                    if began or refused <= left_out:
+                        raise
+                    self._refused[preset.endpoint, model] = refused | self._left_out(preset, model)
+
+    def _left_out(self, preset: Preset, model: str) -> frozenset[str]:
+        """Return what the server of ``preset`` has refused so far."""
+        return self._refused.get((preset.endpoint, model), frozenset())
+
+    @abstractmethod
+    def _url(self, preset: Preset) -> str:
+        """Return the address that requests go to."""
+
+    @abstractmethod
+    def _body(self, request: ModelRequest, model: str, left_out: frozenset[str]) -> Json:
+        """Return the JSON of a request, without what is to be ``left_out``."""
+
+    @abstractmethod
+    def _reader(self, url: str, body: Json) -> ReplyReader:
+        """Return who reads the reply to ``body``."""
+
+    def _headers(self, headers: dict[str, str], _body: Json) -> dict[str, str]:
+        """Return the headers of a request, with what its body needs of them."""
+        return headers
+
+    def _refused_by(self, _error: BackendRejected, _body: Json, _own: Json) -> frozenset[str]:
+        """Return what of ``_body`` is refused by ``_error`` and can be left out.
+
+        ``_own`` is the user's part of it, which is sent as it is.
+        """
+        return frozenset()
+
+
+class CountingModel(StreamingModel):
+    """An adapter whose protocol has a question for the tokens of a request."""
+
+    #: Where its answer has the count.
+    count_field: ClassVar[str] = "input_tokens"
+
+    async def count_tokens(self, request: ModelRequest, *, timeout_s: float) -> int:
+        """Return the tokens of the request's input as the server counts them; it answers nothing.
+
+        ``timeout_s`` is in seconds, for the whole question, which costs nothing.
+
+        Raises:
+            BackendUnavailable, BackendRejected, InvalidArgument: as ``stream``; 404 or 405 where
+                the server cannot count.
+            NotACountError: the answer holds no count.
+        """
+        preset = request.preset
+        url = self._count_url(preset)
+        headers = await headers_for(preset, self._environ)
+        with key_of(preset):
+            model = await self._names.name_for(preset, headers)
+            body = self._count_body(request, model)
+            reply = await self._http.fetch_json(
+                url, body, headers=self._headers(headers, body), timeout_s=timeout_s
+            )
+        tokens = as_dict(reply).get(self.count_field)
+        if type(tokens) is not int or tokens < 1:
+            raise NotACountError
+        return tokens
+
+    @abstractmethod
+    def _count_url(self, preset: Preset) -> str:
+        """Return the address of the question."""
+
+    @abstractmethod
+    def _count_body(self, request: ModelRequest, model: str) -> Json:
+        """Return the question's JSON: of a request what its size depends on."""
+
+
+class ReplyReader(ABC):
+    """Puts one reply together while it streams: ``feed`` it each event, then ``end`` it.
+
+    ``provider`` names who must get the reasoning's metadata back.
+
+    Attributes:
+        error: what the server said went wrong within the stream: a JSON value, or None.
+    """
+
+    def __init__(self, provider: str) -> None:
+        self.error: Any = None
+        self._provider = provider
+        self._events: list[ModelEvent] = []
+        self._text = SurrogateJoiner()
+        self._reasoning = SurrogateJoiner()
+        self._ids: set[str] = set()
 
     @property
+    @abstractmethod
     def is_whole(self) -> bool:
         """Whether the content is complete: what may follow is usage, or nothing."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the protocol's own end has come: nothing follows."""
-
-    @property
-    def error(self) -> Any:
-        """What the server said went wrong within the stream: a JSON value, or None."""
+        """Whether the protocol's own end has come: nothing follows. Some end with the response."""
+        return False
 
     @property
     def gave_up(self) -> str | None:
         """The finish reason, where it says that the server broke the reply off."""
+        return None
 
     def feed(self, event: Json) -> list[ModelEvent]:
-        """Return what ``event`` gives at once, and keep the rest of it."""
+        """Return the text and reasoning of ``event`` and keep the rest of it."""
+        self._read(event)
+        told, self._events = self._events, []
+        return told
 
     def end(self) -> list[ModelEvent]:
-        """Return what stands only at the end: tool calls, metadata, usage, and the finish."""
+        """Return what stands only at the end: tool calls, metadata, usage and the finish."""
+        calls = self._tool_calls()
+        events: list[ModelEvent] = [*calls]
+        if metadata := self._metadata(calls):
+            events.append(ReasoningMetadata(self._provider, metadata))
+        usage = self._usage()
+        if usage is not None:
+            events.append(usage)
+        return [*events, Finish(self._reason(usage, called=bool(calls)))]
+
+    @abstractmethod
+    def _read(self, event: Json) -> None:
+        """Read ``event``: ``_say`` and ``_think`` what it tells at once."""
+
+    @abstractmethod
+    def _tool_calls(self) -> list[ToolCall]:
+        """Return the calls, each made by ``_call``."""
+
+    @abstractmethod
+    def _metadata(self, calls: list[ToolCall]) -> Json:
+        """Return what must go back with the reasoning; empty where nothing does."""
+
+    @abstractmethod
+    def _usage(self) -> Usage | None:
+        """Return the usage that the server reported, or None where it makes no sense.
+
+        A request without a token does not: what it took is then estimated, so that a cap holds.
+        """
+
+    @abstractmethod
+    def _reason(self, usage: Usage | None, *, called: bool) -> FinishReason:
+        """Return why the reply ended."""
+
+    def _say(self, piece: str) -> str:
+        """Tell a piece of the text; return what of it is complete."""
+        if text := self._text.feed(piece):
+            self._events.append(Text(text))
+        return text
+
+    def _think(self, piece: str) -> str:
+        """Tell a piece of the reasoning; return what of it is complete."""
+        if text := self._reasoning.feed(piece):
+            self._events.append(Reasoning(text))
+        return text
+
+    def _call(self, call_id: str, name: str, arguments: str) -> ToolCall:
+        """Return a call with an id of its own: its result must find it, and not all give one."""
+        if not call_id or call_id in self._ids:
+            call_id = f"call_{uuid.uuid4().hex[:24]}"
+        self._ids.add(call_id)
+        return ToolCall(*map(well_formed, (call_id, name, arguments)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,33 +273,6 @@ async def stream_reply(
         for event in reader.end():
             yield event
         await _drain(events)
-
-
-async def stream_again(
-    http: HttpClient,
-    ask: Callable[[], tuple[Post, ReplyReader]],
-    learn: Callable[[BackendRejected, Mapping[str, Any]], bool],
-) -> AsyncGenerator[ModelEvent, None]:
-    """Send what ``ask`` returns, and again where it was refused and ``learn`` knows better now.
-
-    ``learn`` is given the refusal and the refused body.
-
-    Raises:
-        BackendUnavailable, BackendRejected: as ``stream_reply``.
-    """
-    while True:
-        post, reader = ask()
-        began = False
-        try:
-            async with aclosing(stream_reply(http, post, reader)) as reply:
-                async for event in reply:
-                    began = True
-                    yield event
-        except BackendRejected as error:
-            if began or not learn(error, post.body):
-                raise
-        else:
-            return
 
 
 async def _read(
@@ -152,26 +310,14 @@ async def _arriving(
             async with asyncio.timeout(TAIL_TIMEOUT if reader.is_whole else None):
                 data = await anext(events)
             # Without blank lines between them, what was many events comes as the lines of one.
-            for part in data.split("\n") if "\n" in data and not _is_json(data) else [data]:
+            for part in data.split("\n") if "\n" in data and decoded(data) is None else [data]:
                 yield part
-
-
-def _is_json(data: str) -> bool:
-    """Return whether ``data`` is one JSON value."""
-    try:
-        json.loads(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 def _parse(data: str, url: str) -> list[Json]:
     """Return an event's JSON object; Google makes a list of them where it does not stream."""
-    try:
-        decoded = json.loads(data)
-    except (ValueError, RecursionError):
-        decoded = None
-    parts = decoded if isinstance(decoded, list) and decoded else [decoded]
+    value = decoded(data)
+    parts = value if isinstance(value, list) and value else [value]
     if not all(isinstance(part, dict) for part in parts):
         why = f"it sent something that is not part of a reply, or is cut ({data[:60]!r})"
         raise _broken(url, why)
@@ -227,39 +373,6 @@ class ModelNames:
         return known
 
 
-Json: TypeAlias = dict[str, Any]
-
-#: Tokens or dollars beyond which a server's count is taken for nonsense.
-ABSURD = 10**9
-
-
-def as_dict(value: Any) -> Json:
-    """Return an object, or an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-def as_list(value: Any) -> list[Any]:
-    """Return an array, or an empty one."""
-    return value if isinstance(value, list) else []
-
-
-def as_text(value: Any) -> str:
-    """Return a text, or an empty one."""
-    return value if isinstance(value, str) else ""
-
-
-def as_number(value: Any) -> float | None:
-    """Return a number that makes sense as an amount, or None."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if math.isfinite(value) and 0 <= value <= ABSURD else None
-
-
-def as_count(value: Any) -> int:
-    """Return a count of tokens; 0 for what is none."""
-    return int(as_number(value) or 0)
-
-
 # An earlier call as it goes back: models write names and arguments that no server takes.
 
 # What functions' names and calls' ids may not hold, and how long the names may be.
@@ -285,8 +398,8 @@ def arguments_of(text: str) -> Json:
     """
     if not text.strip():
         return {}
-    decoded = _decoded(text)
-    return decoded if isinstance(decoded, dict) else {"arguments": text}
+    value = decoded(text, strict=True)
+    return value if isinstance(value, dict) else {"arguments": text}
 
 
 def arguments_text(text: str) -> str:
@@ -296,19 +409,7 @@ def arguments_text(text: str) -> str:
 
 def is_object(text: str) -> bool:
     """Return whether ``text`` is a whole JSON object."""
-    return isinstance(_decoded(text), dict)
-
-
-def _decoded(text: str) -> Any:
-    try:
-        return json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _refuse(constant: str) -> None:
-    """Refuse NaN and Infinity, which Python reads and JSON does not have."""
-    raise ValueError(constant)
+    return isinstance(decoded(text, strict=True), dict)
 
 
 class SurrogateJoiner:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.context.attached.selection import definition_around
+from aish_lsp.context.selection import definition_around
 
 #: ``»`` stands before the selected line, ``|`` before the lines of what is found.
 PYTHON = """\

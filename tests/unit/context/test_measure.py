@@ -22,6 +22,7 @@ from aish_lsp.context.measure import Breakdown, Draft, MeasuredPrefix, draft_tok
 from aish_lsp.context.messages import ExecOutput, Message
 from aish_lsp.context.prompt import Blocks, in_force, instructions_part, tree_part
 from aish_lsp.context.tokens import count, p99_error
+from aish_lsp.models.counting import COUNTS
 from aish_lsp.models.request import StoredReasoning, ToolCall, ToolSchema
 
 PRESET = Preset(name="local", endpoint="http://127.0.0.1:8080", model="qwen2.5-coder-7b")
@@ -265,7 +266,7 @@ def test_a_text_is_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
         return count(text, family)
 
     monkeypatch.setattr(counter_module, "count", counting)
-    monkeypatch.setattr(counter_module, "_estimates", {})
+    COUNTS.clear()
     messages = talk("first", "then")
     first = measure(Draft(FULL, messages[:1]), COUNTER)
     assert len(counted) == len(set(counted))

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aish_lsp.context.attached.mentions import Named, mention_of, mentions
+from aish_lsp.context.mentions import Named, mention_of, mentions
 
 
 def first_readings(question: str) -> list[Named]:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aish_lsp.context.attached.mentions import MOST, Named, Typed, mentions, proposals, typed_name
+from aish_lsp.context.mentions import MOST, Named, Typed, mentions, proposals, typed_name
 
 NAMES = ["Makefile", "README.md", "docs/a b.md", "lib/", "src/app.py", "src/main/app_test.py"]
 

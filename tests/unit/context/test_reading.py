@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from aish_lsp.config.schema import Project
-from aish_lsp.context.attached import reading
-from aish_lsp.context.attached.consent import sent_along
-from aish_lsp.context.attached.reading import FileNames, Found, named_files
-from aish_lsp.context.attached.selection import EACH_END
+from aish_lsp.context import attached as reading
+from aish_lsp.context.attached import FileNames, Found, named_files, sent_along
+from aish_lsp.context.selection import EACH_END
 from aish_lsp.foundation.ports import nothing_open
 from aish_lsp.project import current
 from aish_lsp.project.picture import ProjectPicture

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aish_lsp.context.attached.selection import Point, difference, replacement
+from aish_lsp.context.selection import Point, difference, replacement
 
 LINES = ["class A:", "    def f(self):", "        return 1", "", "\tx = 1", "end", ""]
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected, BackendUnavailable
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.anthropic import AnthropicModel, ReplyReader, request_body
+from aish_lsp.models.adapters.anthropic import AnthropicModel, MessageReader, request_body
+from aish_lsp.models.counting import NotACountError
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import (
     Finish,
@@ -29,7 +30,6 @@ from aish_lsp.models.request import (
     ToolCall,
     ToolSchema,
 )
-from aish_lsp.models.tokenize_api import NotACountError
 
 Json = dict[str, Any]
 
@@ -83,7 +83,7 @@ WHOLE = [BEGIN, *THINKS, *SAYS, *CALLS, *SEARCHES, stop("tool_use", output_token
 
 def read(*events: Json) -> list[ModelEvent]:
     """Read a reply without a connection."""
-    reply = ReplyReader("host")
+    reply = MessageReader("host")
     came = [event for item in events for event in reply.feed(item)]
     return [*came, *reply.end()]
 
@@ -484,7 +484,7 @@ def test_nothing_a_server_sends_raises(data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 4))):
         holder, key = data.draw(st.sampled_from(places(events)))
         holder[key] = data.draw(JUNK | KINDS)
-    reply = ReplyReader("host")
+    reply = MessageReader("host")
     came = [item for event in events if isinstance(event, dict) for item in reply.feed(event)]
     came += reply.end()
     assert isinstance(came[-1], Finish)

@@ -58,16 +58,17 @@ class Patient(HttpClient):
         super().__init__()
         self.endless: set[str] = set()
 
-    async def _fetch_json(
+    async def fetch_json(
         self,
-        method: str,
         url: str,
-        body: Mapping[str, Any] | None,
-        headers: Mapping[str, str],
+        body: Mapping[str, Any] | None = None,
+        *,
+        headers: Mapping[str, str] | None = None,
         timeout_s: float,
     ) -> Any:
         ends = not any(url.startswith(f"{one}/") for one in self.endless)
-        return await super()._fetch_json(method, url, body, headers, 60 if ends else timeout_s)
+        timeout_s = 60 if ends else timeout_s
+        return await super().fetch_json(url, body, headers=headers, timeout_s=timeout_s)
 
 
 @pytest.fixture

@@ -74,16 +74,16 @@ async def test_without_a_word_nothing_is_connected(monkeypatch: pytest.MonkeyPat
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         http = HttpClient(lambda place: place in agreed)
         for fetch in (
-            http.get_json(f"{PLACE}/v1/models", headers=KEY, timeout_s=5),
-            http.post_json(f"{PLACE}/v1/x", {}, headers=KEY, timeout_s=5),
+            http.fetch_json(f"{PLACE}/v1/models", headers=KEY, timeout_s=5),
+            http.fetch_json(f"{PLACE}/v1/x", {}, headers=KEY, timeout_s=5),
             anext(http.stream_sse(f"{PLACE}/v1/x", {}, headers=KEY, timeout_s=5)),
         ):
             with pytest.raises(BackendRejected, match=PLACE):
                 await fetch
         assert proxy.connections == 0
-        assert await http.get_json(f"{PLACE}/x", timeout_s=5) == {"ok": True}
+        assert await http.fetch_json(f"{PLACE}/x", timeout_s=5) == {"ok": True}
         agreed.append(PLACE)
-        assert await http.get_json(f"{PLACE}/x", headers=KEY, timeout_s=5) == {"ok": True}
+        assert await http.fetch_json(f"{PLACE}/x", headers=KEY, timeout_s=5) == {"ok": True}
         await http.aclose()
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.gemini_reply import ReplyReader, add_partial, read_usage
+from aish_lsp.models.adapters.gemini import CandidateReader, read_usage
 from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 USAGE = {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12}
@@ -25,7 +25,7 @@ def chunk(*parts: Any, finish: str | None = None, **more: Any) -> dict[str, Any]
 
 
 def read(*chunks: Any) -> list[ModelEvent]:
-    reply = ReplyReader("gemini", "host")
+    reply = CandidateReader("host")
     events = [event for item in chunks for event in reply.feed(item)]
     assert reply.error is None
     return events + reply.end()
@@ -121,72 +121,14 @@ def test_arguments_that_are_no_object_are_empty(args: Any) -> None:
     assert call.arguments == "{}"
 
 
-def test_arguments_in_pieces() -> None:
-    def piece(path: str, **value: Any) -> dict[str, Any]:
-        partial = {"partialArgs": [{"jsonPath": path, **value}], "willContinue": True}
-        return chunk({"functionCall": partial})
-
-    events = read(
-        chunk(calling("run", willContinue=True)),
-        piece("$.command", stringValue="a", willContinue=True),
-        piece("$.command", stringValue="a"),
-        piece("$.times", numberValue=2),
-        piece("$.files[0].name", stringValue="x"),
-        piece("$.files[1]['a b']", boolValue=False),
-        piece("$.nothing", nullValue="NULL_VALUE"),
-        chunk({"functionCall": {}, "thoughtSignature": "S2"}),
-        # Behind the end of a call there is nothing to go on with.
-        piece("$.command", stringValue="lost"),
-        chunk(calling("ls"), finish="STOP"),
-    )
-    first, second = calls_of(events)
-    assert json.loads(first.arguments) == {
-        "command": "aa",
-        "times": 2,
-        "files": [{"name": "x"}, {"a b": False}],
-        "nothing": None,
-    }
-    assert (second.name, second.arguments) == ("ls", "{}")
-    assert [part.get("thoughtSignature") for part in parts_of(events)] == ["S2", None]
-
-
-@pytest.mark.parametrize(
-    "path",
-    [
-        "",
-        "$",
-        "x",
-        "$.",
-        "$.a[",
-        "$..a",
-        "$[0]",
-        "$.list.a",
-        "$.list[7].a",
-        "$" + ".a" * 33,
-        None,
-        1,
-    ],
-)
-def test_a_piece_without_a_place_is_dropped(path: Any) -> None:
-    arguments = {"list": [1]}
-    add_partial(arguments, {"jsonPath": path, "stringValue": "x"})
-    assert arguments == {"list": [1]} or path == "$.list.a"
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.lists(st.sampled_from([".a", ".b", "[0]", "[1]", "['c d']"]), max_size=4),
-            st.sampled_from(["x", 1, None, True, []]),
-        )
-    )
-)
-def test_pieces_in_any_order_make_an_object(pieces: list[tuple[list[str], Any]]) -> None:
-    arguments: dict[str, Any] = {}
-    for steps, value in pieces:
-        piece = {"jsonPath": "$" + "".join(steps), "stringValue": copy.deepcopy(value)}
-        add_partial(arguments, piece)
-    assert json.loads(json.dumps(arguments)) == arguments
+def test_arguments_in_pieces_are_refused() -> None:
+    # They only come so where that is asked for, and half a call must not pass for a whole one.
+    reply = CandidateReader("host")
+    reply.feed(chunk(calling("run", willContinue=True)))
+    piece = {"partialArgs": [{"jsonPath": "$.command", "stringValue": "a"}]}
+    reply.feed(chunk({"functionCall": piece}))
+    assert "streamFunctionCallArguments" in reply.error["message"]
+    assert reply.end() == [Finish("stop")]
 
 
 def test_a_character_cut_in_two_is_joined_and_a_half_one_is_in_no_file() -> None:
@@ -217,7 +159,7 @@ def test_finish_reasons(theirs: str, ours: str) -> None:
 
 
 def test_a_reply_that_the_server_broke_off_says_why() -> None:
-    reply = ReplyReader("gemini", "host")
+    reply = CandidateReader("host")
     broken = chunk("a", finish="MALFORMED_FUNCTION_CALL")
     broken["candidates"][0]["finishMessage"] = "Malformed function call: ls("
     reply.feed(broken)
@@ -235,7 +177,7 @@ def test_a_reply_that_the_server_broke_off_says_why() -> None:
     ],
 )
 def test_a_refusal_without_a_word_is_an_error_that_names_the_reason(blocked: Any) -> None:
-    reply = ReplyReader("gemini", "host")
+    reply = CandidateReader("host")
     assert not any(isinstance(event, Text) for event in reply.feed(blocked))
     assert "PROHIBITED_CONTENT" in reply.error["message"]
 
@@ -310,7 +252,7 @@ def test_anything_anywhere_is_tolerated(data: st.DataObject) -> None:
         for step in way:
             inner = inner[step]
         inner[last] = copy.deepcopy(data.draw(ODD))
-    reply = ReplyReader("gemini", "host")
+    reply = CandidateReader("host")
     events: list[ModelEvent] = []
     for item in chunks:
         if isinstance(item, dict):

@@ -71,7 +71,7 @@ async def main():
         # What a request does before its time begins.
         await http._client(server.url)
         before = set(sys.modules)
-        await http.get_json(server.url, timeout_s=60)
+        await http.fetch_json(server.url, timeout_s=60)
         print(sorted(set(sys.modules) - before))
         await http.aclose()
 
@@ -303,7 +303,7 @@ async def test_keys_are_not_logged(http: HttpClient, caplog: pytest.LogCaptureFi
     with caplog.at_level(logging.DEBUG):
         async with FaultServer(script) as server:
             url = f"{server.url}/v1/models?key={KEY}"
-            await http.get_json(url, headers=HEADERS, timeout_s=5)
+            await http.fetch_json(url, headers=HEADERS, timeout_s=5)
     assert caplog.records
     assert KEY not in str([record.getMessage() for record in caplog.records])
 
@@ -361,7 +361,7 @@ async def test_this_machine_is_never_asked_through_a_proxy(
     async with FaultServer(script) as server:
         for name in ("127.0.0.1", "localhost"):
             url = f"http://{name}:{server.port}"
-            assert await http.get_json(url, timeout_s=5) == {"ok": True}
+            assert await http.fetch_json(url, timeout_s=5) == {"ok": True}
 
 
 async def test_others_are_asked_through_the_proxy(
@@ -375,7 +375,7 @@ async def test_others_are_asked_through_the_proxy(
             monkeypatch.setenv(name, proxy.url)
         for name in ("NO_PROXY", "no_proxy"):
             monkeypatch.delenv(name, raising=False)
-        reply = await http.get_json("http://models.example/v1", timeout_s=5)
+        reply = await http.fetch_json("http://models.example/v1", timeout_s=5)
     assert reply == {"path": "http://models.example/v1"}
 
 
@@ -385,11 +385,11 @@ async def test_a_proxy_that_cannot_be_used(
     for name in ("HTTPS_PROXY", "https_proxy"):
         monkeypatch.setenv(name, "nonsense://proxy")
     with pytest.raises(BackendUnavailable, match="HTTPS_PROXY"):
-        await http.get_json("https://models.example", timeout_s=5)
+        await http.fetch_json("https://models.example", timeout_s=5)
 
 
 @pytest.mark.slow
-async def test_get_json_is_bounded_as_a_whole(http: HttpClient) -> None:
+async def test_fetch_json_is_bounded_as_a_whole(http: HttpClient) -> None:
     async def script(request: Request, peer: Peer) -> None:
         await peer.head(kind="application/json")
         while True:
@@ -398,24 +398,24 @@ async def test_get_json_is_bounded_as_a_whole(http: HttpClient) -> None:
 
     async with FaultServer(script) as server:
         with pytest.raises(BackendUnavailable, match=r"did not answer within 2 s"):
-            await http.get_json(server.url, timeout_s=2)
+            await http.fetch_json(server.url, timeout_s=2)
 
 
-async def test_get_json_wants_json(http: HttpClient) -> None:
+async def test_fetch_json_wants_json(http: HttpClient) -> None:
     async def script(request: Request, peer: Peer) -> None:
         await peer.reply(b"It works!", kind="text/plain")
 
     async with FaultServer(script) as server:
         with pytest.raises(BackendUnavailable, match="answered with It works! and not with JSON"):
-            await http.get_json(server.url, timeout_s=5)
+            await http.fetch_json(server.url, timeout_s=5)
 
 
-async def test_post_json(http: HttpClient) -> None:
+async def test_a_body_is_posted(http: HttpClient) -> None:
     async def script(request: Request, peer: Peer) -> None:
         await peer.reply({"got": request.json})
 
     async with FaultServer(script) as server:
-        reply = await http.post_json(server.url, {"a": 1}, timeout_s=5)
+        reply = await http.fetch_json(server.url, {"a": 1}, timeout_s=5)
     assert reply == {"got": {"a": 1}}
 
 
@@ -428,11 +428,11 @@ async def test_json_is_asked_for_again_where_the_connection_was_closed(http: Htt
 
     async with FaultServer(script) as server:
         for number in (1, 2):
-            reply = await http.post_json(server.url, {"n": number}, timeout_s=5)
+            reply = await http.fetch_json(server.url, {"n": number}, timeout_s=5)
             assert reply == {"asked": {"n": number}}
         assert [request.json["n"] for request in server.requests] == [1, 2, 2]
         with pytest.raises(BackendUnavailable, match="broke off"):
-            await http.post_json(f"{server.url}/always", {}, timeout_s=5)
+            await http.fetch_json(f"{server.url}/always", {}, timeout_s=5)
         assert len(server.requests) == 5
 
 
@@ -467,9 +467,9 @@ async def test_no_kept_connection_is_alive(http: HttpClient) -> None:
 
     three = asyncio.Barrier(3)
     async with FaultServer(script) as server:
-        asked = [http.get_json(server.url, timeout_s=5) for _ in range(3)]
+        asked = [http.fetch_json(server.url, timeout_s=5) for _ in range(3)]
         await asyncio.gather(*asked)
-        assert await http.get_json(server.url, timeout_s=5) == {"connections": 4}
+        assert await http.fetch_json(server.url, timeout_s=5) == {"connections": 4}
         assert len(server.requests) == 7
 
 
@@ -478,9 +478,9 @@ async def test_the_client_can_be_used_after_it_was_closed(http: HttpClient) -> N
         await peer.reply({"ok": True})
 
     async with FaultServer(script) as server:
-        await http.get_json(server.url, timeout_s=5)
+        await http.fetch_json(server.url, timeout_s=5)
         await http.aclose()
-        assert await http.get_json(server.url, timeout_s=5) == {"ok": True}
+        assert await http.fetch_json(server.url, timeout_s=5) == {"ok": True}
 
 
 async def test_many_streams_at_once(http: HttpClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from aish_lsp.config.schema import Preset
 from aish_lsp.foundation.errors import BackendRejected
 from aish_lsp.models import keys
-from aish_lsp.models.keys import headers_for, key_of, request_headers, resolve_key
+from aish_lsp.models.keys import headers_for, key_of, resolve_key
 
 
 def printing(text: str, then: str = "") -> list[str]:
@@ -62,12 +63,13 @@ async def test_a_command_is_asked_once_until_its_key_is_refused(tmp_path: Path) 
         raise BackendRejected("no", status=401)
 
 
-def test_the_key_stands_in_the_header_that_the_provider_reads() -> None:
-    preset = Preset(extra_headers={"x-own": "1"})
-    fixed = {"version": "2"}
-    headers = request_headers(preset, "sk-4", key_header="x-api-key", fixed=fixed)
-    assert headers == {"x-api-key": "sk-4", "version": "2", "x-own": "1"}
-    assert request_headers(preset, None, key_header="x-api-key") == {"x-own": "1"}
+async def test_the_key_stands_in_the_header_that_the_provider_reads() -> None:
+    own = {"x-own": "1"}
+    preset = Preset(provider="gemini", api_key_env="K", extra_headers=own)
+    assert await headers_for(preset, {"K": "sk-4"}) == {"x-goog-api-key": "sk-4"} | own
+    cloud = replace(preset, endpoint="https://aiplatform.googleapis.com/v1/projects/p/x")
+    assert await headers_for(cloud, {"K": "sk-4"}) == {"Authorization": "Bearer sk-4"} | own
+    assert await headers_for(replace(preset, api_key_env=None), {}) == own
 
 
 @pytest.mark.parametrize(
@@ -136,8 +138,9 @@ async def test_a_command_that_does_not_end_is_killed() -> None:
         ("k", {"authorization": "Basic z"}, {"authorization": "Basic z"}),
     ],
 )
-def test_headers(key: str | None, extra: dict[str, str], headers: dict[str, Any]) -> None:
-    assert request_headers(Preset(extra_headers=extra), key) == headers
+async def test_headers(key: str | None, extra: dict[str, str], headers: dict[str, Any]) -> None:
+    preset = Preset(api_key_env="K" if key else None, extra_headers=extra)
+    assert await headers_for(preset, {"K": key or ""}) == headers
 
 
 async def test_a_command_that_hangs_is_ended_with_its_children() -> None:

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.events import Usage
-from aish_lsp.models.adapters.openai_reply import ReplyReader, read_usage
-from aish_lsp.models.adapters.stream import ABSURD
+from aish_lsp.models.adapters.openai import ChatReader, read_usage
+from aish_lsp.models.loose_json import ABSURD
 from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 
 def read(*chunks: dict[str, Any]) -> list[ModelEvent]:
-    reply = ReplyReader("host.example")
+    reply = ChatReader("host.example")
     return [event for chunk in chunks for event in reply.feed(chunk)] + reply.end()
 
 
@@ -175,7 +175,7 @@ def test_a_message_beside_the_delta_is_not_read_twice() -> None:
     ],
 )
 def test_finish_reasons(theirs: str | None, ours: str) -> None:
-    reply = ReplyReader("h")
+    reply = ChatReader("h")
     reply.feed(delta(theirs))
     assert reply.is_whole == bool(theirs)
     assert reply.end() == [Finish(ours)]  # type: ignore[arg-type]
@@ -195,7 +195,7 @@ def test_the_first_finish_reason_counts() -> None:
     ],
 )
 def test_an_error_in_place_of_a_chunk(chunk: dict[str, Any]) -> None:
-    reply = ReplyReader("host.example")
+    reply = ChatReader("host.example")
     assert reply.feed(delta(content="Hel")) == [Text("Hel")]
     assert reply.error is None
     assert reply.feed(chunk) == []

@@ -56,17 +56,14 @@ def question(endpoint: str, text: str = "Hello?", provider: Provider = "anthropi
 
 
 @pytest.mark.parametrize("provider", ANSWERS)
-async def test_each_protocol_counts_once(http: HttpClient, provider: Provider) -> None:
+async def test_each_protocol_counts(http: HttpClient, provider: Provider) -> None:
     field, _, path = ANSWERS[provider]
     counter = RequestCounter("mine", timeout_s=PATIENT)
     async with FaultServer(answering({field: 321})) as server:
         adapter = opened(http, provider)
-        for _ in range(2):
-            request = question(server.url, provider=provider)
-            assert await counter.count(adapter, request) == 321
-        assert [one.path for one in server.requests] == [path]
-        await counter.count(adapter, question(server.url, "Another?", provider))
-    assert len(server.requests) == 2
+        request = question(server.url, provider=provider)
+        assert await counter.count(adapter, request) == 321
+    assert [one.path for one in server.requests] == [path]
     assert counter.capable
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.events import FinishReason, Usage
-from aish_lsp.models.adapters.responses_reply import ReplyReader
+from aish_lsp.models.adapters.responses import ResponseReader
 from aish_lsp.models.request import Finish, ModelEvent, Reasoning, ReasoningMetadata, Text, ToolCall
 
 Json = dict[str, Any]
@@ -19,7 +19,7 @@ SPENT = {"input_tokens": 10, "output_tokens": 4}
 
 
 def read(*events: Json, limit: Any = None) -> list[ModelEvent]:
-    reply = ReplyReader("host.example", limit)
+    reply = ResponseReader("host.example", limit)
     return [told for event in events for told in reply.feed(event)] + reply.end()
 
 
@@ -272,7 +272,7 @@ def test_a_reply_of_as_many_tokens_as_were_asked_for_was_cut() -> None:
     ],
 )
 def test_errors(event: Json, words: str | None) -> None:
-    reply = ReplyReader("host.example")
+    reply = ResponseReader("host.example")
     reply.feed(event)
     assert reply.error is not None
     assert reply.error.get("message") == words
@@ -280,7 +280,7 @@ def test_errors(event: Json, words: str | None) -> None:
 
 @pytest.mark.parametrize("status", ["cancelled", "in_progress", "queued"])
 def test_a_status_that_is_no_end(status: str) -> None:
-    reply = ReplyReader("host.example")
+    reply = ResponseReader("host.example")
     reply.feed({"object": "response", "status": status})
     assert reply.gave_up == status
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.models.adapters.responses import Refused, request_body
+from aish_lsp.models.adapters.responses import request_body
 from aish_lsp.models.request import (
     ModelRequest,
     RequestMessage,
@@ -96,7 +96,7 @@ def test_settings_are_sent_where_the_protocol_knows_them() -> None:
 
 def test_what_is_optional_is_left_out() -> None:
     preset = replace(HERE, reasoning_effort="low")
-    refused = Refused(frozenset({"include", "summary"}))
+    refused = frozenset({"include", "summary"})
     sent = request_body(ModelRequest(preset, (USER,)), "m", refused)
     assert "include" not in sent
     assert sent["reasoning"] == {"effort": "low"}
@@ -257,7 +257,7 @@ class TestReasoning:
         assert sent == [said("I look.\n\nDone"), called("c1"), result("c1", "cancelled")]
 
     def test_not_what_the_server_could_not_read(self) -> None:
-        refused = Refused(reasoning=frozenset({"X"}))
+        refused = frozenset({"X"})
         sent = request_body(ModelRequest(HERE, (USER, self.REPLY)), "m", refused)["input"]
         assert [item["id"] for item in sent if item["type"] == "reasoning"] == ["r2"]
 

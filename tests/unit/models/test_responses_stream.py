@@ -20,6 +20,7 @@ from aish_lsp.foundation.errors import (
 from aish_lsp.foundation.events import Usage
 from aish_lsp.models.adapters.responses import ResponsesModel
 from aish_lsp.models.address import server_name
+from aish_lsp.models.counting import NotACountError
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.request import (
     Finish,
@@ -29,7 +30,6 @@ from aish_lsp.models.request import (
     Text,
     ToolSchema,
 )
-from aish_lsp.models.tokenize_api import NotACountError
 
 Json = dict[str, Any]
 

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aish_lsp.foundation.errors import AishError, BackendRejected, BackendUnavailable
-from aish_lsp.models.tokenize_api import LlamaCppApi, Post, TemplateOverhead, learn_overhead
+from aish_lsp.models.counting import TemplateOverhead
+from aish_lsp.models.tokenizer import LLAMA_CPP, Post, learn_overhead
 
 Messages: TypeAlias = list[dict[str, Any]]
 Template: TypeAlias = Callable[[Messages], str]
@@ -38,7 +39,7 @@ def llama(template: Template, refusal: AishError = REFUSALS[0]) -> Post:
 
 
 def learn(post: Post) -> TemplateOverhead | None:
-    return asyncio.run(learn_overhead(LlamaCppApi(), post, {}))
+    return asyncio.run(learn_overhead(LLAMA_CPP, post, {}))
 
 
 def texts_of(message: Mapping[str, Any]) -> Iterable[str]:

@@ -15,7 +15,7 @@ from clock import Clock
 from fault_server import FaultServer, Peer, Request, Script, unused_port
 
 from aish_lsp.config.schema import Preset
-from aish_lsp.models import tokenizer as tokenizer_module
+from aish_lsp.models.counting import TokenCounts
 from aish_lsp.models.http import HttpClient
 from aish_lsp.models.tokenizer import AT_ONCE, EndpointTokenizer
 
@@ -180,15 +180,13 @@ async def test_a_text_is_asked_for_once(http: HttpClient) -> None:
         assert len(server.requests) == asked
 
 
-async def test_the_oldest_count_is_forgotten_first(
-    http: HttpClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tokenizer_module, "REMEMBERED", 3)
-    async with FaultServer(llama) as server:
-        mine = tokenizer(http, server.url)
-        for text in texts(5):
-            await mine.fetch([text])
-    assert [mine.known(text) for text in texts(5)] == [None, None, 6, 6, 6]
+def test_no_more_counts_are_kept_than_there_is_room_for() -> None:
+    counts = TokenCounts(most=3)
+    for number in range(7):
+        counts.keep("who", number, 2 * number)
+        assert counts.by("who")[number] == 2 * number
+        assert len(counts.by("who")) <= 3
+    assert counts.by("another") == {}
 
 
 # vLLM
