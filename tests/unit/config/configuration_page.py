@@ -1,6 +1,6 @@
 """docs/configuration.md: the keys of the schema as a page.
 
-``python tests/unit/config/configuration_page.py > docs/configuration.md`` writes it anew.
+``python tests/unit/config/configuration_page.py > docs/configuration.md`` rewrites it.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ aish-lsp runs without any configuration. To change something, write a file `conf
 ```toml
 {example}```
 
-It lies in the platform's folder for configuration (`~/.config/aish/config.toml` on Linux,
-`~/Library/Application Support/aish/config.toml` on macOS), or where `AISH_CONFIG` says.
+It belongs in the platform's configuration folder (`~/.config/aish/config.toml` on Linux,
+`~/Library/Application Support/aish/config.toml` on macOS), or at the path in `AISH_CONFIG`.
 
     aish-lsp config show      what is in force, and where each value came from
-    aish-lsp config check     what is wrong; exits 1 where something is
-    aish-lsp config schema    the keys as a JSON schema, for an editor's completion
+    aish-lsp config check     what is wrong; exits 1 if anything is
+    aish-lsp config schema    the keys as a JSON schema, for completion in an editor
 
 ## Where values come from
 
@@ -63,41 +63,41 @@ From the weakest to the strongest:
 2. the workspace's own `.aish.toml` (see [Trust](#trust));
 3. your `config.toml`;
 4. environment variables: `AISH_` and the key in capitals, with `__` for each dot, such as
-   `AISH_DEFAULT_MODEL`, `AISH_CONTEXT__MAX_TURNS` or `AISH_MODELS__LOCAL__ENDPOINT`. Texts stand as
-   they are; numbers, `true`, `false`, lists and tables are written as in JSON. A preset's name is
-   taken in small letters. An empty variable counts as not set;
-5. `initializationOptions` of the editor, under the name `aish`;
+   `AISH_DEFAULT_MODEL`, `AISH_CONTEXT__MAX_TURNS` or `AISH_MODELS__LOCAL__ENDPOINT`. Text needs
+   no quotes; numbers, `true`, `false`, lists and tables are written as in JSON. A preset's name is
+   read as lower case. An empty variable counts as not set;
+5. the editor's `initializationOptions`, under the name `aish`;
 6. the editor's settings (`workspace/configuration`, section `aish`; see [Trust](#trust)).
 
-Keys are spelled the same everywhere, also in an editor's JSON: `max_turns`, not `maxTurns`. There,
-`null` leaves a key unset. Tables are merged key by key; a list is replaced as a whole.
+Keys are spelled the same everywhere, even in an editor's JSON: `max_turns`, not `maxTurns`. In that
+JSON, `null` leaves a key unset. Tables are merged key by key; a list is replaced as a whole.
 
-A change counts at the next question, without a restart. A source with a mistake in it changes
-nothing: what it said when it was last good stays in force, and a message says which key is wrong,
-what was found, what is accepted, and where.
+A change takes effect at the next question, without a restart. A source that contains a mistake
+changes nothing: its last valid version stays in force, and a message says which key is wrong, what
+was found, what is accepted, and where.
 
 `AISH_CONFIG` (the file), `AISH_DATA_DIR` (the folder for memory, sessions and grants),
-`AISH_DISCOVERY`, `AISH_LANDLOCK_ABI` ([Safety](safety.md#confinement)) and those that begin
+`AISH_DISCOVERY`, `AISH_LANDLOCK_ABI` ([Safety](safety.md#confinement)) and variables that begin
 with `AISH_LOG` are not keys.
 
 ## Keys of providers
 
-A key itself is never written into the configuration and is refused there. Name the environment
+Never write an API key itself into the configuration: it is refused there. Name the environment
 variable that holds it with `api_key_env`, or a command that prints it with `api_key_command`.
 
 ## Trust
 
-A workspace can be a stranger's, and so can be the settings that an editor finds in it. Without your
-grant, only what is harmless counts of `.aish.toml` and of the editor's settings: all of `project`,
-`memory.inject_max_chars`, and `context.max_turns` where it lowers what is in force. All else has no
-effect until you grant it. A grant is for exactly the keys and values that were shown; a change of
-them asks again. What repeats a value that is in force anyway needs no grant. `:trust` in the chat
-shows all of it, `:trust grant` asks you, `:trust revoke` takes it back (`aish.trust.show`,
-`.grant`, `.revoke`).
+A workspace, and the settings that an editor finds in it, may come from a stranger. Without your
+grant, only the harmless parts of `.aish.toml` and of the editor's settings take effect: all of
+`project`, `memory.inject_max_chars`, and `context.max_turns` if it lowers the value in force.
+Nothing else takes effect until you grant it. A grant covers exactly the keys and values that were
+shown; if they change, you are asked again. A value that is in force anyway needs no grant. `:trust`
+in the chat shows everything, `:trust grant` asks you, `:trust revoke` withdraws the grant
+(`aish.trust.show`, `.grant`, `.revoke`).
 
-A preset or a tool server of a workspace is never mixed with one of yours of the same name: over
-`.aish.toml` yours wins as a whole, and settings that you granted replace yours as a whole. Tool
-servers are granted one by one in addition.
+A workspace's preset or tool server is never mixed with one of yours of the same name: yours
+replaces one from `.aish.toml` as a whole, and settings that you granted replace yours as a whole.
+Tool servers are also granted one by one.
 """
 
 
@@ -121,7 +121,7 @@ def _sections() -> Iterator[str]:
 
 
 def _about(path: tuple[str, ...]) -> str:
-    """Return what a table's class says of it."""
+    """Return what a table's class says about it."""
     if not path:
         return ""
     cls: Any = Config
