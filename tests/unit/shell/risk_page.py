@@ -1,6 +1,6 @@
 """docs/risk.md: the tables of commands as a page.
 
-``python tests/unit/shell/risk_page.py > docs/risk.md`` writes it anew.
+``python tests/unit/shell/risk_page.py > docs/risk.md`` rewrites it.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ _PAGE_HEAD: Final = """\
 
 <!-- Generated from the tables: python tests/unit/shell/risk_page.py > docs/risk.md -->
 
-What is known of commands, as [Safety](safety.md#what-runs) uses it. How a row is read, and how to
-add your own, [stands there too](safety.md#rules-of-your-own). The worst row that matches counts; a
-command without a row is *caution*, but for one whose subcommand or option says that it deletes. A
-row that is *safe* names every option that the command may have: with any other it does not match.
-Besides these rows, it counts what a command writes to, which variables it sets, and what the
-scripts do that stand in it (`sh -c`, `find -exec`, here-documents). Programs in other languages
-(`python -c`, `psql -c`, `sed`, `awk`) are only searched for what stands under
-[Programs that stand in a command](#programs-that-stand-in-a-command), as regular expressions.
+This is what aish knows about commands; [Safety](safety.md#what-runs) explains how it is used, [how
+to read a row and how to add your own](safety.md#rules-of-your-own). The worst matching row counts.
+A command without a row is *caution*, unless its subcommand or option says that it deletes
+something. A *safe* row names every option that the command may have: with any other option it does
+not match. What a command writes to, which variables it sets, and what the scripts inside it do
+(`sh -c`, `find -exec`, here-documents) count as well. Programs in other languages (`python -c`,
+`psql -c`, `sed`, `awk`) are only searched for the regular expressions under
+[Programs that stand in a command](#programs-that-stand-in-a-command).
 """
 
 
@@ -43,11 +43,11 @@ def _sections() -> Iterator[str]:
         for name, options in table.get("options", {}).items():
             yield from _rows(f"The options @{name}", options.splitlines())
         for group in table.get("rules", ()):
-            where = " where it runs confined, else caution" if group.get("confined") else ""
+            where = " if it runs confined, otherwise caution" if group.get("confined") else ""
             title = f"{group['risk'].capitalize()}{where}{_because(group)}"
             yield from _rows(title, group["match"])
         for group in table.get("wrappers", ()):
-            yield from _rows(f"Opened{_because(group)}", group["match"])
+            yield from _rows(f"Looked inside{_because(group)}", group["match"])
         for row in table.get("programs", ()):
             names = "all of these" if row["names"] == "*" else " ".join(row["names"].split())
             yield f"\nIn the programs of {names}:\n"
