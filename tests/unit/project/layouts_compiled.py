@@ -221,7 +221,7 @@ COMPILED = (
         runs=("run",),
     ),
     Layout(
-        "Meson, that is set up",
+        "Meson, already configured",
         {
             "meson.build": "project('greeter', 'c')\ntest('runs', find_program('true'))\n",
             "build/build.ninja": "",
@@ -258,7 +258,7 @@ COMPILED = (
         runs=("test", "format"),
     ),
     Layout(
-        "a makefile whose first target is what it makes",
+        "a makefile whose first target is the program",
         {
             "Makefile": """
                 PROGRAM := greeter
@@ -280,7 +280,7 @@ COMPILED = (
         runs=("build", "test"),
     ),
     Layout(
-        "Gradle with several projects, by its wrapper",
+        "Gradle with several projects and its wrapper",
         {
             "settings.gradle.kts": 'rootProject.name = "x"\ninclude("app", ":lib")\n',
             "app/build.gradle.kts": "plugins {\n    application\n}\n",
@@ -347,7 +347,7 @@ COMPILED = (
         },
     ),
     Layout(
-        "Maven with Quarkus, by its wrapper",
+        "Maven with Quarkus and its wrapper",
         {
             "pom.xml": "<project><artifactId>quarkus-maven-plugin</artifactId></project>",
             "mvnw": "",

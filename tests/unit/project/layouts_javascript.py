@@ -98,7 +98,7 @@ JAVASCRIPT = (
         environment={"CI": ""},
     ),
     Layout(
-        "a workspace of the first Yarn",
+        "a Yarn 1 workspace",
         {
             "package.json": '{"name": "x", "private": true, "workspaces": ["web", "api"]}',
             "yarn.lock": "",
@@ -147,7 +147,7 @@ JAVASCRIPT = (
         runs=("install", "test"),
     ),
     Layout(
-        "Bun, with tests that nothing speaks of",
+        "Bun, with tests that are not configured",
         {
             "package.json": """
                 {"name": "x", "module": "src/sum.ts", "type": "module"}
@@ -227,7 +227,7 @@ JAVASCRIPT = (
         runs=("install", "test", "run", "start", "lint", "format"),
     ),
     Layout(
-        "a front end and a back end, each in its folder",
+        "a front end and a back end in folders of their own",
         {
             "compose.yaml": "services:\n  web:\n    build: frontend\n",
             "frontend/package.json": """

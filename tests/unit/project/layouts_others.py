@@ -29,7 +29,7 @@ OTHERS = (
         needs=("bundle",),
     ),
     Layout(
-        "Ruby with Rake alone",
+        "Ruby with only Rake",
         {
             "Rakefile": """
                 require 'rake/testtask'
@@ -280,7 +280,7 @@ OTHERS = (
         },
     ),
     Layout(
-        "scripts that can be started",
+        "executable scripts",
         {
             "scripts/test": "#!/bin/sh\necho tested\n",
             "scripts/build.sh": "#!/bin/sh\necho built\n",
@@ -296,7 +296,7 @@ OTHERS = (
         runs=("test", "build", "install"),
     ),
     Layout(
-        "a CI file alone",
+        "only CI files",
         {
             "Jenkinsfile": """
                 pipeline {

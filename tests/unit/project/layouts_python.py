@@ -59,7 +59,7 @@ PYTHON = (
         runs=("install", "test", "lint", "format", "run", "build"),
     ),
     Layout(
-        "uv, with tools that nothing requires",
+        "uv, with tools that are not dependencies",
         {
             "pyproject.toml": """
                 [project]
@@ -144,7 +144,7 @@ PYTHON = (
         runs=("build",),
     ),
     Layout(
-        "Poetry, of scripts alone",
+        "Poetry, with scripts only",
         {
             "pyproject.toml": """
                 [tool.poetry]
@@ -234,7 +234,7 @@ PYTHON = (
         runs=("install", "start", "test", "build"),
     ),
     Layout(
-        "pip, a package below src",
+        "pip, with a package below src",
         {
             "pyproject.toml": """
                 [project]
@@ -280,7 +280,7 @@ PYTHON = (
         runs=("run",),
     ),
     Layout(
-        "pip, a program that is not installed",
+        "pip, with a program that is not installed",
         {
             "pyproject.toml": """
                 [project]
@@ -323,7 +323,7 @@ PYTHON = (
         runs=("test", "install"),
     ),
     Layout(
-        "tools that are set up, and no Python project",
+        "configured tools, but no Python project",
         {
             "pyproject.toml": "[tool.ruff]\nline-length = 100\n",
             "mypy.ini": "[mypy]\nfiles = greeter.py\n",

@@ -1,6 +1,6 @@
-"""docs/tasks.md: what is told of each kind of project, from the layouts that the tests answer.
+"""docs/tasks.md: what is answered for each kind of project, from the layouts that the tests use.
 
-``python tests/unit/project/tasks_page.py > docs/tasks.md`` writes it anew.
+``python tests/unit/project/tasks_page.py > docs/tasks.md`` rewrites it.
 """
 
 from __future__ import annotations
@@ -34,54 +34,54 @@ _HEAD: Final = """\
 # What can be run here
 
 aish reads from a project's own files how it is tested, built, run, started, linted, formatted,
-checked, installed and cleaned. Nothing is executed for that: manifests are read as text, bounded,
-and never from outside of the workspace. Only plain names get from them into a command.
+checked, installed and cleaned. It executes nothing to find out: it reads manifests as text, only up
+to a limit, and never from outside the workspace. Only plain names from them get into a command.
 
-- The **offline model** answers from it: *How do I run the tests?* gets the command of this project,
-  and the file that it is from.
-- The **prompt** gets one short line of it, behind the [file tree](project.md), so that a real model
+- The **offline model** uses this for its answers: *How do I run the tests?* is answered with this
+  project's command, and the file that it comes from.
+- The **prompt** has one short line of it after the [file tree](project.md), so that a real model
   need not guess either:
 
       Tasks: test: uv run pytest; build: uv build; lint: uv run ruff check .; install: uv sync
 
-  It has 400 characters at most: the surest command for each of these ends. A command with words
-  from a file's name that are more than plain ones is not in it. It counts as a part of the tree,
-  and goes with that.
+  This line has at most 400 characters, with the most certain command for each purpose. A command
+  with words from a file's name is left out if they are more than plain words. The line counts as
+  part of the tree, and is left out together with it.
 
-## Which command goes first
+## Which command is preferred
 
-1. What the project names itself: a make target, a package script, a recipe of just, Task, mise or
-   poe, an executable script at a usual place (`scripts/test`, `bin/setup`).
-2. A tool that is set up, or that the manifest speaks for: `[tool.pytest]`, `Cargo.toml`, `pom.xml`.
-3. What such projects mostly use: tests that no configuration speaks of, a `Dockerfile`.
-4. Folders that are projects of their own (`frontend/package.json`), each command run there.
-5. What CI files run, where every word of the command is known.
+1. What the project itself names: a make target, a package script, a recipe of just, Task, mise or
+   poe, an executable script in a usual place (`scripts/test`, `bin/setup`).
+2. A tool that is configured or that the manifest implies: `[tool.pytest]`, `Cargo.toml`, `pom.xml`.
+3. What such projects usually use: tests without any configuration, a `Dockerfile`.
+4. Folders that are projects of their own (`frontend/package.json`): each command is run there.
+5. What CI files run, if every word of the command is known.
 
-Where the project sets up two ways, the answer has both. Where nothing tells, it says so, or tells
-what comes nearest: how it is checked where there are no tests, how it is started where nothing is
-run.
+If the project is set up for two ways, the answer has both. If none of this gives a command, the
+answer says so, or gives the closest thing: how to check the project if it has no tests, how to
+start it if there is nothing to run.
 
-A Python tool is called by what looks after the environment (uv, Poetry, PDM, pixi, Pipenv, Hatch),
-and else by the folder's `.venv`, or by `python3`. A package script is run by npm, pnpm, Yarn or
-Bun, as `packageManager` or the lock file says. A wrapper (`gradlew`, `mvnw`) goes before the
-program that it wraps.
+A Python tool is called through whatever manages the environment (uv, Poetry, PDM, pixi, Pipenv,
+Hatch), otherwise through the folder's `.venv` or `python3`. A package script is run with npm, pnpm,
+Yarn or Bun, depending on `packageManager` or the lock file. A wrapper (`gradlew`, `mvnw`) is
+preferred to the program that it wraps.
 
 ## Instruction files
 
 {instructions}
-The first of them that says something goes into the prompt, behind the tree and the tasks:
-8,000 characters of it at most. So do those in the folders on the way to the file that a question
-is about (its `uri`, what is selected, the first `@path`): the nearest last, 4,000 characters
-together, which the nearest have first. These stay until a question names another file.
+The first of them that is not empty goes into the prompt, after the tree and the tasks, up to
+8,000 characters. So do those in the folders on the path to the file that a question is about (its
+`uri`, the selection, the first `@path`): the nearest comes last, and they share 4,000 characters,
+the nearest first. They stay until a question names another file.
 
-They are fenced as data. Invisible characters are taken out; binary files, and links that lead out
-of the workspace, are passed over. `:tree off` leaves tree, tasks and instructions out.
+They are fenced as data. Invisible characters are removed; binary files, and links that lead out of
+the workspace, are skipped. `:tree off` leaves out tree, tasks and instructions.
 
 ## What is answered
 
-Each table is what came of a small project of that kind: what is asked for, the command, and the
-file that it is from. The tests ask the offline model each of these questions; `./dev full` also
-runs the commands, where the tools are installed.
+Each table shows the answers for a small project of that kind: what is asked for, the command, and
+the file that it comes from. The tests ask the offline model each of these questions; `./dev full`
+also runs the commands, if the tools are installed.
 """
 
 
@@ -101,7 +101,7 @@ def _layout(layout: Layout) -> Iterator[str]:
     files = ", ".join(f"`{name}`" for name in layout.files)
     yield f"**{layout.name}** ({files})\n"
     if not layout.answers:
-        yield "Nothing tells, and nothing is suggested but a look around."
+        yield "Nothing here gives a command, so the answer only suggests looking around."
         return
     yield "| | command | from |"
     yield "|---|---|---|"
