@@ -1,6 +1,6 @@
 """docs/offline.md: what the offline model knows, and how well it does, from its table and corpus.
 
-``python tests/offline/page.py > docs/offline.md`` writes it anew; ``measure.py`` measures first.
+``python tests/offline/page.py > docs/offline.md`` rewrites it; run ``measure.py`` first.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from aish_lsp.offline.matching import THRESHOLD
 from aish_lsp.offline.results import known_errors
 from aish_lsp.offline.table import known
 
-#: How the families are named that were written without sight of the table, and that it was then
-#: mended by; by those of `unseen_*` it never was.
+#: How the names of the families begin that were written without sight of the table, and then used
+#: to improve it. Those of `unseen_*` never were.
 DEVELOPED: Final = "blind_"
 LEARNED: Final = Path(__file__).resolve().with_name("learned.md")
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs/offline.md"
@@ -30,61 +30,62 @@ _HEAD: Final = """\
 <!-- Made by `python tests/offline/page.py > docs/offline.md`. Do not edit. -->
 # What the offline model knows
 
-With no key, no weights and no network, everyday shell questions are answered from a table: *unpack
-archive.tar.gz*, *what is on port 3000*, *undo my last commit but keep the changes*. The command is
-for this machine (its system, the tools that are installed) and this project. What is beyond the
-table is said to be, with the two things in it that come nearest.
+The offline model needs no key, no weights and no network. It answers everyday shell questions from
+a table: *unpack archive.tar.gz*, *what is on port 3000*, *undo my last commit but keep the
+changes*. The command suits this machine (its system and installed tools) and this project. If a
+question is beyond the table, the answer says so, and names the two closest things in it.
 
-- **Names** are taken from quotes, backticks, `@` mentions, numbers in words, and what there is in
-  the workspace (*the tests folder*). What is missing is a placeholder, `<file>`: the command is to
-  be edited before it is run. Each value is quoted for the shell, whatever it holds.
+- **Names** are taken from quotes, backticks, `@` mentions, numbers in words, and what is in the
+  workspace (*the tests folder*). A missing one becomes a placeholder, `<file>`: you edit the
+  command before you run it. Every value is quoted for the shell, whatever it contains.
 - **Two things at once** are answered in order: *unpack a.tar.gz and delete it*.
-- **Follow-ups** go on from what was asked: *only in src*, *the same for .md files*, *how many are
-  there?*, *now delete them*.
-- **Why did that fail?** knows {errors} errors of shells, git, Python, Node, C, Rust, Go, Docker and
-  permissions by what a command printed, and suggests what mends them.
-- **Explain `tar -xzf a.tar.gz`** tells each part from the manual pages and the `--help` that are
-  installed here, what aish takes the command for and why ([risk](risk.md)), and the examples of
-  your own tldr pages where you have some.
+- **Follow-ups** continue from the last question: *only in src*, *the same for .md files*, *how many
+  are there?*, *now delete them*.
+- **Why did that fail?** recognises {errors} errors of shells, git, Python, Node, C, Rust, Go,
+  Docker and permissions in a command's output, and suggests a fix.
+- **Explain `tar -xzf a.tar.gz`** explains each part from the manual pages and the `--help` that are
+  installed here, says which risk aish sees in the command and why ([risk](risk.md)), and adds the
+  examples of your own tldr pages if you have any.
 - The project's own tasks are answered too: [tasks](tasks.md).
 
-`:help offline` shows in the chat what is known. It speaks English alone.
+`:help offline` in the chat shows what it knows. It only speaks English.
 
 ## How it understands
 
-Words are compared stemmed, a synonym for each of its group. Okapi BM25 (Robertson and Zaragoza,
-2009) proposes phrasings of the table; each is laid over the question, and what is left over on
-either side counts against it. So does a command that changes or loses something which the question
-has no verb for, that leaves out a name that it was asked with, or that is of another program. A
-clause that only tells how things are (*my disk is full, ...*) counts little, and so does a reason
-before the question (*bob left the company, lock his account*). Where much of a question is
-explained by nothing, or a value that it names has no place, nothing is answered unless the rest
-is very sure.
+Words are compared by their stems, and synonyms count as the same word. Okapi BM25 (Robertson and
+Zaragoza, 2009) proposes phrasings from the table. Each is compared with the question, and whatever
+is left over on either side counts against it. These count against it too: a command that changes or
+loses something although the question has no verb for that, one that leaves out a name in the
+question, and one of a different program. A clause that only describes the situation (*my disk is
+full, ...*) counts little, and so does a reason before the question (*bob left the company, lock his
+account*). If nothing explains much of a question, or a value that it names has no place in the
+command, there is no answer unless the rest is very certain.
 
-A question that has all the words of a phrasing and no more is sure, with its values or without
-them: *delete a folder* is answered with a placeholder to fill in.
+A question that has all the words of a phrasing and no others is certain, with or without its
+values: *delete a folder* is answered with a placeholder to fill in.
 
-How sure the rest makes is a probability: a multinomial logistic regression over what comes into
-question and *none of them*, so that a second command that is as likely makes the first less sure.
-Its weights were learned (`tests/offline/learn.py`) from questions that the table has no such
-phrasing of. Below {threshold} it says that it does not know. On a third of these questions, which
-it did not learn from: phrasings of the table and whole intents that were taken out of it, the
-corpus that was written with it and the one that was not (by both of which the table was mended),
-less what it has word for word.
+For all other questions the certainty is a probability: a multinomial logistic regression over the
+candidates and *none of them*, so a second command that is just as likely makes the first less
+certain. Its weights were learned (`tests/offline/learn.py`) from questions whose own phrasing was
+not in the table. Below {threshold} it says that it does not know. The table below shows the results
+for the third of these questions that it did not learn from: phrasings and whole intents that were
+taken out of the table, the corpus written together with the table and the one written without it
+(the table was improved with both), except what the table contains word for word.
 
 {learned}
 
 ## How well it does
 
-{asked} questions, three phrasings each. Each is asked in a scratch world made for it; the command
-of the answer is run there, and what came of it is checked ([how](../tests/offline/README.md)).
-**Right**: it did just what was asked, or said that it does not know what is beyond it. **Silent**:
-it said that it does not know, and should. **Wrong**: it did something else.
+{asked} questions, with three phrasings each. Each is asked in a scratch world made for it; the
+command in the answer is run there, and the result is checked ([how](../tests/offline/README.md)).
+**Right**: it did exactly what was asked, or said that it does not know something beyond the table.
+**Silent**: it said that it does not know something that it should know. **Wrong**: it did something
+else.
 
-What it will do with questions of your own is told by those that were written without sight of its
-table and that nobody looked at while it was mended: the row in bold italics. Of 200 everyday
-questions that were new to all of it, read strictly, 86.5% were answered right and 4.5% wrong; of
-200 that give reasons or ask in a roundabout way, 66% and 4.5% ([all
+What to expect for your own questions is in the row in bold italics: questions written without sight
+of the table, which nobody looked at while improving it. Of 200 everyday questions that were
+entirely new to it, strictly judged, 86.5% were answered right and 4.5% wrong; of 200 that give
+reasons or ask in a roundabout way, 66% and 4.5% ([all
 rounds](../tests/offline/rounds/README.md)).
 
 """
@@ -101,7 +102,7 @@ def page() -> str:
     parts = [
         head,
         "\n".join(_figures()),
-        "\n## The phrasings that fail\n\nThose that are never looked at are left out.\n",
+        "\n## The phrasings that fail\n\nThis leaves out those that are never looked at.\n",
     ]
     parts.append("\n".join(_failing()) or "None.")
     parts.append(f"\n## All that it knows\n\n{known()}")
@@ -116,7 +117,7 @@ def _figures() -> Iterator[str]:
         yield _row(family, [entry for entry in entries() if entry.family == family])
     for name, asked in (
         ("*written with the table*", [e for e in entries() if not e.blind]),
-        ("*written without it, which it was mended by*", [e for e in entries() if _developed(e)]),
+        ("*written without it, and used to improve it*", [e for e in entries() if _developed(e)]),
         ("***written without it, and never looked at***", [e for e in entries() if _unseen(e)]),
     ):
         yield _row(name, asked)
@@ -141,7 +142,7 @@ def _row(name: str, asked: Iterable[Entry]) -> str:
 
 
 def _failing() -> Iterator[str]:
-    """Yield the phrasings that fail, but for those that are not to be looked at."""
+    """Yield the phrasings that fail, except for those that nobody is to look at."""
     hidden = {entry.id for entry in entries() if _unseen(entry)}
     for name, asks in recorded().items():
         if name in hidden:
