@@ -1,6 +1,6 @@
-"""docs/faults.md: what a user sees of every fault, written down from what came of it.
+"""docs/faults.md: what a user sees of every fault, written from the results of the tests.
 
-``python tests/faults/provider_page.py > docs/faults.md`` writes it anew.
+``python tests/faults/provider_page.py > docs/faults.md`` rewrites it.
 """
 
 from __future__ import annotations
@@ -36,32 +36,33 @@ _NAMES: Final[dict[Protocol, str]] = {
     "gemini": "Gemini",
 }
 
-#: What the turn says behind the message of a reply that broke off.
+#: What the turn says after the message of a reply that broke off.
 _GO_ON: Final = "What arrived is kept: ask the model to continue."
 
-#: Seconds of silence that the page tells of: the default of `timeout`.
+#: Seconds of silence on the page: the default of `timeout`.
 _TOLD_PATIENCE: Final = Preset().timeout
 
 _HEAD: Final = """\
 <!-- Made by `python tests/faults/provider_page.py > docs/faults.md`. Do not edit. -->
 # When a model fails
 
-What you see of every fault of a model server, or of what stands before it: in the chat document
-as a quote under your question, in a client of your own as the `error` of the `end` event.
+This page shows what you see of every fault of a model server, or of anything in front of it: as a
+quote under your question in the chat document, or as the `error` of the `end` event in a client of
+your own.
 
-Each row is what came of a test that provokes the fault over all four protocols, with a proxy that
-breaks the bytes of a live reply of llama.cpp (of Gemini's, of a stream in Google's shape). Where
-protocols differ, the row says so. Of each it was also tested that the next question over the same
-client is answered, that no connection is left open, and that the key is in no message and no log.
+Each row is the result of a test that provokes the fault over all four protocols, with a proxy that
+breaks the bytes of a live reply from llama.cpp (for Gemini, of a stream in Google's format). If the
+protocols differ, the row says so. The tests also check that the next question over the same client
+is answered, that no connection is left open, and that the key is in no message and no log.
 
 - **What came is kept.** A reply that breaks off stays in the chat and in the session, and the next
-  question goes on from it. Nothing is asked again by itself once a word was said.
-- **It is asked again**, up to two times and within 20 seconds, where the server may only be busy.
-  A notice says so.
-- **Another model may answer** where nothing came and the server is down, silent, busy or broken:
-  the next in `routing.fallback`, if you have set one. A notice says so.
-- **It is shown as it is** where the server refused, or the address cannot be used: another try
-  would end as this one, so the message has the server's own words and the setting to look at.
+  question continues from it. Once a word of the reply has come, nothing is asked again on its own.
+- **aish asks again**, up to twice and within 20 seconds, if the server may only be busy. A notice
+  says so.
+- **Another model may answer** if nothing came and the server is down, silent, busy or broken: the
+  next in `routing.fallback`, if you have set one. A notice says so.
+- **The error is shown unchanged** if the server refused, or the address cannot be used: another try
+  would end the same way, so the message has the server's own words and the setting to check.
 """
 
 _COLUMNS: Final = (
@@ -71,31 +72,31 @@ _COLUMNS: Final = (
 
 
 def shown(message: str, elsewhere: str) -> str:
-    """Return an error's message as the page tells it: with no address and no time of this run."""
+    """Return an error's message as the page shows it: without this run's addresses and times."""
     message = message.replace(elsewhere, "http://elsewhere")
     message = re.sub(r"//127\.0\.0\.1:\d+", "//server", message)
     message = re.sub(r"//server/\S+", "//server/…", message)
-    # What is quoted of a reply has numbers of its own.
+    # The part of a reply that is quoted contains numbers of its own.
     message = re.sub(r"(answered with )(event|data): .*( and not with)", r"\1…\3", message)
     message = re.sub(r"""or is cut \('\{".*'\)""", "or is cut ('{…')", message)
     return message.replace(f"for {PATIENCE:g} s", f"for {_TOLD_PATIENCE:g} s")
 
 
 def cells(outcome: Outcome, elsewhere: str) -> tuple[str, str, str]:
-    """Return what the page says of an outcome: message, what is kept, what is done next."""
+    """Return what the page says about an outcome: message, what is kept, what happens next."""
     if outcome.error is None:
         same = outcome.text == REPLY
         return "the reply" if same else "the reply, with `\N{REPLACEMENT CHARACTER}`", "all", ""
     message = shown(outcome.error.message, elsewhere).replace("|", "\\|")
     if outcome.text:
-        kept = "all that came" if outcome.text == REPLY else "the part that came"
-        return f"{message.removesuffix(' Ask again.')} {_GO_ON}", kept, "it is shown, with the part"
+        kept = "everything that came" if outcome.text == REPLY else "the part that came"
+        return f"{message.removesuffix(' Ask again.')} {_GO_ON}", kept, "it is shown with that part"
     if not isinstance(outcome.error, BackendUnavailable):
-        return message, "", "it is shown as it is"
+        return message, "", "it is shown unchanged"
     follows = "another model may answer"
     if pause_before(outcome.error, 0) is None:
         return message, "", follows
-    return message, "", f"it is asked again, then {follows}"
+    return message, "", f"aish asks again, then {follows}"
 
 
 def render(happens: str, by_protocol: dict[Protocol, tuple[str, str, str]]) -> str:
@@ -113,7 +114,7 @@ def render(happens: str, by_protocol: dict[Protocol, tuple[str, str, str]]) -> s
 
 
 async def row_of(row: Row, askers: list[Asker], elsewhere: str) -> tuple[str, list[Outcome]]:
-    """Provoke a fault over all protocols; return its row on the page and what came of each."""
+    """Provoke a fault over all protocols; return its row on the page and each outcome."""
     outcomes = await asyncio.gather(*(asker.provoke(row) for asker in askers))
     told = {
         asker.protocol: cells(outcome, elsewhere)
@@ -123,7 +124,7 @@ async def row_of(row: Row, askers: list[Asker], elsewhere: str) -> tuple[str, li
 
 
 async def page(llama_url: str) -> str:
-    """Return the page, made from every fault anew."""
+    """Return the page, made by provoking every fault."""
     lines = [_HEAD]
     with near_limits():
         async with asking_all(llama_url) as (askers, elsewhere):

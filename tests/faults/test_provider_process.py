@@ -30,25 +30,25 @@ pytestmark = [pytest.mark.llama, pytest.mark.asyncio(loop_scope="module")]
 FEW: list[tuple[Protocol, str]] = [
     ("anthropic", "Nothing listens at the address"),
     ("openai-responses", "Silence before the answer"),
-    ("gemini", "It is reset in mid-reply"),
-    ("anthropic", "Silence in mid-reply"),
-    ("openai-responses", "Chunks are cut within characters"),
+    ("gemini", "The connection is reset mid-reply"),
+    ("anthropic", "Silence mid-reply"),
+    ("openai-responses", "Chunks are cut in the middle of characters"),
     ("anthropic", "No blank lines between events"),
     ("openai-responses", "Bytes that are not UTF-8"),
-    ("gemini", "Compressed and cut"),
+    ("gemini", "Compressed and cut off"),
     ("anthropic", "Redirected to another host (307)"),
-    ("gemini", "401, and the server repeats the key"),
+    ("gemini", "401, and the server quotes the key"),
     ("openai-responses", "500, in plain text"),
     ("gemini", "200 with an HTML page"),
     ("anthropic", "200 with an error in JSON"),
     ("openai-responses", "`Content-Length` is too small"),
-    ("openai-responses", "The provider tells an error in mid-reply"),
+    ("openai-responses", "The provider reports an error mid-reply"),
     ("anthropic", "An event that is not JSON"),
-    ("gemini", "The stream ends with the text, and nothing says that it is whole"),
+    ("gemini", "The stream ends with the text, and nothing says that it is complete"),
 ]
 
 # A name server would be asked.
-_ELSEWHERE = frozenset({"The host's name is not known"})
+_ELSEWHERE = frozenset({"The host name is unknown"})
 
 ALL: list[tuple[Protocol, str]] = [
     (protocol, row.happens)
@@ -167,7 +167,7 @@ def nothing_holds_the_key(front: Front) -> None:
 
 
 async def test_the_chat_document_tells_it_in_a_quote(front: Front) -> None:
-    row, place = front.rows["It is half-closed in mid-reply"], front.served.place
+    row, place = front.rows["The connection is half-closed mid-reply"], front.served.place
     front.configure("anthropic", row)
     await front.served.client.command_result("aish.ask", {"prompt": "Are you there?"})
     told = "> The reply broke off: The connection to "
