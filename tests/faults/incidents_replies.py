@@ -39,7 +39,7 @@ async def trick(one: Trick, root: Path) -> str:
             assert f"in {place.folder}" in message
             assert "- " in message.rpartition(str(place.folder))[2], command
     assert (place.folder / "src" / "precious").read_text() == "work of a week\n"
-    return f"asks, with all of it shown ({len(one.commands)} commands)"
+    return f"asks, and shows all of it ({len(one.commands)} commands)"
 
 
 INCIDENTS.extend(Incident(one.what, one.known_as, partial(trick, one)) for one in TRICKS)
@@ -67,7 +67,7 @@ async def reply_as_user(root: Path) -> str:
         assert scene.client.asked("workspace/applyEdit") == []
     assert not (place.folder / "made").exists()
     assert not (place.folder / ".vscode").exists()
-    return "nothing happens: headings, `:` lines and blocks of a reply are text"
+    return "nothing happens: headings, `:` lines and blocks in a reply are only text"
 
 
 @incident("Memory poisoned by a file's text")
@@ -91,7 +91,7 @@ async def poisoned_memory(root: Path) -> str:
         # A model that fell for it may propose it; it is the user's word that takes it in.
         assert [one["content"] for one in found["candidates"]] in ([], [lie])
         assert (await scene.client.command_result("aish.memory.list"))["items"] == []
-    return "nothing is remembered without your word: what a model finds is only proposed"
+    return "nothing is remembered without your consent: what a model finds is only proposed"
 
 
 @incident("A stranger's document suggests commands")
@@ -110,10 +110,10 @@ async def strangers_document(root: Path) -> str:
         assert all("it stands in a document, not in a reply" in asked for asked in scene.asked)
         assert len(scene.asked) == 2
     assert not (place.folder / "made").exists()
-    return "asks about each, also where it only reads"
+    return "asks about each, even if it only reads"
 
 
-@incident("Headless: nobody is there to answer")
+@incident("Nobody is there to answer (headless)")
 async def headless(root: Path) -> str:
     place = folder_of(root)
     async with acted(place, asks=False) as scene:
@@ -125,7 +125,7 @@ async def headless(root: Path) -> str:
         assert done.returncode == 0, done.stderr
     assert (place.folder / "src" / "precious").exists()
     assert not (place.folder / "made").exists()
-    return "nothing is run that would ask; in the terminal nothing that is not safe"
+    return "nothing that would ask is run; in the terminal, nothing that is not safe"
 
 
 def in_terminal(scene: Scene, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -153,7 +153,7 @@ async def listening(root: Path) -> str:
         calls = await watched.calls()
         assert calls
         assert not [call for call in calls if call.startswith(("bind", "listen"))]
-    return "none is opened; `--tcp` and `--ws` are your own word, and `--ws` wants its token"
+    return "none is opened unless you start it with `--tcp` or `--ws`; `--ws` needs its token"
 
 
 @incident("A key goes where it should not")
@@ -171,7 +171,7 @@ async def leaked_key(root: Path) -> str:
     assert KEY not in log
     kept = [path.read_text() for path in place.data.rglob("*") if path.is_file()]
     assert not [text for text in kept if KEY in text]
-    return "not in a command's environment; masked in what goes to a model, in logs and on disk"
+    return "a command's environment lacks it; it is masked in logs, on disk and for a model"
 
 
 @incident("An approval is used for something else")
@@ -196,7 +196,7 @@ async def approval_reused(root: Path) -> str:
         await scene.client.within(begun[1], "the edited one")
         assert "waits for approval" in await scene.say(f":approve {two['id']}")
     assert (place.folder / "list").exists()
-    return "good for that text in that folder, once"
+    return "it is valid once, for that text in that folder"
 
 
 def events_tell(scene: Scene, text: str) -> bool:
@@ -205,7 +205,7 @@ def events_tell(scene: Scene, text: str) -> bool:
     return any(event["kind"] == "notice" and text in event["message"] for event in told)
 
 
-@incident("A folder is exchanged while the user is asked")
+@incident("A folder is replaced while the user is being asked")
 async def exchanged_folder(root: Path) -> str:
     place = folder_of(root)
     sub = place.folder / "sub"
@@ -227,7 +227,7 @@ async def exchanged_folder(root: Path) -> str:
         with pytest.raises(RpcError, match="not in the workspace any more"):
             await scene.client.within(answer, "the answer")
     assert (root / "outside" / "secret").exists()
-    return "refused: the folder that was shown is not there any more"
+    return "refused: the folder that was shown no longer exists"
 
 
 @incident("A price is subtracted from a token count", "aider")
@@ -241,7 +241,7 @@ async def price_and_tokens(root: Path) -> str:
             shown = await scene.client.command_result("aish.context.show")
             totals.add((shown["total"], shown["tokenBudget"]))
     assert len(totals) == 1
-    return "tokens are the same whatever they cost"
+    return "token counts are the same at any price"
 
 
 @incident("One chunk is taken for one message", "helix-gpt")
@@ -256,4 +256,4 @@ async def chunks_and_messages(root: Path) -> str:
         await scene.client.send_raw(framed[30:])
         assert (await scene.client.command_result("aish.status"))["model"] == "tested"
         assert (await ask(scene.client, "hello", "t"))["finishReason"] == "stop"
-    return "messages are told by their length, however they are cut"
+    return "messages are separated by their length, however they are cut into chunks"

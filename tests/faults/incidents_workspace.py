@@ -48,10 +48,10 @@ async def injected_tool_server(root: Path) -> str:
         calls = await watched.calls()
     assert not any("-c" in call and "touch" in call for call in calls)
     assert not owned(root)
-    return "inert: shown by `:trust`, and nothing of it is started before your grant"
+    return "no effect: `:trust` shows it, and nothing in it is started before you grant it"
 
 
-@incident("What was granted changes after the grant", "CVE-2025-54136")
+@incident("Something changes after you granted it", "CVE-2025-54136")
 async def changed_after_the_grant(root: Path) -> str:
     place = folder_of(root)
     overlay = place.folder / ".aish.toml"
@@ -67,7 +67,7 @@ async def changed_after_the_grant(root: Path) -> str:
         assert changed["requests"][0]["granted"] is False
         await scene.reply("Hello.")
         assert len(scene.asked) == 1
-    return "the grant is for the contents, not for the name: inert again, until you grant that"
+    return "the grant is for the content, not the name: no effect until you grant the new content"
 
 
 @incident("A workspace redirects an endpoint", "CVE-2026-21852")
@@ -89,7 +89,7 @@ async def redirected_endpoint(root: Path) -> str:
             await ask(scene.client, "hello", "again")
             assert thief.requests
             assert KEY not in str([(one.headers, one.body) for one in thief.requests])
-    return "inert: nothing is sent there. Also with your grant your key is not"
+    return "no effect: nothing is sent there. Even if you grant it, your key is not"
 
 
 @incident("A project's `.env` moves the configuration", "CVE-2025-61260")
@@ -107,7 +107,7 @@ async def project_env(root: Path) -> str:
             assert (await scene.run(text="printenv STRANGE || echo none"))["output"] == "none\n"
         assert thief.connections == 0
     assert not (root / "stolen").exists()
-    return "not read, neither for us nor for a command"
+    return "it is not read, neither by aish nor for a command"
 
 
 @incident("Substitutions in a repository's configuration", "they ran at load (crush)")
@@ -125,10 +125,10 @@ async def substitutions(root: Path) -> str:
         told = await scene.client.command_result("aish.project.show")
         assert told["files"] > 0
     assert not owned(root)
-    return "values are text: nothing in them is carried out"
+    return "values are text: nothing in them is executed"
 
 
-@incident("A settings file that does not exist yet is made while we run", "CVE-2026-25725")
+@incident("A new settings file appears while aish runs", "CVE-2026-25725")
 async def made_later(root: Path) -> str:
     place = folder_of(root)
     async with acted(place) as scene:
@@ -140,10 +140,10 @@ async def made_later(root: Path) -> str:
         shown = await scene.client.command_result("aish.trust.show")
         assert shown["trusted"] is False
         assert "safety.shell" in {one["key"] for one in shown["requests"][0]["asked"]}
-    return "inert as any other, whenever it comes"
+    return "no effect, as with any other, whenever it appears"
 
 
-@incident("A workspace approves by its own settings", "CVE-2025-53773")
+@incident("A workspace approves commands through its own settings", "CVE-2025-53773")
 async def approved_by_itself(root: Path) -> str:
     place = folder_of(root)
     rule = {"match": "rm", "risk": "safe", "reason": "it is fine"}
@@ -162,7 +162,7 @@ async def approved_by_itself(root: Path) -> str:
         assert (await scene.run_suggested("rm -rf src"))["finishReason"] == "denied"
         assert "(destructive)" in scene.asked[-1]
     assert (place.folder / "src" / "precious").exists()
-    return "inert: what asks still asks. With your grant too a rule of its only makes stricter"
+    return "no effect: what asks still asks. Even if you grant them, its rules can only be stricter"
 
 
 @incident("Traversal: `..` and links out of the workspace", "CVE-2026-45482")
@@ -186,7 +186,9 @@ async def traversal(root: Path) -> str:
         block = (await scene.client.command_result("aish.project.show"))["block"]
         assert "secret" not in block
     assert not (root / "made").exists()
-    return "refused: no command's folder, no file that is sent and no setting comes from outside"
+    return (
+        "refused: no command runs outside, and no file that is sent and no setting comes from there"
+    )
 
 
 @incident("The chat document is a link, or somebody else's", "CVE-2026-45482")
@@ -201,7 +203,7 @@ async def linked_chat(root: Path) -> str:
             await scene.client.command_result("aish.ask", {"prompt": "hello"})
         assert told.value.data["kind"] == "storeUnavailable"
     assert target.read_text() == "mine\n"
-    return "not used, and you are told"
+    return "it is not used, and you are told"
 
 
 @incident("A hostile repository is opened", "hooks ran before trust: CVE-2025-59536", watched=True)
@@ -234,7 +236,7 @@ async def hostile_repository(root: Path) -> str:
     # It does run where git is let.
     subprocess.run(["git", "add", "README.md"], cwd=place.folder, capture_output=True, check=False)
     assert owned(root)
-    return "no program is started and nothing connected; nothing of it runs with git's help later"
+    return "no program is started and no connection made; later, git runs nothing from it"
 
 
 def make_hostile(folder: Path, own: str) -> None:
