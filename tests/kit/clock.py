@@ -1,10 +1,10 @@
-"""A clock that a test turns."""
+"""A clock that a test sets."""
 
 from __future__ import annotations
 
 
 class Clock:
-    """Tells the seconds that a test sets; nothing has to be waited out."""
+    """Returns the seconds that a test sets, so no test has to wait."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now

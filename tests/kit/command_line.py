@@ -1,4 +1,4 @@
-"""The command line in this process: what a test asks that is not about the process itself."""
+"""The command line in this process, for tests that are not about the process itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from aish_lsp.__main__ import main
 
-#: What runs a command line; the keywords are its environment, beside that of the test.
+#: Runs a command line; keywords are its environment, in addition to that of the test.
 CommandLine: TypeAlias = Callable[..., "CompletedProcess[str]"]
 
 
@@ -22,7 +22,7 @@ def run_main(
     *arguments: str,
     environment: Mapping[str, str] | None = None,
 ) -> CompletedProcess[str]:
-    """Return what ``aish-lsp`` with ``arguments`` wrote, and its exit code; its stdin is empty."""
+    """Return the output and the exit code of ``aish-lsp`` with ``arguments``; stdin is empty."""
     with pytest.MonkeyPatch.context() as patch:
         if environment is not None:
             for name in os.environ.keys() - environment.keys():

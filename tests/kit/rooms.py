@@ -1,6 +1,6 @@
 """The rooms of the package and their imports; ``python tests/kit/rooms.py`` draws them.
 
-What is drawn stands in docs/architecture.md between two marks; ``./dev docs`` draws it anew.
+Each drawing is in docs/architecture.md between two marks; ``./dev docs`` redraws it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PACKAGE: Final = ROOT / "aish_lsp"
 PAGE: Final = ROOT / "docs" / "architecture.md"
 
-#: From the top. Rooms of one floor do not import each other either.
+#: From the top. Rooms on the same floor do not import each other either.
 FLOORS: Final = (
     {"__main__"},
     {"cli"},
@@ -34,7 +34,7 @@ FLOORS: Final = (
     {"__init__"},
 )
 
-#: The way of one question: down to the model, and back to who asked.
+#: The path of one question: down to the model, and back to whoever asked.
 WAY: Final = (
     "lsp/commands.py",
     "operations/ask.py",
@@ -53,7 +53,7 @@ _END: Final = "<!-- end -->\n"
 
 
 class Import(NamedTuple):
-    """An import: of what, by whom (below ``aish_lsp``), and whether for the type checker alone."""
+    """An import: of what, by which module (below ``aish_lsp``), and whether only for types."""
 
     by: str
     of: str
@@ -62,7 +62,7 @@ class Import(NamedTuple):
 
 @cache
 def imports_of(path: Path) -> tuple[Import, ...]:
-    """Return the imports of a module, those for types and late ones, too."""
+    """Return the imports of a module, including those for types and late ones."""
     return tuple(_imports(path))
 
 
@@ -73,7 +73,7 @@ def _imports(path: Path) -> Iterator[Import]:
         node, for_types = waiting.pop()
         match node:
             case ast.expr():
-                pass  # No statement is in it; most nodes are such.
+                pass  # It contains no statements; most nodes are expressions.
             case ast.If(test=ast.Name("TYPE_CHECKING")):
                 waiting += [(inner, True) for inner in node.body]
                 waiting += [(inner, for_types) for inner in node.orelse]
@@ -88,7 +88,7 @@ def _imports(path: Path) -> Iterator[Import]:
 
 
 def room(module: str) -> str:
-    """Return the room that a module lies in; the root has its own modules and no others."""
+    """Return the room of a module; the root has only its own modules."""
     return module.partition(".")[0]
 
 
@@ -105,7 +105,7 @@ def room_imports() -> dict[str, set[str]]:
 
 
 def diagram() -> str:
-    """Return the rooms as Mermaid: an arrow for each import that no longer way stands for."""
+    """Return the rooms as Mermaid: an arrow for each import that no longer path implies."""
     wanted = room_imports()
 
     def below(name: str) -> set[str]:
@@ -125,7 +125,7 @@ def _said(path: Path) -> str:
 
 
 def table() -> str:
-    """Return what each room is, in its own words, and all that it imports."""
+    """Return what each room is, in its own words, and everything that it imports."""
     rows = ["| room | what it is | imports |", "|---|---|---|"]
     wanted = room_imports()
     for name, of in wanted.items():
@@ -136,14 +136,14 @@ def table() -> str:
 
 
 def way() -> str:
-    """Return the files that a question passes, each in its own words."""
+    """Return the files that a question passes through, each in its own words."""
     rows = [f"{number}. [`{name}`](../aish_lsp/{name}) " for number, name in enumerate(WAY, 1)]
     said = (_said(PACKAGE / name) for name in WAY)
     return "".join(f"{row}- {text}\n" for row, text in zip(rows, said, strict=True))
 
 
 def render(page: str) -> str:
-    """Return the page with its drawn parts as the code has them now."""
+    """Return the page with its drawings as the code has them now."""
     for name, text in (("rooms", diagram()), ("table", table()), ("way", way())):
         before, begun, rest = page.partition(_BEGIN.format(name))
         _, ended, after = rest.partition(_END)

@@ -2,7 +2,7 @@
 
     python tool_server.py FAULT [FILE]
 
-FILE is changed by tools, read by some faults, and told the process's number.
+Tools change FILE and some faults read it. The process ID is written next to it.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Server:
                 self.file.with_name("cancelled").write_text(line)
 
     def answer(self, number: Any, method: str, params: Any) -> None:
-        """Answer a request, or do not."""
+        """Answer a request, unless the fault is not to."""
         if method == "initialize":
             while self.fault == "silent":
                 time.sleep(60)
@@ -116,7 +116,7 @@ class Server:
             self.send(id=number, error={"code": -32601, "message": f"unknown: {method}"})
 
     def call(self, number: Any, params: Any) -> None:
-        """Carry a call out."""
+        """Carry out a call."""
         name, text = params["name"], (params.get("arguments") or {}).get("text", "")
         if self.fault == "dies in a call":
             os._exit(3)
@@ -139,7 +139,7 @@ class Server:
         self.give(number, f"{name}: {text}")
 
     def disturb(self) -> None:
-        """Say what a client may not expect in a call."""
+        """Send what a client may not expect during a call."""
         if self.fault == "flood":
             end = time.monotonic() + 3600
             while time.monotonic() < end:
@@ -151,7 +151,7 @@ class Server:
             threading.Thread(target=self.change_the_list, daemon=True).start()
 
     def change_the_list(self) -> None:
-        """Say that the list of tools is another, again and again."""
+        """Say that the list of tools has changed, again and again."""
         while True:
             self.send(method="notifications/tools/list_changed")
             time.sleep(0.001)
@@ -164,7 +164,7 @@ class Server:
         self.send(id=number, method="elicitation/create", params=params)
 
     def tell_progress(self, params: Any) -> None:
-        """Tell that half is done, where the client wants to know."""
+        """Report that half is done, if the client wants to know."""
         token = (params.get("_meta") or {}).get("progressToken")
         if token is not None:
             told = {"progressToken": token, "progress": 1, "total": 2, "message": "half"}
