@@ -1,4 +1,4 @@
-"""What long sessions came to, as the tables and the pages of ``docs/context.md``."""
+"""The results of long sessions, as the tables and screens of ``docs/context.md``."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from report import table
 
 from aish_lsp.config.schema import Context
 
-#: Beyond so many, turns are evicted whatever their tokens.
+#: Beyond this many, turns are evicted whatever their tokens.
 _MAX_TURNS = Context().max_turns
 
-#: Of the first questions, the estimate knows nothing of the model yet.
+#: For this many questions, the estimate knows nothing about the model yet.
 _LEARNED_AFTER = 3
 
-#: What is asked of an estimate that follows a count of the server's: tokens, or a share.
+#: How close an estimate that follows a count by the server has to be: tokens, or a share.
 _NEAR = (8, 0.03)
 
-#: In the table of single requests: the first, each of so many, and the first of what is rare.
+#: In the table of single requests: the first few, every 20th, and the first few of each rare kind.
 _FIRST, _EVERY, _OF_EACH = 4, 20, 4
 
 
@@ -40,7 +40,7 @@ def sections(recordings: Sequence[Recording]) -> dict[str, str]:
         "shown usage": f"```json\n{shown['usage']}\n```",
     }
     if "calibration" in shown:
-        # The proxy's port is another one each time.
+        # The proxy's port changes each time.
         text = re.sub(r"127\.0\.0\.1:\d+", "127.0.0.1:8080", shown["calibration"])
         found["shown calibration"] = f"```json\n{text}\n```"
     return found
@@ -63,7 +63,7 @@ def _tokenizer(recording: Recording) -> str:
 
 
 def _aggregates(recordings: Sequence[Recording]) -> str:
-    """Return the table of what each session came to as a whole."""
+    """Return the table of each session's totals."""
     columns = [_summed(recording) for recording in recordings]
     body = [[name, *(column[name] for column in columns)] for name in columns[0]]
     return table(["", *map(_tokenizer, recordings)], body)
@@ -80,31 +80,31 @@ def _summed(recording: Recording) -> dict[str, str]:
     unchanged = [row for row in rows if not row.evicted and not row.new_system]
     return {
         "questions": f"{len(rows):,}",
-        "requests, those for summaries included": f"{len(requests):,}",
+        "requests, including those for summaries": f"{len(requests):,}",
         "requests for summaries": f"{sum(call.is_summary for call in requests):,}",
         "requests that llama.cpp refused": f"{sum(call.status != 200 for call in requests):,}",
         "largest request, of "
         f"{plan.window - plan.max_output:,}": f"{max(call.prompt_tokens for call in requests):,}",
         "evictions": f"{len(evictions):,}",
-        f"of them with more than {_MAX_TURNS} turns": (
+        f"evictions with more than {_MAX_TURNS} turns": (
             f"{sum(row.turns + row.evicted > _MAX_TURNS for row in evictions):,}"
         ),
         "turns evicted": f"{sum(row.evicted for row in rows):,}",
-        "changes of a block without an eviction": (
+        "block changes without an eviction": (
             f"{sum(row.new_system and not row.evicted for row in rows[1:]):,}"
         ),
-        "error, basis actual: mean, p95, most": _errors(
+        "error, basis actual: mean, p95, maximum": _errors(
             [row for row in rows if row.basis == "actual"]
         ),
-        "error, basis estimated: mean, p95, most": _errors(
+        "error, basis estimated: mean, p95, maximum": _errors(
             [row for row in rows if row.basis == "estimated"]
         ),
         f"basis actual, after {_LEARNED_AFTER} calls: within {_NEAR[1]:.0%} or {_NEAR[0]} tokens": (
             f"{near:,} of {len(known):,}"
         ),
         "input tokens": f"{prompts:,}",
-        "of them from the cache": _share(cached, prompts),
-        "the same, where nothing was evicted or changed": _share(
+        "input tokens from the cache": _share(cached, prompts),
+        "the same, if nothing was evicted or changed": _share(
             sum(row.cached for row in unchanged), sum(row.actual for row in unchanged)
         ),
     }
@@ -115,7 +115,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def _errors(rows: Sequence[Row]) -> str:
-    """Return mean, 95th percentile and most of the error, in percent of the actual count."""
+    """Return mean, 95th percentile and maximum of the error, in percent of the actual count."""
     if not rows:
         return "-"
     errors = sorted(abs(row.error_percent) for row in rows)
