@@ -1,4 +1,4 @@
-"""Whether everyday commands give confined what they give free: each is run both ways and compared.
+"""Whether everyday commands give the same confined: each is run both ways and compared.
 
 ``python tests/faults/safety_page.py confined`` writes the table of docs/safety.md from it.
 """
@@ -25,27 +25,27 @@ from aish_lsp.shell.runner import RunResult, run_command
 
 CORPUS: Final = Path(__file__).parents[1] / "corpora" / "read_only.toml"
 
-#: Seconds that a command has; what reads without an end (`tail -f`) is compared by its beginning.
+#: Seconds that a command may take; for endless ones (`tail -f`), the beginning is compared.
 SECONDS: Final = 20.0
-#: Commands that never end by themselves, or wait for keys.
+#: Commands that never end on their own, or wait for keys.
 ENDLESS: Final = re.compile(
     r"\btail -[fF]|\bwatch\b|\btop\b|--follow|-f app|\bless\b|\bmore\b|\bman\b"
 )
 ENDLESS_SECONDS: Final = 1.5
 
-#: Lines that are there only confined, or only then with another value.
+#: Lines that are only there when confined, or have another value then.
 _OF_THE_ENVIRONMENT: Final = re.compile(
     r"^(?:declare -x |export )?(?:TMPDIR|GIT_OPTIONAL_LOCKS|GIT_CONFIG_\w+"
     r"|npm_config_update_notifier|_|SHLVL|core\.fsmonitor)=.*\n?",
     re.MULTILINE,
 )
-#: Commands that show what changes from moment to moment, or by chance: of these it counts that they
-#: end in the same way, and that nothing was refused to them.
+#: Commands that show what changes from moment to moment, or at random: these only need to end in
+#: the same way, with nothing refused to them.
 _MOVES: Final = re.compile(
     r"^(?:ps|pstree|pgrep|top|free|vmstat|iostat|uptime|w|df|date|time|env|printenv|shuf"
     r"|cat /proc)\b"
 )
-#: Commands that search in several threads, and print what they find as it comes.
+#: Commands that search in several threads, and print matches in the order they are found.
 _IN_ANY_ORDER: Final = re.compile(r"^(?:rg|ag|fd)\b")
 
 Outcome = Literal["same", "differs", "not tried"]
@@ -53,7 +53,7 @@ Outcome = Literal["same", "differs", "not tried"]
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What came of one command; ``how`` says what differs, or what is missing."""
+    """The result for one command; ``how`` says what differs, or what is missing."""
 
     command: str
     outcome: Outcome
@@ -61,13 +61,13 @@ class Compared:
 
 
 def corpus() -> list[tuple[str, list[str]]]:
-    """Return the groups of the read-only corpus: the reason of each, and its commands."""
+    """Return the groups of the read-only corpus, each with its reason and its commands."""
     groups = tomllib.loads(CORPUS.read_text(encoding="utf-8"))["group"]
     return [(group["why"], group["commands"]) for group in groups]
 
 
 def make_scene(folder: Path) -> None:
-    """Fill a folder with the files that the commands of the corpus speak of."""
+    """Fill a folder with the files that the commands of the corpus name."""
     for name in ("src", "tests", "docs", "dir1", "dir2", "build", "node_modules"):
         (folder / name).mkdir(parents=True)
     texts = {
@@ -119,7 +119,7 @@ def make_scene(folder: Path) -> None:
 
 
 def missing_program(command: str, path: str | None) -> str:
-    """Return the first program of a command that is not installed; empty where all are."""
+    """Return the first program in a command that is not installed; empty if all are."""
     for name in _programs(command):
         builtin = subprocess.run(
             ["bash", "-c", 'type -t -- "$1"', "bash", name], capture_output=True, check=False
@@ -141,7 +141,7 @@ def _programs(command: str) -> Iterator[str]:
 
 
 async def compare(confinement: Confinement, command: str, folder: Path) -> Compared:
-    """Run a command free and confined, and say whether it gives the same."""
+    """Run a command unconfined and confined, and say whether both give the same."""
     environ = command_environment(os.environ, ())
     missing = missing_program(command, environ.get("PATH"))
     if missing:
@@ -150,7 +150,7 @@ async def compare(confinement: Confinement, command: str, folder: Path) -> Compa
     held = await _run(command, folder, environ, confinement)
     difference = _difference(command, free, held)
     if difference and _difference(command, free, await _run(command, folder, environ, None)):
-        return Compared(command, "not tried", "two free runs differ, too")
+        return Compared(command, "not tried", "two unconfined runs also differ")
     return Compared(command, "differs" if difference else "same", difference)
 
 
@@ -178,12 +178,12 @@ async def _run(
 
 
 def _difference(command: str, free: RunResult, held: RunResult) -> str:
-    """Return how two runs differ, shortly; empty where they do not."""
+    """Return briefly how two runs differ; empty if they do not."""
     status = (free.exit_code, free.signal), (held.exit_code, held.signal)
     if status[0] != status[1]:
-        return f"exit {status[0][0]} free, {status[1][0]} confined"
+        return f"exit {status[0][0]} unconfined, {status[1][0]} confined"
     if _MOVES.match(command):
-        return "something is refused to it" if held.refused else ""
+        return "something was refused to it" if held.refused else ""
     texts = [_OF_THE_ENVIRONMENT.sub("", result.output) for result in (free, held)]
     if _IN_ANY_ORDER.match(command):
         texts = ["\n".join(sorted(text.splitlines())) for text in texts]
@@ -191,11 +191,11 @@ def _difference(command: str, free: RunResult, held: RunResult) -> str:
         return ""
     lines = [set(text.splitlines()) for text in texts]
     only = sorted(lines[1] - lines[0]) or sorted(lines[0] - lines[1]) or ["the order of lines"]
-    return f"only one of both prints `{only[0].strip()[:80]}`"
+    return f"only one of the two prints `{only[0].strip()[:80]}`"
 
 
 async def compare_all(commands: Sequence[str], folder: Path) -> list[Compared]:
-    """Compare commands, a few at a time, in the order in which they are given."""
+    """Compare commands, a few at a time; the results are in the order of the commands."""
     confinement = Confinement(os.environ)
     places = asyncio.Semaphore(4)
 
@@ -211,7 +211,7 @@ async def compare_all(commands: Sequence[str], folder: Path) -> list[Compared]:
 
 def table(rows: list[tuple[str, list[Compared]]]) -> str:
     """Return the table of docs/safety.md."""
-    lines = ["| | the same confined | differs | not tried |", "|---|---|---|---|"]
+    lines = ["| | same when confined | differs | not tried |", "|---|---|---|---|"]
     for why, compared in rows:
         cells = [
             ", ".join(_cell(one) for one in compared if one.outcome == outcome)
@@ -229,7 +229,7 @@ def _cell(one: Compared) -> str:
 
 
 async def everything() -> list[tuple[str, list[Compared]]]:
-    """Compare the whole corpus, as far as it is safe."""
+    """Compare all safe commands of the corpus."""
     with tempfile.TemporaryDirectory(prefix="scene-") as folder:
         scene = Path(folder, "scene")
         make_scene(scene)

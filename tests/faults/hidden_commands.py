@@ -1,4 +1,4 @@
-r"""Commands that once passed somebody's check, each by one trick. All of them have to ask."""
+r"""Commands that once got past somebody's check, each by a trick. All of them must ask."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Trick:
-    """A way to get past a check; ``known_as`` names who met it."""
+    """A way to get past a check; ``known_as`` says where it was found."""
 
     what: str
     known_as: str
     commands: tuple[str, ...]
 
 
-#: In the workspace there are a folder ``src``, a file ``list`` and a link ``link`` out of it.
+#: The workspace has a folder ``src``, a file ``list`` and a link ``link`` that leads out of it.
 TRICKS: Final = (
     Trick(
         "A destructive command in 60th place on a long line",

@@ -1,4 +1,4 @@
-"""What went wrong elsewhere, acted out before the real server; each act returns what came of it."""
+"""What went wrong elsewhere, acted out against the real server; each act returns the result."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Act: TypeAlias = Callable[[Path], Awaitable[str]]
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """An incident; ``act`` is handed an empty folder, and raises where it happens again.
+    """An incident; ``act`` is given an empty folder, and raises if the incident happens again.
 
     ``watched`` says that it needs strace.
     """
@@ -27,7 +27,7 @@ INCIDENTS: Final[list[Incident]] = []
 
 
 def incident(what: str, known_as: str = "", *, watched: bool = False) -> Callable[[Act], Act]:
-    """Count a function among the incidents."""
+    """Add a function to the incidents."""
 
     def add(act: Act) -> Act:
         INCIDENTS.append(Incident(what, known_as, act, watched))

@@ -1,4 +1,4 @@
-"""Incidents of what a model says, of what it is told to say, and of who answers for the user."""
+"""Incidents about what a model says, what it is told to say, and who answers for the user."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def trick(one: Trick, root: Path) -> str:
     """Have each command of a trick suggested, click on it, and say no."""
     place = folder_of(root)
     git(place.folder, "init", "-q")
-    # Some hide behind so much of the same that the reply would be stopped there.
+    # Some hide after so much repetition that the reply would be stopped there.
     config = '[suggestions]\nrepetition_guard = "off"\n'
     async with acted(place, config=config) as scene:
         scene.answer = "Cancel"
@@ -33,7 +33,7 @@ async def trick(one: Trick, root: Path) -> str:
             result = await scene.run_suggested(command)
             assert result["finishReason"] == "denied", command
             [message] = scene.asked[asked:]
-            # All of it is shown, and nothing of it as it is not.
+            # All of it is shown, and exactly as it is.
             for line in command.split("\n"):
                 assert f"\n    {escaped(line)}\n" in message, command
             assert f"in {place.folder}" in message
@@ -88,7 +88,7 @@ async def poisoned_memory(root: Path) -> str:
         found = await scene.client.command_result(
             "aish.memory.summarize", {"partialResultToken": "summary"}
         )
-        # A model that fell for it may propose it; it is the user's word that takes it in.
+        # A model that fell for it may propose it, but only the user can accept it.
         assert [one["content"] for one in found["candidates"]] in ([], [lie])
         assert (await scene.client.command_result("aish.memory.list"))["items"] == []
     return "nothing is remembered without your consent: what a model finds is only proposed"
@@ -186,7 +186,7 @@ async def approval_reused(root: Path) -> str:
         assert "exit 0" in await scene.say(f":approve {one['id']}")
         assert not (place.folder / "src").exists()
         assert "waits for approval" in await scene.say(f":approve {one['id']}")
-        # What is asked about anew, in another folder or as another text, is not what was shown.
+        # A command asked about again, with another folder or text, is not the one that was shown.
         begun = await scene.client.begin(
             "workspace/executeCommand",
             execute(

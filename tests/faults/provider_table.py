@@ -1,4 +1,4 @@
-"""Every fault of a model server, and what must come of it over each protocol."""
+"""Every fault of a model server, and what must happen over each protocol."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ from aish_lsp.foundation.errors import (
     InvalidArgument,
 )
 
-#: Seconds of silence after which a server is given up, where a fault is silence.
+#: Seconds of silence after which a server is given up, if the fault is silence.
 PATIENCE: Final = 2.0
 
-#: Bytes of the longest line that must be read.
+#: Length in bytes of the longest line that must be read.
 LONG_LINE: Final = 1 << 20
 
 Kept: TypeAlias = Literal["whole", "part", "nothing"]
@@ -56,9 +56,9 @@ Endpoint: TypeAlias = Callable[[str, str], str]
 
 @dataclass(frozen=True)
 class Expected:
-    """What must come of a fault: how much of the reply, which error, and words of its message.
+    """What must result from a fault: how much of the reply, which error, and words in its message.
 
-    ``text`` is the whole reply, where it is not REPLY.
+    ``text`` is the whole reply, if it is not REPLY.
     """
 
     kept: Kept
@@ -72,9 +72,9 @@ WHOLE: Final = Expected("whole")
 
 @dataclass(frozen=True)
 class Row:
-    """A fault, told as what ``happens``.
+    """A fault, described as what ``happens``.
 
-    ``endpoint`` makes the address that is asked, of the proxy's and that of a real server;
+    ``endpoint`` makes the address to ask from the proxy's and a real server's;
     ``patience`` is the preset's timeout in seconds.
     """
 
@@ -108,7 +108,7 @@ NESTED: Final = b'{"a":' * (16 << 10)
 
 
 def faults(elsewhere: str) -> dict[str, list[Row]]:
-    """Return all faults by their kind; ``elsewhere`` is another host to be sent on to."""
+    """Return all faults by kind; ``elsewhere`` is another host to redirect to."""
     return {
         "The connection": _of_the_connection(),
         "The bytes on their way": _of_the_bytes(),

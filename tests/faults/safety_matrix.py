@@ -1,4 +1,4 @@
-"""Who is asked before a command runs: every class, wherever it stands, in two kinds of editors."""
+"""What asks before a command runs: every class, from every place, in two kinds of editor."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from safety_scene import Scene, acted, folder_of
 
-#: A safe one, one of caution, a destructive one.
+#: A safe command, one of caution, a destructive one.
 COMMANDS: Final = ("cat list", "touch made", "rm -rf src")
 
 PLACES: Final = (
@@ -22,7 +22,7 @@ PLACES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Where a command stands, under which setting, in which editor; what becomes of each class."""
+    """A place that a command comes from, a setting, an editor; and what happens to each class."""
 
     stands: str
     confirm: str
@@ -45,7 +45,7 @@ async def rows(root: Path) -> AsyncIterator[Row]:
 
 
 async def fate(scene: Scene, stands: str, command: str, *, asks: bool) -> str:
-    """Have a command run from where it stands; return whether it did, and what came before."""
+    """Try to run a command from a place; return whether it ran, and what happened first."""
     if "longer" in stands:
         # Of the same class, and more than a menu shows.
         command = f"{command} {' '.join(f'./list{number}' for number in range(20))}"
@@ -65,7 +65,7 @@ async def fate(scene: Scene, stands: str, command: str, *, asks: bool) -> str:
 
 
 async def clicked(scene: Scene, stands: str, command: str) -> str:
-    """Run a command as its user would from where it stands; return ``ran`` or ``denied``."""
+    """Run a command as its user would from a place; return ``ran`` or ``denied``."""
     if stands == "typed by you":
         answer = await scene.say(f":run {command}")
         assert ("exit " in answer) != ("ot run" in answer), answer

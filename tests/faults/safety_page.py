@@ -1,6 +1,6 @@
-"""The tables of docs/safety.md: what is asked, refused or run, written down from what came of it.
+"""The tables of docs/safety.md: what is asked, refused or run, written from the results of tests.
 
-``python tests/faults/safety_page.py`` writes them anew; with ``confined``, that table alone.
+``python tests/faults/safety_page.py`` rewrites them; with ``confined``, only that table.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from safety_matrix import Row, rows  # noqa: E402
 PAGE: Final = ROOT / "docs/safety.md"
 
 _MATRIX_HEAD: Final = """\
-| where a command stands | `safety.confirm` | your editor | safe | caution | destructive |
+| where a command comes from | `safety.confirm` | your editor | safe | caution | destructive |
 |---|---|---|---|---|---|
 """
 _INCIDENTS_HEAD: Final = """\
-| what was tried | known as | what comes of it |
+| what was tried | known as | what happens |
 |---|---|---|
 """
 
@@ -47,7 +47,7 @@ def incident_row(one: Incident, outcome: str) -> str:
 
 
 def part(name: str, text: str | None = None) -> str:
-    """Return a part of the page; with ``text``, the page with that in its place."""
+    """Return a part of the page; with ``text``, the page with that part replaced."""
     page = PAGE.read_text(encoding="utf-8")
     begin, end = (
         f"<!-- {name}: made by `python tests/faults/safety_page.py` -->\n",
