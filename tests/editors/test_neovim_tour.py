@@ -1,6 +1,6 @@
-"""All that a user does with the plugin in a day, on 80 columns: docs/editors/neovim-screens.md.
+"""A user's day with the plugin, on 80 columns: docs/editors/neovim-screens.md.
 
-``SCREENS=write`` in the environment writes the page's screens anew.
+``SCREENS=write`` in the environment rewrites the page's screens.
 """
 
 from __future__ import annotations

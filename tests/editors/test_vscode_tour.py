@@ -1,6 +1,6 @@
-"""All that a user does with the extension in a day, in VS Code: docs/editors/vscode-screens.md.
+"""A user's day with the extension, in VS Code: docs/editors/vscode-screens.md.
 
-``SCREENS=write`` in the environment takes the page's pictures anew.
+``SCREENS=write`` in the environment retakes the page's pictures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kinds of projects: small ones that work, and what is answered for each."""
+"""Small working projects of many kinds, and the answers for each."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from aish_lsp.project.manifests.reading import Intent
 
 @dataclass(frozen=True)
 class Layout:
-    """A project, and all that is told of it.
+    """A project, and all answers about it.
 
     Attributes:
         name: what kind it is.
-        files: their texts by their paths; indented as they stand in the source.
-        answers: a ``SOURCE: COMMAND`` a line, in the order of the reply; an intent that is not
-            there has no command.
-        programs: files that can be started.
-        needs: what has to be installed before anything of it can be run.
+        files: their text by path; may be indented like the source around it.
+        answers: one ``SOURCE: COMMAND`` per line, in the order of the reply; an intent that is
+            missing has no command.
+        programs: files that are executable.
+        needs: what has to be installed before any of it can be run.
         runs: the intents whose first commands are run, one after the other.
-        prepare: what is done before, as a user would have done it.
+        prepare: what to run first, as a user would have done.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Layout:
             (root / name).chmod(0o755)
 
 
-#: What each intent is asked for with.
+#: The question that asks for each intent.
 QUESTIONS: Mapping[Intent, str] = {
     "test": "How do I run the tests?",
     "build": "How do I build this?",
