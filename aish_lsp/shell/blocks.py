@@ -307,8 +307,9 @@ class FenceScanner:
         """Add a piece to the line, or what may count of it."""
         if self._open is None or not self._open.is_wanted:
             piece = piece[: _LONGEST_OPENING - self._kept]
-        self._pieces.append(piece)
-        self._kept += len(piece)
+        if piece:
+            self._pieces.append(piece)
+            self._kept += len(piece)
 
     def _end_of_line(self) -> Iterator[Block]:
         line = "".join(self._pieces)
