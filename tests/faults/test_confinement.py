@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from aish_lsp.foundation.errors import NotFound
+from aish_lsp.foundation.errors import Denied, NotFound
 from aish_lsp.foundation.files import private_dir
 from aish_lsp.foundation.paths import data_dir
 from aish_lsp.shell.confinement import seccomp
@@ -328,6 +328,9 @@ async def test_where_the_kernel_has_none_it_is_not_to_be_had(
     support = await confinement.support()
     assert not support.available
     assert "Landlock" in support.detail
+    async with asyncio.timeout(10):
+        with pytest.raises(Denied, match="Landlock"):
+            await confinement.walls(None)
 
 
 @linux

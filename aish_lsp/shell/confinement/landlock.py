@@ -216,9 +216,7 @@ class Ruleset:
                         if is_closed or entry.path in self._closed.parents:
                             split.links[entry.path] = os.readlink(entry.path)  # noqa: PTH115
                     elif is_closed:
-                        self._inside[entry.path] = _Seen(
-                            _stamp(entry.path), links=links_in(entry.path)
-                        )
+                        self._inside[entry.path] = _seen_inside(entry.path)
                     elif entry.path != _DEVICES:
                         split.entries[name] = entry.inode()
                         added.append(entry.path)

@@ -163,6 +163,8 @@ class Confinement:
 
     def _walls_of_linux(self, root: Path | None, temporary: Path) -> Walls:
         abi = landlock.kernel_version()
+        if abi == 0 or not seccomp.supported():
+            raise ValueError(_missing())
         ruleset = self._rulesets.get(root)
         if ruleset is None or not ruleset.refresh():
             made = landlock.Ruleset(abi, secret_places(self._environ), [temporary], root)
