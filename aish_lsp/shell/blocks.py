@@ -59,8 +59,8 @@ Source: TypeAlias = Literal["cmd", "fence"]
 class FoundCommand:
     """A suggested command, with its first line in the reply's text, from 0, and how many it has.
 
-    ``text`` of a line is what stands behind ``CMD: ``, spaces at its end included, without the line
-    end. ``shell`` is the one that the command is for, empty for the user's own.
+    The ``text`` of a ``CMD: `` line is what follows the mark, with any spaces at its end, but
+    without the line end. ``shell`` is the shell that the command is for, empty for the user's own.
     """
 
     text: str
@@ -76,13 +76,13 @@ class FoundCommand:
         return self.line + self.lines - 1
 
     def repeats(self, other: FoundCommand) -> bool:
-        """Return whether this line says what ``other``, a fence before it, says already."""
+        """Return whether this line repeats ``other``, a fence before it."""
         is_pair = (self.source, other.source) == ("cmd", "fence")
         return is_pair and self.text.strip() == other.text.strip()
 
 
 def tag_of(info: str) -> str:
-    """Return the first word of an info string, in small letters; empty where it has none."""
+    """Return the first word of an info string, in lower case; empty if there is none."""
     match = _TAG.match(info)
     return match[0].casefold() if match else ""
 
@@ -93,11 +93,11 @@ def is_shell(info: str) -> bool:
 
 
 def shell_block(info: str, body: str, at: int = 0) -> FoundCommand | None:
-    """Return the command of a block that is tagged as a shell's; None where it holds none.
+    """Return the command in a block that is tagged as a shell's; None if there is none.
 
-    All of its lines are one command; of what shows a terminal, those that were typed there. The
-    marks of ``CMD: `` lines are left out; a block that has such lines among others is not a script.
-    ``at`` is the line of its fence.
+    All of its lines are one command; if the block shows a terminal session, only the lines that
+    were typed are. The marks of ``CMD: `` lines are left out; a block that mixes such lines with
+    others is not a script. ``at`` is the number of the line that opens the block.
     """
     tag = tag_of(info)
     if tag not in SHELL_TAGS:
@@ -106,7 +106,7 @@ def shell_block(info: str, body: str, at: int = 0) -> FoundCommand | None:
     shell = SHELL_TAGS[tag]
     first = next(filter(is_code, lines), "")
     if _POWERSHELL.match(first):
-        # Whatever its tag: no other shell would know what to make of it.
+        # Whatever its tag: no other shell understands it.
         shell, lines = SHELL_TAGS["powershell"], powershell_commands_of(lines)
     elif tag in _CONSOLES or _PROMPT.match(first):
         lines = commands_of(lines)
@@ -117,12 +117,12 @@ def shell_block(info: str, body: str, at: int = 0) -> FoundCommand | None:
     if not any(map(is_code, text.split("\n"))):
         return None
     placeholders = tuple(dict.fromkeys(_placeholders(text)))
-    # Its two fences count.
+    # The two fences count, too.
     return FoundCommand(text, at, body.count("\n") + 2, "fence", shell, placeholders)
 
 
 def is_code(line: str) -> bool:
-    """Return whether there is more to a line than white space and a comment."""
+    """Return whether a line holds anything but white space and a comment."""
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
@@ -211,10 +211,10 @@ def commands_of(lines: Sequence[str]) -> list[str]:
         for word, tabs in _heredocs(text):
             end = _end_of_heredoc(lines, number, word, tabs=tabs)
             if end is None:
-                # Where it ends nobody can tell, and what follows may be an output.
+                # Nobody can tell where it ends, and what follows may be output.
                 return []
             body = lines[number : end + 1]
-            # Where its last line stands behind a prompt, each of them does.
+            # If its last line stands behind a prompt, they all do.
             is_prompted = body[-1].startswith(_MORE)
             typed += (line.removeprefix(_MORE) for line in body) if is_prompted else body
             number = end + 1
@@ -254,8 +254,8 @@ _LONGEST_OPENING: Final = 1000
 class Block:
     """A fenced block: what follows its fence, its text, and its lines in the whole, from 0.
 
-    The text ends with LF, and is without the indentation of the fence and the marks of the quotes
-    that it stands in. ``fence`` are the backticks or tildes that open it.
+    The text ends with LF, without the indentation of the fence and the marks of the quotes around
+    it. ``fence`` holds the backticks or tildes that open it.
     """
 
     info: str
@@ -266,7 +266,7 @@ class Block:
 
 
 def fenced_blocks(text: str) -> list[Block]:
-    """Return the blocks of ``text``, its lines ended by LF; one that is never closed is none."""
+    """Return the closed blocks of ``text``, whose lines end with LF."""
     scanner = FenceScanner()
     return [*scanner.feed(text), *scanner.finish()]
 
@@ -274,8 +274,8 @@ def fenced_blocks(text: str) -> list[Block]:
 class FenceScanner:
     """Finds the blocks of a text that arrives in pieces; how it was split makes no difference.
 
-    Only a block whose info string is ``wanted`` is found; of what is in another, and of what stands
-    in none, nothing is kept.
+    Only blocks whose info string is ``wanted`` are found; nothing is kept of other blocks, or of
+    the text between blocks.
     """
 
     def __init__(self, wanted: Callable[[str], bool] = lambda _: True) -> None:
@@ -287,7 +287,7 @@ class FenceScanner:
 
     @property
     def is_open(self) -> bool:
-        """Whether the text so far, whole lines of it, ends inside of a block."""
+        """Whether the complete lines so far end inside a block."""
         return self._open is not None
 
     def feed(self, delta: str) -> Iterator[Block]:
@@ -300,11 +300,11 @@ class FenceScanner:
         self._take(rest)
 
     def finish(self) -> Iterator[Block]:
-        """Yield the block that a last line without a line end closes; the text is over."""
+        """End the text; yield the block that is closed by a last line without a line end."""
         yield from self._end_of_line()
 
     def _take(self, piece: str) -> None:
-        """Add a piece to the line, or what may count of it."""
+        """Add a piece to the line, or as much of it as can matter."""
         if self._open is None or not self._open.is_wanted:
             piece = piece[: _LONGEST_OPENING - self._kept]
         if piece:
@@ -318,7 +318,7 @@ class FenceScanner:
         opened = self._open
         inner = opened.without_marks(line) if opened else None
         if opened is None or inner is None:
-            # A quote that ends leaves the block in it unfinished.
+            # A block is left unfinished if the quote around it ends.
             self._open = self._opening(line)
         elif opened.is_closed_by(inner):
             self._open = None
@@ -329,7 +329,7 @@ class FenceScanner:
 
     def _opening(self, line: str) -> _Open | None:
         match = _OPENING.match(line)
-        # Of backticks no other may follow on the line: that is code within a line.
+        # With another backtick further on, the line holds inline code.
         if match is None or (match[2][0] == "`" and "`" in match[3]):
             return None
         info = match[3].strip()
@@ -338,7 +338,7 @@ class FenceScanner:
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A block that is not closed yet: its fence, the ``marks`` before that, its lines so far."""
+    """A block that is not closed yet: its fence, the ``marks`` before it, and its lines so far."""
 
     info: str
     marks: str
@@ -348,7 +348,7 @@ class _Open:
     lines: list[str]
 
     def without_marks(self, line: str) -> str | None:
-        """Return a line without the marks of the quotes; None where it does not stand in them."""
+        """Return a line without the marks of the quotes; None if it is not in the quotes."""
         for _ in range(self.marks.count(">")):
             quote = _QUOTE.match(line)
             if quote is None:
@@ -357,12 +357,12 @@ class _Open:
         return line
 
     def is_closed_by(self, line: str) -> bool:
-        """Return whether a line, without its marks, is the end of the block."""
+        """Return whether a line, without its marks, closes the block."""
         closing = _CLOSING.fullmatch(line.removesuffix("\r"))
         return closing is not None and closing[1].startswith(self.fence)
 
     def text(self) -> str:
-        """Return the lines without as many blanks as the fence was indented by, where they are."""
+        """Return the lines, each without up to as many blanks as the fence is indented by."""
         _, quote, rest = self.marks.rpartition(">")
         width = len(rest.removeprefix(" ") if quote else rest)
         return "".join(f"{_without_indent(line, width)}\n" for line in self.lines)

@@ -1,4 +1,4 @@
-"""What a command printed: how much of it is kept and where, and how it reads without a terminal."""
+"""The output of a command: how much is kept and where, and how it reads without a terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from aish_lsp.foundation.files import ignored_folder, own_folder, store_errors
 #: Bytes (UTF-8) that are kept from the start of an output, and from its end.
 HEAD_LIMIT = 32 * 1024
 TAIL_LIMIT = 32 * 1024
-#: Bytes given up at most so that a cut falls between two lines.
+#: At most so many bytes more are cut so that the cut falls between two lines.
 _CUT_REACH = 2 * 1024
 
 
@@ -155,9 +155,9 @@ def line_for_terminal(text: str, folder: Path) -> str:
     return f"cd {shlex.quote(str(folder))} && {text}"
 
 
-# Tells from what a confined command printed that something was refused to it.
+# How the output of a confined command shows that something was refused.
 
-#: What a refused file, system call or socket comes to.
+#: The errors of a refused file, system call or socket.
 _REFUSALS: Final = (
     errno.EACCES,
     errno.EPERM,
@@ -166,7 +166,7 @@ _REFUSALS: Final = (
     errno.ENETUNREACH,
     errno.ENETDOWN,
 )
-#: What libraries make of it, untranslated.
+#: What libraries print instead, untranslated.
 _OTHER_WORDS: Final = (
     "no new privileges",
     "Temporary failure in name resolution",
@@ -181,7 +181,7 @@ _MESSAGES_MASK: Final = 1 << locale.LC_MESSAGES
 
 
 def refusal_pattern(environ: Mapping[str, str]) -> re.Pattern[str]:
-    """Return what finds the words of a refusal, in English and in the locale of ``environ``."""
+    """Return a pattern for the words of a refusal, in English and in the locale of ``environ``."""
     names = (environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
     return _pattern_in(next(filter(None, names), "C"))
 
@@ -190,12 +190,12 @@ def refusal_pattern(environ: Mapping[str, str]) -> re.Pattern[str]:
 def _pattern_in(name: str) -> re.Pattern[str]:
     texts = [os.strerror(number) for number in _REFUSALS]
     words = {*texts, *_translated(name), *_OTHER_WORDS}
-    # Go's programs write all of them small.
+    # Go programs write all of them in lower case.
     return re.compile("|".join(map(re.escape, words)), re.IGNORECASE)
 
 
 def _translated(name: str) -> list[str]:
-    """Return the C library's texts in a locale; none where that is not installed."""
+    """Return the C library's texts in a locale; none if it is not installed."""
     libc = ctypes.CDLL(None)
     try:
         make, free, text = libc.newlocale, libc.freelocale, libc.strerror_l

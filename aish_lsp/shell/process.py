@@ -86,16 +86,16 @@ def _resolve(waiter: asyncio.Future[None]) -> None:
 class Walls:
     """What one command is started with to be confined.
 
-    To be entered before the command starts; what it holds is let go of at the exit. The supervisor
-    removes ``temporary`` when nothing of the command is left, also where the server is gone then.
+    Enter it before the command starts; the exit releases what it holds. The supervisor removes
+    ``temporary`` when nothing of the command is left, even if the server is gone by then.
 
     Attributes:
         mechanism: what confines it, for the user.
         prefix: the command that confines the one behind it; empty on Linux.
-        rulesets: descriptors of Landlock rulesets, which hold together; none but on Linux.
+        rulesets: descriptors of Landlock rulesets, all of which apply; empty except on Linux.
         program: the seccomp filter.
         lock: for the profile ``work``, the descriptor that keeps others off the work tree.
-        work: for the profile ``work``, what the command's own world is made of.
+        work: for the profile ``work``, how the command's own namespaces are set up.
         temporary: the command's own temporary folder.
     """
 
@@ -108,12 +108,12 @@ class Walls:
     lock: int | None = None
 
     def environment(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return the environment of the command, made from the one that it has unconfined."""
+        """Return the environment of the command, given the one that it would have unconfined."""
         names = ["TMPDIR", *(name for name in ("TMP", "TEMP") if name in environ)]
         return {**environ, **dict.fromkeys(names, os.fspath(self.temporary))}
 
     def plan(self) -> dict[str, object]:
-        """Return what the supervisor is told, of what ``marshal`` can write."""
+        """Return what the supervisor is told, in types that ``marshal`` can write."""
         told: dict[str, object] = {"temporary": os.fsencode(self.temporary)}
         told["passed"] = self.passed
         if self.rulesets:
@@ -122,7 +122,7 @@ class Walls:
 
     @property
     def passed(self) -> tuple[int, ...]:
-        """The descriptors that the supervisor needs, and the command must not get."""
+        """The descriptors that the supervisor needs and the command must not inherit."""
         return self.rulesets if self.lock is None else (*self.rulesets, self.lock)
 
     def __enter__(self) -> Self:
@@ -131,20 +131,21 @@ class Walls:
     def __exit__(self, *_: object) -> None:
         for descriptor in self.passed:
             os.close(descriptor)
-        # It is there still where no supervisor was started, or somebody killed it.
+        # It still exists if no supervisor was started, or if the supervisor was killed.
         remove(self.temporary)
 
 
 class SupervisedProcess:
     """A command that runs under a supervisor process, from its start until ``close``.
 
-    ``ended`` is done when nothing of the command is left, or fails where it could not be started.
+    ``ended`` is done when nothing of the command is left, or fails if it could not be started.
 
     Attributes, once it has ended:
-        exit_code, signal_number: how the shell ended; None the one or the other, or both where
+        exit_code, signal_number: how the shell ended; at least one is None, and both are if
             nobody knows.
-        left_running: the shell exited by itself and left processes behind, which were ended.
-        lost: the supervisor itself was killed, so that what had left the process group may go on.
+        left_running: whether the shell exited by itself and left processes behind; they were ended.
+        lost: whether the supervisor itself was killed, so that processes that had left the group
+            may still run.
         seconds: how long it ran.
     """
 
@@ -158,8 +159,8 @@ class SupervisedProcess:
     ) -> None:
         """Start ``command``, whose first item is an absolute path, without waiting for it.
 
-        It is confined by ``walls``, where they are given, and reads the descriptor ``source``; else
-        its input is empty.
+        It is confined by ``walls``, if given. Its input is the descriptor ``source``, or empty
+        without one.
 
         Raises:
             InvalidArgument: the command is too long, or has a NUL in it.
@@ -190,16 +191,16 @@ class SupervisedProcess:
         asyncio.get_running_loop().add_reader(self._status, self._on_report)
 
     def stop(self) -> None:
-        """Have the supervisor end all of the command: TERM, 2 s, KILL."""
+        """Let the supervisor end all of the command: TERM and, 2 s later, KILL."""
         self._control.close()
 
     def kill(self) -> None:
-        """Kill a supervisor that does not answer, and what of the command is in its group."""
+        """Kill a supervisor that does not answer; the command's process group is killed then."""
         if not self.ended.done():
             self._supervisor.kill()
 
     def close(self) -> None:
-        """Let go of the pipes. Where the command still runs, that ends it too."""
+        """Close the pipes. If the command still runs, this ends it."""
         if self._status >= 0:
             self._close_status()
         for file in self._files:
@@ -220,7 +221,7 @@ class SupervisedProcess:
             self._reports += data
             return
         self._close_status()
-        # It is on its last instructions: only its exit closes its end of this pipe.
+        # It is about to exit: nothing else closes its end of this pipe.
         self._supervisor.wait()
         self.seconds = time.monotonic() - self._started
         self._read_reports()
@@ -249,7 +250,7 @@ class SupervisedProcess:
         self.left_running = "left" in reports
         self.lost = not {"failed", "unconfined", "ended"} & reports.keys()
         if self.lost and "started" in reports:
-            # Somebody killed the supervisor: end at least what stayed in the process group.
+            # The supervisor was killed: end at least what stayed in the process group.
             with suppress(OSError):
                 os.killpg(int(reports["started"]), signal.SIGKILL)
 
@@ -277,7 +278,7 @@ def _start_supervisor(
     if planned:
         passed.append(_file_with(marshal.dumps(planned)))
         plan = str(passed[-1])
-    # Isolated and without site: neither the folder nor the user's environment can add code to it.
+    # Isolated and without site, so that neither the folder nor the environment can add code to it.
     arguments = [sys.executable, "-I", "-S", "-X", "utf8", str(_SUPERVISOR), str(status), plan]
     try:
         return subprocess.Popen(
@@ -307,7 +308,7 @@ def _start_supervisor(
 def _file_with(data: bytes) -> int:
     """Return the descriptor of a file without a name that holds ``data``, at its beginning.
 
-    In a pipe there might not be room for it: a work tree may have thousands of modules.
+    It might not fit into a pipe: a work tree may have thousands of modules.
     """
     with tempfile.TemporaryFile() as file:
         file.write(data)

@@ -1,4 +1,4 @@
-"""Runs a command: byte for byte, streamed, bounded, and ended with all that it started."""
+"""Runs a command: its output streamed and bounded, and everything that it started ended with it."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ OnOutput: TypeAlias = Callable[[Stream, str], Awaitable[None]]
 
 #: Seconds that the supervisor has to end a command: more than it takes for TERM and KILL together.
 SUPERVISOR_SECONDS = 10.0
-#: Seconds that a listener has, once a stopped command is gone, to take the last of its output.
+#: Seconds that a listener has to take the last output of a stopped command once it is gone.
 LISTENER_SECONDS = 1.0
-#: Seconds of silence after which a command that misses a terminal is taken to wait for its keys.
-#: Vim alone pauses for three behind its warning.
+#: Seconds of silence after which a command that lacks a terminal is taken to wait for keys.
+#: Vim alone pauses for three after its warning.
 SILENCE_SECONDS = 10.0
 
-#: Characters that the words of a refusal may have in any language.
+#: Characters of the longest refusal in any language.
 _LONGEST_REFUSAL = 200
 
-#: Shells that end their options at `--`; with others a text that begins with `-` is on its own.
+#: Shells that end their options at `--`; others may take a text that begins with `-` for options.
 _POSIX_SHELLS = frozenset({"ash", "bash", "dash", "ksh", "mksh", "sh", "zsh"})
 
 _LEFT_RUNNING = "[aish: the processes that the command left running were ended]\n"
@@ -51,16 +51,16 @@ class RunResult:
     """How a command ended, and what it printed.
 
     Attributes:
-        exit_code: the shell's exit code; None where a signal ended it.
-        signal: the signal's name, ``SIGTERM``; None where it exited.
-        output: stdout and stderr as they came, cut to head and tail beyond 64 KiB.
+        exit_code: the shell's exit code; None if a signal ended it.
+        signal: the signal's name, such as ``SIGTERM``; None if the shell exited.
+        output: stdout and stderr in the order in which they came, cut to head and tail beyond
+            64 KiB.
         truncated: whether ``output`` was cut.
         duration_ms: milliseconds from the start until nothing of the command was left.
         finish_reason: ``stop`` when it ended by itself, ``timeout``, ``cancelled``, or ``error``
             when its supervisor was killed.
-        wants_terminal: whether it failed, or was ended, for want of a terminal.
-        refused: whether it says that something was refused to it, which its confinement may be
-            the reason for.
+        wants_terminal: whether it failed, or was ended, because it had no terminal.
+        refused: whether its output says that something was refused, perhaps by its confinement.
     """
 
     exit_code: int | None
@@ -74,10 +74,10 @@ class RunResult:
 
 
 def inside(root: Path, path: Path) -> bool:
-    """Return whether ``path``, all symbolic links followed, is ``root`` or lies in it.
+    """Return whether ``path``, with all symbolic links followed, is ``root`` or lies in it.
 
-    Folders are compared by identity, so another spelling on a file system that ignores case is the
-    same folder. A ``path`` that does not exist is judged by what of it does.
+    Folders are compared by identity, so that a different spelling on a file system that ignores
+    case is the same folder. If ``path`` does not exist, its parents that do exist decide.
     """
     try:
         wanted = root.stat()
@@ -106,22 +106,22 @@ async def run_command(
 ) -> RunResult:
     """Run ``shell -c text`` in ``cwd`` and return when nothing of it is left.
 
-    It is confined by ``walls``, where they are given.
+    It is confined by ``walls``, if given.
 
-    There is no stdin and no terminal. Each piece of output is handed to ``on_output``, one after
-    the other; while it is awaited, that stream is not read, so a slow listener slows the command
-    down. Background processes that outlive the shell, by more than it takes to print a last line,
-    are ended, and a note at the end of the output says so; on Linux that goes for daemons too.
+    There is no stdin and no terminal. The pieces of output are passed to ``on_output`` one at a
+    time; while it is awaited, that stream is not read, so a slow listener slows the command down.
+    Background processes that outlive the shell by more than it takes to print a last line are
+    ended, and a note at the end of the output says so; on Linux this includes daemons.
 
     After ``timeout`` seconds, or when the task is cancelled, the command and all that it started
-    get TERM and, 2 s later, KILL; so does an editor that waits for the keys of a terminal which is
-    not there. Cancellation is thereby served: it is **not** raised, the result with what was
-    printed until then is returned instead.
+    get TERM and, 2 s later, KILL; so does an editor that waits for keys from a terminal that does
+    not exist. A cancellation is **not** raised: the result is returned instead, with what was
+    printed until then.
 
     Raises:
         InvalidArgument: the text cannot be passed to a shell, or the shell cannot be started.
         Denied: it could not be confined, and was not run.
-        NotFound: the folder or the shell is not there.
+        NotFound: the folder or the shell does not exist.
         Exception: whatever ``on_output`` raised; the command is ended first.
     """
     arguments = _arguments(text, shell, env)
@@ -143,7 +143,7 @@ async def run_command(
 
 
 def _arguments(text: str, shell: str, env: Mapping[str, str]) -> list[str | bytes]:
-    """Return the argument vector that has ``shell`` run ``text``."""
+    """Return the argument vector with which ``shell`` runs ``text``."""
     found = shutil.which(Path(shell).expanduser(), path=env.get("PATH"))
     if found is None:
         msg = f"The shell {shell!r} was not found: set `safety.shell` to one that is installed."
@@ -169,7 +169,7 @@ async def _until_end(
             return_when=asyncio.FIRST_EXCEPTION,
         )
         if process.ended.done():
-            # Only the listener can be slow now, which is not a time-out of the command.
+            # Only the listener can be slow now: that is not a time-out of the command.
             await asyncio.wait(delivery.tasks, return_when=asyncio.FIRST_EXCEPTION)
             reason = "error" if process.lost else "stop"
             await delivery.add_note()
@@ -192,7 +192,7 @@ async def _until_end(
 async def _undisturbed(
     futures: Collection[asyncio.Future[None]], seconds: float | None = None
 ) -> None:
-    """Wait for ``futures``, for ``seconds`` at most, although the task is cancelled meanwhile."""
+    """Wait for ``futures``, for ``seconds`` at most, even if the task is cancelled meanwhile."""
     deadline = None if seconds is None else time.monotonic() + seconds
     while waiting := [future for future in futures if not future.done()]:
         left = None if deadline is None else deadline - time.monotonic()
@@ -205,7 +205,7 @@ async def _undisturbed(
 
 
 def _uncancel() -> None:
-    """Take a cancellation as served, so that nothing around this task waits for it."""
+    """Mark a cancellation as dealt with, so that nothing around this task acts on it."""
     task = asyncio.current_task()
     assert task is not None
     task.uncancel()
@@ -221,10 +221,10 @@ def _signal_name(number: int | None) -> str | None:
 
 
 class _Delivery:
-    """Keeps what both pipes bring, in the order in which it comes, and hands it to the listener.
+    """Keeps the output of both pipes in the order in which it comes, and passes it to the listener.
 
-    ``waited`` says that the command was ended because it waited for a terminal, ``refused`` that
-    it has printed the words of ``refusal`` to stderr.
+    ``waited`` says that the command was ended because it waited for a terminal; ``refused`` says
+    that stderr matched ``refusal``.
     """
 
     def __init__(
@@ -261,14 +261,14 @@ class _Delivery:
             await self._on_output(stream, text)
 
     def _look_for_refusal(self, text: str) -> None:
-        """Look for the words of a refusal, which may come in two pieces."""
+        """Look for the words of a refusal, which may be split between two pieces."""
         if self._refusal is not None and not self.refused:
             text = self._last_words + text
             self.refused = self._refusal.search(text) is not None
             self._last_words = text[-_LONGEST_REFUSAL:]
 
     def _hear(self) -> None:
-        """Wait anew for a silence, where that would mean something."""
+        """Wait for silence from now on, if silence would mean something."""
         if self._silence is not None:
             self._silence.cancel()
         if self._misses_terminal and not self._process.ended.done():
@@ -285,7 +285,7 @@ class _Delivery:
         self._at_line_start = text.endswith("\n")
 
     async def add_note(self) -> None:
-        """Add a line of ours for an end that the command did not choose."""
+        """Add a note if the command did not end of its own accord."""
         notes = {
             _SUPERVISOR_GONE: self._process.lost,
             _NO_KEYS: self.waited,
@@ -296,7 +296,7 @@ class _Delivery:
             await self._deliver("stderr", note if self._at_line_start else f"\n{note}")
 
     async def end(self) -> None:
-        """Go on without the listener, where it was too slow: keep what is still in the pipes.
+        """Keep what is still in the pipes, without the listener if it was too slow.
 
         Raises:
             Exception: what the listener raised.
@@ -316,7 +316,7 @@ class _Delivery:
 
 
 class _Source:
-    """One of the two pipes; a character that is split between two reads is put together again."""
+    """One of the two pipes; a character that is split between two reads is joined again."""
 
     def __init__(self, stream: Stream, pipe: Pipe) -> None:
         self.stream = stream

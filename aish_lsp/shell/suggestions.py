@@ -4,8 +4,8 @@ A suggestion is a line that begins in column 0 with exactly ``CMD: `` and has so
 white space behind it, inside a fence or out; or a complete fenced block that is tagged as a
 shell's, all of whose lines are one command.
 
-Pending are those that were suggested and not yet run or dismissed. ``needs_approval`` says when one
-needs the user's word before it runs, and what they are shown.
+A suggestion is pending until it is run or dismissed. ``needs_approval`` says whether the user must
+agree before a command runs, and ``question_for`` what they are asked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def suggestions_of(text: str) -> list[FoundCommand]:
-    """Return what a whole reply suggests; a line takes the place of a fence that it repeats."""
+    """Return what a whole reply suggests; a line that repeats a fence replaces it."""
     scanner = SuggestionScanner()
     found: list[FoundCommand] = []
     for command in [*scanner.feed(text), *scanner.finish()]:
@@ -48,7 +48,7 @@ def suggestions_of(text: str) -> list[FoundCommand]:
 
 
 def add(commands: list[FoundCommand], command: FoundCommand) -> int:
-    """Add ``command``, or put it where the fence stands that it repeats; return its index."""
+    """Add ``command``, or replace the fence that it repeats; return its index."""
     for index, other in enumerate(commands):
         if command.repeats(other):
             commands[index] = command
@@ -129,7 +129,7 @@ class SuggestionScanner:
         return found
 
     def _is_said(self, text: str) -> bool:
-        """Return whether ``CMD: `` lines, in the block or before it, say the same."""
+        """Return whether ``CMD: `` lines in the block or before it say the same."""
         lines = filter(is_code, text.split("\n"))
         return text.strip() in self._said or all(line.strip() in self._said for line in lines)
 
@@ -181,14 +181,14 @@ def new_id() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A suggestion that waits.
+    """A pending suggestion.
 
     Attributes:
-        info: what front ends show of it.
+        info: what front ends show.
         turn_id: the turn that it came from.
         number: its place among the suggestions of that turn, from 1.
-        shell: the shell that it names; empty for the user's own.
-        obstacle: why that shell cannot be used here; empty where it can.
+        shell: the shell that it is for; empty for the user's own.
+        obstacle: why that shell cannot be used here; empty if it can.
         unconfined: whether it is to run without confinement.
     """
 
@@ -206,7 +206,7 @@ class Suggestion:
 
 
 class PendingCommands:
-    """Suggestions by id, oldest first."""
+    """The pending suggestions by id, oldest first."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, Suggestion] = {}
@@ -223,11 +223,11 @@ class PendingCommands:
         obstacle: str = "",
         unconfined: bool = False,
     ) -> CommandInfo:
-        """Keep what a reply suggests; return it with its id and its risk.
+        """Keep a suggestion; return it with its id and its risk.
 
-        With ``command_id`` it takes the place of the suggestion that has that id; with ``number``
-        too it is one of an earlier run, and has the number that it had. ``unconfined`` says that it
-        is to run without confinement, whatever its risk.
+        With ``command_id`` it replaces the suggestion with that id. With ``number`` too, it comes
+        from an earlier run and keeps the number that it had. ``unconfined`` says that it is to run
+        without confinement, whatever its risk.
         """
         info = CommandInfo(
             id=command_id or new_id(),
@@ -250,12 +250,12 @@ class PendingCommands:
 
     def _next_number(self, turn_id: str) -> int:
         number = self._numbered.get(turn_id, 0) + 1
-        # Of earlier turns nobody asks for a number.
+        # Only the latest turn needs new numbers.
         self._numbered = {turn_id: number}
         return number
 
     def suggestion(self, command_id: str) -> Suggestion:
-        """Return a suggestion with all that is known of it.
+        """Return a suggestion with everything known about it.
 
         Raises:
             NotFound: it never was, was run, or was dismissed.
@@ -276,38 +276,39 @@ class PendingCommands:
         return self.suggestion(command_id).info
 
     def remove(self, command_id: str) -> None:
-        """Forget a suggestion that was run or dismissed; one that is gone is not an error."""
+        """Forget a suggestion that was run or dismissed; it is no error if it is already gone."""
         self._waiting.pop(command_id, None)
 
     def __iter__(self) -> Iterator[Suggestion]:
         return iter(self._waiting.values())
 
     def all(self) -> list[CommandInfo]:
-        """Return what front ends show of every suggestion, oldest first."""
+        """Return what front ends show of each suggestion, oldest first."""
         return [waiting.info for waiting in self._waiting.values()]
 
     def of_turn(self, turn_id: str) -> list[Suggestion]:
-        """Return the suggestions of one turn that still wait."""
+        """Return the pending suggestions of one turn."""
         return [waiting for waiting in self._waiting.values() if waiting.turn_id == turn_id]
 
     def clear(self) -> None:
-        """Forget all."""
+        """Forget all suggestions."""
         self._waiting.clear()
         self._numbered.clear()
 
 
-#: Where a command's text comes from: a reply of ours, the user's own hand, or some document.
+#: Where a command's text comes from: one of our replies, the user's own hand, or a document.
 Origin = Literal["reply", "user", "document"]
 
-#: Characters that a menu shows of a command. A longer one was not seen whole when it was clicked.
+#: Characters of a command that a menu shows: whoever clicked a longer one did not see all of it.
 LINE_OF_SIGHT: Final = 80
 
 
 def needs_approval(text: str, verdict: Verdict, origin: Origin, *, always: bool) -> bool:
     """Return whether the user is to be asked before ``text`` runs.
 
-    A line of a stranger's document always asks, and so does what is destructive. What a reply
-    suggests runs at the user's click if they could see all of it. ``always`` asks for everything.
+    They are asked about any line of a document, which may be a stranger's, and about any
+    destructive command. What a reply suggests runs at the user's click if they could see all of it.
+    With ``always`` they are asked about everything.
     """
     if always or origin == "document" or verdict.risk == "destructive":
         return True
@@ -317,7 +318,7 @@ def needs_approval(text: str, verdict: Verdict, origin: Origin, *, always: bool)
 def question_for(
     text: str, folder: Path, verdict: Verdict, origin: Origin, shell: str = ""
 ) -> Question:
-    """Return the question that shows exactly what would run, where, and why it is asked.
+    """Return the question, which shows exactly what would run, where, and why the user is asked.
 
     ``shell`` is what runs it, where that is not the user's own.
     """
@@ -326,7 +327,7 @@ def question_for(
         reasons.append("it stands in a document, not in a reply")
     elif origin == "reply" and not _seen_whole(text):
         reasons.append("a menu does not show all of it")
-    # No line of the command begins as ours do, or it could tell another folder or other reasons.
+    # Indented, so that no line of the command can pass for our lines on the folder and the reasons.
     lines = [f"    {escaped(line)}" for line in text.split("\n")]
     by = f", by {escaped(shell)}" if shell else ""
     where = ["", f"in {escaped(str(folder))}{by}", *(f"- {escaped(reason)}." for reason in reasons)]

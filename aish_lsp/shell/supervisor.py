@@ -55,9 +55,9 @@ def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
     subreaper = _become_subreaper()
     requests = _Requests()
     requests.wait(0)
-    if not requests.end and _is_prepared(status, plan):
+    if not requests.end and _prepare(status, plan):
         shell = _start(command, status, plan)
-        # The pipes are the command's alone: the server is to see their end when it is gone.
+        # Only the command keeps the pipes open, so that the server sees their end when it is gone.
         os.close(1)
         os.close(2)
         if "stdin" in plan:
@@ -67,8 +67,8 @@ def main(status: int, plan: dict[str, Any], command: list[str]) -> None:
     _report(status, "ended")
 
 
-def _is_prepared(status: int, plan: dict[str, Any]) -> bool:
-    """Make what is protected in the work tree and missing there; return whether that could be."""
+def _prepare(status: int, plan: dict[str, Any]) -> bool:
+    """Make the protected places that the work tree lacks; return whether that succeeded."""
     if plan.get("work"):
         try:
             plan["made"] = plan["child"].make_placeholders(plan["work"])
@@ -89,7 +89,7 @@ def _supervise(family: _Family, requests: _Requests, status: int) -> None:
     if not family.reap():
         return
     family.signal(signal.SIGTERM)
-    family.signal(signal.SIGCONT)  # What is stopped would not get the other one.
+    family.signal(signal.SIGCONT)  # A stopped process would not act on SIGTERM.
     _wait_for_end(family, requests, TERM_SECONDS)
     give_up = time.monotonic() + KILL_SECONDS
     while family.reap() and time.monotonic() < give_up:
@@ -105,7 +105,7 @@ def _wait_for_end(family: _Family, requests: _Requests, seconds: float) -> None:
 
 
 class _Requests:
-    """What wakes the supervisor: the end of stdin, signals, a child that ended.
+    """What wakes the supervisor: the end of stdin, a signal, or the end of a child.
 
     ``end`` is set when the command is to be ended.
     """
@@ -135,7 +135,7 @@ class _Requests:
 
 
 class _Family:
-    """The shell and all that it started. ``shell_runs`` until the shell was reaped."""
+    """The shell and all that it started; ``shell_runs`` is true until the shell is reaped."""
 
     def __init__(self, shell: int, status: int, subreaper: bool) -> None:
         self.shell_runs = True
@@ -160,7 +160,7 @@ class _Family:
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole family."""
-        # Just forked, the shell may not have come as far as a group.
+        # The shell may not have a group yet if it was only just forked.
         if not _send(os.killpg, self._shell, number) and self.shell_runs:
             _send(os.kill, self._shell, number)
         if self._subreaper:
@@ -188,12 +188,12 @@ def _become_subreaper() -> bool:
 
 
 def read_plan(argument: str) -> dict[str, Any]:
-    """Return how the command is confined, which the argument names a file descriptor of."""
+    """Return how the command is confined, read from the file descriptor that the argument names."""
     if argument == "-":
         return {}
     with open(int(argument), "rb") as file:  # noqa: PTH123 - pathlib would double the start-up time
         plan: dict[str, Any] = marshal.load(file)  # noqa: S302 - the server wrote it
-    # Behind the standard library, which no name of ours hides.
+    # After the standard library, so that none of our modules hides one of its.
     sys.path.append(os.path.join(os.path.dirname(__file__), "confinement"))  # noqa: PTH118, PTH120
     for descriptor in plan["passed"]:
         os.set_inheritable(descriptor, False)
@@ -203,7 +203,7 @@ def read_plan(argument: str) -> dict[str, Any]:
 
 
 def _tidy_up(plan: dict[str, Any]) -> None:
-    """Remove the command's temporary folder, in which most commands leave nothing."""
+    """Remove the placeholders and the temporary folder, in which most commands leave nothing."""
     if "made" in plan:
         plan["child"].remove_placeholders(plan["made"])
     folder = plan.get("temporary")
@@ -217,7 +217,7 @@ def _tidy_up(plan: dict[str, Any]) -> None:
 
 def _start(command: list[str], status: int, plan: dict[str, Any]) -> int:
     """Start ``command`` in a session of its own; return its process id."""
-    # A signal that arrives meanwhile waits for the shell, where our handlers would swallow it.
+    # A signal that arrives now waits for the shell: in the child, our handlers would swallow it.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     pid = os.fork()
     if pid == 0:
@@ -227,9 +227,9 @@ def _start(command: list[str], status: int, plan: dict[str, Any]) -> int:
 
 
 def _become(command: list[str], status: int, plan: dict[str, Any]) -> NoReturn:
-    """Become ``command``, as a terminal would start it but for its stdin; never return."""
+    """Become ``command``, as a terminal would start it except for its stdin; never return."""
     try:
-        # A session, not a group alone: within one it could join our group, and signal that.
+        # Not just a group: within our session it could join our group, and signal it.
         os.setsid()
         # Before it runs, so that the server knows the group even if the command's first act is to
         # kill the supervisor.
@@ -298,9 +298,9 @@ def _report(status: int, line: str) -> None:
     try:  # noqa: SIM105 - contextlib would add to the start-up time
         os.write(status, line.encode() + b"\n")
     except OSError:
-        pass  # The server is gone; the command is still to be ended.
+        pass  # The server is gone, but the command must still be ended.
 
 
 if __name__ == "__main__":
     main(int(sys.argv[1]), read_plan(sys.argv[2]), sys.argv[3:])
-    os._exit(0)  # Tidying up the interpreter would take as long as its start.
+    os._exit(0)  # Shutting down the interpreter would take as long as starting it.

@@ -1,12 +1,12 @@
-"""What is done for one confined command beside it: its walls put up, and what it left removed.
+"""Confines one command from within its own process, and removes what it left behind.
 
-A process confines itself between fork and exec (``confine``, Linux), and for the profile ``work``
-moves into a world of its own before (``enter``): there everything is read-only but the work tree, a
-temporary folder and a ``/dev/shm`` of its own; what others run by themselves (git's settings,
-editors' settings) stays read-only in the work tree, too; the network is a loopback of its own.
+On Linux a process confines itself between fork and exec (``confine``). For the profile ``work`` it
+first moves into namespaces of its own (``enter``), where everything is read-only except the work
+tree, a temporary folder and its own ``/dev/shm``. Files in the work tree that other programs act on
+by themselves (the settings of git and of editors) stay read-only, too. Its network is a loopback.
 
-The supervisor imports this module on its own, without the package: it imports nothing of ours, and
-little else, since each command waits for it. What it is given was made by the server.
+The supervisor imports this module without the package, and each command waits for that: the module
+imports nothing of ours, and little else. Its arguments were made by the server.
 """
 
 # pathlib and contextlib would double the supervisor's start-up time.
@@ -32,7 +32,7 @@ _SECCOMP_MODE_FILTER = 2
 _LANDLOCK_RESTRICT_SELF = 446
 
 _CAPABILITY_VERSION_3 = 0x20080522
-#: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: without them root could not read what it reads today.
+#: CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH: without them root could not read every file.
 _READING_CAPABILITIES = 0b110
 
 _CLONE_NEWNS = 0x00020000
@@ -77,28 +77,28 @@ def syscall(number: int, *arguments: object) -> int:
 
 
 def confine(rulesets: tuple[int, ...], program: bytes) -> None:
-    """Confine the calling process and all that it will start, for good.
+    """Confine the calling process and everything that it will start, for good.
 
     Args:
-        rulesets: descriptors of Landlock rulesets; what is done must be allowed by each.
-        program: a seccomp filter, eight bytes an instruction.
+        rulesets: descriptors of Landlock rulesets; each must allow what is done.
+        program: a seccomp filter, eight bytes per instruction.
 
     Raises:
-        OSError: the kernel refused; the process may be half confined, and must not go on.
+        OSError: the kernel refused; the process may be half confined and must not go on.
     """
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
     _drop_capabilities()
     for ruleset in rulesets:
         syscall(_LANDLOCK_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))
-    # Last of all: what comes before may need what it refuses.
+    # Last, since the steps before it may need what it refuses.
     code = _Filter(len(program) // 8, program)
     _checked(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(code), 0, 0))
 
 
 def _drop_capabilities() -> None:
-    """Give up every capability but those that reading as root takes.
+    """Give up every capability except those that root needs to read.
 
-    With ``no_new_privs`` set none comes back at exec, also where the user is root.
+    With ``no_new_privs`` set, none comes back at exec, even if the user is root.
     """
     try:
         _checked(_libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0))
@@ -121,16 +121,16 @@ def _checked(result: int) -> int:
     return result
 
 
-# A world of its own, for the profile ``work``.
+# Namespaces of its own, for the profile ``work``.
 
 
 def make_placeholders(plan: dict[str, Any]) -> list[tuple[bytes, int]]:
-    """Make the protected files and folders that are missing: only what is there can be protected.
+    """Make the protected files and folders that are missing: only what exists can be protected.
 
     Returns the path and the inode of each, for ``remove_placeholders``.
 
     Raises:
-        OSError: one cannot be made; none is left then.
+        OSError: one cannot be made; those that were made are removed again.
     """
     made = [(path, os.lstat(path).st_ino) for path in plan["left"]]
     for path, is_folder in plan["missing"]:
@@ -141,7 +141,7 @@ def make_placeholders(plan: dict[str, Any]) -> list[tuple[bytes, int]]:
                 os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_NOFOLLOW, 0o600))
             made.append((path, os.lstat(path).st_ino))
         except FileExistsError:
-            pass  # It came meanwhile, and is protected like what was there.
+            pass  # Somebody else has just made it: it is protected like the others.
         except OSError:
             remove_placeholders(made)
             raise
@@ -149,7 +149,7 @@ def make_placeholders(plan: dict[str, Any]) -> list[tuple[bytes, int]]:
 
 
 def remove_placeholders(made: list[tuple[bytes, int]]) -> None:
-    """Remove what ``make_placeholders`` made, where it is still what it was."""
+    """Remove what ``make_placeholders`` made, unless it was changed or replaced."""
     for path, inode in reversed(made):
         try:
             status = os.lstat(path)
@@ -160,15 +160,16 @@ def remove_placeholders(made: list[tuple[bytes, int]]) -> None:
             elif status.st_size == 0:
                 os.unlink(path)
         except OSError:
-            pass  # Somebody outside made something of it.
+            pass  # It was put to use from outside.
 
 
 def enter(plan: dict[str, Any], ruleset: int) -> None:
-    """Move the calling process into namespaces of its own, as ``plan`` has it.
+    """Move the calling process into namespaces of its own, as ``plan`` says.
 
     Args:
-        plan: ``writable``, the folders that are written; ``protected``, what of them is not;
-            ``held``, the folders above those, which can be neither moved nor removed.
+        plan: ``writable``, the folders that can be written to; ``protected``, the places in them
+            that cannot; ``held``, the folders above those, which can be neither moved nor removed;
+            ``rights``, what the ruleset allows in the new ``/dev/shm``.
         ruleset: the descriptor of a Landlock ruleset, to which the new ``/dev/shm`` is added.
 
     Raises:
@@ -196,12 +197,12 @@ def enter(plan: dict[str, Any], ruleset: int) -> None:
     _checked(_libc.mount(*tmpfs))
     _allow(ruleset, _SHARED_MEMORY, plan["rights"])
     _raise_loopback()
-    # By its name: the folder that the process is in still lies in the old world.
+    # By name: the current folder still belongs to the old namespace.
     os.chdir(folder)
 
 
 def _copy(path: bytes) -> int:
-    """Return a detached copy of what is mounted at and below ``path``."""
+    """Return a detached copy of the mounts at and below ``path``."""
     flags = _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
     return syscall(_OPEN_TREE, _AT_FDCWD, path, ctypes.c_uint(flags))
 
@@ -244,17 +245,17 @@ def _write(path: str, text: str) -> None:
     os.close(descriptor)
 
 
-# A folder is removed with all that a command left in it, however deep it is and whatever its modes.
-# ``shutil.rmtree`` recurses, so that a deep folder ends in a ``RecursionError``, and leaves what it
-# may not list.
+# Removes a folder with everything that a command left in it, however deep and whatever its modes.
+# ``shutil.rmtree`` recurses, so a deep folder ends in a ``RecursionError``, and it leaves folders
+# that it may not list.
 
 
 def remove(folder: str | bytes | os.PathLike[str]) -> None:
-    """Remove a folder and what it holds, as far as that can be done; never follow a link."""
+    """Remove a folder and what it holds, as far as possible; never follow a link."""
     try:
         top = _open(folder, None)
     except OSError:
-        return  # Gone already, or no folder.
+        return  # It is already gone, or is not a folder.
     try:
         _empty(top)
     finally:
@@ -262,11 +263,11 @@ def remove(folder: str | bytes | os.PathLike[str]) -> None:
     try:
         os.rmdir(folder)
     except OSError:
-        pass  # Something in it may not be ours to remove.
+        pass  # It may hold something that we may not remove.
 
 
 def _empty(top: int) -> None:
-    """Remove what is in a folder: what lies deeper is moved up first, so that nothing is deep."""
+    """Empty a folder; folders further down are moved up first, so that none is deep."""
     waiting = os.listdir(top)
     while waiting:
         name = waiting.pop()
@@ -300,22 +301,22 @@ def _is_removed(name: str, folder: int) -> bool:
 
 def _moved_up(name: str, folder: int, top: int) -> str:
     """Move a folder up to ``top``; return its name there."""
-    os.close(_open(name, folder))  # A folder that cannot be written cannot be moved, either.
+    os.close(_open(name, folder))  # A folder that is not writable cannot be moved, either.
     new = os.urandom(16).hex()
     os.rename(name, new, src_dir_fd=folder, dst_dir_fd=top)
     return new
 
 
 def _open(name: str | bytes | os.PathLike[str], at: int | None) -> int:
-    """Open a folder, and make it one that its owner may list and write."""
+    """Open a folder, and let its owner list and write to it."""
     try:
         descriptor = os.open(name, _FOLDER, dir_fd=at)
     except PermissionError:
-        os.chmod(name, 0o700, dir_fd=at)  # Nobody is left who could put a link there.
+        os.chmod(name, 0o700, dir_fd=at)  # No process is left that could put a link there.
         return os.open(name, _FOLDER, dir_fd=at)
     if not os.fstat(descriptor).st_mode & 0o200:
         try:
             os.fchmod(descriptor, 0o700)
         except OSError:
-            pass  # Somebody else's: it is removed as far as that can be done.
+            pass  # It belongs to somebody else, and is removed as far as possible.
     return descriptor

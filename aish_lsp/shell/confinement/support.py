@@ -1,4 +1,4 @@
-"""Whether commands can be confined here, what each is confined with, and its temporary folder."""
+"""Whether commands can be confined on this machine, and what each is confined with."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from aish_lsp.shell.runner import RunResult, Stream, run_command
 
 _PROBE: Final = Path(__file__).with_name("probe.py")
 _PROBE_SECONDS: Final = 10.0
-#: Seconds after which it is tried again where it could not be tried: the machine was busy.
+#: Seconds before another try if the machine was too busy for the first.
 _RETRY_SECONDS: Final = 60.0
-#: Characters of what the probe printed that the user is told.
+#: Characters of what the probe printed that the user is shown.
 _MOST_TOLD: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """Whether confinement can be had here; ``detail`` says by what, or why not.
+    """Whether confinement is available here; ``detail`` says by what means, or why not.
 
-    ``undecided`` says that it could not be tried, which may be otherwise later.
+    ``undecided`` says that it could not be tried this time.
     """
 
     available: bool
@@ -48,7 +48,7 @@ class Support:
 
 
 class Confinement:
-    """Confines commands, where this machine can."""
+    """Confines commands, if this machine can."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -61,11 +61,11 @@ class Confinement:
 
     @property
     def available(self) -> bool:
-        """Whether commands can be confined, as far as it was tried."""
+        """Whether commands can be confined, as far as has been tried."""
         return self._support is not None and self._support.available
 
     def begin(self) -> None:
-        """Begin to try it, if nobody has: who asks later waits less."""
+        """Begin to try it, if nobody has yet, so that later callers wait less."""
         support = self._support
         if support is not None and support.undecided:
             again = time.monotonic() - self._decided_at >= _RETRY_SECONDS
@@ -75,17 +75,17 @@ class Confinement:
             self._deciding = asyncio.create_task(self._decide(), name="try the confinement")
 
     async def support(self) -> Support:
-        """Return whether commands can be confined; the first call tries it.
+        """Return whether commands can be confined.
 
-        So does one later where it could not be tried.
+        The first call tries it, and so does a later one if it could not be tried.
         """
         self.begin()
         assert self._deciding is not None
-        # Whoever is cancelled meanwhile leaves it to the others.
+        # A caller that is cancelled meanwhile leaves the task to the others.
         return await asyncio.shield(self._deciding)
 
     async def walls(self, root: Path | None) -> Walls:
-        """Return what a command of the workspace ``root`` is started with to be confined.
+        """Return the walls of a command of the workspace ``root``.
 
         Raises:
             Denied: it cannot be confined.
@@ -93,10 +93,10 @@ class Confinement:
         return await self._made(partial(self._make_walls, root))
 
     async def work_walls(self, root: Path, *, keep_git: bool = False) -> Walls:
-        """Return what a command is started with that may change the work tree ``root``, unasked.
+        """Return the walls of a command that may change the work tree ``root`` without asking.
 
-        With ``keep_git`` it cannot change what is git's own, which no snapshot has.
-        Whether the kernel lets it is only known when it starts: a refusal is ``Denied`` then.
+        With ``keep_git`` it cannot change git's own files, which no snapshot holds. Whether the
+        kernel allows it is only known when it starts: a refusal is ``Denied`` then.
 
         Raises:
             Denied: it cannot be confined.
@@ -104,11 +104,11 @@ class Confinement:
         return await self._made(partial(self._make_work_walls, root, keep_git=keep_git))
 
     async def why_no_work(self, root: Path) -> str:
-        """Return why commands cannot be run with ``work_walls`` here, by trying it; empty if so."""
+        """Try ``work_walls``; return why commands cannot be run with them, empty if they can."""
         try:
             result, _ = await self._run(":", root, await self.work_walls(root))
         except AishError as error:
-            # Whoever refuses it says so, and why behind that.
+            # The reason follows the words that say that it was refused.
             return error.message.rpartition("confined: ")[2].rstrip(".")
         except OSError as error:
             return error.strerror or str(error)
@@ -134,7 +134,7 @@ class Confinement:
             return await asyncio.to_thread(make)
 
     async def aclose(self) -> None:
-        """Let go of what was made; commands that run stay confined."""
+        """Close the rulesets; commands that are running stay confined."""
         if self._deciding is not None:
             await asyncio.wait([self._deciding])
         async with self._making:
@@ -174,12 +174,12 @@ class Confinement:
             ruleset = made
         own = Path(tempfile.mkdtemp(dir=temporary))
         try:
-            # The other ruleset, which is all commands', lets them write each other's folders.
+            # The other ruleset is shared, and would let commands write to each other's folders.
             writing = landlock.writing_only(abi, own)
         except OSError:
             own.rmdir()
             raise
-        # A descriptor of its own: another command may have the ruleset made anew meanwhile.
+        # A descriptor of its own, since the ruleset may be remade for another command meanwhile.
         return Walls(
             f"Landlock {abi} and seccomp",
             own,
@@ -191,7 +191,7 @@ class Confinement:
         abi = landlock.kernel_version()
         if abi == 0 or not seccomp.supported():
             raise ValueError(_missing())
-        # A mount stands at a real place.
+        # Mounting needs the real path.
         root = Path(os.path.realpath(root))
         closed = secret_places(self._environ)
         if os.fspath(root) in closed.parents:
@@ -201,7 +201,7 @@ class Confinement:
         try:
             protected = protected_places(root, keep_git=keep_git)
             temporary = Path(tempfile.mkdtemp(dir=self._temporary_folder()))
-            # Of its own: what the command mounts is added to it.
+            # Not shared: the command adds its mounts to it.
             ruleset = landlock.Ruleset(abi, closed, [temporary, root], network=True)
         except BaseException:
             os.close(lock)
@@ -228,7 +228,7 @@ class Confinement:
         return self._support
 
     async def _tried(self) -> Support:
-        """Have a confined process try what it must not be able to do."""
+        """Let a confined process try what it must not be able to do."""
         missing = _missing()
         if missing:
             return Support(False, missing)
@@ -259,7 +259,7 @@ class Confinement:
         if printed["stdout"]:
             found = ", ".join(printed["stdout"].splitlines())[:_MOST_TOLD]
             return Support(False, f"{walls.mechanism} did not hold: a confined command can {found}")
-        # What it complains of besides, of a locale perhaps, is not a fault.
+        # Other complaints, such as one about the locale, do not matter.
         if result.exit_code != 0:
             said = " ".join(printed["stderr"].split())[:_MOST_TOLD] or "it says nothing"
             return Support(False, f"with {walls.mechanism} an everyday command fails: {said}")
@@ -268,7 +268,7 @@ class Confinement:
     async def _run(
         self, text: str, folder: Path, walls: Walls
     ) -> tuple[RunResult, dict[Stream, str]]:
-        """Run a command of ours within ``walls``; return how it ended, and what it printed."""
+        """Run one of our own commands within ``walls``; return how it ended and what it printed."""
         printed: dict[Stream, str] = {"stdout": "", "stderr": ""}
 
         async def on_output(stream: Stream, delta: str) -> None:
@@ -318,7 +318,7 @@ def _let_go_of(making: asyncio.Task[Walls]) -> None:
 
 
 def _missing() -> str:
-    """Return what this machine lacks for confinement; empty where nothing is known to be."""
+    """Return what this machine lacks for confinement; empty if it is not known to lack anything."""
     if sys.platform == "darwin":
         return "" if os.access(macos.PROGRAM, os.X_OK) else f"there is no {macos.PROGRAM}"
     if sys.platform != "linux":

@@ -1,9 +1,9 @@
-"""How much a command can harm, judged before it runs.
+"""How much harm a command can do, judged before it runs.
 
 The command is parsed as bash would parse it, and its worst part decides, wherever that stands.
-``safe`` takes a proof: each simple command in it is known to only read. ``destructive`` takes a row
-of the tables, a target, or a program that can lose data, work, access or secrets, and all that
-cannot be seen before it runs. All else is ``caution``.
+It is ``safe`` only if each of its simple commands is known to do nothing but read. It is
+``destructive`` if a row of the tables, a target or a program in it can lose data, work, access or
+secrets, or if it runs something that cannot be seen beforehand. Anything else is ``caution``.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class Verdict:
     """The verdict on a command.
 
     Attributes:
-        risk: how much it can harm.
-        reasons: short phrases for the user, none when safe.
-        confine: whether it runs confined where it is safe; a rule of the user's may say no.
+        risk: how much harm it can do.
+        reasons: short phrases for the user; none if it is safe.
+        confine: whether it runs confined if it is safe; one of the user's rules may say no.
     """
 
     risk: Risk
@@ -39,7 +39,7 @@ class Verdict:
 
 @cache
 def _review() -> Callable[..., Findings]:
-    """Return what reviews a command: the parser and the tables come with the first, not earlier."""
+    """Return the function that reviews a command; the first call imports the parser and tables."""
     from aish_lsp.shell.risk.walk import findings_in  # noqa: PLC0415
 
     return findings_in
@@ -57,10 +57,10 @@ def classify(
 ) -> Verdict:
     """Return the risk of running ``text`` with ``shell``, a name or a path.
 
-    ``rules`` are the user's own (``safety.rules``); ``folder`` is where it will run, if that is
-    known: what it would overwrite there counts. ``confined`` says that it will run confined if it
-    is safe, and ``path`` is the run's PATH (by default our own). ``kept`` is the folder whose files
-    can be had back by an undo, whatever they hold by then: to overwrite one is not destructive.
+    ``rules`` are the user's own (``safety.rules``). ``folder`` is where it will run, if known: what
+    it would overwrite there counts. ``confined`` says that it will run confined if it is safe, and
+    ``path`` is the PATH that it will run with (our own by default). ``kept`` is the folder whose
+    files an undo can restore, whatever they then hold: overwriting one is not destructive.
     """
     hidden = hidden_characters(text)
     if hidden:
@@ -69,7 +69,7 @@ def classify(
     findings = findings_in(text, shell, own, folder, path, confined=confined, kept=kept)
     confine = True
     if findings.unconfined and findings.risk == "safe":
-        # The whole line would run unconfined: all else in it must be safe even so.
+        # The whole line would run unconfined: the rest of it must be safe even then.
         free = findings_in(text, shell, own, folder, path, confined=False) if confined else findings
         confine = free.risk != "safe"
     return Verdict(findings.risk, findings.reasons, confine)

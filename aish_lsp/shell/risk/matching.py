@@ -1,17 +1,17 @@
-"""The rows of the tables: which simple commands one speaks of.
+"""The rows of the tables: which simple commands a row matches.
 
-A ``match`` reads like the command it means. Its words are
+A ``match`` reads like the command that it means. Its words are
 
 - the command's name, then its subcommands (``git stash drop``), each with ``|`` between
   alternatives and ``*`` for any text;
-- ``-f|--force``: one of these options is there, alone, in a cluster (``-xf``), with a value
-  (``--force=x``) or cut short (``--forc``); ``-X=DELETE``: it is there with such a value;
-- ``!-n|--dry-run``: none of these is;
-- ``{+*|:*}``: some further operand is like one of these; ``!{...}``: none is;
-- ``options:-a|-k=|-U?``: no other options are there, read by their place: ``-k=`` takes the next
-  word, or what is attached to it, ``-U?`` only what is attached; ``-#`` is any number, ``none`` is
-  none, and ``*`` all;
-- ``operands:1``: no more than so many operands follow.
+- ``-f|--force``: one of these options is given, alone, in a cluster (``-xf``), with a value
+  (``--force=x``) or abbreviated (``--forc``); ``-X=DELETE``: it is given with this value;
+- ``!-n|--dry-run``: none of these is given;
+- ``{+*|:*}``: some further operand matches one of these; ``!{...}``: none does;
+- ``options:-a|-k=|-U?``: no other options are given, read by position: ``-k=`` takes the next word
+  or what is attached to it, and ``-U?`` only what is attached; ``-#`` is any number, ``none``
+  allows none, and ``*`` allows all;
+- ``operands:1``: at most so many operands follow.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from typing import Final
 
 from aish_lsp.shell.risk.words import UNKNOWN, table
 
-#: The words that it speaks of, and what matches others.
+#: The plain words that are meant, and a pattern for the others.
 _Globs = tuple[frozenset[str], re.Pattern[str] | None]
 
 
-#: In an operand: it may come to any number of words.
+#: An operand with one of these may become any number of words.
 _MANY: Final = re.compile(rf"[*?\[{{{UNKNOWN}]")
 
 
@@ -37,14 +37,14 @@ _LONG_BY_ONE_DASH: Final = re.compile(r"-[^-=?#][^=?]+[=?]?")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The options that may be there, all that there are: ``options:``.
+    """All the options that a command may have: ``options:``.
 
     Attributes:
         every: whether any option may.
-        flags: those that take nothing.
+        flags: those that take no value.
         taking: those that take the next word, or what is attached to them.
-        attached: those that take what is attached to them, if something is.
-        cluster: whether several can stand behind one dash; not where ``-name`` is one option.
+        attached: those that only take what is attached to them, if anything is.
+        cluster: whether several can share one dash; not if ``-name`` is a single option.
     """
 
     every: bool = False
@@ -55,7 +55,7 @@ class Options:
 
     @classmethod
     def parse(cls, text: str) -> Options:
-        """Return what ``-a|-k=|-U?`` writes."""
+        """Return the options that ``-a|-k=|-U?`` stands for."""
         words = text.split("|")
         return cls(
             "*" in words,
@@ -66,10 +66,10 @@ class Options:
         )
 
     def read(self, words: Sequence[str]) -> tuple[list[tuple[str, str]], list[str]] | None:
-        """Return the options with their values, and the operands; None if one may not be there.
+        """Return the options with their values, and the operands; None if one is not allowed.
 
-        A long option counts by its whole name: cut short it could be another. An option behind an
-        operand is both, since not every tool looks for options there.
+        A long option counts only by its full name: abbreviated, it could be another. An option
+        after an operand counts as both, since not every tool looks for options there.
         """
         given: list[tuple[str, str]] = []
         operands: list[str] = []

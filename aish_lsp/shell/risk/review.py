@@ -28,29 +28,29 @@ from aish_lsp.shell.risk.words import LONGEST, UNKNOWN, Variables, without_escap
 _DEEPEST: Final = 12
 #: Simple commands and texts that are looked at.
 _MOST: Final = 3000
-#: Folders that a command may be in, of which each is looked at.
+#: Folders that a command may be in; each is looked at.
 _FOLDERS: Final = 30
-#: What makes a folder's name one that is only known when the command runs.
+#: What makes a folder's name unknown until the command runs.
 _CANNOT_TELL: Final = re.compile(rf"[{UNKNOWN}*?\[$]|^-|^~[^/]")
 
-#: What changes to another folder, or may: a text that runs a text.
+#: What changes to another folder, or may do so because it runs a text.
 _MOVES: Final = re.compile(r"\b(?:cd|pushd|popd|eval|source)\b|(?:^|[;&|\s])\.\s")
 
-#: What in a folder's name makes more than one word of it for a shell, or another command.
+#: What in a folder's name may make a shell read it as several words, or as another command.
 _SEVERAL: Final = re.compile(r"[^\w./~@%+=:,-]")
 
 _PATTERN: Final = re.compile(r"[*?\[]")
 #: A format of ``printf`` that puts its values in as they are.
 _FORMAT: Final = re.compile(r"(?:[^%]*%s)+[^%]*")
 
-#: What a command reads, where it stands behind a pipe or is given a text; unknown parts are HOLEs.
+#: What a command reads from a pipe or a given text; its unknown parts are ``UNKNOWN``.
 Input = Callable[[], str] | str | None
 
 COMPUTED: Final = "runs a command whose name is computed"
 UNSEEN: Final = "runs what cannot be seen"
 TOO_MUCH: Final = "too long, or nested too deep, to be looked through"
 
-#: Reasons that are told; the worst come first and one is enough to ask.
+#: Reasons that the user is told; one is enough to ask.
 _TOLD: Final = 6
 
 
@@ -60,7 +60,7 @@ class Findings:
 
     Attributes:
         level: the worst level.
-        unconfined: whether a rule of the user's has a part of it run unconfined.
+        unconfined: whether one of the user's rules lets a part of it run unconfined.
     """
 
     level: int = SAFE
@@ -68,7 +68,7 @@ class Findings:
     _reasons: dict[str, int] = field(default_factory=dict)
 
     def add(self, level: int, reason: str) -> None:
-        """Take down a finding; one that is safe needs no reason and leaves no trace."""
+        """Record a finding; a safe one needs no reason and leaves no trace."""
         if level:
             self.level = max(self.level, level)
             self._reasons[reason] = max(level, self._reasons.get(reason, SAFE))
@@ -89,25 +89,25 @@ class Findings:
 
 @dataclass(slots=True)
 class Review:
-    """The state that all parts of one command share.
+    """The state that all parts of a command share.
 
     Attributes:
         extra: the rows of the configuration.
         folder: where it will run, if known.
         path: the PATH that it will run with; None is our own.
         confined: whether it will run confined.
-        kept: the folder whose files can be had back; None where there is none.
+        kept: the folder whose files can be restored; None if there is none.
         findings: what was found.
         variables: what the text sets.
-        functions: names that it defines; their bodies are looked at where they stand.
-        written: files that it writes, by normal path, with the text that they get.
-        folders: those that it may change to, as far as that can be told.
-        git_places: where git is asked, from where the command runs or one of ``folders``.
+        functions: names of the functions that it defines; their bodies are judged where they stand.
+        written: the text of each file that it writes, by normal path.
+        folders: the folders that it may change to, as far as can be told.
+        git_places: where git runs, relative to the first folder or to one of ``folders``.
         plain_shell: whether a shell that may not be bash runs it, or a part of it.
-        lost: whether it may change to a folder that cannot be told.
-        depth: how many commands run each other to have the text run that is looked at now.
+        lost: whether it may change to an unknown folder.
+        depth: how many commands, each run by the last, lead to the text that is being looked at.
         read_secrets: whether something in it reads what may be secret, as far as its name tells.
-        reads: what its commands are told to read, which may be secret too.
+        reads: what its commands are told to read, which may also be secret.
     """
 
     extra: OwnTables | None
@@ -134,7 +134,7 @@ class Review:
             self._note_folder(str(self.folder))
 
     def caution(self, reason: str) -> None:
-        """Take down what changes something, or is not known."""
+        """Record what changes something, or is not known."""
         self.findings.add(CAUTION, reason)
 
     def caution_if(self, reason: str | None) -> None:
@@ -143,11 +143,11 @@ class Review:
             self.caution(reason)
 
     def destructive(self, reason: str) -> None:
-        """Take down what can lose something."""
+        """Record what can lose something."""
         self.findings.add(DESTRUCTIVE, reason)
 
     def goes_on(self) -> bool:
-        """Count one more thing to look at; return whether that is not too much."""
+        """Count one more thing to look at; return whether that is still not too many."""
         self._count += 1
         if self._count <= _MOST:
             return True
@@ -155,7 +155,7 @@ class Review:
         return False
 
     def add_text(self, text: str) -> None:
-        """Have a text looked at that a shell will run; what is not known of it is a variable."""
+        """Queue a text that a shell will run; its unknown parts become variables."""
         if not text.strip():
             return
         if text.strip("\0 \t\n") == "":
@@ -164,32 +164,32 @@ class Review:
             self.destructive(TOO_MUCH)
         elif self.goes_on():
             if UNKNOWN in text or any(pattern in text for pattern in self.variables.patterns()):
-                # It is put in before the text is parsed, and may be any command.
+                # The unknown part is inserted before the text is parsed, and may be any command.
                 self.caution("runs a text that is not wholly known")
             self._waiting.append((text.replace(UNKNOWN, "$_"), self.depth + 1))
 
     def add_joined(self, words: Sequence[str]) -> None:
-        """Have the text looked at that words make together, which a shell will run."""
+        """Queue the text that words make together, which a shell will run."""
         if len(words) > 1 and any(map(_PATTERN.search, words)):
             self.caution("runs a text with names of files, which may be anything")
         self.add_text(texts(words))
 
     def add_input(self, given: Input, *, or_else: str) -> None:
-        """Have the input of a shell looked at; without one the command is ``or_else``."""
+        """Queue the input of a shell; without any, record the reason ``or_else``."""
         if given is None:
             self.caution(or_else)
         else:
             self.add_text(text_of(given))
 
     def next_text(self) -> str | None:
-        """Return a text that waits; what is taken down from now on is at its ``depth``."""
+        """Return the next text in the queue, and go to its ``depth``; None if there is none."""
         if not self._waiting:
             return None
         text, self.depth = self._waiting.popleft()
         return text
 
     def writes(self, target: str, how: How = "overwrites", text: str = UNKNOWN) -> None:
-        """Take down that ``text`` is written to ``target``."""
+        """Record that ``text`` is written to ``target``."""
         level, reason = write_risk(
             target, how, folders=self.folders, folder=self.folder, kept=self.kept, lost=self.lost
         )
@@ -200,13 +200,13 @@ class Review:
             self.written[place] = before + text
 
     def may_run(self, text: str) -> None:
-        """Take down that a text runs where this command is: it may change to another folder."""
+        """Record that a text runs in this shell, and so may change to another folder."""
         if UNKNOWN in text or _MOVES.search(text):
             self.lost = True
             self._note_folder(UNKNOWN)
 
     def enters(self, place: str) -> None:
-        """Take down that a command changes to a folder, from any that it may be in."""
+        """Record that a command changes to a folder, from any that it may be in."""
         is_moved_home = place[:1] == "~" and "HOME" in self.variables.counts()
         if len(self.folders) > _FOLDERS or is_moved_home or _CANNOT_TELL.search(place):
             self.lost = True
@@ -219,12 +219,12 @@ class Review:
             self.folders += [folder for folder in found if folder not in self.folders]
 
     def _note_folder(self, place: str) -> None:
-        """Take down that ``$PWD`` may come to several words, or to others than its own."""
+        """Record that ``$PWD`` is unknown if it may be read as several words."""
         if _SEVERAL.search(place):
             self.variables.add("PWD", f"/{UNKNOWN}")
 
     def look_into_repositories(self) -> None:
-        """Take down whether git would run programs of a repository's choice."""
+        """Record whether git would run programs that a repository chooses."""
         if self.lost or any(map(_CANNOT_TELL.search, self.git_places)):
             self.caution("git in a folder that cannot be told")
         elif self.folder is not None:
@@ -239,8 +239,8 @@ class Review:
     def _starts(self, folder: Path) -> Iterator[Path]:
         """Yield where the command may be.
 
-        To a shell ``cd link/..`` is where the link stands; with ``-P``, and to the system, it is
-        above what the link leads to.
+        To a shell, ``cd link/..`` leads to the folder of the link; with ``-P``, and to the system,
+        it leads to the folder above the link's target.
         """
         for start in ("", *self.folders):
             place = folder / os.path.expanduser(start)  # noqa: PTH111
@@ -249,7 +249,7 @@ class Review:
                 yield Path(os.path.normpath(place))
 
     def loses(self, source: str) -> None:
-        """Take down that ``source`` is not there any more, where it decides what runs."""
+        """Record that ``source`` is gone, if it decides what runs or cannot be restored."""
         if write_risk(source, "adds", folders=self.folders, folder=None)[0] == DESTRUCTIVE:
             self.destructive("takes away a file that decides what runs, or who may log in")
         elif self.kept is not None and self.folder is not None and UNKNOWN not in source:
@@ -258,12 +258,12 @@ class Review:
                     self.destructive(reason)
 
     def runs_file(self, path: str) -> str | None:
-        """Return the text of a file that is run, where the same command writes it; else None."""
+        """Return the text of a file to be run if the same command writes it; else None."""
         return self.written.get(normal(path)) if self.written else None
 
 
 def text_of(given: Input, or_else: str = "") -> str:
-    """Return an input as a text; where there is none, or an empty one, it is ``or_else``."""
+    """Return an input as a text; ``or_else`` if there is none, or an empty text is given."""
     return given() if callable(given) else given or or_else
 
 
@@ -291,7 +291,7 @@ def printed(words: list[str], given: Input) -> str:
         text = _formatted(*rest)
     elif name in {"cat", "tee"} and (name == "tee" or rest in ([], ["-"])) and given is not None:
         return text_of(given)
-    # A pattern comes to the names of files, which may be anything.
+    # A pattern becomes the names of files, which may be anything.
     return f"{text} # {UNKNOWN}" if any(map(_PATTERN.search, rest)) else text
 
 

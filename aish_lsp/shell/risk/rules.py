@@ -31,38 +31,38 @@ LEVELS: Final[tuple[Risk, ...]] = ("safe", "caution", "destructive")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A row of a table: what it speaks of, how bad that is, and why."""
+    """A row of a table: which commands it matches, how bad they are, and why."""
 
     pattern: Pattern
     level: int
     reason: str = ""
-    #: Where the user says so: whether what is safe runs confined.
+    #: In a rule of the user's: whether a safe command runs confined.
     confine: bool = True
-    #: Whether it is safe only where it runs confined, and without the rights of its file.
+    #: Whether it is safe only if it runs confined, and without the rights of its file.
     confined: bool = False
     rights: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Wrapper:
-    """A command that runs another, which stands behind its options.
+    """A command that runs another, which follows its options.
 
     Attributes:
         words: its subcommands, such as ``exec`` of docker.
         values: options that take the next word.
-        flags: long options that take none; of others that is not known.
-        operands: words of its own between its options and the command.
-        assignments: whether assignments may stand in front of the command.
+        flags: long options that take no value; whether others do is not known.
+        operands: how many words of its own stand between its options and the command.
+        assignments: whether assignments may precede the command.
         shell: whether the rest, joined by blanks, goes to a shell.
         text: options whose value is a command line.
-        appends: whether it adds words that are not known.
+        appends: whether it adds unknown words.
         stop: options with which it runs nothing.
-        after: the command stands behind one of these words only.
-        only_text: whether its own words are no command.
-        writes: options whose value is a file that it writes.
+        after: words one of which must precede the command.
+        only_text: whether it runs only ``text``: its operands are not a command.
+        writes: options whose value is a file that it writes to.
         enters: options whose value is the folder that it changes to.
-        options: those that it may have where what it runs is safe; None says that it never is.
-        reason: why running something so is not safe by itself; empty where it is.
+        options: those with which it is safe if what it runs is; None if it is never safe.
+        reason: why the wrapper itself is not safe; empty if it is.
     """
 
     words: tuple[str, ...]
@@ -84,10 +84,10 @@ class Wrapper:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What is looked for in a program, and what it is where it is found.
+    """What is looked for in a program, and how bad it is.
 
-    ``secrets`` says that it tells them; where it ``runs`` a command or ``writes`` a file, the first
-    group of the pattern is that.
+    ``secrets`` says that it reveals secrets. If it ``runs`` a command or ``writes`` to a file, that
+    is the first group of the pattern.
     """
 
     pattern: re.Pattern[str]
@@ -100,14 +100,14 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """How a command is given a program in its own language, and what is looked for in that.
+    """How a command is given a program in its own language, and what is looked for in it.
 
     Attributes:
         found: what is looked for.
-        without: what in it does not count, such as comments.
+        without: what does not count in it, such as comments.
         script: whether the first operand, or else the input, is a program.
-        input: whether what is read is one, too.
-        every: whether a word can be one that holds no sign but those of a name.
+        input: whether the input is a program, too.
+        every: whether even a plain word, which could be a name, can be a program.
     """
 
     found: tuple[Found, ...]
@@ -129,7 +129,7 @@ class CommandRules:
     program: Program | None = None
 
     def add(self, rule: Rule) -> None:
-        """File a rule under the first words that it wants."""
+        """Add a rule under the first words that it needs."""
         firsts = first_words(rule.pattern)
         if firsts is None:
             self.rules.append(rule)
@@ -137,7 +137,7 @@ class CommandRules:
             self.by_word.setdefault(word, []).append(rule)
 
     def about(self, given: Arguments) -> Iterable[Rule]:
-        """Return the rules that may speak of these arguments."""
+        """Return the rules that may match these arguments."""
         if not self.by_word:
             return self.rules
         found = self.rules[:]
@@ -146,9 +146,9 @@ class CommandRules:
         return found
 
 
-#: What a row may say besides its ``match`` and its level.
+#: What a row may hold besides its ``match`` and its level.
 _OF_A_RULE: Final = ("reason", "confine", "confined", "rights")
-#: What a row of a wrapper gives as words with blanks between them.
+#: What the row of a wrapper holds as words separated by blanks.
 _LISTS: Final = ("flags", "text", "stop", "after", "writes", "enters")
 
 
@@ -160,7 +160,7 @@ class Tables:
         self._globs: list[tuple[str, Rule]] = []
 
     def entry(self, name: str) -> CommandRules | None:
-        """Return what is said of a name in small letters; None where nothing is."""
+        """Return the entry of a name in lower case; None if there is none."""
         entry = self._entries.get(name)
         if entry is None:
             for glob, rule in self._globs:
@@ -248,7 +248,7 @@ class OwnTables:
 
 @lru_cache(maxsize=8)
 def own_tables(rules: tuple[RiskRule, ...]) -> OwnTables:
-    """Return the user's rules, and those that only make stricter, ready to be asked."""
+    """Return the user's rules, and those that may only make a verdict stricter, as tables."""
     found = OwnTables(Tables(), Tables())
     for rule in rules:
         tables = found.stricter if rule.only_stricter else found.own
