@@ -1,8 +1,8 @@
 """Landlock rulesets: which files a confined command may read, and where it may write (Linux).
 
-A ruleset only ever adds rights, from a folder down. So that a file can be kept closed, the folders
-above it are *split*: their other entries get the right one by one, and an entry that comes later
-has none until the ruleset is made anew.
+A ruleset can only add rights, to a folder and everything in it. To keep a file closed, the folders
+above it are *split*: their other entries get the rights one by one, and an entry that is added
+later has none until the ruleset is refreshed or remade.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ADD_RULE: Final = 445
 _VERSION: Final = ctypes.c_uint32(1)
 _PATH_BENEATH: Final = 1
 
-#: The rights over files that are named here; the others go with the folder that may be written.
+#: The rights over files that need a name here; the others come with the writable folder.
 _EXECUTE: Final = 1 << 0
 _WRITE_FILE: Final = 1 << 1
 _READ_FILE: Final = 1 << 2
@@ -33,20 +33,20 @@ _READ_DIR: Final = 1 << 3
 _MAKE_CHAR: Final = 1 << 6
 _MAKE_SOCK: Final = 1 << 9
 _MAKE_BLOCK: Final = 1 << 11
-#: How many rights there are, in the order of their bits: version 2 brought the moving of a file to
-#: another folder, version 3 the cutting of one.
+#: How many rights each version has, in the order of their bits: version 2 added moving a file to
+#: another folder, version 3 truncating one.
 _COUNTS: Final = {1: 13, 2: 14}
 _COUNT_SINCE_3: Final = 15
 #: Binding and connecting TCP sockets, since version 4.
 _NETWORK: Final = 0b11
 #: Abstract sockets, and signals, to processes outside; since version 6.
 _SCOPES: Final = 0b11
-#: The size in bytes of what describes a ruleset, since a version.
+#: The size in bytes of the structure that describes a ruleset, since which version.
 _SIZES: Final = ((6, 24), (4, 16), (1, 8))
 
 _READ: Final = _READ_FILE | _EXECUTE
 _LIST: Final = _READ_DIR
-#: Devices are read and written, and neither made nor run.
+#: Devices can be read and written, but neither made nor run.
 _DEVICE: Final = _READ_FILE | _WRITE_FILE
 _NEVER: Final = _MAKE_CHAR | _MAKE_BLOCK | _MAKE_SOCK
 
@@ -56,7 +56,7 @@ _WRITTEN_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full")
 
 
 def kernel_version() -> int:
-    """Return the version of Landlock that the kernel has; 0 where there is none.
+    """Return the kernel's version of Landlock; 0 if it has none.
 
     ``AISH_LANDLOCK_ABI`` lowers it, to see what an older kernel would do.
     """
@@ -70,7 +70,7 @@ def kernel_version() -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What was seen of a folder that is split, or of a closed one.
+    """What was seen in a folder that is split, or in a closed one.
 
     Attributes:
         stamp: what changes with its entries.
@@ -84,7 +84,7 @@ class _Seen:
 
 
 def writing_only(abi: int, folder: Path) -> int:
-    """Return the descriptor of a ruleset that says nothing of reading, and writes ``folder`` alone.
+    """Return a ruleset, as a descriptor, that allows writing to ``folder`` alone, and all reading.
 
     Raises:
         OSError: the kernel refused.
@@ -98,9 +98,9 @@ def writing_only(abi: int, folder: Path) -> int:
 
 
 class Ruleset:
-    """A ruleset of the kernel, and what tells that it is no longer right.
+    """A ruleset of the kernel, with what shows that it is out of date.
 
-    ``descriptor`` is the kernel's; ``close`` lets go of it.
+    ``descriptor`` is the kernel's; ``close`` releases it.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class Ruleset:
 
     @property
     def all_rights(self) -> int:
-        """The rights over a folder that may be written."""
+        """The rights over a writable folder."""
         return self._handled & ~_NEVER
 
     def refresh(self) -> bool:
@@ -180,11 +180,11 @@ class Ruleset:
         )
 
     def close(self) -> None:
-        """Let go of the kernel's ruleset; commands that run keep theirs."""
+        """Release the kernel's ruleset; commands that are running stay confined by it."""
         os.close(self.descriptor)
 
     def _open_paths(self, folder: str) -> Iterator[str]:
-        """Yield what may be read of ``folder``, as paths that are as far up as can be."""
+        """Yield what may be read in ``folder``, as the topmost possible paths."""
         waiting = [folder]
         while waiting:
             path = waiting.pop()
@@ -207,7 +207,7 @@ class Ruleset:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     name = entry.name
-                    # Most of a folder is known, and it may hold thousands.
+                    # Most entries are known already, and there may be thousands.
                     if known and known.get(name) == entry.inode():
                         left -= 1
                         continue
@@ -254,7 +254,7 @@ def _allow(ruleset: int, path: str, rights: int) -> None:
         return  # Gone meanwhile, or not ours to look at: it stays closed.
     try:
         rule = struct.pack("=Qi", rights, descriptor)
-        # What is neither a file nor a folder cannot be named, and need not be.
+        # Anything but a file or folder can have no rule, and needs none.
         with suppress(OSError):
             syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, ctypes.c_uint32(0))
     finally:

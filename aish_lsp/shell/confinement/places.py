@@ -1,9 +1,9 @@
-"""Where secrets lie: what a confined command can list by name, and not read.
+"""Where secrets lie: a confined command can list these places by name, but not read them.
 
-Those below a home stand in ``places.toml``. On Linux the same folder can be mounted twice, and then
-is reached by other names, too. Protected places are what a command of the profile ``work`` cannot
-change in the work tree, although it writes there: files that others read and run by themselves
-(git, editors, direnv, we).
+Those in a home folder are listed in ``places.toml``. On Linux a folder can be mounted twice, and so
+have other names, too. Protected places are what a command of the profile ``work`` cannot change in
+the work tree, although it writes there: files that other programs (git, editors, direnv, this one)
+read and run by themselves.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MOVED_BY: Final[dict[str, tuple[str, ...]]] = {
     "XDG_CONFIG_HOME": _below(".config"),
     "XDG_DATA_HOME": _below(".local/share"),
 }
-#: What lies here is the system's, whatever a variable says.
+#: These belong to the system, whatever a variable says.
 _SYSTEM: Final[tuple[str, ...]] = tuple(_TABLE["never"])
 
 _LEAST_UID_OF_PEOPLE: Final = 1000
@@ -61,25 +61,25 @@ class Closed:
     parents: frozenset[str]
 
     def contains(self, path: Path) -> bool:
-        """Return whether ``path`` is a closed place, or lies in one."""
+        """Return whether ``path`` is a closed place or lies in one."""
         places = (path, *path.parents)
         return any(self.names_in(os.fspath(at.parent)).match(at.name) for at in places)
 
     def names_in(self, folder: str) -> re.Pattern[str]:
-        """Return what matches the names of the closed places in ``folder``."""
+        """Return a pattern for the names of the closed places in ``folder``."""
         return _any_of(self.patterns.get(folder, ()))
 
 
 @lru_cache(maxsize=256)
 def _any_of(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """Return one expression for several patterns: a home may hold thousands of names."""
+    """Return one expression for several patterns, since a home may hold thousands of names."""
     return re.compile("|".join(map(fnmatch.translate, patterns)) or r"(?!)")
 
 
 def secret_places(environ: Mapping[str, str]) -> Closed:
     """Return the secret places of this machine, of the user, and (for root) of every user.
 
-    A place that does not exist yet is one, too.
+    Places that do not exist yet are included.
     """
     homes = [os.path.realpath(home) for home in _homes(environ)]
     named = [
@@ -94,7 +94,7 @@ def secret_places(environ: Mapping[str, str]) -> Closed:
         folder, _, name = path.rpartition("/")
         folder = real(folder or "/")
         patterns.setdefault(folder, set()).add(name)
-        # A link is closed by its name, and what it leads to by its own.
+        # A link is closed by its own name, and its target by another.
         for place in _led_to(folder, name):
             if not any(is_within(kept, place) for kept in homes) and not _is_of_the_system(place):
                 _close(patterns, place)
@@ -125,7 +125,7 @@ def _led_to(folder: str, pattern: str) -> Iterator[str]:
 
 
 def links_in(folder: str) -> dict[str, str]:
-    """Return the links in a folder, and what each says; none where it is not a folder."""
+    """Return the links in a folder, and the target of each; none if it is not a folder."""
     found = {}
     with suppress(OSError), os.scandir(folder) as entries:
         for entry in entries:
@@ -142,7 +142,7 @@ def _names_in(folder: str) -> list[str]:
 
 
 def _close_other_names(patterns: dict[str, set[str]]) -> None:
-    """Close the places where mounts show what is closed once more."""
+    """Close the other places at which mounts show closed ones."""
     known = mounted_twice(mounts())
     if not known:
         return
@@ -167,7 +167,7 @@ def _homes(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _moved(environ: Mapping[str, str], homes: Sequence[str]) -> Iterator[str]:
-    """Yield the places that variables name instead of the usual ones."""
+    """Yield the places to which variables move the usual ones."""
     for variable, parts in _MOVED_BY.items():
         # KUBECONFIG may name several files.
         for path in environ.get(variable, "").split(os.pathsep):
@@ -200,7 +200,7 @@ class Mount(NamedTuple):
 
 
 def mountinfo() -> bytes:
-    """Return what is mounted where, as the kernel tells it; nothing where there is no such file."""
+    """Return the kernel's list of mounts; empty if there is no such file."""
     try:
         return Path("/proc/self/mountinfo").read_bytes()
     except OSError:
@@ -208,7 +208,7 @@ def mountinfo() -> bytes:
 
 
 def mounts() -> list[Mount]:
-    """Return what is mounted where, in the order in which it was."""
+    """Return the mounts, oldest first."""
     found = []
     for line in mountinfo().decode("utf-8", "surrogateescape").splitlines():
         device, root, point = line.split(" ")[2:5]
@@ -238,7 +238,7 @@ def points_within(path: str, known: list[Mount], names: re.Pattern[str]) -> Iter
 
 
 def mounted_twice(known: list[Mount]) -> list[Mount]:
-    """Return the mounts of the devices that are seen at more than one place."""
+    """Return the mounts of devices that are mounted at more than one place."""
     points: dict[str, set[str]] = defaultdict(set)
     for mount in known:
         points[mount.device].add(mount.point)
@@ -253,7 +253,7 @@ def is_within(path: str, folder: str) -> bool:
 def _seen_in(path: str, known: list[Mount]) -> tuple[Mount, str]:
     """Return the mount that a real path is seen in, and its path in that file system."""
     none = Mount("", "/", "/")
-    # Of several on one folder the last hides the others.
+    # Of several mounts on one folder, the last hides the others.
     own = max(
         (mount for mount in known if is_within(path, mount.point)),
         key=lambda mount: len(mount.point.rstrip("/")),
@@ -280,19 +280,19 @@ _GIT_FOLDERS: Final = ("hooks",)
 def protected_places(root: Path, *, keep_git: bool = False) -> dict[str, object]:
     """Return what is protected in the work tree ``root``; with ``keep_git`` all of git's own, too.
 
-    It is told as the supervisor wants it, each path as bytes:
+    It is in the form that the supervisor takes, each path as bytes:
 
     - ``protected``: all of the places;
-    - ``missing``: those that do not exist, and whether an empty folder is to stand there meanwhile,
-      or an empty file;
-    - ``left``: empty folders where a file belongs: a command before stood them there, and was
-      killed with its supervisor;
+    - ``missing``: those that do not exist, and whether an empty folder is to stand in for each, or
+      an empty file;
+    - ``left``: empty folders in the place of a file, left by an earlier command that was killed
+      with its supervisor;
     - ``held``: the folders above them in the work tree, from the top.
 
     Raises:
         ValueError: one of them is a symbolic link, which somebody could point elsewhere.
     """
-    # In the place of a missing file stands an empty folder, which git does not list.
+    # An empty folder stands in for a missing file, since git does not list it.
     wanted = {root / name: True for name in (*_FILES, *_FOLDERS)}
     if keep_git and (root / ".git").is_dir():
         wanted[root / ".git"] = True
@@ -335,6 +335,6 @@ def _git_folders(root: Path) -> list[Path]:
     for folder, names, _ in os.walk(own / "modules"):
         if "objects" in names:
             found.append(Path(folder))
-            # A module's own modules lie below it, beside much else.
+            # A module's own modules lie in it, beside much else.
             names[:] = [name for name in names if name == "modules"]
     return found

@@ -24,7 +24,7 @@ Profile: TypeAlias = Literal["safe", "work"]
 _Instruction: TypeAlias = tuple[int, int, int, int]
 _Code: TypeAlias = list[_Instruction]
 
-#: The architectures that we have numbers for: the kernel's name of each, and the column below.
+#: The architectures whose numbers are known: the kernel's constant for each, and its column.
 _ARCHITECTURES: Final = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 
 #: The newest call that was looked at, the same on both: ``mseal`` of Linux 6.10. (``uretprobe`` and
@@ -63,7 +63,7 @@ def supported() -> bool:
 def program(abi: int, profile: Profile = "safe") -> bytes:
     """Return the filter, as the kernel takes it, for a machine with Landlock of version ``abi``.
 
-    The older Landlock is, the more is left to the filter.
+    The older Landlock is, the more the filter must refuse.
 
     Raises:
         KeyError: the architecture is not ``supported``.
@@ -71,7 +71,7 @@ def program(abi: int, profile: Profile = "safe") -> bytes:
     architecture, column = _ARCHITECTURES[platform.machine()]
     code: _Code = [
         _load(_ARCHITECTURE),
-        (_JEQ, 1, 0, architecture),  # Others number their calls in another way.
+        (_JEQ, 1, 0, architecture),  # Other architectures number their calls differently.
         _refuse(errno.EPERM),
         _load(_NUMBER),
         (_JGT, 0, 1, _NEWEST),  # The calls of the x32 ABI, too: theirs begin at 2**30.
@@ -174,7 +174,7 @@ def _load(offset: int) -> _Instruction:
 
 
 def _load_argument(index: int) -> _Instruction:
-    # The lower half: all that is looked at are ints, of which the kernel takes no more.
+    # The lower half: the arguments looked at are all ints, so the kernel reads no more.
     return _load(16 + 8 * index)
 
 

@@ -27,8 +27,7 @@ from aish_lsp.shell.risk.special import HANDLERS, look_into, run_written_file, s
 from aish_lsp.shell.risk.words import UNKNOWN, table
 from aish_lsp.shell.risk.wrappers import find, unwrap
 
-#: What makes a name one that is only known when it runs: what is unknown, patterns, braces,
-#: variables.
+#: What leaves a name unknown until it runs: unknown text, patterns, braces, variables.
 _COMPUTED: Final = re.compile(r"[\0*?{}$`]|\[.|~.*[^\w./~-]")
 _VERSIONED: Final = re.compile(r"(python|pip|perl|ruby|php|lua|node|pypy|gcc|clang)[\d.]+")
 _NAMES: Final = table("names")
@@ -38,25 +37,25 @@ _DELETES: Final = re.compile(
     r"(?:[\w-]+[:_-])?(?:delete|destroy|purge|terminate|undeploy|drop|wipe|nuke|decommission|revoke"
     r"|truncate|unpublish|flushall|teardown|factory-reset)(?:[-_:]\w[\w-]*)?"
 )
-#: What does so behind another subcommand; by itself it is often the everyday ``npm remove``.
+#: They delete after another subcommand; alone they are often as harmless as ``npm remove``.
 _REMOVES: Final = frozenset({"rm", "del", "remove", "uninstall", "rollback", "kill", "reset"})
 _DELETING_OPTIONS: Final = frozenset(_NAMES["deleting_options"])
-#: Where the system keeps its programs; elsewhere a name may be anybody's.
+#: Where the system keeps its programs; elsewhere a name may stand for anything.
 _FOLDERS: Final = frozenset(
     {"/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", ""}
 )
-#: They tell of files and not what is in them.
+#: They tell about files, but not what is in them.
 _LISTS: Final = frozenset(_NAMES["lists"])
-#: They open no file that they are told of, or tell nothing of what is in it.
+#: They do not open the files that they are given, or do not tell what is in them.
 _OPENS_NONE: Final = _LISTS | frozenset(_NAMES["opens_none"])
-#: They print the environment where they are given nothing else to do.
+#: They print the environment if they are given nothing else to do.
 _PRINTS_ALL: Final = frozenset({"env", "printenv", "set", "export"})
 _NO_ENTRY: Final = CommandRules()
 
 
 def judge(review: Review, words: Sequence[str], given: Input) -> None:
-    """Take down in ``review`` what running ``words`` with the input ``given`` can do."""
-    # A loop over what is wrapped in what; each round is one command.
+    """Record in ``review`` what running ``words`` with the input ``given`` can do."""
+    # A loop over the commands wrapped in each other, one per round.
     waiting = [tuple(words)]
     while waiting:
         words = waiting.pop()
@@ -87,7 +86,7 @@ def judge(review: Review, words: Sequence[str], given: Input) -> None:
 def _commands_within(
     review: Review, words: Sequence[str], name: str, entry: CommandRules, given: Input
 ) -> list[tuple[str, ...]] | None:
-    """Return the commands that a command runs; None where the rows tell what it does.
+    """Return the commands that a command runs; None if the rows of the tables are to judge it.
 
     What wraps others, ``find``, and what no row can tell anything of is judged itself.
     """
@@ -114,14 +113,14 @@ def is_known(name: str) -> bool:
 
 
 def _plain_name(base: str) -> str:
-    """Return a command's name as the tables have it: ``python`` for ``Python3.12.exe``."""
+    """Return a command's name as the tables spell it: ``python`` for ``Python3.12.exe``."""
     name = base.casefold().removesuffix(".exe")
     versioned = _VERSIONED.fullmatch(name) if name[-1:].isdigit() else None
     return versioned[1] if versioned else name
 
 
 def _is_settled(review: Review, words: Sequence[str], name: str, entry: CommandRules) -> bool:
-    """Judge what is a file that was just written, or has a row of the user's own."""
+    """Judge a file that was just written, or a command with one of the user's own rows."""
     if review.written and "/" in words[0] and run_written_file(review, words[0], None):
         return True
     return review.extra is not None and _by_own_rules(review, words, name, entry.values)
@@ -130,7 +129,7 @@ def _is_settled(review: Review, words: Sequence[str], name: str, entry: CommandR
 def _by_rows(
     review: Review, name: str, words: Sequence[str], entry: CommandRules, *, known: bool
 ) -> None:
-    """Take down what the tables say of a command; ``known``: its name is the system's own."""
+    """Record what the tables say of a command; if ``known``, its name is one of the system's."""
     arguments = Arguments(words[1:], entry.values)
     if name not in _LISTS:
         review.reads.append(words)
@@ -149,7 +148,7 @@ def _by_rows(
 
 
 def _by_its_words(given: Arguments) -> tuple[int, str] | None:
-    """Return what a subcommand says of itself where no table speaks of the command."""
+    """Return what a subcommand itself tells if no table has a row for the command."""
     if any(word in _DELETING_OPTIONS for word in given.options):
         return DESTRUCTIVE, "is told to delete something"
     for place, word in enumerate(given.operands[:4]):

@@ -1,4 +1,4 @@
-"""Commands whose danger no row of a table can tell: it stands in a program, a text, or a target."""
+"""Commands that no row of a table can judge: their danger is in a program, a text or a target."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SENDERS: Final = frozenset(_NAMES["senders"])
 
 
 def shell(review: Review, words: Sequence[str], given: Input) -> bool:
-    """A shell: what it runs stands behind ``-c``, in a file, or comes in through a pipe."""
+    """A shell: what it runs follows ``-c``, stands in a file, or comes through a pipe."""
     name = words[0].rpartition("/")[2].casefold()
     at, from_text, from_input = 1, False, False
     while at < len(words) and words[at][:1] in {"-", "+"} and words[at] not in {"-", "--"}:
@@ -50,20 +50,20 @@ def shell(review: Review, words: Sequence[str], given: Input) -> bool:
     else:
         review.add_input(given, or_else=f"opens {name}")
         if "\n" in text_of(given).strip():
-            # What reads takes lines away: of a text in quotes the end may be left, as a command.
+            # A command that reads takes lines away, and may leave the end of a quoted text to run.
             review.caution(f"{name} reads lines that its commands may read, too")
     return True
 
 
 def _text(review: Review, words: Sequence[str]) -> None:
-    """Have the text behind ``-c`` looked at."""
+    """Queue the text after ``-c``."""
     text = "".join(words[:1])
     if not text.strip(UNKNOWN):
         review.destructive(UNSEEN)
     else:
         review.add_text(text)
     if len(words) > 1 and (UNKNOWN in text or "$" in text):
-        # The text may run its arguments, whatever they are called there.
+        # The text may run its arguments, by whatever names.
         review.add_text(texts(words[1:]))
 
 
@@ -125,7 +125,7 @@ def coming_later(review: Review, words: Sequence[str], given: Input) -> bool:
 
 
 def change_folder(review: Review, words: Sequence[str], _given: Input) -> bool:
-    """``cd``: what follows is written there."""
+    """``cd``: later commands write there."""
     operands = [word for word in words[1:] if word[:1] != "-" or word == "-"]
     name = words[0]
     review.enters(operands[0] if operands else "~" if name == "cd" else "-")
@@ -152,7 +152,7 @@ def redis(review: Review, words: Sequence[str], given: Input) -> bool:
 
 
 def sends_secrets(review: Review, name: str, words: Sequence[str], given: Input) -> bool:
-    """Return whether a command sends to another machine what may be secret."""
+    """Return whether a command sends what may be secret to another machine."""
     if name not in _SENDERS:
         return False
     if given is not None and (
@@ -187,8 +187,8 @@ def opens_shell(review: Review, words: Sequence[str], given: Input) -> bool:
 
 # Programs that stand in a command: in ``-c``, in a here-document, or in a file that it writes.
 #
-# They are not parsed: what plainly destroys or tells secrets is looked for, as the tables have it.
-# What else they do confinement holds, where the tables call them safe.
+# They are not parsed: the tables say what plainly destroys something or reveals secrets. If the
+# tables call such a command safe, confinement keeps the rest of it harmless.
 
 #: A file, a name or a setting: no program that does anything, but for ``.drop`` of a database.
 _PLAIN: Final = re.compile(r"(?!\.\w+\Z)[\w./:@=,+~-]*")
@@ -198,9 +198,9 @@ _FROM_INPUT: Final = frozenset({"", "-", "/dev/stdin"})
 
 
 def look_into(review: Review, words: Sequence[str], program: Program, given: Input) -> bool:
-    """Judge the program in a command, wherever it stands; return whether nothing is left to say."""
+    """Judge the program in a command, wherever it stands; return whether that settles it."""
     text_of_input = program.input and given is not None
-    # What is not known of an option may be a program that is attached to it.
+    # The unknown part of an option may be a program that is attached to it.
     first = next((word for word in words[1:] if word[:1] != "-" or UNKNOWN in word), "")
     if program.script:
         if "-m" in words and first in {"pip", "uv", "poetry", "ansible"}:
@@ -216,7 +216,7 @@ def look_into(review: Review, words: Sequence[str], program: Program, given: Inp
         if program.every or not is_plain or _HOLDS_ONE.fullmatch(before):
             scan(review, word, program)
         elif program.script and (word == "-m" or (word[:1] != "-" != before[:1])):
-            break  # What follows is for the script.
+            break  # The rest is for the script.
     if text_of_input:
         text = text_of(given)
         if not text.strip(f"{UNKNOWN} \n\t") and UNKNOWN in text:
@@ -234,7 +234,7 @@ def _not_known(review: Review, text: str, program: Program) -> None:
 
 
 def scan(review: Review, text: str, program: Program) -> None:
-    """Take down what in a program destroys, or tells secrets."""
+    """Record what a program destroys, and whether it reveals secrets."""
     if mentions_secret(text):
         review.read_secrets = True
         review.caution("runs a program that may print secrets")
@@ -269,9 +269,9 @@ def run_written_file(review: Review, path: str, program: Program | None) -> bool
     return True
 
 
-# The syntax of PowerShell and cmd: names that are known to destroy, and nothing else.
+# PowerShell and cmd: only names that are known to destroy are looked for.
 #
-# There is no grammar of theirs here: a name counts wherever it stands.
+# There is no grammar for them here: a name counts wherever it stands.
 
 SHELLS: Final = frozenset({"pwsh", "powershell", "cmd"})
 
@@ -282,7 +282,7 @@ def is_windows_shell(shell: str) -> bool:
 
 
 def look_through_windows(review: Review, text: str) -> None:
-    """Take down the destructive names in ``text``; without any it is ``caution``."""
+    """Record the destructive names in ``text``; without any it is ``caution``."""
     bare = text.replace("`", "").replace("^", "")
     entry = tables().entry("pwsh")
     if entry is not None and entry.program is not None:
@@ -312,7 +312,7 @@ _FOLDERS: Final = frozenset({"-C", "--git-dir", "--work-tree", "--namespace", "-
 
 
 def git(review: Review, words: Sequence[str], given: Input) -> bool:
-    """Judge git's own options, and what it writes; return False, for the tables say the rest."""
+    """Judge git's own options and what it writes; return False, since the tables judge the rest."""
     writer(review, words, given)
     at = 1
     place = ""
@@ -370,7 +370,7 @@ def _set(review: Review, setting: str) -> None:
 
 
 def _runs(review: Review, command: str, rest: Sequence[str]) -> None:
-    """Have a look at the commands that git's own commands run."""
+    """Queue the commands that git's own commands run."""
     if command == "submodule" and "foreach" in rest:
         words = [w for w in rest[list(rest).index("foreach") + 1 :] if w != "--recursive"]
         review.add_text(texts(words))
@@ -388,7 +388,7 @@ def _runs(review: Review, command: str, rest: Sequence[str]) -> None:
 
 
 def _configure(review: Review, rest: Sequence[str]) -> None:
-    """Judge what ``git config`` sets, where git would run it."""
+    """Judge what ``git config`` sets, if git would run it."""
     operands = [word for word in rest if word[:1] != "-"]
     if operands[:1] == ["set"]:
         del operands[0]

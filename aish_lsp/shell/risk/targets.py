@@ -1,4 +1,4 @@
-"""Commands that write where an operand says: what they write over decides."""
+"""Commands that write to a place which an operand names: what they overwrite decides."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aish_lsp.shell.risk.words import UNKNOWN, table
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """How a command names what it writes.
+    """How a command names the files that it writes.
 
     Attributes:
         values: options that take the next word.
@@ -44,7 +44,7 @@ class Writer:
 
 
 def _writers() -> dict[str, Writer]:
-    """Return how each command names what it writes, by its name."""
+    """Return, by its name, how each command names the files that it writes."""
     found: dict[str, Writer] = {}
     for row in table("writers")["writers"]:
         told: dict[str, Any] = {
@@ -61,7 +61,7 @@ WRITERS: Final = _writers()
 
 
 def writer(review: Review, words: Sequence[str], given: Input) -> bool:
-    """Take down what the targets of a command risk; return False: the tables say the rest."""
+    """Record the risk of a command's targets; return False, since the tables judge the rest."""
     name = words[0].rpartition("/")[2].casefold()
     how = WRITERS[name]
     arguments = Arguments(words[1:], how.values)
@@ -79,7 +79,7 @@ def writer(review: Review, words: Sequence[str], given: Input) -> bool:
             review.add_text(value.removeprefix("exec="))
     _archive(review, name, words[1:], given)
     if how.operands:
-        # Without its program in an option, the first operand is that.
+        # If no option holds its program, the first operand does.
         first = int(bool(how.program) and not any(map(arguments.has, how.program)))
         keeps = any(map(arguments.has, how.keeps))
         _operands(review, how, name, arguments.operands[first:], keeps=keeps, given=given)
@@ -89,7 +89,7 @@ def writer(review: Review, words: Sequence[str], given: Input) -> bool:
 def _operands(
     review: Review, how: Writer, name: str, operands: Sequence[str], *, keeps: bool, given: Input
 ) -> None:
-    """Judge what a command writes to its operands."""
+    """Judge what a command writes to the files among its operands."""
     taken = operands[:-1]
     is_emptied = operands[:1] == ["/dev/null"]
     if how.sources:
@@ -116,7 +116,7 @@ def _operands(
 
 
 def _archive(review: Review, name: str, words: Sequence[str], given: Input) -> None:
-    """Judge what writes a whole file by a subcommand, or by a letter of its first word."""
+    """Judge a whole file that a subcommand, or a letter of the first word, says is written."""
     files: list[str] = []
     rest = [word for word in words if word[:1] != "-"]
     if name == "tar" and _creates(words):
@@ -134,13 +134,13 @@ def _archive(review: Review, name: str, words: Sequence[str], given: Input) -> N
 
 
 def _creates(words: Sequence[str]) -> bool:
-    """Return whether ``tar`` makes an archive: by ``c`` in its first word, or in its options."""
+    """Return whether ``tar`` makes an archive: ``c`` is in its first word or its options."""
     clusters = [word for word in words if word[:1] == "-" != word[1:2]] + [*words[:1]]
     return "--create" in words or any("c" in cluster for cluster in clusters)
 
 
 def _taken(review: Review, sources: Sequence[str]) -> None:
-    """Judge what is not where it was, afterwards."""
+    """Judge the files that are no longer where they were."""
     if any(map(is_of_system, sources)):
         review.destructive("moves what belongs to the system, or a whole home")
     for source in sources:
@@ -173,7 +173,7 @@ def _folder(review: Review, folder: str, name: str) -> None:
 
 
 def _downloads(review: Review, name: str, words: Sequence[str], given: Arguments) -> None:
-    """Note the files that a download is named after."""
+    """Note the files to which a download is written, named after its address."""
     named = name == "wget" or given.has("-O") or given.has("--remote-name")
     for word in words[1:]:
         base = word.split("?")[0].rstrip("/").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""The review of a command: from the tree of each of its texts to what runs, wherever it stands.
+"""The review of a command: finds what runs, wherever it stands, in the tree of each of its texts.
 
 The tree is walked with a stack of our own: it is as deep as its author liked.
 """
@@ -98,7 +98,7 @@ def findings_in(
 
 
 def _other_shell(review: Review, text: str, shell: str) -> None:
-    """Take down that the shell is none whose grammar is known, unless it is one by its path."""
+    """Record that the shell's grammar is not known, unless ``shell`` is the path of a known one."""
     name = PurePath(shell).name
     if name not in _KNOWN:
         review.caution(f"the grammar of {name or 'this shell'} is not known")
@@ -107,9 +107,9 @@ def _other_shell(review: Review, text: str, shell: str) -> None:
 
 
 def _walk(review: Review, text: str) -> None:
-    """Look through ``text``; what runs inside of it is judged, or waits in ``review``."""
+    """Look through ``text``; the commands in it are judged, or queued in ``review``."""
     if "\\\n" in text:
-        # The grammar ends a word here and there where a shell does not.
+        # The grammar sometimes ends a word where a shell does not.
         _Walk(review, text.replace("\\\n", "")).run()
     _Walk(review, text).run()
 
@@ -133,7 +133,7 @@ class _Walk:
             self._review.caution("is not understood as bash")
             look_through(self._review, text)
             if "((" in text:
-                # The shell takes it for arithmetic first, too, and then for a shell in a shell.
+                # The shell, too, first reads it as arithmetic, and then as nested subshells.
                 _Walk(self._review, _DOUBLED.sub("( ", text)).run()
         elif "\n" in text and _SWALLOWED.search(text):
             self._review.caution("has lines that begin with a backslash")
@@ -149,7 +149,7 @@ class _Walk:
             self._prove(root)
 
     def _walk(self, kept: int) -> None:
-        """Go through what lies on the stack, but for the first so many."""
+        """Work through the stack, except for its first items."""
         while len(self._stack) > kept and not self._gave_up:
             node, level, given = self._stack.pop()
             if level > DEEPEST:
@@ -163,7 +163,7 @@ class _Walk:
                 self._push(node.children, level, _shared(given))
 
     def _prove(self, root: Node) -> None:
-        """Take down what this walk may not have seen."""
+        """Record what this walk may not have seen."""
         review, source = self._review, self._source
         if review.findings.level == SAFE:
             review.caution_if(misses(root, source))
@@ -232,7 +232,7 @@ class _Walk:
             self._other_choices(nodes, given)
 
     def _other_choices(self, nodes: list[Node], given: Input) -> None:
-        """Judge a command for all but the first choice of its variables' values."""
+        """Judge a command for the other choices of its variables' values."""
         resolver = self._resolver
         picks = [*range(1, min(resolver.most, MOST_CHOICES))]
         if resolver.most > MOST_CHOICES:
@@ -255,7 +255,7 @@ class _Walk:
         return found
 
     def redirected(self, node: Node, level: int, given: Input) -> None:
-        """A statement with redirections: what it reads, what it writes, and where."""
+        """A statement with redirections: what it reads, and what it writes where."""
         body = self._before_the_last(node.child_by_field_name("body"), level, given)
         unclear = _reads_in_doubt(node)
         further: list[Node] = []
@@ -356,7 +356,7 @@ class _Walk:
                 review.destructive("empties a file")
 
     def _empties(self, body: Node | None) -> bool:
-        """Return whether what is redirected prints nothing: the file is only emptied."""
+        """Return whether a redirected command prints nothing, so that the file is only emptied."""
         if body is None:
             return True
         body = _last_command(body)
@@ -375,13 +375,13 @@ class _Walk:
         risk, reason, is_command = assignment_risk(key, before_command=before_command)
         review = self._review
         if key == "IFS" and before_command and node.next_named_sibling is not None:
-            # In front of the shell's own ``read`` it only says how the line is split.
+            # Before the shell's own ``read`` it only says how the line is split.
             risk = SAFE if self._resolver.text(node.next_named_sibling) == "read" else risk
         elif key == "IFS" and _RUNS_WORDS.search(self._source.decode()):
             review.destructive("may split what it runs in another way")
         review.findings.add(risk, reason)
         if self._review.depth and not before_command:
-            # What was said of a variable before this text was found may not hold any more.
+            # What was known about a variable before this text was found may no longer hold.
             review.caution("sets variables in a text that another command runs")
         if value is not None:
             text = self._resolver.word(value)
@@ -444,7 +444,7 @@ class _Walk:
         return joined(self._resolver.word(node.children[-1]))
 
     def _heredoc(self, node: Node) -> str:
-        """Return a here-document's text: all that stands between its first line and its end."""
+        """Return a here-document's text: everything between its first line and its end."""
         start = next((child for child in node.children if child.type == "heredoc_start"), node)
         end = next((child for child in node.children if child.type == "heredoc_end"), None)
         begin = self._source.find(b"\n", start.end_byte) + 1
@@ -453,12 +453,12 @@ class _Walk:
         )
         if set(start.text or b"") & set(b"'\"\\"):
             return text
-        # As in double quotes; what stands for something else is put in before it is read.
+        # As in double quotes: expansions are inserted before the text is read.
         known = all(map(self._is_plain, _expansions(node)))
         return _ESCAPE_IN_HEREDOC.sub(r"\1", text) + ("" if known else f"# {UNKNOWN}\n")
 
     def _is_plain(self, expansion: Node) -> bool:
-        """Return whether an expansion comes to a text without signs that a shell reads."""
+        """Return whether an expansion yields a text without characters that a shell interprets."""
         name = _NAMED.fullmatch(self._resolver.text(expansion))
         values = self._review.variables.get(name[1]) if name else (UNKNOWN,)
         return all(map(_NO_SIGNS.fullmatch, values))
@@ -467,7 +467,7 @@ class _Walk:
         return "" if body is None else self._output(body, given)
 
     def _output(self, node: Node, given: Input) -> str:
-        """Return what a stage of a pipe prints, as far as that is plain to see."""
+        """Return what a stage of a pipe prints, as far as can be seen."""
         kind = node.type
         if _reads_in_doubt(node):
             return UNKNOWN
@@ -491,12 +491,12 @@ class _Walk:
 
 
 def _shared(given: Input) -> Input:
-    """Return what one of several commands reads, of which each may leave a part to the next."""
+    """Return what one of several commands reads if each may leave a part for the next."""
     return None if given is None else UNKNOWN
 
 
 def _gives_input(node: Node) -> bool:
-    """Return whether a node is a redirection of what a command reads."""
+    """Return whether a node redirects a command's input."""
     if node.type == "file_redirect":
         return any(part.type in _READS for part in node.children)
     return node.type in _REDIRECTS

@@ -39,7 +39,7 @@ def parse(source: bytes) -> Node:
 
 @cache
 def table(name: str) -> dict[str, Any]:
-    """Return the words that stand beside the code in ``NAME.toml``."""
+    """Return the table ``NAME.toml``, which lies beside the code."""
     return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text("utf-8"))
 
 
@@ -101,11 +101,11 @@ _ANSI_LETTERS: Final = dict(zip("abeEfnrtv", "\a\b\x1b\x1b\f\n\r\t\v", strict=Tr
 
 
 class TooDeep(ValueError):
-    """Quotes and substitutions stand in each other deeper than anybody could read."""
+    """Quotes and substitutions are nested deeper than anybody could read."""
 
 
 class Variables:
-    """What the text sets its variables to; one that is set to what is not known holds UNKNOWN."""
+    """What the text sets its variables to; an unknown value is an UNKNOWN."""
 
     __slots__ = ("_values",)
 
@@ -113,14 +113,14 @@ class Variables:
         self._values: dict[str, list[str]] = {}
 
     def add(self, name: str, value: str) -> None:
-        """Take down one more value that ``name`` may have."""
+        """Add a value that ``name`` may have."""
         value = _UNKNOWNS.sub(UNKNOWN, value)
         values = self._values.setdefault(name, [])
         if value not in values:
             values.append(value)
 
     def append(self, name: str, value: str, *, is_array: bool = False) -> None:
-        """Take down ``name+=value``."""
+        """Add the values that ``name+=value`` makes."""
         values = self._values.get(name) or [""]
         for before in values[-MOST_VALUES:]:
             self.add(name, f"{before}{ITEM if is_array else ''}{value}")
@@ -130,7 +130,7 @@ class Variables:
         return {name: len(values) for name, values in self._values.items()}
 
     def patterns(self) -> list[str]:
-        """Return the values that are patterns: they come to the names of files."""
+        """Return the values that are patterns, which become the names of files."""
         every = [value for values in self._values.values() for value in values]
         return [value for value in every if _PATTERN.search(value)]
 
@@ -162,7 +162,7 @@ class Resolver:
         self._depth = 0
         self._splits = False
         self._quoted = False
-        # What a name that a pattern matches can do as an option, the kernel holds.
+        # If a name that a pattern matches is read as an option, the kernel keeps it harmless.
         self._wild = "" if confined else MANY
         self._ranks: dict[str, int] = {}
         self.pick = 0
@@ -177,7 +177,7 @@ class Resolver:
             self._ranks = {}
 
     def words(self, nodes: list[Node]) -> list[str]:
-        """Return the words of ``nodes``; a variable that is not quoted may come to several."""
+        """Return the words of ``nodes``; an unquoted variable may become several."""
         found: list[str] = []
         for node in nodes:
             kind = node.type
@@ -193,11 +193,11 @@ class Resolver:
             if kind == "concatenation" and text.startswith(_WILD):
                 text = self._wild + text
             if self._splits:
-                # The blanks of what is not known may begin another word, and that an option.
+                # A blank in the unknown text may begin another word, which may be an option.
                 text = MANY + text.lstrip(UNKNOWN)
             if kind == "concatenation" and self._has_braces(node):
                 if text.count("{") > 1 or any(child.type != "word" for child in node.children):
-                    # Which braces are quoted, or stand in others, is not told apart.
+                    # Braces that are quoted, or nested in others, are not told apart.
                     found.append(MANY)
                 found += [
                     self._wild + word if word.startswith(_WILD) else word for word in expanded(text)
@@ -216,7 +216,7 @@ class Resolver:
         )
 
     def word(self, node: Node) -> str:
-        """Return one word's text, with its HOLEs and SPLITs."""
+        """Return one word's text, with its UNKNOWNs and SPLITs."""
         kind = node.type
         if kind == "word":
             text = self.text(node)
@@ -233,16 +233,16 @@ class Resolver:
         return text
 
     def _bare(self, text: str) -> str:
-        """Return a word without its backslashes; one that begins with a pattern is not known."""
+        """Return a word without its backslashes; it is unknown if it begins with a pattern."""
         is_pattern = text[0] in "*?[" and text != "["
         return (self._wild if is_pattern else "") + _ESCAPE.sub(_unescaped, text)
 
     def values(self, node: Node) -> list[str]:
-        """Return the texts that one word may come to, as a value."""
+        """Return the texts that one word may become, as a value."""
         return self._choices(lambda: [self.word(node)])
 
     def items(self, nodes: list[Node]) -> list[str]:
-        """Return the words that ``nodes`` may come to, where they are a list."""
+        """Return the words that ``nodes``, a list, may become."""
         return self._choices(lambda: self.words(nodes))
 
     def _choices(self, read: Callable[[], list[str]]) -> list[str]:
@@ -266,12 +266,12 @@ class Resolver:
         return "".join([self.word(child) for child in node.children if child.is_named])
 
     def read_array(self, node: Node) -> str:
-        """Return the items of an array, each a word; one that holds blanks is not known."""
+        """Return the items of an array, each a word; an item with blanks is unknown."""
         items = self.words([child for child in node.children if child.is_named])
         return ITEM.join([_BLANKS.sub(UNKNOWN, item) for item in items])
 
     def read_string(self, node: Node) -> str:
-        """Return the text between double quotes; the grammar leaves blanks between children out."""
+        """Return the text between double quotes, with the blanks that the grammar leaves out."""
         found, at, quoted = "", node.start_byte + 1, self._quoted
         self._quoted = True
         for child in node.children[1:]:
@@ -312,9 +312,9 @@ class Resolver:
         return UNKNOWN if self.pick < 0 else values[self.pick // rank % count]
 
     def _split(self, value: str) -> str:
-        """Return the words that a value comes to where it is not quoted."""
+        """Return the words that an unquoted value becomes."""
         if ITEM in value:
-            # One item of an array, and not known which.
+            # Some item of an array: which one is not known.
             value = UNKNOWN + value.replace(ITEM, " ")
         if self._quoted:
             return value
@@ -322,7 +322,7 @@ class Resolver:
         return _WILD_PART.sub(self._wild, _BLANKS.sub(SPLIT, value))
 
     def read_expansion(self, node: Node) -> str:
-        """Return the text of ``${...}``: the variable's value, or what stands in for it."""
+        """Return the text of ``${...}``: the variable's value, or its replacement."""
         children = node.children[1:-1]
         operators = [child.type for child in children if not child.is_named]
         name = children[0] if children else node
@@ -345,7 +345,7 @@ class Resolver:
         return self._split(value)
 
     def read_substitution(self, node: Node) -> str:
-        """Return what a substitution comes to, where its command is one whose output is known."""
+        """Return what a substitution yields, as far as the output of its command is known."""
         self.inner.append(node)
         text = self.text(node).strip("$<>()`").strip()
         if _PRINTS_SETTINGS.fullmatch(text):
@@ -383,23 +383,23 @@ class Resolver:
             return " ".join([word for word in words if word[:1] != "-"])
         while words and _ECHO_OPTION.fullmatch(words[0]):
             del words[0]
-        # With ``-e``, and in other shells without, a backslash is not a character of its own.
+        # With ``-e``, and in some shells without it, a backslash begins an escape.
         names = UNKNOWN if any(map(_PATTERN.search, words)) else ""
         return (UNKNOWN if "\\" in text else "") + without_escapes(" ".join(words)) + names
 
     def read_arithmetic(self, node: Node) -> str:
-        """Return a number in the place of ``$((...))``."""
+        """Return a number in place of ``$((...))``."""
         self.inner.append(node)
         return "0"
 
 
 def joined(text: str) -> str:
-    """Return what the words of a value come to in quotes: one."""
+    """Return the one word that the words of a value become in quotes."""
     return _UNKNOWNS.sub(UNKNOWN, text.replace(SPLIT, " ")) if SPLIT in text else text
 
 
 def expanded(text: str) -> list[str]:
-    """Return the words that braces make of one; which of them were quoted is not looked at."""
+    """Return the words that braces make of one, whether or not they are quoted."""
     found: list[str] = []
     waiting = [text.replace(SPLIT, " ").replace(ITEM, " ")]
     while waiting and len(found) + len(waiting) <= MOST_WORDS:
@@ -493,7 +493,7 @@ def collect(text: str, root: Node, resolver: Resolver, variables: Variables) -> 
 
 
 def _collect(root: Node, resolver: Resolver, variables: Variables) -> set[str] | None:
-    """Note what variables are set to; return those that are made of others.
+    """Note what variables are set to; return those whose values use others.
 
     None says that the tree is not flat enough to look through.
     """
@@ -543,7 +543,7 @@ def _loop(node: Node, resolver: Resolver, variables: Variables, derived: set[str
 
 
 def _reading(node: Node, resolver: Resolver, variables: Variables) -> None:
-    """Note the names that ``read`` and its like set to what nobody knows."""
+    """Note the names that ``read`` and its like set to unknown values."""
     name = node.child_by_field_name("name")
     if name is None or resolver.text(name).lstrip("\\") not in _READS_NAMES:
         return

@@ -1,4 +1,4 @@
-"""Commands that run another, where the other begins; and variables that change what others do."""
+"""Commands that run another, and variables that change what other commands do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ASSIGNMENT: Final = re.compile(r"(\w+)=(.*)", re.DOTALL)
 def unwrap(
     review: Review, words: Sequence[str], entry: CommandRules, given: Input
 ) -> list[tuple[str, ...]] | None:
-    """Return the commands that a command with ``words`` runs; None where it wraps none now.
+    """Return the commands that a command with ``words`` runs; None if it wraps none this time.
 
     What is a text for a shell waits in ``review`` instead.
     """
@@ -40,7 +40,7 @@ def unwrap(
 
 
 def _is_stopped(wrapper: Wrapper, words: Sequence[str]) -> bool:
-    """Return whether an option in front says that nothing is run."""
+    """Return whether a leading option says that nothing is run."""
     in_front = takewhile(lambda word: word[:1] == "-", words)
     return any(word in wrapper.stop for word in in_front)
 
@@ -48,7 +48,7 @@ def _is_stopped(wrapper: Wrapper, words: Sequence[str]) -> bool:
 def _behind_words(
     wrapper: Wrapper, words: Sequence[str], entry: CommandRules
 ) -> Sequence[str] | None:
-    """Return what stands behind the wrapper's own subcommands; None where they are not there."""
+    """Return what follows the wrapper's own subcommands; None if it has not got them."""
     at = 0
     for wanted in wrapper.words:
         while at < len(words) and words[at][:1] == "-":
@@ -80,13 +80,13 @@ def _open(
     if wrapper.shell:
         if ":::" in inner or "::::" in inner:
             inner = inner[: next(i for i, word in enumerate(inner) if word[:3] == ":::")]
-        # Where ``parallel`` and its like put what they found.
+        # ``{}`` is where ``parallel`` and its like insert what they found.
         review.add_joined([word.replace("{}", UNKNOWN) for word in inner])
         return []
     if wrapper.appends:
         return _appended(inner, _placeholder(words[:at]), given, doubtful=doubtful)
     found = [inner]
-    # An option that is not known may have taken the first word for its value.
+    # An unknown option may have taken the first word as its value.
     if doubtful and len(inner) > 1:
         found.append(inner[1:])
     return found
@@ -95,9 +95,9 @@ def _open(
 def _appended(
     inner: tuple[str, ...], place: str, given: Input, *, doubtful: bool
 ) -> list[tuple[str, ...]]:
-    """Return the commands that ``xargs`` makes of one and of what it reads."""
+    """Return the commands that ``xargs`` makes from one command and what it reads."""
     known = text_of(given, UNKNOWN)
-    # It takes quotes away, and not as a shell does: what they hold together is not known.
+    # It removes quotes, but not as a shell does: which words they join is not known.
     plain = _QUOTES.sub("", known)
     found: list[tuple[str, ...]] = []
     if UNKNOWN not in known:
@@ -147,7 +147,7 @@ def _skip(review: Review, wrapper: Wrapper, words: Sequence[str]) -> tuple[int, 
 
 
 def _takes(review: Review, wrapper: Wrapper, word: str, behind: str) -> None:
-    """Take down the file that an option writes, or the folder that it changes to."""
+    """Record the file that an option writes, or the folder that it changes to."""
     name, equals, value = word.partition("=")
     if not equals and name[:2] != "--" and len(name) > 2:
         name, value = name[:2], name[2:]
@@ -158,7 +158,7 @@ def _takes(review: Review, wrapper: Wrapper, word: str, behind: str) -> None:
 
 
 def _text_option(wrapper: Wrapper, word: str) -> str | None:
-    """Return the text in an option that holds a command line, "" where the next word is it."""
+    """Return the text in an option that holds a command line; "" if it is the next word."""
     for option in wrapper.text:
         if word == option:
             return ""
@@ -170,7 +170,7 @@ def _text_option(wrapper: Wrapper, word: str) -> str | None:
 
 
 def _placeholder(options: Sequence[str]) -> str:
-    """Return what ``xargs`` replaces by what it reads."""
+    """Return the placeholder that ``xargs`` replaces with what it reads."""
     for at, word in enumerate(options):
         for option in ("--replace=", "-I", "-J"):
             if word.startswith(option):
@@ -230,8 +230,8 @@ def find(review: Review, words: Sequence[str]) -> list[tuple[str, ...]]:
             end = at
             while end < len(words) and words[end] not in {";", "+"}:
                 end += 1
-            # ``+`` only ends it behind ``{}``; another is a word like any.
-            # What it finds begins with where it looks, and so is not an option.
+            # ``+`` only ends it after ``{}``; elsewhere it is a word like any other.
+            # What it finds begins with the place where it looks, and so is not an option.
             runs.append(tuple(word.replace("{}", f"./{UNKNOWN}") for word in words[at:end]))
             at = end + 1
         elif word in _FIND_WRITES:
