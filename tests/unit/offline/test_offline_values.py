@@ -94,6 +94,7 @@ def test_what_loses_more_than_the_file_that_is_named_is_not_told(said: str, root
         ("lsof port 80", "TCP:80"),
         ("i don't want git to track .env any more", ".env >> .gitignore"),
         ("conda", "conda install"),
+        ("test @tests", "pytest tests"),
     ],
 )
 def test_a_value_is_found(question: str, told: str, root: Path) -> None:
