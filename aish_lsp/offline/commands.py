@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Collection, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,8 @@ _TYPED_BUILTINS: Final = frozenset((*_SETTERS, "cd", "echo", "printf", "source",
 _BEFORE: Final = frozenset(("sudo", "time", "nohup", "env", "xargs", "watch", "exec", "command"))
 #: What is told of a program: ``which node``.
 _TELLS: Final = frozenset(("man", "whereis", "which"))
+#: What no command has before a number: "kill -9 pid 4312".
+_SPOKEN: Final = frozenset(("pid", "process", "port"))
 
 
 def typed_command(text: str, root: Path, machine: Machine, *, surely: bool) -> str | None:
@@ -118,7 +121,7 @@ def _asks_of_program(simple: Sequence[str], machine: Machine) -> bool:
 
 def _is_command(simple: list[str], root: Path, machine: Machine, *, surely: bool) -> bool:
     """Return whether ``simple`` are the words of a command."""
-    program, *arguments = _without_prefix(simple, _BEFORE)
+    program, *arguments = _without_prefix(simple, _BEFORE, numbers=True)
     if not re.fullmatch(r"[a-z][a-z0-9_.+-]*", program):
         return False
     plain = [
@@ -127,7 +130,9 @@ def _is_command(simple: list[str], root: Path, machine: Machine, *, surely: bool
         if not (_OPTION.fullmatch(word) or _ARGUMENT.search(word) or (root / word).exists())
         and not (before.startswith("-") and program not in words().programs)
     ]
-    if any(word.lower() in words().stop | group("asks_of_commands") for word in plain):
+    if any(word.lower() in words().stop | group("asks_of_commands") for word in plain) or any(
+        one in _SPOKEN and two.isdigit() for one, two in pairwise(arguments)
+    ):
         return False
     if program in words().programs:
         return surely or (len(plain) <= 1 and len(arguments) > len(plain))
@@ -305,12 +310,17 @@ def _pieces(command: str) -> Iterator[list[str] | str]:
         yield simple
 
 
-def _without_prefix(words: Sequence[str], prefixes: Collection[str]) -> list[str]:
-    """Return ``words`` without ``sudo`` and such, and variables that are set before the program."""
+def _without_prefix(
+    words: Sequence[str], prefixes: Collection[str], *, numbers: bool = False
+) -> list[str]:
+    """Return ``words`` without prefixes such as ``sudo`` and variables set for the program.
+
+    The options of a prefix are left out too, and ``numbers`` if they may follow: ``watch 5 ls``.
+    """
     rest = list(words)
     while len(rest) > 1 and (rest[0] in prefixes or _SETTING.fullmatch(rest[0])):
         rest.pop(0)
-        while len(rest) > 1 and (rest[0].isdigit() or rest[0].startswith("-")):
+        while len(rest) > 1 and (rest[0].startswith("-") or (numbers and rest[0].isdigit())):
             rest.pop(0)
     return rest
 

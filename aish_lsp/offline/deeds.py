@@ -105,7 +105,11 @@ _NO_REQUEST: Final = re.compile(
 
 def is_request(question: str) -> bool:
     """Return whether ``question`` asks for what a command can do or tell."""
-    return _NO_REQUEST.match(question) is None or "anymore" in question
+    return (
+        _NO_REQUEST.match(question) is None
+        or question.endswith("any more")
+        or "anymore" in question
+    )
 
 
 QUOTED: Final = re.compile(

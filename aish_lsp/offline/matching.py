@@ -147,8 +147,8 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
     said = [token for token in tokens if token.term or token.kinds or token.quoted]
     said = [token for token in said if token.lower not in _SOME]
     terms = {token.term for token in said}
-    if not terms or "" in terms:
-        return None
+    if not terms or "" in terms or any(token.quoted for token in said):
+        return None  # A file may be mentioned by an everyday word: "lint @tests".
     if len(terms) == 1 and any(token.lower in _PRONOUNS for token in tokens):
         return None  # "delete it": what was spoken of before
     known = table()
@@ -156,7 +156,9 @@ def _asked_plainly(tokens: Sequence[Token], question: str) -> Match | None:
     asks = only_asks(question)
     short = len(terms) == 1 and (
         said[0] is not tokens[0]
-        or not (terms & words().deeds.keys() or said[0].lower in words().names)
+        or not (
+            terms & (words().deeds.keys() | group("tools")) or said[0].lower in words().names
+        )
     )
     asked = [token.lower for token in tokens]
     two = not _SOME.isdisjoint(asked)

@@ -23,6 +23,7 @@ _MOSTLY_ANNOUNCED: Final = frozenset(("branch", "command", "user", "variable", "
 _LONG: Final = 6
 _NO_NAME_ENDS: Final = ("ing", "tion", "sion", "ment", "ness", "ism", "ity")
 
+_THE: Final = frozenset(("the", "my", "our"))
 _SURELY_PATHS: Final = frozenset(["called", "named", "mkdir", "touch"])
 #: Kinds whose values people make up, and programs that are not called so: "the git branch".
 _OWN_NAMES: Final = frozenset(("branch", "tag", "remote", "container"))
@@ -105,7 +106,11 @@ def may_be_path(slot: Slot, token: Token, *, last: bool) -> bool:
     if slot.kind not in ("file", "folder", "path") or token.kinds or token.lower in group("never"):
         return False
     unknown = token.quoted or (bool(token.term) and token.term not in ranking().weights)
+    if token.after in FOLDERS and token.behind in _THE and unknown:
+        return slot.kind != "file"  # "the results folder", which does not exist yet
     if last and (_is_where_it_goes(slot, token) or (token.behind in FOLDERS and token.term)):
+        return True
+    if "without" == token.before == slot.before and not token.text.isalpha():
         return True
     if token.lower == "current" and token.behind in _SURELY_PATHS | {"symlink", "link", "ln", "-s"}:
         return True

@@ -56,6 +56,9 @@ def _token_pattern() -> re.Pattern[str]:
 _COUNTED: Final = frozenset(("column", "field", "row", "line", "word", "entry"))
 
 
+#: Words that make an extension mean the files that have it: "all py".
+_ALL_OF: Final = frozenset(("all", "every", "arent", "aren't", "non"))
+
 #: Words for a folder behind its name.
 FOLDERS: Final = frozenset(("folder", "directory", "dir"))
 #: An hour of the day: "5am".
@@ -471,6 +474,8 @@ def _extension(at: int, tokens: Sequence[Token]) -> str | None:
         return token.lower
     if token.behind in ("to", "into") and any("extension" in one.kinds for one in tokens[:at]):
         return known.get(token.lower)
+    if token.behind in _ALL_OF and token.lower in group("many_of") | group("of_all"):
+        return token.lower
     one = token.lower.removesuffix("s")
     return one if one != token.lower and one in group("many_of") else None
 

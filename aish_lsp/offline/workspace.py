@@ -105,7 +105,7 @@ def install_command(tool: str, machine: Machine) -> str | None:
         return str(known["elsewhere"][tool])
     for manager, command in known["managers"].items():
         if machine.has(manager):
-            names = known["packages"].get(tool, tool).split()
+            names = known["packages"].get(tool, "").split() or [tool]
             return f"{command} {names[0] if manager == 'apt-get' else names[-1]}"
     return None
 

@@ -87,6 +87,22 @@ def test_a_program_of_the_user_is_not_started_for_its_help(tmp_path: Path) -> No
     assert not made.exists()
 
 
+@pytest.mark.parametrize(
+    ("command", "line"),
+    [
+        ("ls | '' foo", "'' foo: no manual of  is installed"),
+        ("env 5 ls", "env 5 ls: no manual of env is installed"),
+    ],
+)
+def test_a_command_without_a_manual_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, line: str
+) -> None:
+    monkeypatch.setattr(manuals, "_read", lambda man, _: HOSTILE if man[-1] == "ls" else "")
+    machine = Machine("linux", os.fspath(tmp_path), tmp_path, {"apt-get": "/usr/bin/apt-get"})
+    parts = explanation(command, Workspace(tmp_path, machine))
+    assert line in parts[0].quote
+
+
 def test_a_missing_page_is_none(tmp_path: Path) -> None:
     machine = Machine("linux", os.fspath(tmp_path), tmp_path)
     for name in ("no-such-program-x1", "../../etc/passwd", "-K", "--help", "a b", "$(id)"):

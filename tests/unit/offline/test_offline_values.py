@@ -86,6 +86,15 @@ def test_what_loses_more_than_the_file_that_is_named_is_not_told(said: str, root
         ("send a get request to localhost:8000/health", "localhost:8000/health"),
         ("convert users.json to csv", "users.json"),
         ("watch the output of df every 5 seconds", "df"),
+        ("zip all py", "-name '*.py' -exec zip files.zip {} +"),
+        ("zip the foobar folder", "zip -r foobar.zip foobar"),
+        ("what is in the my-data folder", "ls -la my-data"),
+        ("zip the project without tests_old", "zip -r all.zip . -x 'tests_old/*'"),
+        ("kill -9 pid 4312", "kill -9 4312"),
+        ("lsof port 80", "TCP:80"),
+        ("i don't want git to track .env any more", ".env >> .gitignore"),
+        ("conda", "conda install"),
+        ("test @tests", "pytest tests"),
     ],
 )
 def test_a_value_is_found(question: str, told: str, root: Path) -> None:
