@@ -120,7 +120,11 @@ class CurrentFiles:
                 return False
             if not self._doubtful:
                 git = self._git()
-                taken_in = await in_thread(lambda: self._take_in(git, names), git.end)
+                try:
+                    taken_in = await in_thread(lambda: self._take_in(git, names), git.end)
+                except BaseException:
+                    self._doubtful = True  # ``names`` are no longer known to have changed
+                    raise
                 if taken_in is not None:
                     return taken_in
             await self._scan()
@@ -186,7 +190,7 @@ class CurrentFiles:
                 came.add(known.folder_of(place))
             elif not os.path.lexists(self._root / place):
                 known.remove(place)
-            elif place not in known or (self._root / place).is_dir():
+            elif place not in known or os.path.isdir(self._root / place):  # noqa: PTH112 - Path's raises
                 came.add(place)
         if _ROOT in places or (came and not self._ask(git, came)):
             return None

@@ -134,7 +134,6 @@ class Scan:
             reason = f"The folder {self._root} cannot be read: {error.strerror}."
             return Listing(KnownFiles(), reason=reason)
         listing = self._by_git("git") or self._by_git("given") or self._by_walk()
-        listing.known.sort()
         if self.stopped:
             listing.truncated, listing.reason = True, "The scan was stopped."
         elif self._late:
@@ -160,6 +159,7 @@ class Scan:
             return None
         finally:
             self._late = git.late
+        listing.known.sort()
         return listing if listing.known.total else None
 
     def _take(self, git: Git, listing: Listing) -> None:
@@ -173,8 +173,8 @@ class Scan:
                 names = islice(chain.from_iterable(recent), _RECENT_LIMIT)
                 listing.recent = tuple(dict.fromkeys(names))
             absent = {name for names in gone for name in names}
-            if absent:  # of a submodule with its slash, too
-                listing.known.drop(absent | {f"{name}/" for name in absent})
+            if absent:
+                listing.known.drop(absent)
         self._extend(listing.known, others)
 
     def _by_walk(self) -> Listing:
@@ -186,6 +186,7 @@ class Scan:
             self._late = time.monotonic() > end
             if self.stopped or self._late:
                 break
+        listing.known.sort()
         return listing
 
     def _extend(self, known: KnownFiles, pieces: Iterable[list[str]]) -> None:
@@ -214,8 +215,9 @@ def list_again(root: Path, git: Git, places: Sequence[str]) -> list[str]:
 # git's but for escapes, for classes of characters by name and ranges that are upside down, and for
 # "?", which is any character and not any byte.
 
-#: Bytes of an ignore file that are read.
+#: Bytes of an ignore file that are read, and characters of a pattern: a longer one matches nothing.
 _IGNORE_LIMIT = 128 << 10
+_PATTERN_LIMIT = 4096
 
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -280,7 +282,8 @@ def is_left_out(root: Path, name: str) -> bool:
 
 
 def _is_repository(folder: Path) -> bool:
-    return (folder / ".git" / "HEAD").exists() or (folder / ".git").is_file()
+    # By os.path: Path raises an error if the folder may not be entered, or the name is too long.
+    return os.path.exists(folder / ".git" / "HEAD") or os.path.isfile(folder / ".git")  # noqa: PTH110, PTH113 - see above
 
 
 def _first_rules(root: Path) -> _Rules:
@@ -303,7 +306,7 @@ def _rules_in(file: Path, above: int) -> _Rules:
         ignores = not line.startswith("!")
         pattern = line.removeprefix("!").rstrip(" \r").replace("\\", "").replace("[^", "[!")
         path = pattern.removesuffix("/")
-        if not path or line.startswith("#"):
+        if not path or line.startswith("#") or len(path) > _PATTERN_LIMIT:
             continue
         parts = path.removeprefix("/").split("/") if "/" in path else ["**", path]
         rules.append(_Rule(above, ignores, pattern != path, tuple(map(_segment, parts))))

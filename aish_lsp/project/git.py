@@ -20,6 +20,9 @@ from aish_lsp.project.safe_read import read_regular
 #: Bytes that are read of git's output at a time: they are parsed in about a millisecond.
 _PIECE = 1 << 16
 
+#: Bytes of a name: no file system has one that is longer.
+_NAME_LIMIT = 16 << 10
+
 #: Bytes of a repository's own ignore file, where git refuses the repository.
 _EXCLUDE_LIMIT = 128 << 10
 
@@ -168,6 +171,8 @@ class Git:
         rest, last = b"", ""
         while piece := process.stdout.read(_PIECE):
             records, zero, rest = (rest + piece).rpartition(b"\0")
+            if len(rest) > _NAME_LIMIT:
+                raise GitFailed
             names = names_of(records + zero) if zero else []
             if names and names[0] == last:  # one file of a merge, cut in two
                 del names[0]

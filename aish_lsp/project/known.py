@@ -51,7 +51,10 @@ class KnownFiles:
 
     def sort(self) -> None:
         """Put the names in order."""
-        self.names = sorted([*self._plain(), *self.folded])
+        names = self._plain()
+        names += self.folded
+        names.sort()  # not a copy: the other threads wait meanwhile
+        self.names = names
 
     def _fold(self, limit: int) -> None:
         """Fold what lies deepest."""
@@ -98,7 +101,7 @@ class KnownFiles:
         return "/".join([*above, FOLDED])
 
     def drop(self, names: Collection[str]) -> None:
-        """Drop these names; before ``sort``."""
+        """Drop these names, with or without the slash of a repository inside; before ``sort``."""
         for name in names:
             if not self.is_folded(name):
                 continue
@@ -108,7 +111,7 @@ class KnownFiles:
                 self.folded[self._mark(name)] -= 1
             else:
                 self.folded.pop(self._mark(name), None)
-        self.names = [name for name in self.names if name not in names]
+        self.names = [name for name in self.names if name.removesuffix("/") not in names]
 
     def remove(self, place: str) -> None:
         """Drop the file ``place``, and all that is in a folder of that name."""
@@ -123,7 +126,7 @@ class KnownFiles:
 
     @property
     def total(self) -> int:
-        """How many files there are, those that are folded too."""
+        """How many files there are, those that are folded too; after ``sort``."""
         return self.count(0, len(self.names)) + self.unnamed
 
     def count(self, low: int, high: int) -> int:

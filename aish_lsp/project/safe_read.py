@@ -40,7 +40,7 @@ def read_regular(path: Path, limit: int) -> bytes | None:
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except OSError:
+    except (OSError, ValueError):
         return None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
