@@ -41,13 +41,20 @@ class KnownFiles:
     # Made and changed
 
     def extend(self, names: list[str]) -> None:
-        """Take in names that are new; after the last ones comes ``sort``.
+        """Add names that are new; call ``sort`` after the last ones.
 
-        How deep names are folded depends on the names, not on the pieces that they come in.
+        What is folded depends on the names and their order, not on the pieces that they come in.
         """
-        self.names += self._kept(names)
-        while self._limit is not None and len(self.names) + len(self.folded) > self._limit:
-            self._fold(self._limit)
+        limit = self._limit
+        if limit is None:
+            self.names += names
+            return
+        while names:
+            room = limit + 1 - len(self.names) - len(self.folded)
+            self.names += self._kept(names[:room])
+            names = names[room:]
+            while len(self.names) + len(self.folded) > limit:
+                self._fold(limit)
 
     def sort(self) -> None:
         """Put the names in order."""
@@ -57,7 +64,10 @@ class KnownFiles:
         self.names = names
 
     def _fold(self, limit: int) -> None:
-        """Fold what lies deepest."""
+        """Fold what lies deepest, if possible until half of the limit is free.
+
+        A level at a time would look at all the names again for each level.
+        """
         names, folded = self._plain(), self.folded
         self.folded = Counter()
         if self._depth == 0:
@@ -66,8 +76,14 @@ class KnownFiles:
             self.names = names[: limit // 2]
             self.unnamed = len(names[limit // 2 :]) + folded.total()
             return
-        deepest = max(map(_depth_of, names), default=0) if self._depth is None else self._depth
-        self._depth = max(0, deepest - 1)
+        levels = Counter(map(_depth_of, names))
+        depth = max(levels, default=0) if self._depth is None else self._depth
+        kept = len(names) - levels[depth]
+        depth -= 1
+        while depth > 0 and kept > limit // 2:
+            kept -= levels[depth]
+            depth -= 1
+        self._depth = max(0, depth)
         for mark, count in folded.items():
             self.folded[self._mark(mark)] += count
         self.names = self._kept(names)
@@ -102,16 +118,17 @@ class KnownFiles:
 
     def drop(self, names: Collection[str]) -> None:
         """Drop these names, with or without the slash of a repository inside; before ``sort``."""
-        for name in names:
-            if not self.is_folded(name):
-                continue
-            if self._depth == -1:
-                self.unnamed = max(0, self.unnamed - 1)
-            elif self.folded[self._mark(name)] > 1:
-                self.folded[self._mark(name)] -= 1
-            else:
-                self.folded.pop(self._mark(name), None)
+        before = len(self.names)
         self.names = [name for name in self.names if name.removesuffix("/") not in names]
+        if self._depth == -1:
+            self.unnamed = max(0, self.unnamed - len(names) + before - len(self.names))
+            return
+        for name in names:
+            mark = self._mark(name) if self.is_folded(name) else ""
+            if self.folded[mark] > 1:
+                self.folded[mark] -= 1
+            else:
+                self.folded.pop(mark, None)
 
     def remove(self, place: str) -> None:
         """Drop the file ``place``, and all that is in a folder of that name."""
