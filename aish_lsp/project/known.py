@@ -1,6 +1,6 @@
 """The names of a workspace's files: sorted and bounded.
 
-Where there are more than the limit, the deep ones are folded: of their folder the count is kept.
+If there are more than the limit, those in deep folders are folded into a count for each folder.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection
 
-#: Stands, in a folder that is folded, for all that is in it. No file has such a name.
+#: Stands in a folded folder for everything in it. No file has such a name.
 FOLDED = "\0"
 
-#: The sign after the slash: a folder's path and this come right behind all that is in it.
+#: The character after the slash: a folder's path and this sort right after all that is in it.
 _AFTER_SLASH = "0"
 
 
 def behind(folder: str) -> str:
-    """Return what sorts right behind all names in ``folder``."""
+    """Return what sorts right after all names in ``folder``."""
     return folder + _AFTER_SLASH
 
 
@@ -25,9 +25,9 @@ class KnownFiles:
     """Names relative to the root, ``/``-separated; one that ends in ``/`` is another repository.
 
     Attributes:
-        names: sorted; for a folder that is folded its mark: its path, a slash and FOLDED.
-        folded: the number of files by these marks.
-        unnamed: the number of files of a root that has too many entries itself.
+        names: sorted; a folded folder has one entry, its mark: its path, a slash and FOLDED.
+        folded: the number of files behind each mark.
+        unnamed: the number of files without a name or a mark, if the root itself has too many.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -35,7 +35,7 @@ class KnownFiles:
         self.folded: Counter[str] = Counter()
         self.unnamed = 0
         self._limit = limit
-        #: Folders that a name may lie in; with more it is folded. None: any number.
+        #: How many folders deep a name may lie; a deeper one is folded. None: any number.
         self._depth: int | None = None
 
     # Made and changed
@@ -60,7 +60,7 @@ class KnownFiles:
         """Put the names in order."""
         names = self._plain()
         names += self.folded
-        names.sort()  # not a copy: the other threads wait meanwhile
+        names.sort()  # in place: a copy would make the other threads wait longer
         self.names = names
 
     def _fold(self, limit: int) -> None:
@@ -89,7 +89,7 @@ class KnownFiles:
         self.names = self._kept(names)
 
     def _kept(self, names: list[str]) -> list[str]:
-        """Return those of ``names`` that are not folded; the others are counted."""
+        """Return those of ``names`` that are not folded, and count the others."""
         if self._depth is None:
             return names
         if self._depth < 0:
@@ -105,7 +105,7 @@ class KnownFiles:
         return [name for name in self.names if name not in self.folded]
 
     def is_folded(self, name: str) -> bool:
-        """Return whether it is not known if ``name`` is there."""
+        """Return whether ``name`` lies too deep to be kept: whether it exists is not known."""
         return self._depth is not None and _depth_of(name) > self._depth
 
     def folder_of(self, name: str) -> str:
@@ -131,7 +131,7 @@ class KnownFiles:
                 self.folded.pop(mark, None)
 
     def remove(self, place: str) -> None:
-        """Drop the file ``place``, and all that is in a folder of that name."""
+        """Drop the file ``place``, and everything in a folder of that name."""
         low, high = self.inside(place)
         for name in self.names[low:high]:
             self.folded.pop(name, None)
@@ -143,11 +143,11 @@ class KnownFiles:
 
     @property
     def total(self) -> int:
-        """How many files there are, those that are folded too; after ``sort``."""
+        """The number of files, folded ones included; after ``sort``."""
         return self.count(0, len(self.names)) + self.unnamed
 
     def count(self, low: int, high: int) -> int:
-        """Return how many files the names from ``low`` to before ``high`` stand for."""
+        """Return how many files ``names[low:high]`` stand for."""
         if not self.folded:
             return high - low
         return sum(self.folded.get(name, 1) for name in self.names[low:high])
