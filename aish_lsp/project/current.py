@@ -1,7 +1,7 @@
 """The list of a workspace's files, kept up to date at little cost.
 
-What changed is told by the editor, or found by a look at the few files that decide. Of what came
-git is asked, and where that does not tell for sure, all is scanned anew.
+The editor tells what changed, or a look at the few files that decide finds out. git is asked about
+what is new; if that does not settle it, the whole folder is scanned again.
 """
 
 from __future__ import annotations
@@ -28,25 +28,26 @@ from aish_lsp.project.files import (
 from aish_lsp.project.git import Git, GitFailed
 from aish_lsp.project.known import KnownFiles
 
-#: Called with each scan when it begins, and with the task that is done when it has ended.
+#: Called when a scan begins, with it and with the task that is done when it ends.
 ScanListener: TypeAlias = Callable[[Scan, "asyncio.Task[Listing]"], None]
 
-#: Changes that are looked at one by one; of more, a scan is cheaper.
+#: Changes that are looked at one by one; for more, a scan is cheaper.
 PENDING_LIMIT = 1000
 
-#: Names in a folder that are known and not there, or the reverse; of more, most are ignored.
+#: Names in a folder that are known and not there, or there and not known; if there are more, most
+#: are ignored ones.
 _DIFFERING_LIMIT = 200
 
 #: Files edited of late that are remembered.
 _EDITED_LIMIT = 50
 
-#: Where nobody tells of changes: a scan that took less (seconds) is made anew for each look; one
-#: that took more, once it is older than so many times that, and than so many seconds.
+#: If nobody tells of changes: a scan that took less than this (seconds) is repeated for each look;
+#: one that took longer, once it is older than so many times that, and than so many seconds.
 _CHEAP = 0.1
 _AGE_FACTOR = 20
 _LEAST_AGE = 10.0
 
-#: A file's time, size and number, which are others after a change; None where there is no file.
+#: A file's time, size and inode, which differ after a change; None if there is no file.
 _Trace: TypeAlias = tuple[int, int, int] | None
 
 
@@ -54,9 +55,9 @@ class CurrentFiles:
     """The files of the folder ``root``.
 
     Attributes:
-        watched: whether somebody tells of all files that come and go.
+        watched: whether the editor tells of every file that comes or goes.
         listing: the files as of the last update.
-        lock: held while the list is changed; to be held by who reads it in a thread.
+        lock: held while the list changes; hold it to read the list in a thread.
     """
 
     def __init__(self, root: Path) -> None:
@@ -76,26 +77,26 @@ class CurrentFiles:
 
     @property
     def recent(self) -> set[str]:
-        """The files that were changed of late: here, and by the last commits."""
+        """The files that were changed recently: here, and by the last commits."""
         return {*self._edited, *self.listing.recent}
 
     def on_scan(self, listener: ScanListener) -> None:
-        """Have ``listener`` called with each scan that begins."""
+        """Call ``listener`` whenever a scan begins."""
         self._listeners.append(listener)
 
     def changed(self, names: Iterable[str]) -> None:
-        """Take note that something may have come, gone or changed at ``names``; costs nothing."""
+        """Remember that something may have come, gone or changed at ``names``; costs nothing."""
         self._pending.update(dict.fromkeys(names))
         if len(self._pending) > PENDING_LIMIT:
             self.distrust()
 
     def distrust(self) -> None:
-        """Take note that much has changed: the next update scans all."""
+        """Remember that much has changed: the next update scans the whole folder."""
         self._pending.clear()
         self._doubtful = True
 
     def edited(self, name: str) -> None:
-        """Take note that the user works on this file."""
+        """Remember that the user works on this file."""
         self._edited.pop(name, None)
         self._edited[name] = None
         if len(self._edited) > _EDITED_LIMIT:
@@ -103,43 +104,47 @@ class CurrentFiles:
         self.changed([name])
 
     def renew(self) -> None:
-        """Have the next update scan all, also where the user has stopped a scan before."""
+        """Make the next update scan the whole folder, even if the user stopped a scan before."""
         self._doubtful = True
         self._given_up = False
 
     def watch(self) -> None:
-        """Believe what is told of changes from now on; what came before is looked at once more."""
+        """Rely on being told of changes from now on; the next update still scans the folder."""
         self.watched = True
         self.distrust()
 
     async def update(self) -> bool:
-        """Bring the list up to date; return whether it, or ``recent``, may have changed."""
+        """Bring the list up to date; return whether the list or ``recent`` may have changed."""
         async with self.lock:
             names, self._pending = self._pending, {}
             if self._given_up:
                 return False
             if not self._doubtful:
                 git = self._git()
-                taken_in = await in_thread(lambda: self._take_in(git, names), git.end)
+                try:
+                    taken_in = await in_thread(lambda: self._take_in(git, names), git.end)
+                except BaseException:
+                    self._doubtful = True  # ``names`` are no longer known to have changed
+                    raise
                 if taken_in is not None:
                     return taken_in
             await self._scan()
             return True
 
     async def left_out(self, paths: Iterable[str]) -> set[str]:
-        """Return those of ``paths``, which are there, that are no files of the project."""
+        """Return those of ``paths``, all of which exist, that are not files of the project."""
         known = self.listing.known
         unknown = [path for path in paths if path not in known]
         if not unknown:
             return set()
         git = self._git()
         left_out = await in_thread(lambda: self._left_out(git, unknown), git.end)
-        # Nobody may have told of a new one yet.
+        # We may not have been told of a new file yet.
         self.changed(set(filterfalse(known.is_folded, unknown)) - left_out)
         return left_out
 
     async def ignores(self, name: str) -> bool:
-        """Return whether a file of that name, be it there or not, is ignored."""
+        """Return whether a file of that name is ignored, whether it exists or not."""
         git = self._git()
         return await in_thread(lambda: self._ignores(git, name), git.end)
 
@@ -161,20 +166,20 @@ class CurrentFiles:
             raise
         self._given_up = scan.stopped
         self._traces = await asyncio.to_thread(self._look)
-        # What changed while the scan ran may be in it, or not.
+        # What changed during the scan may be missing from it.
         if any(trace is not None and trace[0] >= begun for trace in self._traces.values()):
             self._doubtful = True
         self._scanned_at, self._took = clock, time.monotonic() - clock
 
     def watch_over(self, prefixes: Iterable[str]) -> None:
-        """Look at each update whether something came or went in these folders; "" is the root."""
+        """Check these folders at each update for what came or went; "" is the root."""
         self._shown = {prefix: self._shown.get(prefix, 0) for prefix in prefixes}
 
     def _take_in(self, git: Git, names: Iterable[str]) -> bool | None:
-        """Take in what came or went at ``names``, and in the folders that are shown.
+        """Update the list at ``names``, and in the folders that are shown.
 
-        What is told is never trusted: the disk says what is there, git whether it counts. Return
-        whether there was anything; None where only a new scan can tell.
+        Reports are never trusted: the disk says what exists, git whether it counts. Return whether
+        there was anything to look at, or None if only a new scan can tell.
         """
         if self._look() != self._traces or (not self.watched and self._is_old()):
             return None
@@ -186,14 +191,14 @@ class CurrentFiles:
                 came.add(known.folder_of(place))
             elif not os.path.lexists(self._root / place):
                 known.remove(place)
-            elif place not in known or (self._root / place).is_dir():
+            elif place not in known or os.path.isdir(self._root / place):  # noqa: PTH112 - Path's raises
                 came.add(place)
         if _ROOT in places or (came and not self._ask(git, came)):
             return None
         return bool(places)
 
     def _ask(self, git: Git, places: set[str]) -> bool:
-        """Put in place of what is known at ``places`` what git lists there; return whether."""
+        """Replace what is known at ``places`` by what git lists there, if it can be asked."""
         known = self.listing.known
         if self.listing.way == "walk" or known.unnamed or len(places) > ASKED_AT_ONCE:
             return False
@@ -220,7 +225,7 @@ class CurrentFiles:
         return is_left_out(self._root, name)
 
     def _came_or_went(self) -> Iterator[str]:
-        """Yield what is on disk and not known, and the reverse, of the folders that are shown."""
+        """Yield names in the folders shown that are on the disk and not known, or the reverse."""
         for prefix, before in self._shown.items():
             folder = self._root / prefix
             with suppress(OSError):
@@ -233,7 +238,7 @@ class CurrentFiles:
                         yield from (prefix + name for name in sorted(differing))
 
     def _is_old(self) -> bool:
-        """Return whether a list that nobody tells changes of is to be made anew."""
+        """Return whether the list is to be renewed, if nobody tells of changes."""
         if self._took < _CHEAP:
             return True
         age = time.monotonic() - self._scanned_at
@@ -241,7 +246,7 @@ class CurrentFiles:
 
     def _look(self) -> dict[Path, _Trace]:
         """Return the traces of the files that decide."""
-        # The index: what decides is another's where git had nothing to list of this one.
+        # With the own index: another repository decides if git had nothing to list in this one.
         own = (".git", ".git/index", ".gitignore")
         paths = (*self.listing.deciding, self._root, *(self._root / name for name in own))
         return {path: _trace(path) for path in paths}
@@ -252,22 +257,22 @@ def _trace(path: Path) -> _Trace:
         found = path.stat()
     except (OSError, ValueError):
         return None
-    # A folder's own time tells of each file that is made in it; that it is another one is enough.
+    # A folder's time changes with each file made in it; it is enough to see that it was replaced.
     return (
         (0, 0, found.st_ino) if path.is_dir() else (found.st_mtime_ns, found.st_size, found.st_ino)
     )
 
 
-#: Stands for the whole folder, among places in it.
+#: Stands for the whole folder among the places in it.
 _ROOT = "."
 
 
 def _place_of(name: str) -> str:
-    """Return the place whose files a change at ``name`` may change; nothing where it is none."""
+    """Return the place whose files a change at ``name`` may affect; empty if there is none."""
     above, _, last = name.rpartition("/")
     parts = name.split("/")
     if ".git" in parts:
-        # A repository inside comes or goes; of this one the traces tell.
+        # A repository inside comes or goes; for the folder's own, the traces show it.
         return "/".join(parts[: parts.index(".git")])
     if last == ".gitignore":
         return above or _ROOT

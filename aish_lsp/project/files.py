@@ -1,6 +1,6 @@
-"""The files of a workspace: those that git knows or would add, else those a walk finds.
+"""The files of a workspace: those that git knows or would add, or else those that a walk finds.
 
-Opening a stranger's folder must run nothing of its own.
+Opening a stranger's folder must run nothing that is in it.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from aish_lsp.project.git import Git, GitFailed
 from aish_lsp.project.known import FOLDED, KnownFiles
 from aish_lsp.project.safe_read import read_regular
 
-#: Names that are kept; of more, those that lie deep are counted.
+#: Names that are kept; if there are more, those in deep folders are only counted.
 FILE_LIMIT = 200_000
-#: Seconds that git, and then a walk, may take.
+#: Seconds that git may take, and a walk after it.
 TIME_LIMIT = 60.0
-#: Places that git is asked about at once: it holds each file against each of them.
+#: Places that git is asked about at once: it compares each file with each of them.
 ASKED_AT_ONCE = 100
-#: Names of what the last commits have changed.
+#: Names that are kept of what the last commits changed.
 _RECENT_LIMIT = 2000
 
-#: How files are found: by git in their repository, or in an empty one; or by a walk.
+#: How files are found: by git in their repository, by git in an empty one, or by a walk.
 Way: TypeAlias = Literal["git", "given", "walk"]
 
 _Result = TypeVar("_Result")
@@ -40,9 +40,9 @@ _Result = TypeVar("_Result")
 class FileList:
     """The files of a folder: relative, ``/``-separated, sorted.
 
-    A name that ends in ``/`` is another repository inside, which is not looked into. Bytes that
-    are no UTF-8 are held as ``os.fsdecode`` holds them. ``truncated`` says that there are more;
-    ``reason`` says why there is nothing, or not all.
+    A name that ends in ``/`` is a repository inside, whose files are not listed. Bytes that are not
+    UTF-8 are decoded as ``os.fsdecode`` does. ``truncated`` says that there are more files, and
+    ``reason`` why some or all are missing.
     """
 
     files: tuple[str, ...]
@@ -56,11 +56,11 @@ class Listing:
 
     Attributes:
         known: the files.
-        truncated: whether the scan ended before it had seen all.
-        reason: why, or why there is nothing.
-        way: how they were found.
-        deciding: files outside of the list whose change may change it.
-        recent: names that the last commits have changed, the last first.
+        truncated: whether the scan ended before it had seen everything.
+        reason: why it did, or why there are no files.
+        way: how the files were found.
+        deciding: files outside the list that, when they change, may change it.
+        recent: names that the last commits changed, the latest first.
     """
 
     known: KnownFiles
@@ -72,10 +72,10 @@ class Listing:
 
 
 async def list_files(root: Path, *, every: bool = False) -> FileList:
-    """Return the files under ``root`` that no ignore rule leaves out; ``every`` one of them.
+    """Return the files under ``root`` that no ignore rule leaves out.
 
-    A folder that is gone or cannot be read gives an empty list with a reason. Where git is missing
-    or fails, the folder is walked.
+    ``every`` lists all of them, however many there are. A folder that is gone or cannot be read
+    gives an empty list with a reason. If git is missing or fails, the folder is walked.
     """
     listing = await Scan(root, None if every else FILE_LIMIT).listing()
     known = listing.known
@@ -86,7 +86,7 @@ async def list_files(root: Path, *, every: bool = False) -> FileList:
 
 
 async def in_thread(work: Callable[[], _Result], stop: Callable[[], None]) -> _Result:
-    """Return what ``work`` returns, in a thread; where this is cancelled, ``stop`` is called."""
+    """Return what ``work`` returns, run in a thread; call ``stop`` if this is cancelled."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(task)
@@ -101,11 +101,11 @@ class Scan:
 
     Args:
         root: the folder.
-        limit: names that are kept; None: all.
+        limit: how many names are kept; None: all.
 
     Attributes:
-        found: how many files were found by now.
-        stopped: whether somebody has ended it.
+        found: how many files have been found so far.
+        stopped: whether the scan was stopped by a caller.
     """
 
     def __init__(self, root: Path, limit: int | None) -> None:
@@ -117,11 +117,11 @@ class Scan:
         self._git: Git | None = None
 
     async def listing(self) -> Listing:
-        """Return what is found; where it is cancelled, git is ended first."""
+        """Return what is found; end git if this is cancelled."""
         return await in_thread(self.run, self.stop)
 
     def stop(self) -> None:
-        """End it: what was found by now is what there is. Safe in any thread."""
+        """End the scan with what has been found so far. Safe in any thread."""
         self.stopped = True
         if self._git is not None:
             self._git.end()
@@ -134,7 +134,6 @@ class Scan:
             reason = f"The folder {self._root} cannot be read: {error.strerror}."
             return Listing(KnownFiles(), reason=reason)
         listing = self._by_git("git") or self._by_git("given") or self._by_walk()
-        listing.known.sort()
         if self.stopped:
             listing.truncated, listing.reason = True, "The scan was stopped."
         elif self._late:
@@ -143,9 +142,9 @@ class Scan:
         return listing
 
     def _by_git(self, way: Literal["git", "given"]) -> Listing | None:
-        """Return what git lists; None where it fails, or lists nothing.
+        """Return what git lists, or None if it fails or lists nothing.
 
-        An outer repository that ignores the whole folder has nothing to say of it.
+        It lists nothing for a folder that an outer repository ignores as a whole.
         """
         if self.stopped or self._late:
             return None
@@ -160,10 +159,11 @@ class Scan:
             return None
         finally:
             self._late = git.late
+        listing.known.sort()
         return listing if listing.known.total else None
 
     def _take(self, git: Git, listing: Listing) -> None:
-        others = git.others()  # the slowest goes first
+        others = git.others()  # started first: the slowest
         if listing.way == "git":
             tracked, gone = git.tracked(), git.gone()
             recent, deciding = git.recent(), git.deciding()
@@ -173,8 +173,8 @@ class Scan:
                 names = islice(chain.from_iterable(recent), _RECENT_LIMIT)
                 listing.recent = tuple(dict.fromkeys(names))
             absent = {name for names in gone for name in names}
-            if absent:  # of a submodule with its slash, too
-                listing.known.drop(absent | {f"{name}/" for name in absent})
+            if absent:
+                listing.known.drop(absent)
         self._extend(listing.known, others)
 
     def _by_walk(self) -> Listing:
@@ -186,6 +186,7 @@ class Scan:
             self._late = time.monotonic() > end
             if self.stopped or self._late:
                 break
+        listing.known.sort()
         return listing
 
     def _extend(self, known: KnownFiles, pieces: Iterable[list[str]]) -> None:
@@ -195,10 +196,10 @@ class Scan:
 
 
 def list_again(root: Path, git: Git, places: Sequence[str]) -> list[str]:
-    """Return the names of the files that ``git`` lists at these files and folders; blocks.
+    """Return the names that ``git`` lists at these files and folders; blocks.
 
     Raises:
-        GitFailed: it has failed, or was ended.
+        GitFailed: git failed, or was ended.
     """
     names: list[str] = []
     with git.at_work(TIME_LIMIT):
@@ -210,12 +211,13 @@ def list_again(root: Path, git: Git, places: Sequence[str]) -> list[str]:
     return [name for name in names if os.path.lexists(root / name)]
 
 
-# Without a git that can be used: a walk by the rules of the ignore files in the folder. These are
-# git's but for escapes, for classes of characters by name and ranges that are upside down, and for
-# "?", which is any character and not any byte.
+# Without a usable git: a walk that follows the ignore files in the folder. Their rules are git's,
+# except that there are no escapes, no named classes of characters and no reversed ranges, and that
+# "?" is any character rather than any byte.
 
-#: Bytes of an ignore file that are read.
+#: Bytes of an ignore file that are read, and characters of a pattern; a longer one is left out.
 _IGNORE_LIMIT = 128 << 10
+_PATTERN_LIMIT = 4096
 
 _MAGIC = re.compile(r"[*?\[]")
 
@@ -225,7 +227,7 @@ _Segment: TypeAlias = re.Pattern[str] | str | None
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """One line of an ignore file, which lies ``above`` folders deep."""
+    """One line of an ignore file that lies ``above`` folders deep."""
 
     above: int
     ignores: bool
@@ -240,8 +242,8 @@ _Rules: TypeAlias = tuple[_Rule, ...]
 def walk(root: Path) -> Iterator[list[str]]:
     """Yield the names of the files under ``root``, folder by folder.
 
-    Links are named and not followed; of another repository only its folder is named. What cannot
-    be read is passed over.
+    Links are named but not followed; of a repository inside only its folder is named. What cannot
+    be read is skipped.
     """
     waiting: list[tuple[tuple[str, ...], _Rules]] = [((), _first_rules(root))]
     while waiting:
@@ -265,7 +267,7 @@ def walk(root: Path) -> Iterator[list[str]]:
 
 
 def is_left_out(root: Path, name: str) -> bool:
-    """Return whether a walk leaves out a file of that name, be it there or not."""
+    """Return whether a walk leaves out a file of that name, whether it exists or not."""
     path = tuple(name.split("/"))
     rules = _first_rules(root)
     folder = root
@@ -280,7 +282,8 @@ def is_left_out(root: Path, name: str) -> bool:
 
 
 def _is_repository(folder: Path) -> bool:
-    return (folder / ".git" / "HEAD").exists() or (folder / ".git").is_file()
+    # Not by Path, which raises an error if the folder may not be entered or a name is too long.
+    return os.path.exists(folder / ".git" / "HEAD") or os.path.isfile(folder / ".git")  # noqa: PTH110, PTH113 - see above
 
 
 def _first_rules(root: Path) -> _Rules:
@@ -296,14 +299,14 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _rules_in(file: Path, above: int) -> _Rules:
-    """Return the rules of an ignore file; one that is not a regular file has none, as with git."""
+    """Return the rules of an ignore file; as in git, none unless it is a regular file."""
     text = os.fsdecode(read_regular(file, _IGNORE_LIMIT) or b"").removeprefix("\ufeff")
     rules = []
     for line in text.split("\n"):
         ignores = not line.startswith("!")
         pattern = line.removeprefix("!").rstrip(" \r").replace("\\", "").replace("[^", "[!")
         path = pattern.removesuffix("/")
-        if not path or line.startswith("#"):
+        if not path or line.startswith("#") or len(path) > _PATTERN_LIMIT:
             continue
         parts = path.removeprefix("/").split("/") if "/" in path else ["**", path]
         rules.append(_Rule(above, ignores, pattern != path, tuple(map(_segment, parts))))
@@ -317,7 +320,7 @@ def _segment(part: str) -> _Segment:
 
 
 def _is_ignored(path: Sequence[str], rules: _Rules, *, folder: bool) -> bool:
-    """Return whether ``path`` is ignored where all folders above it are not; the last rule wins."""
+    """Return whether ``path`` is ignored, if no folder above it is; the last rule wins."""
     for rule in reversed(rules):
         if (folder or not rule.folders_only) and _matches(rule.segments, path[rule.above :]):
             return rule.ignores
@@ -327,7 +330,7 @@ def _is_ignored(path: Sequence[str], rules: _Rules, *, folder: bool) -> bool:
 def _matches(segments: Sequence[_Segment], path: Sequence[str]) -> bool:
     """Return whether ``segments`` match the whole of ``path``.
 
-    Only the last ``**`` is ever tried again, as with the stars of a glob: no blow-up.
+    Only the last ``**`` is ever tried again, as with the stars of a glob, so the time is bounded.
     """
     at = place = 0
     star, star_place = -1, 0

@@ -1,6 +1,6 @@
-"""git, started so that it runs nothing of the workspace's own: its repository may be hostile.
+"""git, started so that it runs nothing from the workspace: its repository may be hostile.
 
-What it says of a folder: its files, those of them that are gone, what was changed of late.
+It is asked for a folder's files, for those that are gone, and for what recent commits changed.
 """
 
 from __future__ import annotations
@@ -17,38 +17,42 @@ from typing import IO
 
 from aish_lsp.project.safe_read import read_regular
 
-#: Bytes that are read of git's output at a time: they are parsed in about a millisecond.
+#: Bytes of git's output that are read at a time: they are parsed in about a millisecond.
 _PIECE = 1 << 16
 
-#: Bytes of a repository's own ignore file, where git refuses the repository.
+#: The longest name, in bytes: no file system has a longer one.
+_NAME_LIMIT = 16 << 10
+
+#: Bytes that are read of a repository's own ignore file, if git refuses the repository.
 _EXCLUDE_LIMIT = 128 << 10
 
-#: ``-t`` tells what a sparse checkout leaves out, ``-s`` what is a submodule.
+#: ``-t`` shows what a sparse checkout leaves out, ``-s`` what is a submodule.
 _TRACKED = ("--literal-pathspecs", "ls-files", "-z", "-t", "-s", "-c")
 _OTHERS = ("--literal-pathspecs", "ls-files", "-z", "-o", "--exclude-standard")
 _GONE = ("ls-files", "-z", "-d")
 _DECIDING = ("rev-parse", "--git-path", "index", "--git-path", "info/exclude")
-#: The commits that are looked at for what was changed of late.
+#: The commits whose changes count as recent.
 _LATE = ("rev-list", "--no-merges", "-n", "20", "HEAD")
 _CHANGED = ("diff-tree", "--stdin", "-r", "-z", "--relative", "--name-only", "--no-commit-id")
 
 
 class GitFailed(Exception):
-    """There is no git, or it could not be started, or it says that it failed."""
+    """git is not there, could not be started, or reported a failure."""
 
 
 class Git:
     """git in the folder ``root``. All of its processes can be ended at once, from any thread.
 
-    What it is asked for, it begins to look for at once; the answers are read when they are needed.
+    Each question starts a process at once; its answer is read when it is needed. It is used once:
+    for one block of ``at_work``.
 
     Args:
         root: the folder.
-        given: whether it is given an empty repository. So it lists by its own rules what lies in
-            no repository, or in one that it refuses.
+        given: whether git is given an empty repository. By that it can apply its own ignore rules
+            to a folder that is in no repository, or in one that it refuses.
 
     Attributes:
-        ended: whether it was ended, by somebody or since it took too long.
+        ended: whether it was ended, by a caller or because it took too long.
         late: whether it took too long.
     """
 
@@ -62,10 +66,10 @@ class Git:
 
     @contextmanager
     def at_work(self, seconds: float) -> Iterator[None]:
-        """Use it within the block; what still runs then, or after so many seconds, is ended.
+        """Let git work within the block; end what still runs after it, or after ``seconds``.
 
         Raises:
-            GitFailed: the empty repository cannot be made.
+            GitFailed: the empty repository could not be made.
         """
         timer = threading.Timer(seconds, self._end_late)
         timer.daemon = True
@@ -97,7 +101,7 @@ class Git:
         self._options += [f"--git-dir={folder}", "--work-tree=."]
 
     def end(self) -> None:
-        """End all that runs; what is read of it ends there. Safe in any thread."""
+        """End all processes, and with them their output. Safe in any thread."""
         self.ended = True
         for process in list(self._running):
             process.kill()
@@ -120,41 +124,42 @@ class Git:
                 stderr=subprocess.DEVNULL,
                 bufsize=0,
             )
-        except (OSError, ValueError) as error:  # ValueError: a zero, or no character, in a name
+        except (OSError, ValueError) as error:  # ValueError: a NUL or a lone surrogate in a name
             raise GitFailed from error
         self._running.append(process)
         if self.ended:
             process.kill()
         return process
 
-    # Each of these raises GitFailed: it cannot be started, or, once it is read, it has failed.
+    # Each of these raises GitFailed: at once if git cannot be started, while its answer is read if
+    # git has failed.
 
     def tracked(self, *places: str) -> Iterator[list[str]]:
-        """Return the names of what is tracked at the files and folders ``places``; or of all."""
+        """Return the names of what is tracked at these files and folders, or of all that is."""
         return self._read(self._start(*_TRACKED, "--", *places), _tracked_names)
 
     def others(self, *places: str) -> Iterator[list[str]]:
-        """Return the names of what is new and not ignored, as ``tracked``."""
+        """Return the names of what is new and not ignored; ``places`` as for ``tracked``."""
         return self._read(self._start(*_OTHERS, "--", *places), _names)
 
     def gone(self) -> Iterator[list[str]]:
-        """Return the names of what is tracked and not on disk."""
+        """Return the names of what is tracked but not on the disk."""
         return self._read(self._start(*_GONE), _names)
 
     def recent(self) -> Iterator[list[str]]:
-        """Return the names of what was changed of late, the last first."""
+        """Return the names that the last commits changed, the latest first."""
         commits = self._start(*_LATE)
         return self._read(self._start(*_CHANGED, fed_by=commits.stdout), _names)
 
     def deciding(self) -> Iterator[Path]:
-        """Return the files of the repository whose change may change the list."""
+        """Return the files of the repository that, when they change, may change the list."""
         answer = self._start(*_DECIDING).stdout
         assert answer is not None
         return (self._root / os.fsdecode(line).rstrip("\n") for line in answer)
 
     def ignores(self, name: str) -> bool:
-        """Return whether a file of that name, there or not, is ignored."""
-        # It knows no --literal-pathspecs: without the index and behind a folder nothing is magic.
+        """Return whether a file of that name is ignored, whether it exists or not."""
+        # check-ignore has no --literal-pathspecs; with --no-index, "./" stops a name being magic.
         status = self._start("check-ignore", "-q", "--no-index", "--", f"./{name}").wait()
         if status > 1 or self.ended:
             raise GitFailed
@@ -163,13 +168,15 @@ class Git:
     def _read(
         self, process: subprocess.Popen[bytes], names_of: Callable[[bytes], list[str]]
     ) -> Iterator[list[str]]:
-        """Yield what git names, in pieces that end behind a zero; a rest is dropped."""
+        """Yield the names that git prints, in pieces that end at a NUL; what follows is dropped."""
         assert process.stdout is not None
         rest, last = b"", ""
         while piece := process.stdout.read(_PIECE):
             records, zero, rest = (rest + piece).rpartition(b"\0")
+            if len(rest) > _NAME_LIMIT:
+                raise GitFailed
             names = names_of(records + zero) if zero else []
-            if names and names[0] == last:  # one file of a merge, cut in two
+            if names and names[0] == last:  # the stages of an unmerged file, cut in two
                 del names[0]
             last = names[-1] if names else last
             yield names
@@ -178,13 +185,13 @@ class Git:
 
 
 def _tracked_names(records: bytes) -> list[str]:
-    """Return the names in ``records``: TAG MODE OBJECT STAGE, a tab, the name, a zero."""
+    """Return the names in ``records``: TAG MODE OBJECT STAGE, a tab, the name, a NUL."""
     lines = os.fsdecode(records).split("\0")[:-1]
     usual = records.count(b"\0H 100") + records.startswith(b"H 100")
-    if usual == len(lines):  # plain files, and most often there is nothing else
+    if usual == len(lines):  # plain files: usually there is nothing else
         start = lines[0].index("\t") + 1
         return _inside([line[start:] for line in lines], records)
-    names: dict[str, None] = {}  # of a merge each stage is listed
+    names: dict[str, None] = {}  # an unmerged file is listed once for each stage
     for line in lines:
         stage, _, name = line.partition("\t")
         if not stage.startswith("S"):
@@ -197,7 +204,7 @@ def _names(records: bytes) -> list[str]:
 
 
 def _inside(names: list[str], records: bytes) -> list[str]:
-    """Return ``names`` without those that git itself would never have put into an index."""
+    """Return ``names`` without those that lead outside: git itself never puts one in an index."""
     if not any(sign in records for sign in (b"..", b"\0/", b"\t/")):
         return names
     return [name for name in names if not name.startswith("/") and ".." not in name.split("/")]
@@ -214,7 +221,7 @@ _NOTHING_IS_FETCHED = {
     "GIT_ALLOW_PROTOCOL": "none",  # for versions that do not know the variable above
     "GIT_TERMINAL_PROMPT": "0",
 }
-#: What would turn git to another repository than the workspace's (``rev-parse --local-env-vars``).
+#: What would point git at a repository other than the workspace's (``rev-parse --local-env-vars``).
 _OTHER_REPOSITORY = frozenset(
     {
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
@@ -239,9 +246,9 @@ _OTHER_REPOSITORY = frozenset(
 
 
 def git_command(root: Path, *arguments: str) -> list[str] | None:
-    """Return the command that runs git with ``arguments``, or None where there is no git.
+    """Return the command that runs git with ``arguments``, or None if there is no git.
 
-    One that an absolute entry of PATH names, and none that the workspace at ``root`` holds.
+    Only absolute entries of PATH count, and none that lies in the workspace at ``root``.
     """
     real_root = Path(os.path.realpath(root))
     entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
@@ -255,6 +262,6 @@ def git_command(root: Path, *arguments: str) -> list[str] | None:
 
 
 def git_environment() -> dict[str, str]:
-    """Return the environment for ``git_command``, to be run in the workspace's folder."""
+    """Return the environment in which ``git_command`` is to run."""
     kept = {key: value for key, value in os.environ.items() if key not in _OTHER_REPOSITORY}
     return kept | _NOTHING_IS_FETCHED

@@ -1,6 +1,6 @@
 """The names of a workspace's files: sorted and bounded.
 
-Where there are more than the limit, the deep ones are folded: of their folder the count is kept.
+If there are more than the limit, those in deep folders are folded into a count for each folder.
 """
 
 from __future__ import annotations
@@ -9,15 +9,15 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection
 
-#: Stands, in a folder that is folded, for all that is in it. No file has such a name.
+#: Stands in a folded folder for everything in it. No file has such a name.
 FOLDED = "\0"
 
-#: The sign after the slash: a folder's path and this come right behind all that is in it.
+#: The character after the slash: a folder's path and this sort right after all that is in it.
 _AFTER_SLASH = "0"
 
 
 def behind(folder: str) -> str:
-    """Return what sorts right behind all names in ``folder``."""
+    """Return what sorts right after all names in ``folder``."""
     return folder + _AFTER_SLASH
 
 
@@ -25,9 +25,9 @@ class KnownFiles:
     """Names relative to the root, ``/``-separated; one that ends in ``/`` is another repository.
 
     Attributes:
-        names: sorted; for a folder that is folded its mark: its path, a slash and FOLDED.
-        folded: the number of files by these marks.
-        unnamed: the number of files of a root that has too many entries itself.
+        names: sorted; a folded folder has one entry, its mark: its path, a slash and FOLDED.
+        folded: the number of files behind each mark.
+        unnamed: the number of files without a name or a mark, if the root itself has too many.
     """
 
     def __init__(self, limit: int | None = None) -> None:
@@ -35,26 +35,39 @@ class KnownFiles:
         self.folded: Counter[str] = Counter()
         self.unnamed = 0
         self._limit = limit
-        #: Folders that a name may lie in; with more it is folded. None: any number.
+        #: How many folders deep a name may lie; a deeper one is folded. None: any number.
         self._depth: int | None = None
 
     # Made and changed
 
     def extend(self, names: list[str]) -> None:
-        """Take in names that are new; after the last ones comes ``sort``.
+        """Add names that are new; call ``sort`` after the last ones.
 
-        How deep names are folded depends on the names, not on the pieces that they come in.
+        What is folded depends on the names and their order, not on the pieces that they come in.
         """
-        self.names += self._kept(names)
-        while self._limit is not None and len(self.names) + len(self.folded) > self._limit:
-            self._fold(self._limit)
+        limit = self._limit
+        if limit is None:
+            self.names += names
+            return
+        while names:
+            room = limit + 1 - len(self.names) - len(self.folded)
+            self.names += self._kept(names[:room])
+            names = names[room:]
+            while len(self.names) + len(self.folded) > limit:
+                self._fold(limit)
 
     def sort(self) -> None:
         """Put the names in order."""
-        self.names = sorted([*self._plain(), *self.folded])
+        names = self._plain()
+        names += self.folded
+        names.sort()  # in place: a copy would make the other threads wait longer
+        self.names = names
 
     def _fold(self, limit: int) -> None:
-        """Fold what lies deepest."""
+        """Fold what lies deepest, if possible until half of the limit is free.
+
+        A level at a time would look at all the names again for each level.
+        """
         names, folded = self._plain(), self.folded
         self.folded = Counter()
         if self._depth == 0:
@@ -63,14 +76,20 @@ class KnownFiles:
             self.names = names[: limit // 2]
             self.unnamed = len(names[limit // 2 :]) + folded.total()
             return
-        deepest = max(map(_depth_of, names), default=0) if self._depth is None else self._depth
-        self._depth = max(0, deepest - 1)
+        levels = Counter(map(_depth_of, names))
+        depth = max(levels, default=0) if self._depth is None else self._depth
+        kept = len(names) - levels[depth]
+        depth -= 1
+        while depth > 0 and kept > limit // 2:
+            kept -= levels[depth]
+            depth -= 1
+        self._depth = max(0, depth)
         for mark, count in folded.items():
             self.folded[self._mark(mark)] += count
         self.names = self._kept(names)
 
     def _kept(self, names: list[str]) -> list[str]:
-        """Return those of ``names`` that are not folded; the others are counted."""
+        """Return those of ``names`` that are not folded, and count the others."""
         if self._depth is None:
             return names
         if self._depth < 0:
@@ -86,7 +105,7 @@ class KnownFiles:
         return [name for name in self.names if name not in self.folded]
 
     def is_folded(self, name: str) -> bool:
-        """Return whether it is not known if ``name`` is there."""
+        """Return whether ``name`` lies too deep to be kept: whether it exists is not known."""
         return self._depth is not None and _depth_of(name) > self._depth
 
     def folder_of(self, name: str) -> str:
@@ -98,20 +117,21 @@ class KnownFiles:
         return "/".join([*above, FOLDED])
 
     def drop(self, names: Collection[str]) -> None:
-        """Drop these names; before ``sort``."""
+        """Drop these names, with or without the slash of a repository inside; before ``sort``."""
+        before = len(self.names)
+        self.names = [name for name in self.names if name.removesuffix("/") not in names]
+        if self._depth == -1:
+            self.unnamed = max(0, self.unnamed - len(names) + before - len(self.names))
+            return
         for name in names:
-            if not self.is_folded(name):
-                continue
-            if self._depth == -1:
-                self.unnamed = max(0, self.unnamed - 1)
-            elif self.folded[self._mark(name)] > 1:
-                self.folded[self._mark(name)] -= 1
+            mark = self._mark(name) if self.is_folded(name) else ""
+            if self.folded[mark] > 1:
+                self.folded[mark] -= 1
             else:
-                self.folded.pop(self._mark(name), None)
-        self.names = [name for name in self.names if name not in names]
+                self.folded.pop(mark, None)
 
     def remove(self, place: str) -> None:
-        """Drop the file ``place``, and all that is in a folder of that name."""
+        """Drop the file ``place``, and everything in a folder of that name."""
         low, high = self.inside(place)
         for name in self.names[low:high]:
             self.folded.pop(name, None)
@@ -123,11 +143,11 @@ class KnownFiles:
 
     @property
     def total(self) -> int:
-        """How many files there are, those that are folded too."""
+        """The number of files, folded ones included; after ``sort``."""
         return self.count(0, len(self.names)) + self.unnamed
 
     def count(self, low: int, high: int) -> int:
-        """Return how many files the names from ``low`` to before ``high`` stand for."""
+        """Return how many files ``names[low:high]`` stand for."""
         if not self.folded:
             return high - low
         return sum(self.folded.get(name, 1) for name in self.names[low:high])

@@ -1,4 +1,4 @@
-"""Text files of a workspace, read with a bound and never from outside of it."""
+"""Reading text files of a workspace: up to a limit, and never from outside it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ def read_head(
 ) -> tuple[str, bool] | None:
     """Return up to ``limit`` bytes of the file ``name`` under ``root``, and whether that is all.
 
-    None where there is no such file, where it cannot be read, is no regular file, is binary, or
-    where its real path is outside of ``root``; and where secrets are kept under its name or under
-    that which a link leads to, unless it is known to be ``secret`` and the user is asked. What is
-    no UTF-8 is replaced.
+    None if there is no such file, if it cannot be read, is not a regular file, is binary, or really
+    lies outside ``root``; and if its name, or the name that a link leads to, is one of files that
+    hold secrets, unless ``secret`` says that the caller knows and asks the user. What is not UTF-8
+    is replaced.
     """
     real_root = os.path.realpath(root)
     real = Path(os.path.realpath(Path(root, name)))
@@ -34,13 +34,13 @@ def read_head(
 
 
 def read_regular(path: Path, limit: int) -> bytes | None:
-    """Return up to ``limit`` bytes of ``path``, or None where it is not a readable regular file.
+    """Return up to ``limit`` bytes of ``path``, or None if it is not a readable regular file.
 
-    A link as the last part is not followed, and nothing is waited for: not a pipe's other end.
+    A link as the last part is not followed, and a pipe's other end is not waited for.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except OSError:
+    except (OSError, ValueError):
         return None
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):

@@ -359,14 +359,14 @@ class Connection:
 
 
 async def _import_sdk() -> None:
-    """Import the SDK, beside all else: it takes a second.
+    """Import the SDK, and our transports for it, in a thread: it takes a second.
 
     Raises:
         NotFound: it is not installed.
     """
     if importlib.util.find_spec("mcp") is None:
         raise NotFound("the part for tool servers is not installed: pip install 'aish-lsp[tools]'")
-    await asyncio.to_thread(importlib.import_module, "mcp")
+    await asyncio.to_thread(importlib.import_module, "aish_lsp.tools.transports")
 
 
 def _checked_tools(server: str, listed: Iterable[McpTool]) -> tuple[list[ServerTool], list[str]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_project_files import git, needs_git, root, write
+from test_project_files import git, needs_git, root, slow_git, write
 
 from aish_lsp.project.current import CurrentFiles
 from aish_lsp.project.files import Scan
@@ -117,6 +117,28 @@ def test_too_much_is_scanned(repository: Path) -> None:
     write(repository, *names)
     assert told.after(*names) == listed_by_git(repository)
     assert told.scans == 1
+
+
+async def test_a_change_is_not_forgotten_when_the_look_at_it_is_cancelled(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = CurrentFiles(repository)
+    files.watch()
+    for _ in range(3):
+        await files.update()
+    write(repository, "new.py")
+    files.changed(["new.py"])
+    with monkeypatch.context() as patch:
+        slow_git(tmp_path / "slow", tmp_path / "pid")
+        patch.setenv("PATH", f"{tmp_path / 'slow'}:{os.environ['PATH']}")
+        look = asyncio.create_task(files.update())
+        while not (tmp_path / "pid").exists():
+            await asyncio.sleep(0.01)
+        look.cancel()
+        with suppress(asyncio.CancelledError):
+            await look
+    await files.update()
+    assert "new.py" in files.listing.known
 
 
 def test_what_is_none_of_ours_is_nothing(repository: Path, tmp_path: Path) -> None:

@@ -90,6 +90,27 @@ def test_too_many_files_in_the_root_are_counted() -> None:
 
 
 @pytest.mark.slow
+def test_what_is_gone_from_too_many_files_in_the_root_is_counted_once() -> None:
+    found = KnownFiles(4)
+    found.extend(["a", "b", "c", "d", "e"])
+    found.drop({"a", "e"})
+    found.sort()
+    assert (found.names, found.total) == (["b"], 3)
+
+
+def test_deep_folders_are_folded_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps, fold = [], KnownFiles._fold
+
+    def counted(self: KnownFiles, limit: int) -> None:
+        steps.append(limit)
+        fold(self, limit)
+
+    monkeypatch.setattr(KnownFiles, "_fold", counted)
+    names = ["a/" * (number % 100) + str(number) for number in range(3000)]
+    assert known(names, 1000).total == 3000
+    assert len(steps) < 10
+
+
 def test_a_million_names_are_kept_within_the_limit() -> None:
     found = KnownFiles(20_000)
     for part in range(1000):

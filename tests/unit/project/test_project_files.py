@@ -6,15 +6,17 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aish_lsp.project import files
-from aish_lsp.project.files import _is_ignored, _rules_in, is_left_out, list_files, walk
+from aish_lsp.project.current import CurrentFiles
+from aish_lsp.project.files import Scan, _is_ignored, _rules_in, is_left_out, list_files, walk
 from aish_lsp.project.git import _tracked_names
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
@@ -195,6 +197,16 @@ async def test_a_hostile_repository_makes_git_run_nothing(root: Path, tmp_path: 
     assert seen.exists()
     seen.unlink()
     assert (await list_files(root)).files == (".gitattributes", "a.py", "evil")
+    current = CurrentFiles(root)
+    await current.update()
+    current.watch()
+    await current.update()
+    write(root, "new.py")
+    current.changed(["new.py", "a.py"])
+    await current.update()
+    assert "new.py" in current.listing.known.names
+    assert not await current.ignores("other.py")
+    assert not await current.left_out(["later.py", "a.py"]) - {"later.py"}
     assert not seen.exists()
 
 
@@ -318,6 +330,31 @@ async def test_an_unreadable_folder_is_passed_over(root: Path) -> None:
         (root / "closed").chmod(0o700)
 
 
+def test_a_folder_that_may_not_be_entered_is_passed_over(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, "a.py", "closed/b.py")
+    scandir, stat = os.scandir, os.stat
+
+    def closed(real: Callable[..., Any]) -> Callable[..., Any]:
+        def ask(path: Path | int, *arguments: Any, **options: Any) -> Any:
+            if f"{path}/".startswith(f"{root}/closed/"):
+                raise PermissionError(13, "Permission denied", str(path))
+            return real(path, *arguments, **options)
+
+        return ask
+
+    monkeypatch.setattr(os, "scandir", closed(scandir))
+    monkeypatch.setattr(os, "stat", closed(stat))
+    assert walked(root) == ["a.py"]
+    assert not is_left_out(root, "closed/new.py")
+
+
+@pytest.mark.parametrize("name", ["n" * 300 + "/x", "a\0b/x", "\ud800/x"])
+def test_a_name_that_no_file_can_have_is_not_left_out(root: Path, name: str) -> None:
+    assert not is_left_out(root, name)
+
+
 @pytest.mark.usefixtures("no_git")
 async def test_a_folder_that_vanishes_during_the_walk_is_passed_over(
     root: Path, monkeypatch: pytest.MonkeyPatch
@@ -358,6 +395,41 @@ async def test_a_walk_that_takes_too_long_stops(
     listed = await list_files(root)
     assert listed.truncated
     assert listed.reason
+
+
+@needs_git
+async def test_a_file_that_is_gone_is_taken_off_the_count_once(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    git(root, "init", "-q")
+    write(root, *(f"deep/er/f{number:02}" for number in range(20)))
+    git(root, "add", ".")
+    (root / "deep" / "er" / "f07").unlink()
+    listing = await Scan(root, 5).listing()
+    assert (listing.way, listing.known.total) == ("git", 19)
+    monkeypatch.setattr(files, "FILE_LIMIT", 5)
+    assert "19 files" in (await list_files(root)).reason
+
+
+@needs_git
+async def test_a_name_of_no_file_system_is_not_kept(root: Path) -> None:
+    write(root, "a.py")
+    git(root, "init", "-q")
+    blob = git(root, "hash-object", "-w", "a.py").decode().strip()
+    tree = subprocess.run(
+        ["git", "mktree"],
+        cwd=root,
+        env=GIT_ENVIRONMENT,
+        input=f"100644 blob {blob}\t{'n' * (1 << 20)}\n".encode(),
+        capture_output=True,
+        check=True,
+    ).stdout
+    empty = git(root, "commit-tree", "-m", "x", git(root, "mktree").decode().strip())
+    parent = empty.decode().strip()
+    commit = git(root, "commit-tree", "-m", "x", "-p", parent, tree.decode().strip())
+    git(root, "update-ref", "HEAD", commit.decode().strip())
+    listing = await Scan(root, None).listing()
+    assert (listing.way, listing.known.names, listing.recent) == ("git", ["a.py"], ())
 
 
 def slow_git(folder: Path, marker: Path) -> None:
@@ -435,7 +507,15 @@ def test_the_usual_white_list_keeps_its_folders(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", ["*a" * 500 + "b", "**/a" * 500 + "/b", "[" * 3000, "/" + "[" * 3000, "?*" * 1000]
+    "pattern",
+    [
+        "*a" * 500 + "b",
+        "*a" * 64_000 + "b",
+        "**/a" * 500 + "/b",
+        "[" * 3000,
+        "/" + "[" * 3000,
+        "?*" * 1000,
+    ],
 )
 def test_no_pattern_keeps_the_matcher_busy(root: Path, pattern: str) -> None:
     started = time.monotonic()
