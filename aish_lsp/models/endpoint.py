@@ -203,10 +203,6 @@ def _tokens(value: Any) -> int | None:
     return value if type(value) is int and value > 0 else None
 
 
-# What a model of Gemini's protocol can do that does not say it.
-_TALKS = ["generateContent"]
-
-
 async def _describe_gemini(
     http: HttpClient, preset: Preset, environ: Mapping[str, str], *, timeout_s: float
 ) -> EndpointInfo:
@@ -224,12 +220,7 @@ async def _describe_gemini(
     models = {
         model["name"].removeprefix("models/"): model for model in _entries(listed, "models", "name")
     }
-    # Others embed, or answer questions.
-    talking = (
-        name
-        for name, model in models.items()
-        if "generateContent" in as_list(model.get("supportedGenerationMethods", _TALKS))
-    )
+    talking = (name for name, model in models.items() if name and _can_generate(model))
     named = models.get(preset.model)
     try:
         # An alias is not in the list.
@@ -239,6 +230,12 @@ async def _describe_gemini(
         named = None
     window = _tokens(as_dict(named).get("inputTokenLimit"))
     return EndpointInfo(models=tuple(talking), context_window=window)
+
+
+def _can_generate(model: Json) -> bool:
+    """Return whether a model generates text, as far as it says; others embed, for example."""
+    methods = model.get("supportedGenerationMethods")
+    return not isinstance(methods, list) or "generateContent" in methods
 
 
 # What can answer without any configuration: model servers on this machine, and keys at hand.
