@@ -366,19 +366,26 @@ _WORTH: Final = 40
 
 
 def with_cut_output(message: Message) -> Message:
-    """Return ``message`` with a tool's result and commands' output cut as short as they may be."""
+    """Return ``message`` with a tool's result and commands' output cut as short as they may be.
+
+    A message with nothing to cut is returned itself: its size is known.
+    """
+    content = message.content
+    if message.role == "tool":
+        content = head_and_tail(content, _LEAST)
+    outputs = [head_and_tail(out.output, _LEAST) for out in message.exec]
+    if content == message.content and outputs == [out.output for out in message.exec]:
+        return message
+    pairs = zip(message.exec, outputs, strict=True)
     return replace(
-        message,
-        content=head_and_tail(message.content, _LEAST)
-        if message.role == "tool"
-        else message.content,
-        exec=tuple(replace(out, output=head_and_tail(out.output, _LEAST)) for out in message.exec),
+        message, content=content, exec=tuple(replace(out, output=text) for out, text in pairs)
     )
 
 
 def with_cut_attached(message: Message, each: int = _LEAST) -> Message:
     """Return ``message`` with ``each`` characters of both ends of what is attached, at most."""
-    return replace(message, attached=tuple(shortened(part, each) for part in message.attached))
+    attached = tuple(shortened(part, each) for part in message.attached)
+    return message if attached == message.attached else replace(message, attached=attached)
 
 
 async def bounded(message: Message, tokens: int, counter: Counter) -> Message:

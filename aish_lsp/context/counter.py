@@ -128,12 +128,15 @@ class Counter:
 
     def text(self, text: str) -> Tokens:
         """Return the tokens of a text."""
-        return self._known(text) or Tokens(0, _estimate(text, self.family))
-
-    def _known(self, text: str) -> Tokens | None:
-        """Return what the model's own tokenizer has counted of a text, if it did."""
         known = self._tokenizer.known(text) if self._tokenizer else None
-        return None if known is None else Tokens(known, 0)
+        return Tokens(0, _estimate(text, self.family)) if known is None else Tokens(known, 0)
+
+    def _part(self, text: str) -> Tokens:
+        """Return the tokens of a text that is a part of a message."""
+        if self._tokenizer is None:
+            # The message's size is remembered, so its texts' need not be.
+            return Tokens(0, count(text, self.family))
+        return self.text(text)
 
     def added(self, tokens: int) -> Tokens:
         """Return tokens of the chat template as what they are: known, or assumed."""
@@ -167,8 +170,7 @@ class Counter:
         added = getattr(overhead, sent.role) + (overhead.call + _CALL_SLACK) * len(sent.tool_calls)
         tokens = self.added(added)
         for text in _message_texts(sent, self.preset):
-            # The message's size is remembered, so its texts' need not be.
-            tokens = tokens.plus(self._known(text) or Tokens(0, count(text, self.family)))
+            tokens = tokens.plus(self._part(text))
         if not self.preset.use_tool_role and (sent.tool_calls or sent.role == "tool"):
             # It goes as a part of another text, which is not counted by itself.
             return Tokens(0, sum(tokens))
