@@ -245,6 +245,8 @@ class EndpointTokenizer:
         self._timeout_s = timeout_s
         # Of the two ways to ask, the one that was answered; None as long as none was.
         self._api: TokenizeApi | None = None
+        # Its counts go by this: as a key, the tokenizer itself would be kept alive.
+        self._who = object()
         self._overhead: TemplateOverhead | None = None
         self._overhead_learned = False
         self._capability = Capability(preset.name, clock)
@@ -264,7 +266,7 @@ class EndpointTokenizer:
 
     def known(self, text: str) -> int | None:
         """Return the tokens of ``text`` from memory, None where it was not counted."""
-        return COUNTS.by(self).get(text_key(text)) if text else 0
+        return COUNTS.by(self._who).get(text_key(text)) if text else 0
 
     def take_notices(self) -> list[str]:
         """Return what the user should be told; nothing is returned twice."""
@@ -354,7 +356,7 @@ class EndpointTokenizer:
                     self._capability.failed(error)
                 return
             self._api = api
-            COUNTS.keep(self, text_key(text), tokens)
+            COUNTS.keep(self._who, text_key(text), tokens)
             self._capability.pause.reset()
             return
         self._capability.give_up("it understands neither way to ask")
