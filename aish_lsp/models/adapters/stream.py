@@ -240,11 +240,15 @@ class ReplyReader(ABC):
         return text
 
     def _call(self, call_id: str, name: str, arguments: str) -> ToolCall:
-        """Return a call with an id of its own: its result must find it, and not all give one."""
+        """Return a call with an id of its own, by which its result finds it.
+
+        Some servers give no ids, or the same one twice.
+        """
+        call_id = well_formed(call_id)
         if not call_id or call_id in self._ids:
             call_id = f"call_{uuid.uuid4().hex[:24]}"
         self._ids.add(call_id)
-        return ToolCall(*map(well_formed, (call_id, name, arguments)))
+        return ToolCall(call_id, well_formed(name), well_formed(arguments))
 
 
 @dataclass(frozen=True, slots=True)
