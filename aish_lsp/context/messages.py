@@ -62,7 +62,7 @@ class Message:
 
     ``content`` of a user message is the user's own text; ``exec`` and ``attached`` are what it
     carries before that; ``exchange`` is the id of the exchange that it begins; ``n`` is its number
-    in the session log; ``serial`` tells it from all others of the process, those like it too.
+    in the session log; ``serial`` identifies it within the process, even among equal messages.
     """
 
     role: Literal["user", "assistant", "tool"]
